@@ -10,6 +10,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine import Session
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.releasing import SparkClock
 from tests.spec.scene import DEAD, REPLIES, START_MS, alter_manager, local
 
@@ -60,16 +61,16 @@ def clock(request: pytest.FixtureRequest) -> VirtualClock:
 
 
 @pytest.fixture
-def session(queue_manager: QueueManager) -> Iterator[Session]:
+def session(queue_manager: QueueManager, new_session: NewSession) -> Iterator[Session]:
     """A session whose puts and gets are each final at once."""
-    with queue_manager.session("anna") as opened:
+    with new_session(queue_manager, "anna") as opened:
         yield opened
 
 
 @pytest.fixture
-def unit(queue_manager: QueueManager) -> Iterator[Session]:
+def unit(queue_manager: QueueManager, new_session: NewSession) -> Iterator[Session]:
     """A transacted session; what is left open at the end is backed out."""
-    opened = queue_manager.session("anna", transacted=True)
+    opened = new_session(queue_manager, "anna", transacted=True)
     yield opened
     opened.close(commit=False)
 

@@ -28,6 +28,7 @@ from mayfly.engine.face.administration import profile_pattern as pattern_of
 from mayfly.engine.objects import administration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from tests.over import NewSession
 from tests.spec.authority_scene import ALICE, connect, grant, revoke
 from tests.spec.scene import BROWSE, INPUT, OUTPUT, V2, alias, alter_manager, body, local, refused
 from tests.store.scene import statement
@@ -67,11 +68,14 @@ OF_QUEUES = "BROWSE GET INQ PASSALL PASSID PUT SET SETALL SETID CHG CLR CRT DLT 
 
 @pytest.mark.parametrize(("word", "verb"), VERBS)
 def test_C7_each_verb_needs_its_own_authority(
-    queue_manager: QueueManager, word: str, verb: Callable[[Session], object]
+    queue_manager: QueueManager,
+    word: str,
+    verb: Callable[[Session], object],
+    new_session: NewSession,
 ) -> None:
     """All others together do not help; alone it is enough."""
     local(queue_manager)
-    with queue_manager.session() as opener, connect(queue_manager) as session:
+    with new_session(queue_manager) as opener, connect(queue_manager) as session:
         opener.put("Q1", b"there")
         grant(queue_manager, " ".join(set(OF_QUEUES.split()) - {word}), "Q1")
         with pytest.raises(MQError) as caught:
@@ -84,34 +88,37 @@ def test_C7_each_verb_needs_its_own_authority(
         verb(session)
 
 
-def test_C7_connect(queue_manager: QueueManager) -> None:
+def test_C7_connect(queue_manager: QueueManager, new_session: NewSession) -> None:
     """From the first record of who may connect nobody else may; the opener needs nothing."""
     grant(queue_manager, "ALL", "**")
-    queue_manager.session(ALICE).close()
+    new_session(queue_manager, ALICE).close()
     grant(queue_manager, "CONNECT", SELF, to="bob", kind=QMGR)
     with refused(NOT_AUTHORIZED):
-        queue_manager.session(ALICE)
+        new_session(queue_manager, ALICE)
     local(queue_manager)
-    with queue_manager.session() as opener:
+    with new_session(queue_manager) as opener:
         opener.put("Q1", b"x")
     with connect(queue_manager) as session:
         assert body(session.get("Q1")) == b"x"
 
 
-def test_C7_the_user_who_opened_it_may_do_everything() -> None:
+def test_C7_the_user_who_opened_it_may_do_everything(new_session: NewSession) -> None:
     with QueueManager("QM1", user="operator-with-a-long-name") as qm:
         local(qm)
         grant(qm, "NONE", "Q1")
-        with qm.session("operator-with-a-long-name") as session:
+        with new_session(qm, "operator-with-a-long-name") as session:
             put(session)
-        with qm.session("operators") as session, refused(NOT_AUTHORIZED):
+        with new_session(qm, "operators") as session, refused(NOT_AUTHORIZED):
             put(session)
 
 
-def test_C7_nothing_is_checked_before_the_first_record(queue_manager: QueueManager) -> None:
+@pytest.mark.in_process
+def test_C7_nothing_is_checked_before_the_first_record(
+    queue_manager: QueueManager, new_session: NewSession
+) -> None:
     """A user is taken at its word until somebody says who may do what; then at the next verb."""
     local(queue_manager)
-    session = queue_manager.session(ALICE)
+    session = new_session(queue_manager, ALICE)
     put(session)
     assert queue_manager.mqsc("DISPLAY QMGR AUTHCHK").rows[0]["AUTHCHK"] == "NONE"
     grant(queue_manager, "PUT", "OTHER", to="bob")
@@ -249,6 +256,7 @@ def test_C7_setting_context_needs_it_on_queue_and_queue_manager(
 
 def test_C7_an_alternate_user_needs_altusr_and_has_its_own_authority(
     queue_manager: QueueManager,
+    new_session: NewSession,
 ) -> None:
     local(queue_manager)
     connect(queue_manager, "bob", "writers").close()
@@ -266,7 +274,7 @@ def test_C7_an_alternate_user_needs_altusr_and_has_its_own_authority(
         # Of nobody in particular, and never that of the opener.
         with refused(NOT_AUTHORIZED):
             session.open("Q1", options)
-    with queue_manager.session() as opener, refused(NOT_AUTHORIZED):
+    with new_session(queue_manager) as opener, refused(NOT_AUTHORIZED):
         opener.open("Q1", options, alternate_user="eve")
     assert queue_manager.curdepth("Q1") == 1
 
@@ -310,7 +318,7 @@ def test_C9_a_permanent_dynamic_queue_stays_its_makers(tmp_path: Path) -> None:
             qm.curdepth("MINE")
 
 
-def test_records_survive_a_restart(tmp_path: Path) -> None:
+def test_records_survive_a_restart(tmp_path: Path, new_session: NewSession) -> None:
     with QueueManager("QM1", tmp_path) as qm:
         local(qm)
         grant(qm, "PUT", "Q*")
@@ -318,15 +326,18 @@ def test_records_survive_a_restart(tmp_path: Path) -> None:
         before = qm.mqsc("DISPLAY AUTHREC").rows
     with QueueManager("QM1", tmp_path) as qm:
         assert qm.mqsc("DISPLAY AUTHREC").rows == before
-        with qm.session(ALICE, groups=["ops"]) as session:
+        with new_session(qm, ALICE, groups=["ops"]) as session:
             put(session)
             with refused(NOT_AUTHORIZED):
                 session.get("Q1")
         with refused(NOT_AUTHORIZED):
-            qm.session(ALICE)
+            new_session(qm, ALICE)
 
 
-def test_a_full_disk_leaves_all_records_as_they_were(tmp_path: Path) -> None:
+@pytest.mark.in_process
+def test_a_full_disk_leaves_all_records_as_they_were(
+    tmp_path: Path, new_session: NewSession
+) -> None:
     """Neither the first record nor the check it turns on is half there."""
     with QueueManager("QM1", tmp_path) as qm:
         pages(qm, FULL)
@@ -336,7 +347,7 @@ def test_a_full_disk_leaves_all_records_as_they_were(tmp_path: Path) -> None:
         assert not qm.mqsc("DISPLAY AUTHREC").rows
         pages(qm, ROOMY)
         local(qm)
-        with qm.session("anybody") as session:
+        with new_session(qm, "anybody") as session:
             put(session)
             grant(qm, "PUT", "Q1")
             with refused(NOT_AUTHORIZED):
@@ -354,20 +365,25 @@ def test_a_refusal_is_logged_and_counted(
     assert caplog.messages == ["QM1: not authorized: user 'alice' lacks PUT on QUEUE Q1"]
 
 
-def test_twelve_characters_of_a_user_count(queue_manager: QueueManager) -> None:
+def test_twelve_characters_of_a_user_count(
+    queue_manager: QueueManager, new_session: NewSession
+) -> None:
     """As many as a message descriptor holds."""
     local(queue_manager)
     grant(queue_manager, "PUT", "Q1", to="anna-maria-l")
     grant(queue_manager, "CONNECT", SELF, to="anna-maria-l", kind=QMGR)
-    with queue_manager.session("anna-maria-luise") as session:
+    with new_session(queue_manager, "anna-maria-luise") as session:
         put(session)
     with refused(rc.MQRC_OPTIONS_ERROR):
         grant(queue_manager, "PUT", "Q1", to="anna-maria-luise")
 
 
-def test_groups_are_names_not_one_text(queue_manager: QueueManager) -> None:
+@pytest.mark.in_process
+def test_groups_are_names_not_one_text(
+    queue_manager: QueueManager, new_session: NewSession
+) -> None:
     with pytest.raises(TypeError, match="'ops'"):
-        queue_manager.session(ALICE, groups="ops")
+        new_session(queue_manager, ALICE, groups="ops")
 
 
 def test_wrong_records_are_refused(queue_manager: QueueManager) -> None:

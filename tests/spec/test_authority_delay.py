@@ -14,6 +14,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.authority_scene import ALICE, connect, grant, revoke
 from tests.spec.scene import (
     DEAD,
@@ -83,10 +84,10 @@ def test_D13_nothing_is_checked_at_the_release(
 
 
 def test_D13_AUTHCHK_RELEASE_dead_letters_what_may_not_arrive_any_more(
-    manager: QueueManager, clock: VirtualClock, persistent: bool
+    manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     alter_manager(manager, AUTHCHK=AUTHCHK_RELEASE)
-    with connect(manager) as session, manager.session() as opener:
+    with connect(manager) as session, new_session(manager) as opener:
         grant(manager, "PUT", "Q1")
         session.put("Q1", b"refused", delay_ms=100, persistent=persistent)
         opener.put("Q1", b"the opener's", delay_ms=100, persistent=persistent)
@@ -137,11 +138,11 @@ def test_D13_AUTHCHK_RELEASE_asks_for_the_name_that_was_put_to(
 
 
 def test_D13_AUTHCHK_RELEASE_discards_and_reports_as_asked(
-    manager: QueueManager, clock: VirtualClock, persistent: bool
+    manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     alter_manager(manager, AUTHCHK=AUTHCHK_RELEASE)
     report = c.MQRO_DISCARD_MSG | c.MQRO_EXCEPTION
-    with connect(manager) as session, manager.session() as opener:
+    with connect(manager) as session, new_session(manager) as opener:
         grant(manager, "PUT", "Q1")
         grant(manager, "PUT", REPLIES)
         session.put(
@@ -177,10 +178,10 @@ def test_D13_a_checked_release_goes_in_bulk(
 
 
 def test_R6_a_report_goes_with_the_authority_of_whose_message_it_is_about(
-    manager: QueueManager, clock: VirtualClock
+    manager: QueueManager, clock: VirtualClock, new_session: NewSession
 ) -> None:
     """Without PUT on the reply queue it is dead-lettered with 2035."""
-    with connect(manager) as session, manager.session() as opener:
+    with connect(manager) as session, new_session(manager) as opener:
         grant(manager, "PUT", "Q1")
         for may_report in (False, True):
             if may_report:
@@ -198,7 +199,7 @@ def test_R6_a_report_goes_with_the_authority_of_whose_message_it_is_about(
 
 
 def test_the_schedule_shows_and_changes_ones_own_messages(
-    queue_manager: QueueManager, clock: VirtualClock
+    queue_manager: QueueManager, clock: VirtualClock, new_session: NewSession
 ) -> None:
     """Those of others need BROWSE to be seen and GET to be changed, on the staging queue."""
     local(queue_manager)
@@ -236,5 +237,5 @@ def test_the_schedule_shows_and_changes_ones_own_messages(
         grant(queue_manager, "GET", STAGING, to="bob")
         assert foreign.cancel(late).value == "cancelled"
     clock.advance(100)
-    with queue_manager.session() as opener:
+    with new_session(queue_manager) as opener:
         assert bodies(opener, "Q1") == [b"1"]

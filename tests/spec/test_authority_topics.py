@@ -11,6 +11,7 @@ from mayfly.engine import PutRequest, Session
 from mayfly.engine.face.administration import TOPIC
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from tests.over import NewSession
 from tests.spec.authority_scene import connect, grant, revoke
 from tests.spec.pubsub_scene import BASE, topic
 from tests.spec.scene import V2, body, local, refused
@@ -40,10 +41,12 @@ def test_publish_needs_PUB_at_the_topic_or_above(queue_manager: QueueManager) ->
         session.publish("weather", b"x")
 
 
-def test_an_alias_of_a_topic_needs_PUT_and_the_topic_PUB(queue_manager: QueueManager) -> None:
+def test_an_alias_of_a_topic_needs_PUT_and_the_topic_PUB(
+    queue_manager: QueueManager, new_session: NewSession
+) -> None:
     topic(queue_manager, "NEWS", "news")
     assert queue_manager.mqsc("DEFINE QALIAS(A1) TARGET(NEWS) TARGTYPE(TOPIC)").ok
-    with queue_manager.session() as opener, connect(queue_manager) as session:
+    with new_session(queue_manager) as opener, connect(queue_manager) as session:
         got = opener.subscribe("news")
         grant(queue_manager, "PUB", "NEWS", kind=TOPIC)
         with refused(NOT_AUTHORIZED):
@@ -62,8 +65,10 @@ def test_an_alias_of_a_topic_needs_PUT_and_the_topic_PUB(queue_manager: QueueMan
         assert got.get() is None
 
 
-def test_a_refused_publication_reaches_nobody(queue_manager: QueueManager) -> None:
-    with queue_manager.session() as opener, connect(queue_manager) as session:
+def test_a_refused_publication_reaches_nobody(
+    queue_manager: QueueManager, new_session: NewSession
+) -> None:
+    with new_session(queue_manager) as opener, connect(queue_manager) as session:
         got = opener.subscribe("news/#")
         with refused(NOT_AUTHORIZED):
             session.publish("news/today", b"x", retain=True, delay_ms=0)
@@ -73,10 +78,10 @@ def test_a_refused_publication_reaches_nobody(queue_manager: QueueManager) -> No
 
 @pytest.mark.parametrize("string", ["news/today", "news/+", "news/#"])
 def test_subscribe_needs_SUB_and_no_authority_on_its_managed_queue(
-    queue_manager: QueueManager, string: str
+    queue_manager: QueueManager, string: str, new_session: NewSession
 ) -> None:
     topic(queue_manager, "NEWS", "news")
-    with queue_manager.session() as opener, connect(queue_manager) as session:
+    with new_session(queue_manager) as opener, connect(queue_manager) as session:
         with refused(NOT_AUTHORIZED):
             session.subscribe(string)
         assert not queue_manager.mqsc("DISPLAY SUB(*)").rows
@@ -88,7 +93,9 @@ def test_subscribe_needs_SUB_and_no_authority_on_its_managed_queue(
             other.get(subscription.queue)
 
 
-def test_subscribe_to_a_queue_of_ones_own_needs_PUT_on_it(queue_manager: QueueManager) -> None:
+def test_subscribe_to_a_queue_of_ones_own_needs_PUT_on_it(
+    queue_manager: QueueManager, new_session: NewSession
+) -> None:
     local(queue_manager)
     with connect(queue_manager) as session:
         grant(queue_manager, "SUB", BASE, kind=TOPIC)
@@ -98,13 +105,16 @@ def test_subscribe_to_a_queue_of_ones_own_needs_PUT_on_it(queue_manager: QueueMa
             session.subscribe("news", queue="GONE")
         grant(queue_manager, "PUT", "Q1")
         session.subscribe("news", queue="Q1")
-        with queue_manager.session() as opener:
+        with new_session(queue_manager) as opener:
             opener.publish("news", b"x")
         assert queue_manager.curdepth("Q1") == 1
 
 
-def test_resume_needs_RESUME_and_gives_the_managed_queue(queue_manager: QueueManager) -> None:
-    with queue_manager.session() as opener:
+@pytest.mark.in_process
+def test_resume_needs_RESUME_and_gives_the_managed_queue(
+    queue_manager: QueueManager, new_session: NewSession
+) -> None:
+    with new_session(queue_manager) as opener:
         opener.subscribe("news", name="late", durable=True).close()
         opener.publish("news", b"x")
     with connect(queue_manager) as session:
@@ -126,9 +136,12 @@ def unsubscribe(session: Session) -> object:
     [("SUB", unsubscribe), ("CLR", lambda session: session.clear_retained("news"))],
 )
 def test_what_is_taken_away_needs_authority(
-    queue_manager: QueueManager, word: str, verb: Callable[[Session], object]
+    queue_manager: QueueManager,
+    word: str,
+    verb: Callable[[Session], object],
+    new_session: NewSession,
 ) -> None:
-    with queue_manager.session() as opener, connect(queue_manager) as session:
+    with new_session(queue_manager) as opener, connect(queue_manager) as session:
         opener.subscribe("news", name="late", durable=True).close()
         opener.publish("news", b"x", retain=True)
         with refused(NOT_AUTHORIZED):
@@ -139,10 +152,12 @@ def test_what_is_taken_away_needs_authority(
         verb(session)
 
 
-def test_without_any_topic_object_authority_has_no_place(queue_manager: QueueManager) -> None:
+def test_without_any_topic_object_authority_has_no_place(
+    queue_manager: QueueManager, new_session: NewSession
+) -> None:
     """Nobody is asked before there are records; then only the opener may publish."""
     queue_manager.mqsc(f"DELETE TOPIC({BASE})")
-    with queue_manager.session("alice") as session:
+    with new_session(queue_manager, "alice") as session:
         session.publish("news", b"x")
         grant(queue_manager, "PUB", "**", kind=TOPIC)
         with refused(NOT_AUTHORIZED):

@@ -10,6 +10,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,
     INPUT,
@@ -131,11 +132,12 @@ def test_B4_E8_expired_under_the_cursor(
     persistent: bool,
     option: int,
     late_ms: int,
+    new_session: NewSession,
 ) -> None:
     """2034, and the call that finds it so discards and reports before it returns."""
     local(any_manager)
     local(any_manager, REPLIES)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put(
             "Q1",
             b"x",
@@ -178,10 +180,10 @@ def test_B4_truncated_get_under_cursor_leaves_everything(
 
 
 def test_B5_lock_hides_from_every_other_handle(
-    queue_manager: QueueManager, handle: Handle, session: Session
+    queue_manager: QueueManager, handle: Handle, session: Session, new_session: NewSession
 ) -> None:
     assert shown(handle, FIRST | LOCK) == b"1"
-    with queue_manager.session() as other:
+    with new_session(queue_manager) as other:
         assert body(other.get("Q1")) == b"2"
     assert body(session.get("Q1")) == b"3"
     assert session.get("Q1") is None
@@ -193,7 +195,11 @@ def test_B5_lock_hides_from_every_other_handle(
     "release", ["next", "first", "reread", "end", "lock", "unlock", "close", "backout"]
 )
 def test_B5_what_releases_a_lock(
-    queue_manager: QueueManager, handle: Handle, session: Session, release: str
+    queue_manager: QueueManager,
+    handle: Handle,
+    session: Session,
+    release: str,
+    new_session: NewSession,
 ) -> None:
     """The next browse of the handle, even one that finds nothing; never the unit of work."""
     shown(handle, FIRST | LOCK)
@@ -212,47 +218,51 @@ def test_B5_what_releases_a_lock(
     else:
         calls[release]()
     expected = b"2" if release == "backout" else b"1"
-    with queue_manager.session() as other:
+    with new_session(queue_manager) as other:
         assert body(other.get("Q1")) == expected
 
 
-def test_B5_disconnect_releases_a_lock(queue_manager: QueueManager, session: Session) -> None:
+def test_B5_disconnect_releases_a_lock(
+    queue_manager: QueueManager, session: Session, new_session: NewSession
+) -> None:
     local(queue_manager)
     session.put("Q1", b"x")
-    with queue_manager.session() as other:
+    with new_session(queue_manager) as other:
         shown(other.open("Q1", BROWSE), FIRST | LOCK)
         assert session.get("Q1") is None
     assert body(session.get("Q1")) == b"x"
 
 
-def test_B5_reread_keeps_the_lock(queue_manager: QueueManager, handle: Handle) -> None:
+def test_B5_reread_keeps_the_lock(
+    queue_manager: QueueManager, handle: Handle, new_session: NewSession
+) -> None:
     """LOCK on the reread, too; the message stays hidden from others meanwhile."""
     shown(handle, FIRST | LOCK)
     assert shown(handle, UNDER | LOCK) == b"1"
-    with queue_manager.session() as other:
+    with new_session(queue_manager) as other:
         assert body(other.get("Q1")) == b"2"
     assert queue_manager.counts("Q1").locked == 1
 
 
 def test_B5_lock_on_a_reread_of_an_unlocked_message(
-    queue_manager: QueueManager, handle: Handle
+    queue_manager: QueueManager, handle: Handle, new_session: NewSession
 ) -> None:
     shown(handle, FIRST)
     assert shown(handle, UNDER | LOCK) == b"1"
-    with queue_manager.session() as other:
+    with new_session(queue_manager) as other:
         assert body(other.get("Q1")) == b"2"
 
 
 @pytest.mark.parametrize("option", [UNDER | LOCK, GET_UNDER])
 def test_B5_waiting_get_does_not_snatch_what_the_cursor_holds(
-    queue_manager: QueueManager, session: Session, option: int
+    queue_manager: QueueManager, session: Session, option: int, new_session: NewSession
 ) -> None:
     """Neither the reread nor the get under the cursor offers the locked message to others."""
     local(queue_manager)
     session.put("Q1", b"x")
     handle = session.open("Q1", INPUT | BROWSE)
     shown(handle, FIRST | LOCK)
-    with queue_manager.session() as getter:
+    with new_session(queue_manager) as getter:
         call = waiting(queue_manager, "Q1", lambda: getter.get("Q1", wait_ms=-1))
         assert shown(handle, option) == b"x"
         assert call.is_under_way
@@ -263,13 +273,13 @@ def test_B5_waiting_get_does_not_snatch_what_the_cursor_holds(
 
 
 def test_B5_released_lock_serves_a_waiting_get(
-    queue_manager: QueueManager, session: Session
+    queue_manager: QueueManager, session: Session, new_session: NewSession
 ) -> None:
     local(queue_manager)
     session.put("Q1", b"x")
     handle = session.open("Q1", BROWSE)
     shown(handle, FIRST | LOCK)
-    with queue_manager.session() as getter:
+    with new_session(queue_manager) as getter:
         call = waiting(queue_manager, "Q1", lambda: getter.get("Q1", wait_ms=-1))
         assert handle.unlock() == 0
         assert call.finish() is not None
@@ -277,11 +287,15 @@ def test_B5_released_lock_serves_a_waiting_get(
 
 @pytest.mark.parametrize("way", ["close", "unlock", "browse"])
 def test_B5_expired_lock_released_into_a_waiting_get_is_discarded_with_its_report(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, way: str
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    way: str,
+    new_session: NewSession,
 ) -> None:
     local(any_manager)
     local(any_manager, REPLIES)
-    with any_manager.session() as session, any_manager.session() as getter:
+    with new_session(any_manager) as session, new_session(any_manager) as getter:
         session.put(
             "Q1",
             b"x",
@@ -390,11 +404,15 @@ def test_G5_B2_truncated_browse_moves_the_cursor_only_when_accepted(
 
 
 def test_B2_waiting_browse(
-    queue_manager: QueueManager, handle: Handle, session: Session, clock: VirtualClock
+    queue_manager: QueueManager,
+    handle: Handle,
+    session: Session,
+    clock: VirtualClock,
+    new_session: NewSession,
 ) -> None:
     """It waits behind the cursor, is served by an arrival, and leaves it on the queue."""
     bodies(session, "Q1")
-    with queue_manager.session() as other:
+    with new_session(queue_manager) as other:
         browser = other.open("Q1", BROWSE)
         call = waiting(queue_manager, "Q1", lambda: take(browser, NEXT | c.MQGMO_WAIT, wait_ms=500))
         session.put("Q1", b"x")

@@ -9,6 +9,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,
     INPUT,
@@ -119,9 +120,13 @@ def test_B5_the_holder_gets_in_order(queue_manager: QueueManager, session: Sessi
 
 
 def test_B5_an_own_uncommitted_put_comes_in_its_place(
-    queue_manager: QueueManager, handle: Handle, session: Session, persistent: bool
+    queue_manager: QueueManager,
+    handle: Handle,
+    session: Session,
+    persistent: bool,
+    new_session: NewSession,
 ) -> None:
-    with queue_manager.session(transacted=True) as unit:
+    with new_session(queue_manager, transacted=True) as unit:
         own = unit.open("Q1", INPUT | BROWSE)
         assert take(own, FIRST | LOCK).message.body == b"2"
         unit.put("Q1", b"4", persistent=persistent)
@@ -145,11 +150,12 @@ def test_E16_a_get_of_the_holder_discards_its_expired_message(
     persistent: bool,
     late_ms: int,
     is_followed: bool,
+    new_session: NewSession,
 ) -> None:
     """With its report, by this very call, whether anything alive comes behind it or not."""
     local(any_manager)
     local(any_manager, REPLIES)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put(
             "Q1",
             b"x",

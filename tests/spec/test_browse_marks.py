@@ -13,6 +13,7 @@ from mayfly.mqi.attribute_selectors import MQMMBI_UNLIMITED
 from mayfly.mqi.constants import MQMDS_FIFO
 from mayfly.mqi.errors import NoMessage
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,
     INPUT,
@@ -149,12 +150,15 @@ def test_B7_a_set_sees_each_message_once(pair: tuple[Handle, Handle], handle: Ha
 
 
 def test_B7_a_set_spans_sessions_but_not_queues(
-    queue_manager: QueueManager, pair: tuple[Handle, Handle], session: Session
+    queue_manager: QueueManager,
+    pair: tuple[Handle, Handle],
+    session: Session,
+    new_session: NewSession,
 ) -> None:
     local(queue_manager, "Q2")
     session.put("Q2", b"x")
     assert seen(pair[0], c.MQGMO_BROWSE_CO_OP) == b"1"
-    with queue_manager.session() as stranger:
+    with new_session(queue_manager) as stranger:
         assert seen(stranger.open("Q1", BROWSE | CO_OP), c.MQGMO_BROWSE_CO_OP) == b"2"
         assert seen(stranger.open("Q2", BROWSE | CO_OP), c.MQGMO_BROWSE_CO_OP) == b"x"
 
@@ -210,13 +214,17 @@ def test_B7_any_of_the_set_unmarks_and_marks_of_handles_stay(pair: tuple[Handle,
 
 @pytest.mark.parametrize("by", ["plain", "cursor", "unit"])
 def test_B7_a_get_ends_the_marks_even_if_it_is_backed_out(
-    queue_manager: QueueManager, session: Session, pair: tuple[Handle, Handle], by: str
+    queue_manager: QueueManager,
+    session: Session,
+    pair: tuple[Handle, Handle],
+    by: str,
+    new_session: NewSession,
 ) -> None:
     one, other = pair
     take(one, c.MQGMO_BROWSE_CO_OP | MARK)
     options = {"plain": c.MQGMO_SYNCPOINT, "cursor": GET_UNDER | c.MQGMO_SYNCPOINT}
     if by == "unit":
-        with queue_manager.session(transacted=True) as unit:
+        with new_session(queue_manager, transacted=True) as unit:
             assert body(unit.get("Q1")) == b"1"
             unit.backout()
     else:
@@ -240,9 +248,9 @@ def test_B7_closing_ends_the_marks_of_a_handle_and_the_last_one_those_of_the_set
 
 
 def test_B7_a_session_that_ends_takes_its_marks_along(
-    queue_manager: QueueManager, handle: Handle
+    queue_manager: QueueManager, handle: Handle, new_session: NewSession
 ) -> None:
-    with queue_manager.session() as other:
+    with new_session(queue_manager) as other:
         take(other.open("Q1", BROWSE | CO_OP), c.MQGMO_BROWSE_CO_OP | MARK)
         assert len(queue_manager.engine.marks.marked) == 1
     assert not queue_manager.engine.marks.marked
@@ -311,6 +319,7 @@ def test_B7_a_lapse_at_the_very_end_of_the_wait_wins(
     assert running.finish() == b"1"
 
 
+@pytest.mark.in_process
 def test_B7_a_mark_set_while_somebody_waits_wakes_them_too(
     queue_manager: QueueManager, pair: tuple[Handle, Handle], session: Session, clock: VirtualClock
 ) -> None:
@@ -326,6 +335,7 @@ def test_B7_a_mark_set_while_somebody_waits_wakes_them_too(
     assert getattr(message, "seen_ms", None) == START_MS + 100
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("how", ["unmark", "backout"])
 def test_B7_who_waits_wakes_when_a_message_is_unmarked(
     queue_manager: QueueManager, session: Session, pair: tuple[Handle, Handle], how: str
@@ -345,6 +355,7 @@ def test_B7_who_waits_wakes_when_a_message_is_unmarked(
     assert running.finish() == b"1"
 
 
+@pytest.mark.in_process
 def test_B7_two_of_a_set_wait_and_one_of_them_gets_to_see_an_arrival(
     queue_manager: QueueManager, session: Session, clock: VirtualClock
 ) -> None:
@@ -530,9 +541,10 @@ def test_B7_ends_of_renewed_marks_are_not_kept_for_ever(
     assert len(co_operating.lapses) < 1_100
 
 
-def test_B7_who_waits_is_woken_by_a_clock_that_runs() -> None:
+@pytest.mark.in_process
+def test_B7_who_waits_is_woken_by_a_clock_that_runs(new_session: NewSession) -> None:
     """The mark is made while the clock sleeps to the end of the wait."""
-    with QueueManager("QM1") as manager, manager.session() as session:
+    with QueueManager("QM1") as manager, new_session(manager) as session:
         local(manager)
         session.put("Q1", b"x")
         one, other = (session.open("Q1", BROWSE | CO_OP) for _ in range(2))

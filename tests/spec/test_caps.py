@@ -13,6 +13,7 @@ from mayfly.engine.pubsub.retained import RETAINED_QUEUE
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.pubsub_scene import admin_sub, available_only, topic
 from tests.spec.scene import (
     BROWSE,
@@ -45,6 +46,7 @@ def shown_tenths(session: Session, queue: str) -> int:
     return next(session.browse(queue)).remaining_tenths
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(("asked", "given"), [(-1, 50), (51, 50), (50, 50), (49, 49), (1, 1)])
 def test_X1_X3_cap_lowers_silently_and_unlimited_counts_as_above(
     queue_manager: QueueManager, session: Session, asked: int, given: int
@@ -55,10 +57,10 @@ def test_X1_X3_cap_lowers_silently_and_unlimited_counts_as_above(
 
 
 def test_X1_capped_message_expires_at_the_cap(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager, CAPEXPRY=10)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for late_ms in (-1, 0):
             session.put("Q1", b"x", persistent=persistent)
             clock.advance(1_000 + late_ms)
@@ -101,6 +103,7 @@ def test_X2_migrated_in_one_step(queue_manager: QueueManager, session: Session) 
     assert shown_tenths(session, "Q1") == 1_000
 
 
+@pytest.mark.in_process
 def test_X4_change_acts_on_later_puts_only(
     queue_manager: QueueManager, session: Session, clock: VirtualClock
 ) -> None:
@@ -226,13 +229,13 @@ def test_X9_no_scan_by_default(
 
 
 def test_X9_scan_discards_at_its_interval_with_reports(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """First one interval after EXPRYINT is set; what expires at that very moment goes, too."""
     local(any_manager)
     local(any_manager, REPLIES)
     alter_manager(any_manager, EXPRYINT=5)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for life_ms in (1, 5_000, 5_001):
             session.put(
                 "Q1",
@@ -258,11 +261,11 @@ def test_X9_scan_discards_at_its_interval_with_reports(
 
 
 def test_X9_scan_leaves_locked_uncommitted_and_taken_messages(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
     alter_manager(any_manager, EXPRYINT=1)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         handle = session.open("Q1", INPUT | BROWSE)
         for name in (b"locked", b"taken"):
             session.put("Q1", name, time_to_live_ms=500, persistent=persistent)
@@ -279,12 +282,12 @@ def test_X9_scan_leaves_locked_uncommitted_and_taken_messages(
 
 
 def test_X9_scans_that_can_find_nothing_are_passed_over(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """The interval goes on from where it was; a day without a deadline is one step."""
     local(any_manager)
     alter_manager(any_manager, EXPRYINT=5)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("Q1", b"for ever", persistent=persistent)
         start_ms = clock.now_ms()
         clock.advance(3_600_000 + 2_000)
@@ -309,13 +312,13 @@ def test_X9_scans_that_can_find_nothing_are_passed_over(
 
 
 def test_X9_scans_that_would_meet_locked_messages_only_are_passed_over(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """What is behind them is found at its time, and they are once they are given back."""
     local(any_manager)
     alter_manager(any_manager, EXPRYINT=5)
     start_ms = clock.now_ms()
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         for _ in range(3):
             session.put("Q1", b"x", time_to_live_ms=1_000, persistent=persistent)
             assert unit.get("Q1") is not None
@@ -339,11 +342,11 @@ def test_X9_scans_that_would_meet_locked_messages_only_are_passed_over(
 
 
 def test_X9_many_locked_messages_hide_none_that_is_not(
-    queue_manager: QueueManager, session: Session, clock: VirtualClock
+    queue_manager: QueueManager, session: Session, clock: VirtualClock, new_session: NewSession
 ) -> None:
     local(queue_manager)
     alter_manager(queue_manager, EXPRYINT=5)
-    with queue_manager.session(transacted=True) as unit:
+    with new_session(queue_manager, transacted=True) as unit:
         for _ in range(101):
             session.put("Q1", b"x", time_to_live_ms=1_000)
             assert unit.get("Q1") is not None
@@ -356,11 +359,11 @@ def test_X9_many_locked_messages_hide_none_that_is_not(
 
 
 def test_X9_what_expired_while_it_was_taken_waits_for_the_next_scan(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
     alter_manager(any_manager, EXPRYINT=5)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         session.put("Q1", b"x", time_to_live_ms=1_000, persistent=persistent)
         assert body(unit.get("Q1")) == b"x"
         clock.advance(12_000)
@@ -397,6 +400,7 @@ def test_X9_many_expired_messages_in_one_scan(
     assert len(ends(queue_manager, "Q1")) == len(ends(queue_manager, "Q2")) == 1_050
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(
     ("choice", "is_set", "fails"),
     [
@@ -409,12 +413,17 @@ def test_X9_many_expired_messages_in_one_scan(
     ],
 )
 def test_K1_switch_of_the_maximum(
-    monkeypatch: pytest.MonkeyPatch, clock: VirtualClock, choice: str, is_set: bool, fails: bool
+    monkeypatch: pytest.MonkeyPatch,
+    clock: VirtualClock,
+    choice: str,
+    is_set: bool,
+    fails: bool,
+    new_session: NewSession,
 ) -> None:
     if is_set:
         monkeypatch.setenv("AMQ_ENFORCE_MAX_EXPIRY_ERROR", "")
     qm = QueueManager("QM1", clock=clock, settings={"expiry.max_check": choice})
-    with qm, qm.session() as session:
+    with qm, new_session(qm) as session:
         local(qm)
         if fails:
             with refused(rc.MQRC_EXPIRY_ERROR):
@@ -475,7 +484,11 @@ WAYS_TO_PUT = (
 @pytest.mark.parametrize("choice", ["always", "never"])
 @pytest.mark.parametrize("transacted", [False, True])
 def test_E3_the_maximum_holds_for_whoever_puts(
-    clock: VirtualClock, put: Callable[[Session, int], object], choice: str, transacted: bool
+    clock: VirtualClock,
+    put: Callable[[Session, int], object],
+    choice: str,
+    transacted: bool,
+    new_session: NewSession,
 ) -> None:
     """999,999,999 tenths to the millisecond; one more would show as 1,000,000,000."""
     qm = QueueManager("QM1", clock=clock, settings={"expiry.max_check": choice})
@@ -487,7 +500,7 @@ def test_E3_the_maximum_holds_for_whoever_puts(
     def depth() -> int:
         return sum(qm.curdepth(name) for name in (*queues, STAGING))
 
-    with qm, qm.session(transacted=transacted) as session:
+    with qm, new_session(qm, transacted=transacted) as session:
         if choice == "always":
             with refused(rc.MQRC_EXPIRY_ERROR):
                 put(session, MOST_MS + 1)
@@ -504,9 +517,11 @@ def test_E3_the_maximum_holds_for_whoever_puts(
         assert depth() > before
 
 
-def test_E3_the_error_names_the_life_and_the_maximum(clock: VirtualClock) -> None:
+def test_E3_the_error_names_the_life_and_the_maximum(
+    clock: VirtualClock, new_session: NewSession
+) -> None:
     qm = QueueManager("QM1", clock=clock, settings={"expiry.max_check": "always"})
-    with qm, qm.session() as session:
+    with qm, new_session(qm) as session:
         local(qm)
         said = "100000000000 ms, Expiry 1000000000, is above 999999999"
         with pytest.raises(MQError, match=said):
@@ -514,38 +529,44 @@ def test_E3_the_error_names_the_life_and_the_maximum(clock: VirtualClock) -> Non
 
 
 def test_E3_what_is_there_already_keeps_its_life_and_is_put_on_for_as_long_as_it_may(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
     """The rule is one of puts; E21 has a message that is put on go on, as far as a put can."""
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         local(qm)
         local(qm, "Q2")
         session.put("Q1", b"x", time_to_live_ms=MOST_MS + 60_000, persistent=True)
     strict = {"expiry.max_check": "always"}
     with QueueManager("QM1", tmp_path / "QM1", clock=clock, settings=strict) as qm:
-        with qm.session(transacted=True) as session:
+        with new_session(qm, transacted=True) as session:
             message = session.get("Q1")
             assert message is not None
             assert message.remaining_ms == MOST_MS + 60_000
             forward(qm.engine, session, "Q2", message)
-        with qm.session() as session:
+        with new_session(qm) as session:
             moved = session.get("Q2")
         assert moved is not None
         assert moved.remaining_ms == MOST_MS
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(
     ("choice", "is_set", "fails"),
     [("always", False, True), ("always", True, True), ("env", False, False), ("env", True, True)],
 )
 def test_K2_switch_of_zero(
-    monkeypatch: pytest.MonkeyPatch, clock: VirtualClock, choice: str, is_set: bool, fails: bool
+    monkeypatch: pytest.MonkeyPatch,
+    clock: VirtualClock,
+    choice: str,
+    is_set: bool,
+    fails: bool,
+    new_session: NewSession,
 ) -> None:
     """Where zero is accepted the message has expired at once."""
     if is_set:
         monkeypatch.setenv("AMQ_ENFORCE_MAX_EXPIRY_ERROR", "False")
     qm = QueueManager("QM1", clock=clock, settings={"expiry.zero_check": choice})
-    with qm, qm.session() as session:
+    with qm, new_session(qm) as session:
         local(qm)
         if fails:
             with refused(rc.MQRC_EXPIRY_ERROR):
@@ -562,11 +583,11 @@ def test_K2_switch_of_zero(
 @pytest.mark.parametrize("verb", ["get", "browse"])
 @pytest.mark.parametrize("discards", [True, False])
 def test_K7_switch_of_the_discard_by_a_call_that_finds_nothing(
-    clock: VirtualClock, verb: str, discards: bool
+    clock: VirtualClock, verb: str, discards: bool, new_session: NewSession
 ) -> None:
     """False: an expired message goes only on the way to a live one."""
     qm = QueueManager("QM1", clock=clock, settings={"expiry.discard_on_empty": discards})
-    with qm, qm.session() as session:
+    with qm, new_session(qm) as session:
         local(qm)
         session.put("Q1", b"x", time_to_live_ms=1)
         clock.advance(1)
@@ -584,12 +605,12 @@ def test_K7_switch_of_the_discard_by_a_call_that_finds_nothing(
 @pytest.mark.parametrize("by_id", [False, True], ids=["any", "CorrelId"])
 @pytest.mark.parametrize("discards", [True, False])
 def test_K7_an_own_uncommitted_put_is_a_live_one_and_what_is_ahead_of_it_goes(
-    clock: VirtualClock, discards: bool, by_id: bool
+    clock: VirtualClock, discards: bool, by_id: bool, new_session: NewSession
 ) -> None:
     """What stands behind it, and an own one that has expired itself, are left alone (E9, E17)."""
     qm = QueueManager("QM1", clock=clock, settings={"expiry.discard_on_empty": discards})
     wanted = b"C" if by_id else None
-    with qm, qm.session() as session, qm.session(transacted=True) as unit:
+    with qm, new_session(qm) as session, new_session(qm, transacted=True) as unit:
         local(qm)
         session.put("Q1", b"ahead", correl_id=b"C", time_to_live_ms=1)
         unit.put("Q1", b"own, expired", correl_id=b"C", time_to_live_ms=1)

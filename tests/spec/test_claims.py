@@ -21,6 +21,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     INPUT,
     REPLIES,
@@ -522,6 +523,7 @@ def test_what_cannot_be_claimed_from_is_refused_by_its_reason(
     assert reader.claim() == Claimed(0, 0)
 
 
+@pytest.mark.in_process
 def test_a_queue_with_claimed_messages_is_in_use(manager: QueueManager, session: Session) -> None:
     put(session, 1, 2)
     reader = Reader(manager)
@@ -541,12 +543,12 @@ def test_a_queue_with_claimed_messages_is_in_use(manager: QueueManager, session:
 
 
 def test_claims_survive_a_restart_and_a_crash_with_their_volatile_messages(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
     folder = tmp_path / "QM1"
     with QueueManager("QM1", folder, clock) as manager:
         local(manager)
-        with manager.session() as session:
+        with new_session(manager) as session:
             put(session, 1, 2, 3, 4, 5)
         reader = Reader(manager)
         reader.claim(Limit(2, 2**40))
@@ -561,7 +563,7 @@ def test_claims_survive_a_restart_and_a_crash_with_their_volatile_messages(
         assert (reader.epoch, reader.at) == (2, 1)
         assert reader.read(2) == [b"3", b"4"]
         assert manager.claims.release("billing") == 2
-        with manager.session() as session:
+        with new_session(manager) as session:
             assert [m.persistent for m in session.browse("Q1")] == [False, True]
         assert manager.verify().ok
 
@@ -570,11 +572,11 @@ def test_claims_survive_a_restart_and_a_crash_with_their_volatile_messages(
 
 
 def test_on_a_full_disk_a_claim_changes_nothing_and_can_be_repeated(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
     with QueueManager("QM1", tmp_path / "QM1", clock) as manager:
         local(manager)
-        with manager.session() as session:
+        with new_session(manager) as session:
             for number in range(40):
                 session.put("Q1", bytes(20_000), persistent=number % 2 == 0)
             reader = Reader(manager)
@@ -603,6 +605,7 @@ def full_disk(manager: QueueManager | QueueSharingGroup) -> Iterator[None]:
 
 def test_gets_claims_and_puts_side_by_side_lose_and_double_nothing(
     any_manager: QueueManager,
+    new_session: NewSession,
 ) -> None:
     """Three threads on one queue: what came out is what was put, each once."""
     local(any_manager)
@@ -610,11 +613,11 @@ def test_gets_claims_and_puts_side_by_side_lose_and_double_nothing(
     got: list[bytes] = []
 
     def put_all() -> None:
-        with any_manager.session() as session:
+        with new_session(any_manager) as session:
             put(session, *range(count))
 
     def get_some() -> None:
-        with any_manager.session(transacted=True) as session:
+        with new_session(any_manager, transacted=True) as session:
             for number in range(count // 3):
                 message = session.get("Q1", wait_ms=-1)
                 assert message is not None
@@ -633,7 +636,7 @@ def test_gets_claims_and_puts_side_by_side_lose_and_double_nothing(
             continue
         if not putting.is_under_way and not any_manager.curdepth("Q1"):
             # The getter waits for more than the reader has left it.
-            with any_manager.session() as session:
+            with new_session(any_manager) as session:
                 session.put("Q1", b"more")
     getting.finish()
     claimed += reader.drain()

@@ -14,6 +14,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreError
 from mayfly.pymqi import CMQC
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.remote_scene import transit
 from tests.spec.scene import local, put_expiry, refused
 from tests.store.scene import statement
@@ -31,7 +32,10 @@ def other_than_default() -> dict[str, SettingValue]:
     }
 
 
-def test_K_what_is_given_is_kept_in_the_folder(tmp_path: Path, clock: VirtualClock) -> None:
+@pytest.mark.in_process
+def test_K_what_is_given_is_kept_in_the_folder(
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
+) -> None:
     given = other_than_default()
     with QueueManager(
         "QM1", tmp_path, clock, platform="zos", command_level=750, settings=given
@@ -41,7 +45,7 @@ def test_K_what_is_given_is_kept_in_the_folder(tmp_path: Path, clock: VirtualClo
         assert (qm.engine.platform, qm.engine.command_level) == ("zos", 750)
         assert qm.engine.settings.in_force == given
         local(qm)
-        with qm.session() as session, refused(rc.MQRC_EXPIRY_ERROR):
+        with new_session(qm) as session, refused(rc.MQRC_EXPIRY_ERROR):
             put_expiry(session, "Q1", TOO_LONG_TENTHS)
 
 
@@ -175,19 +179,21 @@ def test_K4_K6_ibmi_takes_any_pair_of_expiries(clock: VirtualClock) -> None:
         assert qm.curdepth("XMIT") == 4
 
 
-def test_E2_zero_fails_on_ibmi_as_well(clock: VirtualClock) -> None:
+@pytest.mark.in_process
+def test_E2_zero_fails_on_ibmi_as_well(clock: VirtualClock, new_session: NewSession) -> None:
     """Seed 001: with an MDEXP of zero the call fails with RC2013."""
-    with ibmi(clock) as qm, qm.session() as session:
+    with ibmi(clock) as qm, new_session(qm) as session:
         with refused(rc.MQRC_EXPIRY_ERROR):
             put_expiry(session, "Q1", 0)
         put_expiry(session, "Q1", TOO_LONG_TENTHS)
 
 
+@pytest.mark.in_process
 def test_K1_ibmi_has_no_maximum_whatever_the_environment_says(
-    clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+    clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, new_session: NewSession
 ) -> None:
     monkeypatch.setenv("AMQ_ENFORCE_MAX_EXPIRY_ERROR", "1")
-    with ibmi(clock) as qm, qm.session() as session:
+    with ibmi(clock) as qm, new_session(qm) as session:
         put_expiry(session, "Q1", TOO_LONG_TENTHS)
 
 

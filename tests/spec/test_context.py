@@ -14,6 +14,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.authority_scene import connect, grant, revoke
 from tests.spec.scene import BROWSE, INPUT, OUTPUT, V2, local, put_md, refused, take
 
@@ -141,8 +142,9 @@ def test_P6_passing_on_needs_its_open_option_or_one_that_implies_it(
     assert queue_manager.curdepth("OUT") == int(not reason)
 
 
+@pytest.mark.in_process
 def test_P6_2097_unless_the_context_is_a_handle_that_saves(
-    queue_manager: QueueManager, session: Session, source: Handle
+    queue_manager: QueueManager, session: Session, source: Handle, new_session: NewSession
 ) -> None:
     """Opened without MQOO_SAVE_ALL_CONTEXT, no queue, of another session, closed, none at all."""
     take(source)
@@ -152,7 +154,7 @@ def test_P6_2097_unless_the_context_is_a_handle_that_saves(
     asked = session.open_definition(QMGR, "", c.MQOO_INQUIRE)
     number = source.__index__()
     target.put(b"by its number", PutRequest(V2), PASS_ALL, number)
-    with queue_manager.session("other") as other:
+    with new_session(queue_manager, "other") as other:
         foreign = other.open("IN", INPUT | SAVE)
         for option in (PASS_ALL, PASS_ID):
             for context in (
@@ -217,6 +219,7 @@ def test_P6_a_handle_may_pass_on_what_it_has_got_itself(
     assert identity(message) == ("carl", b"token", "identity")
 
 
+@pytest.mark.in_process
 def test_P6_a_publication_passes_context_on(
     queue_manager: QueueManager, session: Session, source: Handle
 ) -> None:
@@ -272,12 +275,12 @@ def test_P6_context_is_saved_by_input_and_given_by_output(
 
 @pytest.mark.parametrize(("word", "option"), [("PASSID", OPEN_ID), ("PASSALL", OPEN_ALL)])
 def test_P6_C7_passing_on_needs_authority_on_the_queue_alone(
-    queue_manager: QueueManager, word: str, option: int
+    queue_manager: QueueManager, word: str, option: int, new_session: NewSession
 ) -> None:
     """Saving needs no more than the get; setting needs the queue manager as well (AUTHORITY.md)."""
     local(queue_manager, "IN")
     local(queue_manager, "OUT")
-    with queue_manager.session() as opener:
+    with new_session(queue_manager) as opener:
         put_md(opener, "IN", b"x", THEIRS, options=c.MQPMO_SET_ALL_CONTEXT)
     with connect(queue_manager) as session:
         grant(queue_manager, "GET", "IN")

@@ -10,6 +10,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DDH
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     DEAD,
     INPUT,
@@ -32,11 +33,16 @@ from tests.spec.scene import (
 
 @pytest.mark.parametrize(("late_ms", "comes"), [(-1, False), (0, True), (1, True)])
 def test_D1_visible_from_send_time_plus_delay(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, late_ms: int, comes: bool
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    late_ms: int,
+    comes: bool,
+    new_session: NewSession,
 ) -> None:
     """Not one millisecond earlier, for get and browse."""
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("Q1", b"x", delay_ms=5_000, persistent=persistent)
         clock.advance(5_000 + late_ms)
         assert [m.body for m in session.browse("Q1")] == ([b"x"] if comes else [])
@@ -48,10 +54,10 @@ def test_D1_visible_from_send_time_plus_delay(
 
 
 def test_D2_waits_on_the_staging_queue_with_a_header(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put(
             "Q1", b"data", delay_ms=5_000, format_name="MQSTR", persistent=persistent
         )
@@ -88,10 +94,10 @@ def test_D2_zero_delay_does_not_touch_staging(
 
 
 def test_D3_staged_under_a_new_msg_id_and_original_ids_on_the_target(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put("Q1", b"x", delay_ms=10, correl_id=b"mine", persistent=persistent)
         staged = next(session.browse(STAGING, correl_id=sent))
         assert staged.correl_id == sent
@@ -104,10 +110,17 @@ def test_D3_staged_under_a_new_msg_id_and_original_ids_on_the_target(
 
 @pytest.mark.parametrize("transacted", [False, True])
 def test_D3_cancelled_by_a_get_on_its_correl_id(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, transacted: bool
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    transacted: bool,
+    new_session: NewSession,
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session, any_manager.session(transacted=transacted) as admin:
+    with (
+        new_session(any_manager) as session,
+        new_session(any_manager, transacted=transacted) as admin,
+    ):
         kept = session.put("Q1", b"kept", delay_ms=1_000, persistent=persistent)
         sent = session.put("Q1", b"x", delay_ms=1_000, persistent=persistent)
         assert admin.get(STAGING, correl_id=sent) is not None
@@ -123,10 +136,10 @@ def test_D3_cancelled_by_a_get_on_its_correl_id(
 
 
 def test_D3_cancel_that_is_backed_out_after_the_due_time_releases_at_once(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session, any_manager.session(transacted=True) as admin:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as admin:
         sent = session.put("Q1", b"x", delay_ms=1_000, persistent=persistent)
         assert admin.get(STAGING, correl_id=sent) is not None
         clock.advance(5_000)
@@ -137,11 +150,11 @@ def test_D3_cancel_that_is_backed_out_after_the_due_time_releases_at_once(
 
 
 def test_D12_reaches_staging_at_the_commit(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """Before it no depth changes and the putter itself cannot get it, by CorrelId either."""
     local(any_manager)
-    with any_manager.session(transacted=True) as unit:
+    with new_session(any_manager, transacted=True) as unit:
         sent = unit.put("Q1", b"x", delay_ms=5_000, persistent=persistent)
         assert (any_manager.curdepth(STAGING), any_manager.curdepth("Q1")) == (0, 0)
         assert unit.get("Q1") is None
@@ -157,12 +170,16 @@ def test_D12_reaches_staging_at_the_commit(
 
 @pytest.mark.parametrize("ending", ["commit", "backout"])
 def test_D12_an_open_unit_of_work_takes_its_room_on_staging(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, ending: str
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    ending: str,
+    new_session: NewSession,
 ) -> None:
     """CURDEPTH shows it at the commit; MAXDEPTH knows of it from the put on, whoever puts next."""
     local(any_manager)
     alter(any_manager, STAGING, MAXDEPTH=1)
-    with any_manager.session() as other, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as other, new_session(any_manager, transacted=True) as unit:
         unit.put("Q1", b"1", delay_ms=5_000, persistent=persistent)
         assert any_manager.curdepth(STAGING) == 0
         for session in (unit, other):
@@ -181,11 +198,11 @@ def test_D12_an_open_unit_of_work_takes_its_room_on_staging(
 
 
 def test_D12_what_a_unit_of_work_has_rescheduled_takes_one_place(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
     alter(any_manager, STAGING, MAXDEPTH=2)
-    with any_manager.session() as other, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as other, new_session(any_manager, transacted=True) as unit:
         sent = other.put("Q1", b"1", delay_ms=5_000, persistent=persistent)
         unit.schedule.reschedule(sent, delay_ms=6_000)
         other.put("Q1", b"2", delay_ms=5_000, persistent=persistent)
@@ -197,10 +214,10 @@ def test_D12_what_a_unit_of_work_has_rescheduled_takes_one_place(
 
 
 def test_D12_backed_out_delayed_put_leaves_nothing(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session(transacted=True) as unit:
+    with new_session(any_manager, transacted=True) as unit:
         unit.put("Q1", b"x", delay_ms=5_000, persistent=persistent)
         unit.backout()
     clock.advance(5_000)
@@ -210,11 +227,15 @@ def test_D12_backed_out_delayed_put_leaves_nothing(
 
 @pytest.mark.parametrize("late_ms", [0, 1, 60_000])
 def test_D12_committed_when_due_is_released_at_once(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, late_ms: int
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    late_ms: int,
+    new_session: NewSession,
 ) -> None:
     """Also behind another staged message whose time has not come."""
     local(any_manager)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         session.put("Q1", b"later", delay_ms=3_600_000, persistent=persistent)
         unit.put("Q1", b"x", delay_ms=5_000, persistent=persistent)
         clock.advance(5_000 + late_ms)
@@ -225,13 +246,13 @@ def test_D12_committed_when_due_is_released_at_once(
 
 
 def test_D15_resolved_again_at_delivery(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """An alias that is retargeted meanwhile leads to its second target."""
     local(any_manager, "FIRST")
     local(any_manager, "SECOND")
     alias(any_manager, "A1", "FIRST")
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("A1", b"x", delay_ms=1_000, persistent=persistent)
         administration.alter(any_manager.engine, QALIAS, "A1", {"TARGET": "SECOND"})
         clock.advance(1_000)
@@ -261,10 +282,11 @@ def test_D17_one_clock_through_staging_and_target(
     persistent: bool,
     elapsed_ms: int,
     tenths: int | None,
+    new_session: NewSession,
 ) -> None:
     """The seed's example, life 20 s and delay 5 s: 100 tenths after 10 s, about 50 after 15 s."""
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("Q1", b"x", time_to_live_ms=20_000, delay_ms=5_000, persistent=persistent)
         clock.advance(elapsed_ms)
         message = session.get("Q1")
@@ -272,11 +294,11 @@ def test_D17_one_clock_through_staging_and_target(
 
 
 def test_D18_R9_life_equal_to_the_delay_ends_on_staging_with_a_report_of_the_original(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
     local(any_manager, REPLIES)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put(
             "Q1",
             b"data",
@@ -303,12 +325,12 @@ def test_D18_R9_life_equal_to_the_delay_ends_on_staging_with_a_report_of_the_ori
 
 
 def test_D27_arrival_and_delivery_reports_come_from_the_target(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """Nothing at the send or on staging; COA at the release, COD at the get."""
     local(any_manager)
     local(any_manager, REPLIES)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put(
             "Q1",
             b"x",
@@ -331,13 +353,13 @@ def test_D27_arrival_and_delivery_reports_come_from_the_target(
 
 @pytest.mark.parametrize("transacted", [False, True])
 def test_D27_cancel_is_no_delivery(
-    queue_manager: QueueManager, session: Session, transacted: bool
+    queue_manager: QueueManager, session: Session, transacted: bool, new_session: NewSession
 ) -> None:
     """A get on the staging queue makes no COD report, whatever the original asked for."""
     local(queue_manager)
     local(queue_manager, REPLIES)
     sent = session.put("Q1", b"x", delay_ms=1_000, report=c.MQRO_COD, reply_to_q=REPLIES)
-    with queue_manager.session(transacted=transacted) as admin:
+    with new_session(queue_manager, transacted=transacted) as admin:
         assert admin.get(STAGING, correl_id=sent) is not None
     assert queue_manager.curdepth(REPLIES) == 0
     assert ends(queue_manager, STAGING) == [End("cancelled", 0)]

@@ -12,6 +12,7 @@ from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     REPLIES,
     STAGING,
@@ -38,9 +39,9 @@ def staged(qm: QueueManager) -> tuple[int, int]:
 
 @pytest.mark.parametrize(("level", "is_taken"), [(750, False), (799, False), (800, True)])
 def test_D5_queue_managers_before_8_0_know_no_delay(
-    clock: VirtualClock, level: int, is_taken: bool, persistent: bool
+    clock: VirtualClock, level: int, is_taken: bool, persistent: bool, new_session: NewSession
 ) -> None:
-    with QueueManager("QM1", clock=clock, command_level=level) as qm, qm.session() as session:
+    with QueueManager("QM1", clock=clock, command_level=level) as qm, new_session(qm) as session:
         local(qm)
         if is_taken:
             session.put("Q1", b"x", delay_ms=1, persistent=persistent)
@@ -52,10 +53,12 @@ def test_D5_queue_managers_before_8_0_know_no_delay(
         assert qm.verify().ok
 
 
-def test_D5_refused_in_a_unit_of_work_leaves_the_rest_of_it(clock: VirtualClock) -> None:
+def test_D5_refused_in_a_unit_of_work_leaves_the_rest_of_it(
+    clock: VirtualClock, new_session: NewSession
+) -> None:
     with QueueManager("QM1", clock=clock, command_level=750) as qm:
         local(qm)
-        with qm.session(transacted=True) as unit:
+        with new_session(qm, transacted=True) as unit:
             unit.put("Q1", b"kept")
             with refused(rc.MQRC_FUNCTION_NOT_SUPPORTED):
                 unit.put("Q1", b"x", delay_ms=1)
@@ -63,23 +66,23 @@ def test_D5_refused_in_a_unit_of_work_leaves_the_rest_of_it(clock: VirtualClock)
 
 
 def test_D30_staged_messages_are_stranded_at_an_older_level_and_released_back_at_the_newer(
-    clock: VirtualClock, tmp_path: Path
+    clock: VirtualClock, tmp_path: Path, new_session: NewSession
 ) -> None:
-    with QueueManager("QM1", tmp_path, clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path, clock=clock) as qm, new_session(qm) as session:
         local(qm)
         sent = session.put("Q1", b"x", delay_ms=1_000, persistent=True)
         by_hand = session.put("Q1", b"by hand", delay_ms=1_000, persistent=True)
     clock.advance(5_000)
     with QueueManager("QM1", tmp_path, clock=clock, command_level=750) as qm:
         assert qm.delay_processor_status() == "stopped: command level 750 knows no delivery delay"
-        with qm.session() as session:
+        with new_session(qm) as session:
             clock.advance(3_600_000)
             assert staged(qm) == (2, 0)
             assert session.get(STAGING, correl_id=by_hand) is not None
             assert qm.verify().ok
     with (
         QueueManager("QM1", tmp_path, clock=clock, command_level=940) as qm,
-        qm.session() as session,
+        new_session(qm) as session,
     ):
         assert qm.delay_processor_status() in WORKING
         assert staged(qm) == (0, 1)
@@ -99,8 +102,8 @@ def zos(clock: VirtualClock, **attributes: int) -> QueueManager:
     return qm
 
 
-def test_D14_zos_without_the_staging_queue(clock: VirtualClock) -> None:
-    with zos(clock) as qm, qm.session() as session:
+def test_D14_zos_without_the_staging_queue(clock: VirtualClock, new_session: NewSession) -> None:
+    with zos(clock) as qm, new_session(qm) as session:
         assert qm.delay_processor_status() == f"stopped: {STAGING} is not defined"
         with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
             session.put("Q1", b"x", delay_ms=1)
@@ -124,10 +127,10 @@ def test_D14_zos_without_the_staging_queue(clock: VirtualClock) -> None:
     ],
 )
 def test_D14_D28_zos_wrong_definition_refuses_puts_and_shuts_the_processor_down(
-    clock: VirtualClock, wrong: dict[str, int], needed: str
+    clock: VirtualClock, wrong: dict[str, int], needed: str, new_session: NewSession
 ) -> None:
     """Defined right again it takes puts, but stays down until an operator restarts it."""
-    with zos(clock, **FIFO) as qm, qm.session() as session:
+    with zos(clock, **FIFO) as qm, new_session(qm) as session:
         session.put("Q1", b"x", delay_ms=1_000)
         alter(qm, STAGING, **wrong)
         with refused(rc.MQRC_Q_INDEX_TYPE_ERROR):
@@ -162,9 +165,9 @@ def test_D14_distributed_does_not_care_for_index_and_sequence(
 
 @pytest.mark.parametrize("keyword", ["PUT", "GET"])
 def test_D28_zos_disabled_stops_and_enabled_again_restarts(
-    clock: VirtualClock, keyword: str, persistent: bool
+    clock: VirtualClock, keyword: str, persistent: bool, new_session: NewSession
 ) -> None:
-    with zos(clock, **FIFO) as qm, qm.session() as session:
+    with zos(clock, **FIFO) as qm, new_session(qm) as session:
         session.put("Q1", b"x", delay_ms=1_000, persistent=persistent)
         alter(qm, STAGING, **{keyword: DISABLED[keyword]})
         assert qm.delay_processor_status() == f"stopped: {keyword}(DISABLED) on {STAGING}"
@@ -182,8 +185,12 @@ def test_D28_zos_disabled_stops_and_enabled_again_restarts(
 
 def test_D28_zos_processor_that_shut_down_restarts_when_the_queue_is_defined_anew(
     clock: VirtualClock,
+    new_session: NewSession,
 ) -> None:
-    with zos(clock, INDXTYPE=s.MQIT_MSG_ID, MSGDLVSQ=c.MQMDS_FIFO) as qm, qm.session() as session:
+    with (
+        zos(clock, INDXTYPE=s.MQIT_MSG_ID, MSGDLVSQ=c.MQMDS_FIFO) as qm,
+        new_session(qm) as session,
+    ):
         assert "INDXTYPE(NONE)" in qm.delay_processor_status()
         administration.delete(qm.engine, QLOCAL, STAGING)
         assert qm.delay_processor_status() == f"stopped: {STAGING} is not defined"
@@ -195,13 +202,13 @@ def test_D28_zos_processor_that_shut_down_restarts_when_the_queue_is_defined_ane
 
 
 def test_D28_zos_processor_starts_with_the_queue_manager(
-    clock: VirtualClock, tmp_path: Path
+    clock: VirtualClock, tmp_path: Path, new_session: NewSession
 ) -> None:
     """Its own shutting down is not remembered, what is wrong with the queue is found again."""
     with QueueManager("ZQM", tmp_path, clock=clock, platform="zos") as qm:
         local(qm)
         local(qm, STAGING, **FIFO)
-        with qm.session() as session:
+        with new_session(qm) as session:
             session.put("Q1", b"x", delay_ms=1_000, persistent=True)
         alter(qm, STAGING, INDXTYPE=s.MQIT_MSG_ID)
         assert qm.delay_processor_status().startswith("stopped: ")
@@ -214,10 +221,10 @@ def test_D28_zos_processor_starts_with_the_queue_manager(
 
 
 def test_D28_distributed_goes_on_with_puts_disabled(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("Q1", b"x", delay_ms=1_000, persistent=persistent)
         alter(any_manager, STAGING, PUT=DISABLED["PUT"])
         assert any_manager.delay_processor_status() in WORKING
@@ -228,11 +235,11 @@ def test_D28_distributed_goes_on_with_puts_disabled(
 
 
 def test_D28_distributed_stops_with_gets_disabled_and_goes_on_when_enabled(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """Puts are taken meanwhile; gets of applications are refused."""
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("Q1", b"x", delay_ms=1_000, persistent=persistent)
         alter(any_manager, STAGING, GET=DISABLED["GET"])
         assert any_manager.delay_processor_status() == f"stopped: GET(DISABLED) on {STAGING}"

@@ -18,6 +18,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
 from mayfly.store.units import StoredMessage
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.pubsub_scene import admin_sub, available_only, deliver, drained, topic
 from tests.spec.scene import (
     DEAD,
@@ -57,11 +58,12 @@ def outcomes(qm: QueueManager, queue: str) -> list[tuple[str, int]]:
     return [(end.outcome, end.reason) for end in ends(qm, queue)]
 
 
+@pytest.mark.in_process
 def test_D25_one_staged_copy_for_each_subscriber_matched_at_send(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     admin_sub(qm, "ONE", "a/+", "Q1")
-    with qm.session() as session:
+    with new_session(qm) as session:
         managed = session.subscribe("a/b")
         durable = session.subscribe("#", name="D", durable=True)
         session.subscribe("a/b", selector="JMSPriority = 9")
@@ -86,12 +88,12 @@ def test_D25_one_staged_copy_for_each_subscriber_matched_at_send(
 
 @pytest.mark.parametrize("promise", [s.MQDLV_ALL, s.MQDLV_ALL_DUR])
 def test_D26_2502_unless_the_topic_says_ALLAVAIL(
-    qm: QueueManager, clock: VirtualClock, promise: int, persistent: bool
+    qm: QueueManager, clock: VirtualClock, promise: int, persistent: bool, new_session: NewSession
 ) -> None:
     deliver(qm, promise)
     topic(qm, "FREE", "free", PMSGDLV=s.MQDLV_ALL_AVAIL, NPMSGDLV=s.MQDLV_ALL_AVAIL)
     admin_sub(qm, "S", "#", "Q1")
-    with qm.session() as session:
+    with new_session(qm) as session:
         for string in ("a", "nobody/there"):
             with refused(rc.MQRC_PUBLICATION_FAILURE):
                 session.publish(string, b"x", delay_ms=1_000, persistent=persistent)
@@ -103,10 +105,11 @@ def test_D26_2502_unless_the_topic_says_ALLAVAIL(
         assert bodies(session, "Q1") == [b"x", b"y"]
 
 
+@pytest.mark.in_process
 def test_D26_a_default_topic_takes_a_delay_of_non_persistent_publications_only(
-    any_manager: QueueManager, clock: VirtualClock
+    any_manager: QueueManager, clock: VirtualClock, new_session: NewSession
 ) -> None:
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         subscription = session.subscribe("a")
         with refused(rc.MQRC_PUBLICATION_FAILURE):
             session.publish("a", b"x", delay_ms=1_000, persistent=True)
@@ -115,9 +118,11 @@ def test_D26_a_default_topic_takes_a_delay_of_non_persistent_publications_only(
         assert drained(session, subscription.queue) == [("a", b"y")]
 
 
-def test_D08_a_retained_publication_has_no_delay(qm: QueueManager, clock: VirtualClock) -> None:
+def test_D08_a_retained_publication_has_no_delay(
+    qm: QueueManager, clock: VirtualClock, new_session: NewSession
+) -> None:
     admin_sub(qm, "S", "a", "Q1")
-    with qm.session() as session:
+    with new_session(qm) as session:
         with refused(rc.MQRC_OPTIONS_ERROR):
             session.publish("a", b"x", delay_ms=1, retain=True)
         clock.advance(1)
@@ -125,10 +130,12 @@ def test_D08_a_retained_publication_has_no_delay(qm: QueueManager, clock: Virtua
         assert session.subscribe("a").get() is None
 
 
-def test_D05_D07_D31_what_else_refuses_a_delay(qm: QueueManager, clock: VirtualClock) -> None:
+def test_D05_D07_D31_what_else_refuses_a_delay(
+    qm: QueueManager, clock: VirtualClock, new_session: NewSession
+) -> None:
     topic(qm, "A", "a", CAPEXPRY=10)
     admin_sub(qm, "S", "#", "Q1")
-    with qm.session() as session:
+    with new_session(qm) as session:
         for string, life_ms, delay_ms in (("a", None, 1_001), ("b", 1_000, 1_001)):
             with refused(rc.MQRC_EXPIRY_ERROR):
                 session.publish(string, b"x", time_to_live_ms=life_ms, delay_ms=delay_ms)
@@ -142,11 +149,11 @@ def test_D05_D07_D31_what_else_refuses_a_delay(qm: QueueManager, clock: VirtualC
 
 
 def test_D12_in_a_unit_of_work_copies_are_staged_at_the_commit(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     admin_sub(qm, "S", "a", "Q1")
     admin_sub(qm, "T", "#", "Q1")
-    with qm.session(transacted=True) as unit, qm.session() as other:
+    with new_session(qm, transacted=True) as unit, new_session(qm) as other:
         unit.publish("a", b"backed out", delay_ms=1_000, persistent=persistent)
         assert qm.curdepth(STAGING) == 0
         unit.backout()
@@ -164,10 +171,10 @@ def test_D12_in_a_unit_of_work_copies_are_staged_at_the_commit(
 
 @pytest.mark.parametrize("ending", ["session", "close", "unsubscribe", "SubExpiry"])
 def test_D23_a_copy_whose_subscriber_is_gone_is_dropped_silently(
-    qm: QueueManager, clock: VirtualClock, ending: str, persistent: bool
+    qm: QueueManager, clock: VirtualClock, ending: str, persistent: bool, new_session: NewSession
 ) -> None:
     admin_sub(qm, "STAYS", "a", "Q1")
-    session, other = qm.session(), qm.session()
+    session, other = new_session(qm), new_session(qm)
     is_durable = ending == "unsubscribe"
     life_ms = 1_000 if ending == "SubExpiry" else None
     gone = other.subscribe("a", name="GONE", durable=is_durable, time_to_live_ms=life_ms)
@@ -196,9 +203,9 @@ def test_D23_a_copy_whose_subscriber_is_gone_is_dropped_silently(
 
 
 def test_D23_its_reports_are_made_all_the_same(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
-    with qm.session() as session:
+    with new_session(qm) as session:
         gone = session.subscribe("a", name="D", durable=True)
         sent = session.publish(
             "a",
@@ -218,10 +225,10 @@ def test_D23_its_reports_are_made_all_the_same(
 
 
 def test_D20_a_copy_its_queue_refuses_is_dead_lettered(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     admin_sub(qm, "S", "a", "Q1")
-    with qm.session() as session:
+    with new_session(qm) as session:
         session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
         alter(qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
         clock.advance(1_000)
@@ -234,11 +241,11 @@ def test_D20_a_copy_its_queue_refuses_is_dead_lettered(
 
 
 def test_D24_and_discarded_where_the_dead_letter_queue_refuses_it_too(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """A message to a queue would stay and be tried again (D21)."""
     admin_sub(qm, "S", "a", "Q1")
-    with qm.session() as session:
+    with new_session(qm) as session:
         session.publish("a", b"publication", delay_ms=1_000, persistent=persistent)
         session.put("Q1", b"message", delay_ms=1_000, persistent=persistent)
         alter(qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
@@ -252,13 +259,13 @@ def test_D24_and_discarded_where_the_dead_letter_queue_refuses_it_too(
 
 
 def test_D15_the_subscription_says_at_release_where_its_copy_goes(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(qm, "Q2")
     alias(qm, "A1", "Q1")
     admin_sub(qm, "MOVED", "a", "Q1")
     admin_sub(qm, "ALIAS", "a", "A1")
-    with qm.session() as session:
+    with new_session(qm) as session:
         session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
         assert qm.mqsc("ALTER SUB('MOVED') DEST(Q2)\nALTER QALIAS(A1) TARGET(Q2)").ok
         clock.advance(1_000)
@@ -340,13 +347,19 @@ def test_copies_released_in_bulk_are_stored_as_those_released_one_by_one(tmp_pat
     assert {life.outcome for life in ended[1]} == {"released"}
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("leaving", ["one", "all", "all, and new ones come"])
 def test_D23_a_shared_subscription_is_gone_with_the_last_who_shares_it(
-    qm: QueueManager, clock: VirtualClock, durable: bool, leaving: str, persistent: bool
+    qm: QueueManager,
+    clock: VirtualClock,
+    durable: bool,
+    leaving: str,
+    persistent: bool,
+    new_session: NewSession,
 ) -> None:
     """A durable one stays when nobody has it open."""
-    one, two = qm.session(), qm.session()
+    one, two = new_session(qm), new_session(qm)
     shared = [s.subscribe("a", name="S", durable=durable, shared=True) for s in (one, two)]
     one.publish("a", b"x", delay_ms=1_000, persistent=persistent)
     assert qm.curdepth(STAGING) == 1
@@ -368,10 +381,11 @@ def test_D23_a_shared_subscription_is_gone_with_the_last_who_shares_it(
     one.close()
 
 
+@pytest.mark.in_process
 def test_D25_no_local_is_decided_at_send(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
-    with qm.session() as own, qm.session() as other:
+    with new_session(qm) as own, new_session(qm) as other:
         durable = own.subscribe("a", name="D", durable=True, no_local=True)
         own.publish("a", b"own", delay_ms=1_000, persistent=persistent)
         other.publish("a", b"other", delay_ms=1_000, persistent=persistent)
@@ -385,11 +399,11 @@ def test_D25_no_local_is_decided_at_send(
 
 @pytest.mark.parametrize("ending", ["unsubscribe", "SubExpiry"])
 def test_D23_of_many_released_together_only_those_of_who_is_gone_are_dropped(
-    qm: QueueManager, clock: VirtualClock, ending: str, persistent: bool
+    qm: QueueManager, clock: VirtualClock, ending: str, persistent: bool, new_session: NewSession
 ) -> None:
     admin_sub(qm, "STAYS", "#", "Q1")
     life_ms = 1_000 if ending == "SubExpiry" else None
-    with qm.session() as session:
+    with new_session(qm) as session:
         gone = session.subscribe("a/+", name="GONE", durable=True, time_to_live_ms=life_ms)
         for number in range(5):
             string = f"a/{number}"
@@ -406,12 +420,12 @@ def test_D23_of_many_released_together_only_those_of_who_is_gone_are_dropped(
 
 
 def test_D16_priority_and_persistence_are_fixed_at_send(
-    qm: QueueManager, clock: VirtualClock
+    qm: QueueManager, clock: VirtualClock, new_session: NewSession
 ) -> None:
     topic(qm, "A", "a", DEFPRTY=3, DEFPSIST=1)
     admin_sub(qm, "S", "a", "Q1")
     admin_sub(qm, "NINE", "a", "Q1", PUBPRTY=9)
-    with qm.session() as session:
+    with new_session(qm) as session:
         session.publish("a", b"x", delay_ms=1_000)
         assert qm.mqsc("ALTER TOPIC(A) DEFPRTY(7) DEFPSIST(NO)\nALTER SUB('NINE') PUBPRTY(1)").ok
         clock.advance(1_000)
@@ -420,12 +434,12 @@ def test_D16_priority_and_persistence_are_fixed_at_send(
 
 
 def test_D17_the_life_of_a_copy_runs_from_the_publication(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(qm, "CAPPED", CAPEXPRY=100)
     admin_sub(qm, "S", "a", "Q1")
     admin_sub(qm, "C", "a", "CAPPED")
-    with qm.session() as session:
+    with new_session(qm) as session:
         session.publish("a", b"x", time_to_live_ms=20_000, delay_ms=5_000, persistent=persistent)
         clock.advance(9_999)
         capped = session.get("CAPPED")
@@ -438,10 +452,10 @@ def test_D17_the_life_of_a_copy_runs_from_the_publication(
 
 
 def test_D18_a_copy_that_expires_on_staging_is_reported_as_the_publication(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     admin_sub(qm, "S", "a", "Q1")
-    with qm.session() as session:
+    with new_session(qm) as session:
         sent = session.publish(
             "a",
             b"x",
@@ -468,16 +482,23 @@ REFUSALS: dict[str, tuple[dict[str, int], dict[str, int], int]] = {
 refusing = pytest.mark.parametrize("refusal", list(REFUSALS))
 
 
+@pytest.mark.in_process
 @refusing
 @pytest.mark.parametrize("transacted", [False, True])
 def test_D19_a_copy_its_queue_refuses_at_the_send_reaches_it_where_it_is_taken_when_due(
-    qm: QueueManager, clock: VirtualClock, persistent: bool, refusal: str, *, transacted: bool
+    qm: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    refusal: str,
+    new_session: NewSession,
+    *,
+    transacted: bool,
 ) -> None:
     closes, opens, _reason = REFUSALS[refusal]
     local(qm, "LATER", **closes)
     admin_sub(qm, "S", "a", "Q1")
     admin_sub(qm, "L", "a", "LATER")
-    with qm.session() as reader, qm.session(transacted=transacted) as session:
+    with new_session(qm) as reader, new_session(qm, transacted=transacted) as session:
         sent = session.publish(
             "a", b"x", delay_ms=1_000, time_to_live_ms=5_000, persistent=persistent
         )
@@ -498,13 +519,13 @@ def test_D19_a_copy_its_queue_refuses_at_the_send_reaches_it_where_it_is_taken_w
 
 @refusing
 def test_D19_a_copy_its_queue_still_refuses_is_dead_lettered_when_due_and_not_before(
-    qm: QueueManager, clock: VirtualClock, persistent: bool, refusal: str
+    qm: QueueManager, clock: VirtualClock, persistent: bool, refusal: str, new_session: NewSession
 ) -> None:
     """The letter can be got from its put on: the delay is over."""
     closes, _opens, reason = REFUSALS[refusal]
     local(qm, "CLOSED", **closes)
     admin_sub(qm, "C", "a", "CLOSED")
-    with qm.session() as session:
+    with new_session(qm) as session:
         session.publish("a", b"x", delay_ms=1_000, time_to_live_ms=5_000, persistent=persistent)
         clock.advance(999)
         assert (qm.curdepth(STAGING), qm.curdepth(DEAD)) == (1, 0)
@@ -523,12 +544,17 @@ def test_D19_a_copy_its_queue_still_refuses_is_dead_lettered_when_due_and_not_be
 
 @pytest.mark.parametrize(("cap", "left_ms"), [(9, None), (10, 0), (11, 100), (60, 4_000)])
 def test_D31_the_cap_that_refuses_a_copy_is_asked_again_when_it_is_due(
-    qm: QueueManager, clock: VirtualClock, persistent: bool, cap: int, left_ms: int | None
+    qm: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    cap: int,
+    left_ms: int | None,
+    new_session: NewSession,
 ) -> None:
     """As any cap it counts from the put; one that equals the delay leaves no time (D18)."""
     local(qm, "CAPPED", CAPEXPRY=9)
     admin_sub(qm, "C", "a", "CAPPED")
-    with qm.session() as session:
+    with new_session(qm) as session:
         session.publish("a", b"x", delay_ms=1_000, time_to_live_ms=5_000, persistent=persistent)
         clock.advance(999)
         alter(qm, "CAPPED", CAPEXPRY=cap)
@@ -543,11 +569,11 @@ def test_D31_the_cap_that_refuses_a_copy_is_asked_again_when_it_is_due(
 
 
 def test_X4_a_cap_that_takes_a_copy_at_the_send_is_not_asked_again(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(qm, "CAPPED", CAPEXPRY=30)
     admin_sub(qm, "C", "a", "CAPPED")
-    with qm.session() as session:
+    with new_session(qm) as session:
         session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
         alter(qm, "CAPPED", CAPEXPRY=9)
         clock.advance(1_000)
@@ -557,14 +583,14 @@ def test_X4_a_cap_that_takes_a_copy_at_the_send_is_not_asked_again(
 
 
 def test_D19_a_copy_whose_queue_is_gone_at_the_send_waits_for_another(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(qm, "Q2")
     alias(qm, "WAY", "Q2")
     admin_sub(qm, "S", "a", "WAY")
     admin_sub(qm, "T", "b", "WAY")
     assert qm.mqsc("DELETE QALIAS(WAY)").ok
-    with qm.session() as session:
+    with new_session(qm) as session:
         session.publish("a", b"back", delay_ms=1_000, persistent=persistent)
         session.publish("b", b"gone", delay_ms=2_000, persistent=persistent)
         alias(qm, "WAY", "Q2")
@@ -581,12 +607,12 @@ def test_D19_a_copy_whose_queue_is_gone_at_the_send_waits_for_another(
 
 @pytest.mark.parametrize("keeps", [False, True], ids=["USEDLQ(NO)", "USEDLQ(YES)"])
 def test_D20_the_topic_says_whether_a_refused_copy_is_kept(
-    qm: QueueManager, clock: VirtualClock, persistent: bool, *, keeps: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession, *, keeps: bool
 ) -> None:
     topic(qm, "A", "a", USEDLQ=DEAD_LETTERS_YES if keeps else DEAD_LETTERS_NO)
     local(qm, "CLOSED", PUT=c.MQQA_PUT_INHIBITED)
     admin_sub(qm, "C", "a/#", "CLOSED")
-    with qm.session() as session:
+    with new_session(qm) as session:
         session.publish(
             "a/b",
             b"x",
@@ -605,13 +631,13 @@ def test_D20_the_topic_says_whether_a_refused_copy_is_kept(
 
 
 def test_D24_a_copy_its_queue_refuses_is_dropped_when_due_without_a_dead_letter_queue(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     alter_manager(qm, DEADQ="")
     local(qm, "FULL", MAXDEPTH=0)
     admin_sub(qm, "S", "a", "Q1")
     admin_sub(qm, "F", "a", "FULL")
-    with qm.session() as session:
+    with new_session(qm) as session:
         session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
         assert qm.curdepth(STAGING) == 2
         clock.advance(1_000)
@@ -620,13 +646,13 @@ def test_D24_a_copy_its_queue_refuses_is_dropped_when_due_without_a_dead_letter_
 
 
 def test_TTLFROM_release_gives_a_copy_its_whole_life_after_its_delivery_time(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(qm, "WHOLE", TTLFROM=1)
     local(qm, "CAPPED", TTLFROM=1, CAPEXPRY=9)
     for name in ("Q1", "WHOLE", "CAPPED"):
         admin_sub(qm, f"S.{name}", "a", name)
-    with qm.session() as session:
+    with new_session(qm) as session:
         session.publish("a", b"x", delay_ms=1_000, time_to_live_ms=2_000, persistent=persistent)
         clock.advance(1_000)
         for queue, left_ms in (("Q1", 1_000), ("WHOLE", 2_000), ("CAPPED", 900)):
@@ -641,13 +667,13 @@ def test_TTLFROM_release_gives_a_copy_its_whole_life_after_its_delivery_time(
 
 
 def test_D12_copies_of_an_open_unit_of_work_take_room_on_staging(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """All of them or none, and what is backed out leaves its room."""
     alter(qm, STAGING, MAXDEPTH=3)
     for name in ("S", "T"):
         admin_sub(qm, name, "a", "Q1")
-    with qm.session(transacted=True) as unit, qm.session() as other:
+    with new_session(qm, transacted=True) as unit, new_session(qm) as other:
         unit.publish("a", b"1", delay_ms=1_000, persistent=persistent)
         with refused(rc.MQRC_Q_FULL):
             unit.publish("a", b"2", delay_ms=1_000, persistent=persistent)
@@ -665,7 +691,12 @@ def test_D12_copies_of_an_open_unit_of_work_take_room_on_staging(
 
 @pytest.mark.parametrize("transacted", [False, True])
 def test_D11_D14_what_the_staging_queue_refuses_is_told_to_the_publisher(
-    qm: QueueManager, clock: VirtualClock, persistent: bool, *, transacted: bool
+    qm: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    new_session: NewSession,
+    *,
+    transacted: bool,
 ) -> None:
     """Nobody's copy is staged then, and none is a dead letter before its time."""
     for name in ("S", "T"):
@@ -674,7 +705,7 @@ def test_D11_D14_what_the_staging_queue_refuses_is_told_to_the_publisher(
         "PUT": (c.MQQA_PUT_INHIBITED, c.MQQA_PUT_ALLOWED, rc.MQRC_PUT_INHIBITED),
         "MAXMSGL": (208, 1_000, rc.MQRC_MSG_TOO_BIG_FOR_Q),
     }
-    with qm.session(transacted=transacted) as session:
+    with new_session(qm, transacted=transacted) as session:
         for attribute, (closed, opened, reason) in troubles.items():
             alter(qm, STAGING, **{attribute: closed})
             with refused(reason):
@@ -689,12 +720,12 @@ def test_D11_D14_what_the_staging_queue_refuses_is_told_to_the_publisher(
 
 
 def test_D11_of_copies_that_do_not_all_fit_on_staging_none_is_taken(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     alter(qm, STAGING, MAXDEPTH=1)
     for name in ("S", "T"):
         admin_sub(qm, name, "a", "Q1")
-    with qm.session() as session:
+    with new_session(qm) as session:
         with refused(rc.MQRC_Q_FULL):
             session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
         assert (qm.curdepth(STAGING), qm.counts(STAGING).uncommitted) == (0, 0)
@@ -705,12 +736,12 @@ def test_D11_of_copies_that_do_not_all_fit_on_staging_none_is_taken(
 
 
 def test_D03_an_administrator_sees_copies_and_can_cancel_them(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     pattern = "a/long/topic/string/that/is/no/queue/name/at/all/+"
     admin_sub(qm, "S", pattern, "Q1", DESTCORL=PASSED_ON)
     string = "a/long/topic/string/that/is/no/queue/name/at/all/x"
-    with qm.session() as session:
+    with new_session(qm) as session:
         sent = session.publish(
             string, b"x", delay_ms=1_000, persistent=persistent, correl_id=b"mine"
         )
@@ -731,11 +762,12 @@ def test_D03_an_administrator_sees_copies_and_can_cancel_them(
         assert (message.body, message.correl_id) == (b"y", b"mine".ljust(24, b"\0"))
 
 
+@pytest.mark.in_process
 def test_schedule_a_publication_is_one_message_to_its_sender(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     admin_sub(qm, "S", "a", "Q1")
-    with qm.session() as session:
+    with new_session(qm) as session:
         managed = session.subscribe("a")
         first, second, third = (
             session.publish("a", text, delay_ms=5_000, persistent=persistent).msg_id
@@ -758,15 +790,15 @@ def test_schedule_a_publication_is_one_message_to_its_sender(
 
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_D25_copies_survive_a_restart(
-    tmp_path: Path, clock: VirtualClock, *, is_gone: bool
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession, *, is_gone: bool
 ) -> None:
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         available_only(qm)
         session.subscribe("a", name="D", durable=True)
         session.subscribe("a")
         session.publish("a", b"kept", delay_ms=1_000, persistent=True)
         session.publish("a", b"lost", delay_ms=1_000, persistent=False)
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         queue = qm.engine.registry.subscriptions.named("D").destination
         assert qm.counts(queue).staged == 1
         if is_gone:
@@ -781,9 +813,9 @@ def test_D25_copies_survive_a_restart(
 
 
 def test_D22_a_report_that_reaches_no_queue_keeps_a_persistent_copy(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
-    with qm.session() as session:
+    with new_session(qm) as session:
         gone = session.subscribe("a", name="D", durable=True)
         session.publish(
             "a",
@@ -804,10 +836,11 @@ def test_D22_a_report_that_reaches_no_queue_keeps_a_persistent_copy(
         assert len(bodies(session, REPLIES)) == persistent
 
 
+@pytest.mark.in_process
 def test_a_thousand_copies_are_released_in_the_order_of_their_subscriptions(
-    qm: QueueManager, clock: VirtualClock, persistent: bool
+    qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
-    with qm.session() as session:
+    with new_session(qm) as session:
         for number in range(300):
             session.subscribe("a", queue="Q1", correl_id=b"%03d" % number)
         session.publish("a", b"x", delay_ms=1_000, persistent=persistent)

@@ -13,6 +13,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.remote_scene import network
 from tests.spec.scene import local, put_md, refused
 
@@ -60,6 +61,7 @@ def test_P1_a_text_has_the_bytes_of_its_field(
     assert manager.curdepth("Q1") + manager.curdepth("QM2") == 3
 
 
+@pytest.mark.differs_over_socket
 @pytest.mark.parametrize("queue", QUEUES)
 @pytest.mark.parametrize(
     "fields",
@@ -104,14 +106,15 @@ def test_a_reply_queue_that_ends_before_it_begins_is_none(
         session.put("Q1", b"x", reply_to_q="\0BACK", report=c.MQRO_COA)
 
 
+@pytest.mark.differs_over_socket
 @pytest.mark.parametrize(
     ("user", "kept"),
     [("ä" * 13, "ä" * 12), ("😀" * 5, "😀" * 3), ("al\0ice", "al"), ("\ud800", "?")],
 )
 def test_P6_who_puts_is_cut_to_the_room_of_the_field(
-    manager: QueueManager, user: str, kept: str
+    manager: QueueManager, user: str, kept: str, new_session: NewSession
 ) -> None:
-    with manager.session(user, program=user * 3) as session:
+    with new_session(manager, user, program=user * 3) as session:
         for queue in QUEUES:
             session.put(queue, b"x")
         message = session.get("Q1")
@@ -121,6 +124,7 @@ def test_P6_who_puts_is_cut_to_the_room_of_the_field(
     assert not manager.is_stopped
 
 
+@pytest.mark.differs_over_socket
 def test_what_is_no_text_is_a_mistake_in_the_program(
     manager: QueueManager, session: Session
 ) -> None:

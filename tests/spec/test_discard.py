@@ -8,6 +8,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     DEAD,
     INPUT,
@@ -29,10 +30,10 @@ EXPIRATION = c.MQRO_EXPIRATION
 
 
 def test_E8_E12_expired_message_stays_and_counts_until_met(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("Q1", b"x", time_to_live_ms=1_000, persistent=persistent)
         clock.advance(999)
         assert any_manager.counts("Q1")._asdict() == {
@@ -74,11 +75,15 @@ def test_E12_expired_messages_fill_the_queue(
 
 @pytest.mark.parametrize("verb", ["get", "browse"])
 def test_E9_fifo_discards_all_expired_ones_ahead_of_the_first_live_one(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, verb: str
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    verb: str,
+    new_session: NewSession,
 ) -> None:
     """The expired one behind it stays, whatever its priority."""
     local(any_manager, MSGDLVSQ=MQMDS_FIFO)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for priority in (1, 9, 5):
             session.put(
                 "Q1", b"dead", time_to_live_ms=500, priority=priority, persistent=persistent
@@ -98,11 +103,15 @@ def test_E9_fifo_discards_all_expired_ones_ahead_of_the_first_live_one(
 
 @pytest.mark.parametrize("verb", ["get", "browse"])
 def test_E10_priority_queue_keeps_later_and_lower_expired_ones(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, verb: str
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    verb: str,
+    new_session: NewSession,
 ) -> None:
     """Expired p9, expired p5, live p5, expired p5, expired p1: the later p5 and the p1 stay."""
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
 
         def put(name: bytes, priority: int, life_ms: int | None) -> None:
             session.put(
@@ -129,10 +138,10 @@ def test_E10_priority_queue_keeps_later_and_lower_expired_ones(
 
 
 def test_E11_only_messages_that_match_are_discarded(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         other = session.put("Q1", b"other", time_to_live_ms=100, persistent=persistent)
         wanted = session.put(
             "Q1", b"wanted", time_to_live_ms=100, correl_id=b"C", persistent=persistent
@@ -146,11 +155,11 @@ def test_E11_only_messages_that_match_are_discarded(
 
 
 def test_E13_report_comes_at_the_discard_and_only_if_asked_for(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
     local(any_manager, REPLIES)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         quiet = session.put("Q1", b"quiet", time_to_live_ms=100, persistent=persistent)
         asked = session.put(
             "Q1",
@@ -173,12 +182,12 @@ def test_E13_report_comes_at_the_discard_and_only_if_asked_for(
 
 
 def test_E14_discard_and_report_are_in_nobodys_unit_of_work(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """Backing out brings the live message back, not the dead one, and retracts no report."""
     local(any_manager)
     local(any_manager, REPLIES)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         session.put(
             "Q1",
             b"dead",
@@ -199,11 +208,11 @@ def test_E14_discard_and_report_are_in_nobodys_unit_of_work(
 
 
 def test_E19_delay_processor_sends_the_report_of_what_it_discards(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
     local(any_manager, REPLIES)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put(
             "Q1",
             b"x",
@@ -220,12 +229,12 @@ def test_E19_delay_processor_sends_the_report_of_what_it_discards(
 
 
 def test_E21_dead_letter_keeps_the_deadline_and_expires_on_its_queue(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
     local(any_manager, REPLIES)
     alter_manager(any_manager, DEADQ=DEAD)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put(
             "Q1",
             b"x",

@@ -13,6 +13,7 @@ from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,
     INPUT,
@@ -65,6 +66,7 @@ def test_C9_2011_for_names_that_it_may_not_have(
     assert len(queue_manager.engine.registry.definitions()) == before
 
 
+@pytest.mark.in_process
 def test_C9_a_dynamic_queue_is_like_its_model(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -102,12 +104,17 @@ def test_C9_2045_for_another_handle_that_would_delete_a_temporary_queue(
     assert take(creator).message.body == b"x"
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("option", DELETES)
 def test_C9_whoever_else_has_a_deleted_queue_open_is_told_with_2052(
-    queue_manager: QueueManager, session: Session, permanent: Handle, option: int
+    queue_manager: QueueManager,
+    session: Session,
+    permanent: Handle,
+    option: int,
+    new_session: NewSession,
 ) -> None:
     """Also who waits for a message; closing the handle is all that is left to do with it."""
-    with queue_manager.session() as other, queue_manager.session() as third:
+    with new_session(queue_manager) as other, new_session(queue_manager) as third:
         theirs = other.open("MINE", INPUT | OUTPUT | BROWSE | c.MQOO_INQUIRE)
         late = third.open("MINE", INPUT)
         waiter = waiting(
@@ -186,6 +193,7 @@ def test_C9_request_and_reply_through_a_temporary_queue(
     clock: VirtualClock,
     waits_ms: int,
     answer: bytes | None,
+    new_session: NewSession,
 ) -> None:
     """The reply lives as long as the request had left; then the asker finds nothing any more."""
     local(queue_manager, "REQUESTS")
@@ -197,7 +205,7 @@ def test_C9_request_and_reply_through_a_temporary_queue(
         reply_to_q=replies.queue_name,
         msg_type=c.MQMT_REQUEST,
     )
-    with queue_manager.session("server") as server:
+    with new_session(queue_manager, "server") as server:
         clock.advance(20_000)
         request = server.get("REQUESTS")
         assert request is not None
@@ -215,6 +223,7 @@ def test_C9_request_and_reply_through_a_temporary_queue(
 # Changes that end a handle
 
 
+@pytest.mark.in_process
 def test_C6_2041_when_the_alias_opened_leads_elsewhere_by_now(
     queue_manager: QueueManager, session: Session
 ) -> None:

@@ -13,6 +13,7 @@ from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.pubsub_scene import admin_sub
 from tests.spec.scene import (
     BROWSE,
@@ -38,6 +39,7 @@ from tests.store.scene import failing_disk
 EXPIRATION = c.MQRO_EXPIRATION
 
 
+@pytest.mark.in_process
 def test_E1_expiry_counts_in_tenths_of_a_second(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -59,6 +61,7 @@ def test_E1_initial_value_is_unlimited(
     assert message.remaining_ms is None
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("expiry_tenths", [0, -2, -600, -(2**31)])
 def test_E2_zero_and_negative_fail_without_a_report(
     queue_manager: QueueManager, session: Session, expiry_tenths: int
@@ -81,12 +84,13 @@ def test_E2_native_time_to_live_that_is_no_life_is_refused(
     assert queue_manager.curdepth("Q1") == 0
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("text", ["", "False", "0", "TRUE", "1"])
 def test_E3_maximum_is_enforced_while_the_variable_is_set_to_anything(
-    monkeypatch: pytest.MonkeyPatch, clock: VirtualClock, text: str
+    monkeypatch: pytest.MonkeyPatch, clock: VirtualClock, text: str, new_session: NewSession
 ) -> None:
     monkeypatch.setenv("AMQ_ENFORCE_MAX_EXPIRY_ERROR", text)
-    with QueueManager("QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", clock=clock) as qm, new_session(qm) as session:
         local(qm)
         with refused(rc.MQRC_EXPIRY_ERROR):
             put_expiry(session, "Q1", 1_000_000_000)
@@ -95,6 +99,7 @@ def test_E3_maximum_is_enforced_while_the_variable_is_set_to_anything(
         assert qm.curdepth("Q1") == 1
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("expiry_tenths", [1_000_000_000, 2**31 - 1])
 def test_E3_X10_without_the_variable_large_values_are_taken_as_given(
     queue_manager: QueueManager, session: Session, expiry_tenths: int
@@ -104,6 +109,7 @@ def test_E3_X10_without_the_variable_large_values_are_taken_as_given(
     assert window.expire_at_ms == START_MS + expiry_tenths * 100
 
 
+@pytest.mark.in_process
 def test_X10_variable_is_read_when_the_manager_starts(
     monkeypatch: pytest.MonkeyPatch, queue_manager: QueueManager, session: Session
 ) -> None:
@@ -123,10 +129,11 @@ def test_E4_nobody_gets_an_expired_message(
     persistent: bool,
     late_ms: int,
     tenths: int | None,
+    new_session: NewSession,
 ) -> None:
     """At T-1 ms it is alive and shows at least one tenth; at T it is gone for get and browse."""
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("Q1", b"x", time_to_live_ms=1_000, persistent=persistent)
         clock.advance(1_000 + late_ms)
         browsed = [message.remaining_tenths for message in session.browse("Q1")]
@@ -136,6 +143,7 @@ def test_E4_nobody_gets_an_expired_message(
     assert ends(any_manager, "Q1") == [End("expired" if tenths is None else "got", 1_000 + late_ms)]
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(
     ("wait_ms", "left"), [(0, 600), (1, 600), (100, 599), (9_999, 501), (10_000, 500)]
 )
@@ -177,10 +185,11 @@ def test_E15_got_under_syncpoint_and_backed_out_after_the_deadline(
     persistent: bool,
     backout_at_ms: int,
     comes_back: bool,
+    new_session: NewSession,
 ) -> None:
     local(any_manager)
     local(any_manager, REPLIES)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         session.put(
             "Q1",
             b"x",
@@ -205,11 +214,11 @@ def test_E15_got_under_syncpoint_and_backed_out_after_the_deadline(
 
 
 def test_E15_commit_after_the_deadline_is_a_get(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """What was got alive stays got, however long the unit of work takes."""
     local(any_manager)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         session.put("Q1", b"x", time_to_live_ms=1_000, persistent=persistent)
         clock.advance(999)
         assert body(unit.get("Q1")) == b"x"
@@ -221,12 +230,16 @@ def test_E15_commit_after_the_deadline_is_a_get(
 
 @pytest.mark.parametrize("late_ms", [-1, 0, 1])
 def test_E16_locked_message_that_expires_cannot_be_got_under_the_cursor(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, late_ms: int
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    late_ms: int,
+    new_session: NewSession,
 ) -> None:
     """2034; that call discards it and sends its report. The lock does not stop the clock (B5)."""
     local(any_manager)
     local(any_manager, REPLIES)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         handle = session.open("Q1", INPUT | BROWSE)
         session.put(
             "Q1",
@@ -253,13 +266,13 @@ def test_E16_locked_message_that_expires_cannot_be_got_under_the_cursor(
 
 
 def test_E17_life_runs_from_the_put_not_from_the_commit(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """No discard and no report before the commit, not even by a scan."""
     local(any_manager)
     local(any_manager, REPLIES)
     alter_manager(any_manager, EXPRYINT=1)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         unit.put(
             "Q1",
             b"x",
@@ -298,12 +311,16 @@ def test_E17_boundary_at_the_commit(
 
 @pytest.mark.parametrize("late_ms", [-1, 0, 1])
 def test_E17_what_expired_before_its_commit_is_discarded_and_reported_with_it(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, late_ms: int
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    late_ms: int,
+    new_session: NewSession,
 ) -> None:
     """The rest of the unit of work is as ever, its gets, and the live ones around the late one."""
     local(any_manager)
     local(any_manager, REPLIES)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         session.put("Q1", b"got", persistent=persistent)
         assert body(unit.get("Q1")) == b"got"
         unit.put("Q1", b"before", persistent=persistent)
@@ -334,13 +351,13 @@ def test_E17_what_expired_before_its_commit_is_discarded_and_reported_with_it(
 
 
 def test_E17_discard_and_report_are_on_the_disk_with_the_commit(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
     """Whatever a kill leaves, the message is never back, and its report there once."""
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm:
         local(qm)
         local(qm, REPLIES)
-        with qm.session(transacted=True) as unit:
+        with new_session(qm, transacted=True) as unit:
             unit.put(
                 "Q1",
                 b"x",
@@ -360,13 +377,13 @@ def test_E17_discard_and_report_are_on_the_disk_with_the_commit(
 
 
 def test_E17_a_commit_that_fails_on_a_full_disk_neither_discards_nor_reports(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
     """All of it is undone, as any commit that fails."""
     with (
         failing_disk() as disk,
         QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm,
-        qm.session(transacted=True) as unit,
+        new_session(qm, transacted=True) as unit,
     ):
         local(qm)
         local(qm, REPLIES)
@@ -440,12 +457,12 @@ def test_E17_what_expired_on_its_way_elsewhere_before_the_commit_is_reported_as_
 
 
 def test_E17_backed_out_put_never_reports(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
     local(any_manager, REPLIES)
     alter_manager(any_manager, EXPRYINT=1)
-    with any_manager.session(transacted=True) as unit:
+    with new_session(any_manager, transacted=True) as unit:
         unit.put(
             "Q1",
             b"x",
@@ -491,12 +508,12 @@ def test_E31_put_again_with_the_descriptor_of_a_get_filters_on_its_ids(
 
 @pytest.mark.parametrize("verb", ["get", "browse"])
 def test_E09_a_flood_of_expired_messages_goes_in_one_call(
-    queue_manager: QueueManager, clock: VirtualClock, verb: str
+    queue_manager: QueueManager, clock: VirtualClock, verb: str, new_session: NewSession
 ) -> None:
     """More than one turn of the lock takes: all go, the live one comes, depth is exact."""
     flood = 2 * DISCARD_BATCH + 1
     queue_manager.mqsc(f"DEFINE QLOCAL(Q1) MAXDEPTH({flood + 1})")
-    with queue_manager.session() as session:
+    with new_session(queue_manager) as session:
         for _ in range(flood):
             session.put("Q1", b"late", time_to_live_ms=1_000)
         session.put("Q1", b"alive")
@@ -511,16 +528,18 @@ def test_E09_a_flood_of_expired_messages_goes_in_one_call(
         assert queue_manager.curdepth("Q1") == (0 if verb == "get" else 1)
 
 
-def test_E04_time_runs_on_where_the_store_has_seen_a_later_clock(tmp_path: Path) -> None:
+def test_E04_time_runs_on_where_the_store_has_seen_a_later_clock(
+    tmp_path: Path, new_session: NewSession
+) -> None:
     """Reopened under a clock an hour behind: nothing comes back to life, delays still end."""
     ahead = VirtualClock(1_700_003_600_000)
-    with QueueManager("QM1", tmp_path, ahead) as manager, manager.session() as session:
+    with QueueManager("QM1", tmp_path, ahead) as manager, new_session(manager) as session:
         manager.mqsc("DEFINE QLOCAL(Q1)")
         session.put("Q1", b"a minute", persistent=True, time_to_live_ms=60_000)
         ahead.advance(60_000)
         session.put("Q1", b"seen", persistent=True)
     behind = VirtualClock(1_700_000_000_000)
-    with QueueManager("QM1", tmp_path, behind) as manager, manager.session() as session:
+    with QueueManager("QM1", tmp_path, behind) as manager, new_session(manager) as session:
         assert manager.now_ms() >= 1_700_003_660_000
         message = session.get("Q1")
         assert message is not None

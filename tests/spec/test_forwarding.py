@@ -12,6 +12,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH, XQH
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.report_scene import BODY, CORREL_ID, MSG_ID, ORIGINAL
 from tests.spec.scene import (
     DEAD,
@@ -37,9 +38,9 @@ def qm(manager: QueueManager) -> QueueManager:
 
 
 @pytest.fixture
-def session(qm: QueueManager) -> Iterator[Session]:
+def session(qm: QueueManager, new_session: NewSession) -> Iterator[Session]:
     """Who gets the message and puts it on."""
-    with qm.session(transacted=True, program="forwarder") as opened:
+    with new_session(qm, transacted=True, program="forwarder") as opened:
         yield opened
 
 
@@ -72,10 +73,17 @@ def test_Q2_it_is_the_same_message_elsewhere(
     assert (moved.put_ms, moved.backout_count) == (START_MS + 90_000_000, 0)
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("by", ["forward", "put_dead_letter"])
 @pytest.mark.parametrize(("after_ms", "present"), [(-1, 1), (0, 0), (1, 0)])
 def test_E21_its_life_runs_on_to_the_same_deadline(
-    qm: QueueManager, session: Session, clock: VirtualClock, by: str, after_ms: int, present: int
+    qm: QueueManager,
+    session: Session,
+    clock: VirtualClock,
+    by: str,
+    after_ms: int,
+    present: int,
+    new_session: NewSession,
 ) -> None:
     message = put_and_get(qm, session, life_ms=10_000)
     clock.advance(6_000)
@@ -85,7 +93,7 @@ def test_E21_its_life_runs_on_to_the_same_deadline(
         forward(qm.engine, session, "Q2", message)
     session.commit()
     clock.advance(4_000 + after_ms)
-    with qm.session() as looking:
+    with new_session(qm) as looking:
         assert len(list(looking.browse(DEAD if by == "put_dead_letter" else "Q2"))) == present
 
 
@@ -114,6 +122,7 @@ def test_E21_unlimited_stays_so_and_a_cap_of_the_target_lowers(
     assert ends == [None, START_MS + 5_000]
 
 
+@pytest.mark.in_process
 def test_a_message_without_context_gets_none(
     qm: QueueManager, session: Session, clock: VirtualClock
 ) -> None:
@@ -137,6 +146,7 @@ def test_no_correl_id_stays_none(qm: QueueManager, session: Session) -> None:
     assert moved.correl_id == bytes(24)
 
 
+@pytest.mark.in_process
 def test_G8_a_backout_leaves_it_where_it_was(qm: QueueManager, session: Session) -> None:
     message = put_and_get(qm, session, descriptor=WHOLE._replace(report=c.MQRO_EXCEPTION))
     forward(qm.engine, session, "Q2", message)
@@ -146,6 +156,7 @@ def test_G8_a_backout_leaves_it_where_it_was(qm: QueueManager, session: Session)
     assert [qm.curdepth(name) for name in ("Q1", "Q2", DEAD, REPLIES)] == [1, 0, 0, 0]
 
 
+@pytest.mark.in_process
 def test_Q1_a_dead_letter_says_why_from_where_and_by_whom(
     qm: QueueManager, session: Session, clock: VirtualClock
 ) -> None:
@@ -208,6 +219,7 @@ def test_what_cannot_be_forwarded_is_got_still(
     assert qm.curdepth("Q1") == 1
 
 
+@pytest.mark.in_process
 def test_without_a_dead_letter_queue_nothing_is_buried(qm: QueueManager, session: Session) -> None:
     alter_manager(qm, DEADQ="")
     message = put_and_get(qm, session)
@@ -215,6 +227,7 @@ def test_without_a_dead_letter_queue_nothing_is_buried(qm: QueueManager, session
         put_dead_letter(qm.engine, session, message, rc.MQRC_Q_FULL)
 
 
+@pytest.mark.in_process
 def test_an_exception_report_that_nobody_takes_is_told(qm: QueueManager, session: Session) -> None:
     alter_manager(qm, DEADQ="")
     alter(qm, REPLIES, PUT=c.MQQA_PUT_INHIBITED)

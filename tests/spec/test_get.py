@@ -11,6 +11,7 @@ from mayfly.engine import Match, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO, MQMDS_PRIORITY
+from tests.over import NewSession
 from tests.spec.scene import (
     DEAD,
     INPUT,
@@ -31,19 +32,23 @@ from tests.spec.scene import (
 WAIT = c.MQGMO_WAIT
 
 
-def test_G1_priority_order_then_fifo(any_manager: QueueManager, persistent: bool) -> None:
+def test_G1_priority_order_then_fifo(
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
+) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for name, priority in ((b"1", 1), (b"9a", 9), (b"0", 0), (b"9b", 9), (b"5", 5)):
             session.put("Q1", name, priority=priority, persistent=persistent)
         assert [m.body for m in session.browse("Q1")] == [b"9a", b"9b", b"5", b"1", b"0"]
         assert bodies(session, "Q1") == [b"9a", b"9b", b"5", b"1", b"0"]
 
 
-def test_G1_fifo_order_by_put_not_by_commit(any_manager: QueueManager, persistent: bool) -> None:
+def test_G1_fifo_order_by_put_not_by_commit(
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
+) -> None:
     """Persistent and non-persistent messages stand in one order."""
     local(any_manager, MSGDLVSQ=MQMDS_FIFO)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         unit.put("Q1", b"1", priority=1, persistent=persistent)
         session.put("Q1", b"2", priority=9, persistent=not persistent)
         session.put("Q1", b"3", priority=5, persistent=persistent)
@@ -109,10 +114,10 @@ def test_G2_all_zero_id_means_any(queue_manager: QueueManager, session: Session)
 
 
 def test_G2_first_of_several_matching_in_queue_order(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for name, priority in ((b"low", 1), (b"other", 9), (b"high", 5)):
             correl_id = b"D" if name == b"other" else b"C"
             session.put("Q1", name, priority=priority, correl_id=correl_id, persistent=persistent)
@@ -139,9 +144,10 @@ def test_G5_buffer_that_is_too_short(
     accept: bool,
     warning: int,
     stays: bool,
+    new_session: NewSession,
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("Q1", b"data", format_name="MQSTR", persistent=persistent)
         handle = session.open("Q1", INPUT)
         result = take(handle, c.MQGMO_ACCEPT_TRUNCATED_MSG * accept, max_length=room_bytes)
@@ -154,10 +160,12 @@ def test_G5_buffer_that_is_too_short(
             assert (again.body, again.backout_count) == (b"data", 0)
 
 
-def test_G8_backout_restores_place_and_counts(any_manager: QueueManager, persistent: bool) -> None:
+def test_G8_backout_restores_place_and_counts(
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
+) -> None:
     """Depth falls at the get, rises at the backout; the message comes back where it was."""
     local(any_manager)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         for name in (b"1", b"2", b"3"):
             session.put("Q1", name, persistent=persistent)
         assert bodies(unit, "Q1") == [b"1", b"2", b"3"]
@@ -191,20 +199,22 @@ def test_G8_syncpoint_is_an_option_of_the_call(
 
 
 def test_G8_syncpoint_if_persistent_decides_by_message(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("Q1", b"x", persistent=persistent)
         take(session.open("Q1", INPUT), c.MQGMO_SYNCPOINT_IF_PERSISTENT)
         session.backout()
         assert any_manager.curdepth("Q1") == int(persistent)
 
 
-def test_G9_unit_of_work_of_both_kinds_is_one(any_manager: QueueManager) -> None:
+def test_G9_unit_of_work_of_both_kinds_is_one(
+    any_manager: QueueManager, new_session: NewSession
+) -> None:
     local(any_manager)
     local(any_manager, "Q2")
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         session.put("Q1", b"in", persistent=True)
         for is_kept in (False, True):
             assert body(unit.get("Q1")) == b"in"
@@ -219,14 +229,19 @@ def test_G9_unit_of_work_of_both_kinds_is_one(any_manager: QueueManager) -> None
         assert any_manager.curdepth("Q1") == 0
 
 
-def test_G9_disconnect_commits_and_abnormal_end_backs_out(queue_manager: QueueManager) -> None:
+def test_G9_disconnect_commits_and_abnormal_end_backs_out(
+    queue_manager: QueueManager, new_session: NewSession
+) -> None:
     local(queue_manager)
-    with queue_manager.session(transacted=True) as unit:
+    with new_session(queue_manager, transacted=True) as unit:
         unit.put("Q1", b"kept")
-    with contextlib.suppress(ZeroDivisionError), queue_manager.session(transacted=True) as unit:
+    with (
+        contextlib.suppress(ZeroDivisionError),
+        new_session(queue_manager, transacted=True) as unit,
+    ):
         unit.put("Q1", b"lost")
         raise ZeroDivisionError
-    with queue_manager.session() as session:
+    with new_session(queue_manager) as session:
         assert bodies(session, "Q1") == [b"kept"]
 
 
@@ -247,10 +262,10 @@ def test_G9_more_operations_than_allowed(queue_manager: QueueManager, unit: Sess
 
 
 def test_G10_backout_count_grows_and_nothing_is_moved_at_the_threshold(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager, BOTHRESH=1, BOQNAME=DEAD)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         session.put("Q1", b"x", persistent=persistent)
         for count in range(4):
             message = unit.get("Q1")
@@ -266,6 +281,7 @@ def test_G10_backout_count_grows_and_nothing_is_moved_at_the_threshold(
 
 def test_books_balance_at_every_moment_of_busy_threads(
     any_manager: QueueManager,
+    new_session: NewSession,
 ) -> None:
     """Verified while four sessions put, get, commit and back out; at the end nothing is missing."""
     local(any_manager)
@@ -273,7 +289,7 @@ def test_books_balance_at_every_moment_of_busy_threads(
     put_counts = [0] * 4
 
     def work(number: int) -> None:
-        with any_manager.session(transacted=number % 2 == 0) as session:
+        with new_session(any_manager, transacted=number % 2 == 0) as session:
             while not stop.is_set():
                 session.put("Q1", b"x", persistent=number > 1, time_to_live_ms=1_000)
                 put_counts[number] += 1
@@ -291,7 +307,7 @@ def test_books_balance_at_every_moment_of_busy_threads(
         worker.finish()
     assert [report.problems for report in found if not report.ok] == []
     assert [worker.error for worker in workers] == [None] * 4
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         bodies(session, "Q1")
     any_manager.ledger.last_position()
     totals = any_manager.engine.store.book.totals[any_manager.engine.registry.queue("Q1").number]

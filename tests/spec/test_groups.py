@@ -18,6 +18,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,
     INPUT,
@@ -50,10 +51,10 @@ def handle(queue_manager: QueueManager, session: Session) -> Handle:
 
 
 @pytest.fixture
-def other(queue_manager: QueueManager, handle: Handle) -> Iterator[Handle]:
+def other(queue_manager: QueueManager, handle: Handle, new_session: NewSession) -> Iterator[Handle]:
     """Q1, open by somebody else."""
     assert handle.is_open
-    with queue_manager.session("ben") as session:
+    with new_session(queue_manager, "ben") as session:
         yield session.open("Q1", INPUT | OUTPUT | BROWSE)
 
 
@@ -263,10 +264,12 @@ def test_backout_takes_the_order_back_to_where_the_unit_of_work_began(
     assert bodies(session, "Q1") == [b"1", b"2"]
 
 
-def test_commit_that_a_full_disk_refuses_takes_the_order_back(tmp_path: Path) -> None:
+def test_commit_that_a_full_disk_refuses_takes_the_order_back(
+    tmp_path: Path, new_session: NewSession
+) -> None:
     with QueueManager("QM1", tmp_path, VirtualClock()) as qm:
         local(qm, DEFPSIST=c.MQPER_PERSISTENT)
-        with qm.session(transacted=True) as session:
+        with new_session(qm, transacted=True) as session:
             handle = session.open("Q1", INPUT | OUTPUT | BROWSE)
             first = ordered(handle, b"1", IN_GROUP, SYNCPOINT).descriptor
             session.commit()
@@ -339,6 +342,7 @@ def test_all_msgs_available_keeps_incomplete_groups_back(
     assert got(handle, LOGICAL | ALL_MSGS) == [b"G1", b"G2", b"G3"]
 
 
+@pytest.mark.differs_over_socket
 def test_all_msgs_available_without_logical_order_is_asked_of_each_get(handle: Handle) -> None:
     member(handle, G, 2, is_last=True)
     member(handle, G, 1)
@@ -468,6 +472,7 @@ def test_2245_a_group_got_partly_in_a_unit_of_work(session: Session, handle: Han
     session.commit()
 
 
+@pytest.mark.differs_over_socket
 def test_2241_a_get_that_leaves_logical_order_is_told(handle: Handle) -> None:
     for number in (1, 2, 3):
         member(handle, G, number, is_last=number == 3)
@@ -697,10 +702,11 @@ def test_a_browse_of_whole_groups_sees_that_a_member_goes_and_comes(
     queue_manager: QueueManager,
     hide: Callable[[Handle], object],
     show: str,
+    new_session: NewSession,
 ) -> None:
     """Though something else comes and goes in its place, and whoever takes it knows no groups."""
     fours(handle)
-    with queue_manager.session("carl", transacted=True) as session:
+    with new_session(queue_manager, "carl", transacted=True) as session:
         other = session.open("Q1", INPUT | OUTPUT | BROWSE)
         hide(other)
         handle.put(b"x", PutRequest(V2))
@@ -772,6 +778,7 @@ def test_E11_a_member_that_no_get_would_return_is_not_discarded(
     assert ends(queue_manager, "Q1") == [End("got", 1_000), End("expired", 1_000)]
 
 
+@pytest.mark.differs_over_socket
 def test_E8_the_first_member_expired_is_discarded_by_the_get_that_wanted_the_group(
     queue_manager: QueueManager, clock: VirtualClock, handle: Handle
 ) -> None:
@@ -826,11 +833,12 @@ def test_E17_an_own_member_expired_before_the_commit_stays_until_then(
 
 def test_K7_without_discard_on_empty_nothing_goes_when_nothing_is_found(
     clock: VirtualClock,
+    new_session: NewSession,
 ) -> None:
     settings = {"expiry.discard_on_empty": False}
     with QueueManager("QM1", None, clock, settings=settings) as manager:
         local(manager)
-        with manager.session() as session:
+        with new_session(manager) as session:
             handle = session.open("Q1", INPUT | OUTPUT)
             member(handle, G, 1, life_ms=1_000)
             clock.advance(1_000)
@@ -858,18 +866,18 @@ def test_X9_the_scan_discards_members_one_by_one(
 
 
 def test_a_persistent_group_half_put_goes_on_after_a_restart(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
     """The order is the handle's: who goes on says himself where he stands, then it counts again."""
     lasting: dict[str, Any] = {"persistence": c.MQPER_PERSISTENT}
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as manager:
         local(manager)
-        with manager.session() as session:
+        with new_session(manager) as session:
             handle = session.open("Q1", OUTPUT)
             group = ordered(handle, b"1", IN_GROUP, **lasting).descriptor.group_id
     with (
         QueueManager("QM1", tmp_path / "QM1", clock=clock) as manager,
-        manager.session() as session,
+        new_session(manager) as session,
     ):
         handle = session.open("Q1", INPUT | OUTPUT)
         assert ordered(handle, b"other", LAST, **lasting).descriptor.group_id != group
@@ -879,7 +887,9 @@ def test_a_persistent_group_half_put_goes_on_after_a_restart(
         assert got(handle, LOGICAL | ALL_MSGS) == [b"1", b"2", b"3", b"other"]
 
 
-def test_each_group_goes_to_one_of_several_who_wait(any_manager: QueueManager) -> None:
+def test_each_group_goes_to_one_of_several_who_wait(
+    any_manager: QueueManager, new_session: NewSession
+) -> None:
     """Four threads get whole groups, put by a fifth one member by member, half of them durable."""
     local(any_manager)
     whole = LOGICAL | ALL_MSGS | c.MQGMO_WAIT
@@ -887,7 +897,7 @@ def test_each_group_goes_to_one_of_several_who_wait(any_manager: QueueManager) -
 
     def consume() -> list[tuple[bytes, int]]:
         seen: list[tuple[bytes, int]] = []
-        with any_manager.session() as session:
+        with new_session(any_manager) as session:
             handle = session.open("Q1", INPUT)
             while True:
                 message = take(handle, whole, wait_ms=c.MQWI_UNLIMITED).message
@@ -896,7 +906,7 @@ def test_each_group_goes_to_one_of_several_who_wait(any_manager: QueueManager) -
                 seen.append((message.descriptor.group_id, message.descriptor.msg_seq_number))
 
     consumers = [Running(consume) for _ in range(4)]
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         handle = session.open("Q1", OUTPUT)
         for group in range(group_count):
             size = sizes[group % 4]
@@ -951,6 +961,7 @@ def test_what_comes_in_a_crowd_is_found_all_the_same(
     assert take(handle, LOGICAL | ALL_MSGS).message.body == b"x"
 
 
+@pytest.mark.in_process
 def test_what_others_have_got_of_groups_never_whole_is_not_remembered(
     queue_manager: QueueManager,
     handle: Handle,
@@ -970,6 +981,7 @@ def test_what_others_have_got_of_groups_never_whole_is_not_remembered(
     assert got(handle, LOGICAL | ALL_MSGS) == [b"H1", b"H2"]
 
 
+@pytest.mark.in_process
 @pytest.mark.slow
 def test_a_get_takes_as_long_in_a_long_group_as_in_a_short_one(
     queue_manager: QueueManager, handle: Handle
@@ -988,6 +1000,7 @@ def test_a_get_takes_as_long_in_a_long_group_as_in_a_short_one(
         assert long < 4 * short, way
 
 
+@pytest.mark.in_process
 @pytest.mark.slow
 def test_a_browse_of_whole_groups_takes_as_long_in_a_long_group_as_in_a_short_one(
     queue_manager: QueueManager, handle: Handle
@@ -1003,6 +1016,7 @@ def test_a_browse_of_whole_groups_takes_as_long_in_a_long_group_as_in_a_short_on
     assert seconds[1] < 4 * seconds[0]
 
 
+@pytest.mark.in_process
 @pytest.mark.slow
 def test_a_get_by_place_takes_as_long_at_the_end_of_a_group_as_at_its_beginning(
     queue_manager: QueueManager, handle: Handle

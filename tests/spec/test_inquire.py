@@ -27,6 +27,7 @@ from mayfly.engine.objects.inquire import inquire_manager
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from tests.over import NewSession
 from tests.spec.authority_scene import connect, grant
 from tests.spec.scene import OUTPUT, alias, alter_manager, local, refused
 
@@ -98,6 +99,7 @@ OF_MANAGER: dict[int, Value] = {
 }
 
 
+@pytest.mark.in_process
 def test_MQINQ_all_attributes_of_a_local_queue_in_one_call(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -109,6 +111,7 @@ def test_MQINQ_all_attributes_of_a_local_queue_in_one_call(
     assert inquiry.warning == rc.MQRC_NONE
 
 
+@pytest.mark.in_process
 def test_MQINQ_values_stand_in_the_order_of_the_selectors(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -123,6 +126,7 @@ def test_MQINQ_values_stand_in_the_order_of_the_selectors(
         inquire(queue_manager.engine, handle, [s.MQIA_MAX_Q_DEPTH] * 257)
 
 
+@pytest.mark.in_process
 def test_MQINQ_of_an_alias_what_only_others_have_is_a_warning(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -138,6 +142,7 @@ def test_MQINQ_of_an_alias_what_only_others_have_is_a_warning(
         inquire(queue_manager.engine, handle, [*asked, s.MQIA_COMMAND_LEVEL])
 
 
+@pytest.mark.in_process
 def test_MQINQ_of_a_remote_queue_its_definition_here_answers(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -162,6 +167,7 @@ def test_MQINQ_of_a_remote_queue_its_definition_here_answers(
         set_attributes(queue_manager.engine, handle, {s.MQIA_INHIBIT_GET: s.MQQA_GET_INHIBITED})
 
 
+@pytest.mark.in_process
 def test_MQINQ_every_attribute_with_a_selector_can_be_asked_for(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -181,6 +187,7 @@ def test_MQINQ_every_attribute_with_a_selector_can_be_asked_for(
     assert set(QUEUE_KINDS) - {QLOCAL, QALIAS, QREMOTE} == {QMODEL}
 
 
+@pytest.mark.in_process
 def test_MQINQ_of_the_queue_manager_through_a_handle_and_without(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -198,6 +205,7 @@ def test_MQINQ_of_the_queue_manager_through_a_handle_and_without(
         session.open_definition(QMGR, "QM2", ASK)
 
 
+@pytest.mark.in_process
 def test_MQINQ_of_a_process(queue_manager: QueueManager, session: Session) -> None:
     named_objects.define_named(queue_manager.engine, PROCESS, "JOB", JOB)
     handle = session.open_definition(PROCESS, "JOB", ASK)
@@ -222,6 +230,7 @@ def test_MQINQ_of_a_process(queue_manager: QueueManager, session: Session) -> No
         session.open_definition(PROCESS, "JOB", ASK)
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("kind", [PROCESS, QMGR])
 @pytest.mark.parametrize(
     ("options", "reason"),
@@ -247,12 +256,14 @@ def test_C8_a_process_and_the_queue_manager_can_only_be_inquired_about(
     handle.close()
 
 
+@pytest.mark.in_process
 def test_C8_handles_of_processes_count_and_end_with_their_session(
     queue_manager: QueueManager,
+    new_session: NewSession,
 ) -> None:
     named_objects.define_named(queue_manager.engine, PROCESS, "JOB", JOB)
     alter_manager(queue_manager, MAXHANDS=2)
-    with queue_manager.session() as session:
+    with new_session(queue_manager) as session:
         first = session.open_definition(PROCESS, "JOB", ASK)
         second = session.open_definition(QMGR, "", ASK)
         with refused(rc.MQRC_HANDLE_NOT_AVAILABLE):
@@ -287,18 +298,22 @@ ALL_SETTABLE: dict[int, tuple[str, Value]] = {
 }
 
 
-def test_MQSET_everything_that_can_be_set_in_one_call_and_durably(tmp_path: Path) -> None:
-    with QueueManager("QM1", tmp_path) as manager, manager.session() as session:
+@pytest.mark.in_process
+def test_MQSET_everything_that_can_be_set_in_one_call_and_durably(
+    tmp_path: Path, new_session: NewSession
+) -> None:
+    with QueueManager("QM1", tmp_path) as manager, new_session(manager) as session:
         local(manager)
         handle = session.open("Q1", c.MQOO_SET)
         set_attributes(
             manager.engine, handle, {n: value for n, (_key, value) in ALL_SETTABLE.items()}
         )
-    with QueueManager("QM1", tmp_path) as manager, manager.session() as session:
+    with QueueManager("QM1", tmp_path) as manager, new_session(manager) as session:
         values = inquire(manager.engine, session.open("Q1", ASK), list(ALL_SETTABLE)).values
         assert values == [value for _key, value in ALL_SETTABLE.values()]
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(
     ("selector", "value", "reason"),
     [
@@ -328,6 +343,7 @@ def test_MQSET_a_wrong_value_changes_nothing_of_the_call(
     assert (definition.trigdpth, definition.put) == (1, s.MQQA_PUT_ALLOWED)
 
 
+@pytest.mark.in_process
 def test_MQSET_text_and_numbers_are_not_the_same(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -339,6 +355,7 @@ def test_MQSET_text_and_numbers_are_not_the_same(
         set_attributes(queue_manager.engine, handle, {s.MQIA_INHIBIT_PUT: "1"})
 
 
+@pytest.mark.in_process
 def test_MQSET_on_an_alias_sets_the_alias(queue_manager: QueueManager, session: Session) -> None:
     local(queue_manager)
     alias(queue_manager, "A1", "Q1")

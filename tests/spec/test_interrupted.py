@@ -10,6 +10,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.store.held_gets import HELD_GETS_FILE
+from tests.over import NewSession
 from tests.spec.interrupted_load import QUEUES
 
 ROOT = Path(__file__).parents[2]
@@ -76,11 +77,13 @@ def test_G8_what_was_got_under_syncpoint_counts_as_backed_out_after_a_kill(
 
 
 @pytest.mark.parametrize("ends", ["commit", "backout", "close"])
-def test_G8_what_ends_in_order_is_counted_by_its_end_alone(tmp_path: Path, ends: str) -> None:
+def test_G8_what_ends_in_order_is_counted_by_its_end_alone(
+    tmp_path: Path, ends: str, new_session: NewSession
+) -> None:
     folder = tmp_path / "QM1"
     with QueueManager("QM1", folder) as manager:
         manager.mqsc("DEFINE QLOCAL(Q1)")
-        unit = manager.session(transacted=True)
+        unit = new_session(manager, transacted=True)
         for number in range(3):
             unit.put("Q1", b"%d" % number, persistent=True)
         unit.commit()
@@ -90,15 +93,15 @@ def test_G8_what_ends_in_order_is_counted_by_its_end_alone(tmp_path: Path, ends:
         if ends != "close":
             getattr(unit, ends)()
     assert not (folder / HELD_GETS_FILE).exists()
-    with QueueManager("QM1", folder) as manager, manager.session() as session:
+    with QueueManager("QM1", folder) as manager, new_session(manager) as session:
         counts = [message.backout_count for message in session.browse("Q1")]
     assert counts == ([] if ends == "commit" else [1, 1, 1])
 
 
-def test_G8_a_unit_of_work_of_any_size_is_noted(tmp_path: Path) -> None:
+def test_G8_a_unit_of_work_of_any_size_is_noted(tmp_path: Path, new_session: NewSession) -> None:
     """The file grows with it, and what it has given up is used again."""
     folder, count = tmp_path / "QM1", 4_097
-    with QueueManager("QM1", folder) as manager, manager.session(transacted=True) as unit:
+    with QueueManager("QM1", folder) as manager, new_session(manager, transacted=True) as unit:
         manager.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(999999)")
         for _ in range(count):
             unit.put("Q1", b"x", persistent=True)
@@ -113,8 +116,8 @@ def test_G8_a_unit_of_work_of_any_size_is_noted(tmp_path: Path) -> None:
         assert (folder / HELD_GETS_FILE).stat().st_size == 2 * 65_536
 
 
-def test_G8_without_a_folder_nothing_is_noted() -> None:
-    with QueueManager("QM1") as manager, manager.session(transacted=True) as unit:
+def test_G8_without_a_folder_nothing_is_noted(new_session: NewSession) -> None:
+    with QueueManager("QM1") as manager, new_session(manager, transacted=True) as unit:
         manager.mqsc("DEFINE QLOCAL(Q1)")
         unit.put("Q1", b"x", persistent=True)
         unit.commit()

@@ -11,6 +11,7 @@ from mayfly.engine import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,
     INPUT,
@@ -72,24 +73,26 @@ def reports(unit: Session, delayed: list[bytes]) -> None:
 ONE_OPERATION = [puts, delayed_puts, gets, publications, cancels, reschedules, reports]
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("operation", ONE_OPERATION)
 @pytest.mark.parametrize("ends", ["commit", "backout"])
 def test_G9_2024_for_what_is_one_more_than_MAXUMSGS(
     queue_manager: QueueManager,
     operation: Callable[[Session, list[bytes]], None],
     ends: str,
+    new_session: NewSession,
 ) -> None:
     """The last that is allowed is; what is refused leaves the rest; the next unit begins at 0."""
     qm = queue_manager
     for name in ("Q1", "Q2", "FULL", REPLIES):
         local(qm, name)
-    with qm.session() as session:
+    with new_session(qm) as session:
         for _ in range(2 * LIMIT + 1):
             session.put("FULL", b"x")
         subscriptions = [session.subscribe("news", queue=name) for name in ("Q1", "Q2")]
         alter_manager(qm, MAXUMSGS=LIMIT)
         delayed = schedule_some(qm)
-        with qm.session(transacted=True) as unit:
+        with new_session(qm, transacted=True) as unit:
             for _ in range(LIMIT):
                 operation(unit, delayed)
             with refused(rc.MQRC_SYNCPOINT_LIMIT_REACHED):
@@ -107,10 +110,12 @@ def test_G9_2024_for_what_is_one_more_than_MAXUMSGS(
     assert found.ok, found.problems
 
 
-def test_G9_2024_counts_puts_that_are_got_again(queue_manager: QueueManager) -> None:
+def test_G9_2024_counts_puts_that_are_got_again(
+    queue_manager: QueueManager, new_session: NewSession
+) -> None:
     local(queue_manager)
     alter_manager(queue_manager, MAXUMSGS=LIMIT)
-    with queue_manager.session(transacted=True) as unit:
+    with new_session(queue_manager, transacted=True) as unit:
         gets_of_own_puts(unit, [])
         puts(unit, [])
         with refused(rc.MQRC_SYNCPOINT_LIMIT_REACHED):
@@ -118,18 +123,21 @@ def test_G9_2024_counts_puts_that_are_got_again(queue_manager: QueueManager) -> 
     assert queue_manager.counts("Q1") == (0, 1, 0, 0, 0)
 
 
-def test_G9_outside_of_syncpoint_nothing_counts(queue_manager: QueueManager) -> None:
+def test_G9_outside_of_syncpoint_nothing_counts(
+    queue_manager: QueueManager, new_session: NewSession
+) -> None:
     local(queue_manager)
     alter_manager(queue_manager, MAXUMSGS=1)
-    with queue_manager.session() as session:
+    with new_session(queue_manager) as session:
         for _ in range(3):
             session.put("Q1", b"x")
         assert body(session.get("Q1")) == b"x"
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("kind", ["queue", "model", "topic", "subscription"])
 def test_C1_2017_for_what_is_one_more_than_MAXHANDS(
-    queue_manager: QueueManager, session: Session, kind: str
+    queue_manager: QueueManager, session: Session, kind: str, new_session: NewSession
 ) -> None:
     """Per connection, whatever is open; a refused model queue makes no dynamic one."""
     local(queue_manager)
@@ -147,12 +155,13 @@ def test_C1_2017_for_what_is_one_more_than_MAXHANDS(
     with refused(rc.MQRC_HANDLE_NOT_AVAILABLE):
         opens[kind](session)
     assert len(queue_manager.engine.registry.definitions()) == before
-    with queue_manager.session() as other:
+    with new_session(queue_manager) as other:
         opens[kind](other)
     first.close()
     opens[kind](session)
 
 
+@pytest.mark.in_process
 def test_C1_verbs_by_name_need_no_handle(queue_manager: QueueManager, session: Session) -> None:
     local(queue_manager)
     alter_manager(queue_manager, MAXHANDS=1)
@@ -170,11 +179,11 @@ def test_C1_verbs_by_name_need_no_handle(queue_manager: QueueManager, session: S
 )
 @pytest.mark.parametrize("browse", [c.MQGMO_NONE, c.MQGMO_BROWSE_NEXT])
 def test_G4_G11_a_wait_that_a_close_ends_is_told_2161_if_it_asked_for_it(
-    clock: VirtualClock, options: int, reason: int, browse: int
+    clock: VirtualClock, options: int, reason: int, browse: int, new_session: NewSession
 ) -> None:
     qm = QueueManager("QM1", clock=clock)
     local(qm)
-    handle = qm.session().open("Q1", INPUT | BROWSE)
+    handle = new_session(qm).open("Q1", INPUT | BROWSE)
     call = waiting(qm, "Q1", lambda: take(handle, options | browse, wait_ms=c.MQWI_UNLIMITED))
     qm.close()
     call.finish()

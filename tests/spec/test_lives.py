@@ -13,6 +13,7 @@ from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS, LifeRecord
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,
     DEAD,
@@ -33,11 +34,14 @@ from tests.spec.scene import (
 
 
 def test_life_got_has_all_it_was(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
     local(any_manager, REPLIES)
-    with any_manager.session("anna") as session, any_manager.session(transacted=True) as unit:
+    with (
+        new_session(any_manager, "anna") as session,
+        new_session(any_manager, transacted=True) as unit,
+    ):
         sent = session.put(
             "Q1",
             b"12345",
@@ -79,10 +83,14 @@ def test_life_got_has_all_it_was(
 
 @pytest.mark.parametrize("way", ["get", "browse", "under cursor", "scan"])
 def test_life_expired_by_whoever_meets_it(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, way: str
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    way: str,
+    new_session: NewSession,
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         handle = session.open("Q1", INPUT | BROWSE)
         session.put("Q1", b"x", time_to_live_ms=1_000, persistent=persistent)
         take(handle, c.MQGMO_BROWSE_FIRST)
@@ -105,11 +113,11 @@ def test_life_expired_by_whoever_meets_it(
 
 
 def test_life_released_then_got_is_one_chain(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """Staging, then target: the second names the first as its origin; one window for both."""
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put("Q1", b"x", delay_ms=2_000, time_to_live_ms=9_000, persistent=persistent)
         clock.advance(3_000)
         session.get("Q1")
@@ -125,11 +133,11 @@ def test_life_released_then_got_is_one_chain(
 
 
 def test_life_dead_lettered_then_got_is_one_chain(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
     alter_manager(any_manager, DEADQ=DEAD)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put("Q1", b"x", delay_ms=2_000, persistent=persistent)
         alter(any_manager, "Q1", PUT=c.MQQA_PUT_INHIBITED)
         clock.advance(5_000)
@@ -142,24 +150,30 @@ def test_life_dead_lettered_then_got_is_one_chain(
     assert dead.body_bytes == 173
 
 
+@pytest.mark.in_process
 def test_life_discarded_names_its_reason(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("Q1", b"x", delay_ms=1_000, report=c.MQRO_DISCARD_MSG, persistent=persistent)
         administration.delete(any_manager.engine, QLOCAL, "Q1")
         clock.advance(1_000)
     assert ends(any_manager, STAGING) == [End("discarded", 1_000, rc.MQRC_UNKNOWN_OBJECT_NAME)]
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("way", ["clear", "delete", "temporary"])
 def test_life_cleared(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, way: str
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    way: str,
+    new_session: NewSession,
 ) -> None:
     """Expired ones, too, and without reports."""
     local(any_manager, REPLIES)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         if way == "temporary":
             if persistent:
                 pytest.skip("a temporary queue takes none")
@@ -188,10 +202,10 @@ def test_life_cleared(
 
 
 def test_life_cleared_on_staging_is_no_longer_awaited(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("Q1", b"x", delay_ms=1_000, persistent=persistent)
         assert administration.clear(any_manager.engine, STAGING) == 1
         assert any_manager.counts("Q1").staged == 0
@@ -201,10 +215,10 @@ def test_life_cleared_on_staging_is_no_longer_awaited(
 
 
 def test_life_cancelled_ends_at_the_get_or_its_commit(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         first = session.put("Q1", b"x", delay_ms=9_000, persistent=persistent)
         second = session.put("Q1", b"x", delay_ms=9_000, persistent=persistent)
         clock.advance(100)
@@ -217,12 +231,12 @@ def test_life_cancelled_ends_at_the_get_or_its_commit(
 
 
 def test_life_lost_at_restart_is_recorded_at_a_clean_close(
-    clock: VirtualClock, tmp_path: Path
+    clock: VirtualClock, tmp_path: Path, new_session: NewSession
 ) -> None:
     """Non-persistent ones, delayed and expired ones among them, and what a unit of work held."""
     with QueueManager("QM1", tmp_path, clock=clock) as qm:
         local(qm)
-        session, unit = qm.session(), qm.session(transacted=True)
+        session, unit = new_session(qm), new_session(qm, transacted=True)
         taken = session.put("Q1", b"taken")
         assert body(unit.get("Q1")) == b"taken"
         session.put("Q1", b"x", time_to_live_ms=1)
@@ -275,11 +289,11 @@ def test_life_of_a_report_and_of_an_id_that_is_all_zero(
 
 
 def test_balance_rows_prove_put_equals_ended_plus_present(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """Written within a second of the change."""
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for _ in range(5):
             session.put("Q1", b"x", time_to_live_ms=1_000, persistent=persistent)
         session.get("Q1")
@@ -304,10 +318,10 @@ def test_balance_rows_prove_put_equals_ended_plus_present(
 
 
 def test_positions_are_dense_and_pages_repeat(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for _ in range(10):
             session.put("Q1", b"x", persistent=persistent)
             session.get("Q1")

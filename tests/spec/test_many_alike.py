@@ -10,6 +10,7 @@ from mayfly.engine.finding.search_starts import MANY_HIDDEN
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import BROWSE, INPUT, local, refused, take
 
 ALIKE = b"A".ljust(24, b"\0")
@@ -74,9 +75,9 @@ def test_G8_committed_they_are_gone(
 
 @pytest.mark.parametrize("is_persistent", [False, True])
 def test_G1_an_arrival_of_higher_priority_is_found_first(
-    queue_manager: QueueManager, handle: Handle, is_persistent: bool
+    queue_manager: QueueManager, handle: Handle, is_persistent: bool, new_session: NewSession
 ) -> None:
-    with queue_manager.session() as other:
+    with new_session(queue_manager) as other:
         put(other, b"urgent", priority=9, persistent=is_persistent)
         put(other, b"late", priority=5, persistent=is_persistent)
     assert get(handle) == b"urgent"
@@ -84,18 +85,20 @@ def test_G1_an_arrival_of_higher_priority_is_found_first(
 
 
 def test_P9_an_arrival_that_is_committed_later_is_found_first(
-    queue_manager: QueueManager, handle: Handle
+    queue_manager: QueueManager, handle: Handle, new_session: NewSession
 ) -> None:
     """Its place was given to it at the put, before the search went by."""
-    with queue_manager.session(transacted=True) as other:
+    with new_session(queue_manager, transacted=True) as other:
         put(other, b"urgent", priority=9)
         assert get(handle) == b"%d" % TAKEN
         other.commit()
     assert get(handle) == b"urgent"
 
 
-def test_B5_a_lock_that_ends_shows_its_message(queue_manager: QueueManager, handle: Handle) -> None:
-    with queue_manager.session() as other:
+def test_B5_a_lock_that_ends_shows_its_message(
+    queue_manager: QueueManager, handle: Handle, new_session: NewSession
+) -> None:
+    with new_session(queue_manager) as other:
         browser = other.open("Q1", BROWSE)
         take(browser, c.MQGMO_BROWSE_FIRST | c.MQGMO_LOCK)
         assert get(handle) == b"%d" % (TAKEN + 1)

@@ -15,6 +15,7 @@ from mayfly.lifetime.life import State
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import BROWSE, INPUT, START_MS, lives, local
 
 #: More than a get looks at the clock.
@@ -49,9 +50,11 @@ def qm() -> Iterator[QueueManager]:
         c.MQGMO_ALL_MSGS_AVAILABLE | c.MQGMO_BROWSE_FIRST,
     ],
 )
-def test_E4_what_is_still_there_never_shows_0(qm: QueueManager, options: int) -> None:
+def test_E4_what_is_still_there_never_shows_0(
+    qm: QueueManager, options: int, new_session: NewSession
+) -> None:
     found = 0
-    with qm.session() as session:
+    with new_session(qm) as session:
         handle = session.open("Q1", INPUT | BROWSE)
         for life_ms in LIVES_MS:
             session.put("Q1", b"x", time_to_live_ms=life_ms)
@@ -67,9 +70,11 @@ def test_E4_what_is_still_there_never_shows_0(qm: QueueManager, options: int) ->
 
 
 @pytest.mark.parametrize("options", [c.MQGMO_BROWSE_MSG_UNDER_CURSOR, c.MQGMO_MSG_UNDER_CURSOR])
-def test_E16_what_is_under_the_cursor_never_shows_0(qm: QueueManager, options: int) -> None:
+def test_E16_what_is_under_the_cursor_never_shows_0(
+    qm: QueueManager, options: int, new_session: NewSession
+) -> None:
     found = 0
-    with qm.session() as session:
+    with new_session(qm) as session:
         handle = session.open("Q1", INPUT | BROWSE)
         for life_ms in LIVES_MS:
             session.put("Q1", b"x", time_to_live_ms=life_ms)
@@ -86,9 +91,9 @@ def test_E16_what_is_under_the_cursor_never_shows_0(qm: QueueManager, options: i
 
 @pytest.mark.parametrize("options", [c.MQGMO_NO_SYNCPOINT, c.MQGMO_ALL_MSGS_AVAILABLE])
 def test_E4_the_ledger_has_got_before_the_deadline_and_expired_from_it_on(
-    qm: QueueManager, options: int
+    qm: QueueManager, options: int, new_session: NewSession
 ) -> None:
-    with qm.session() as session:
+    with new_session(qm) as session:
         handle = session.open("Q1", INPUT)
         for life_ms in LIVES_MS:
             session.put("Q1", b"x", time_to_live_ms=life_ms)

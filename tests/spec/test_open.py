@@ -13,6 +13,7 @@ from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,
     INPUT,
@@ -60,6 +61,7 @@ def test_C1_a_name_has_48_characters_at_the_most(
     assert queue_manager.curdepth("A" * 48) == 1
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("name", [None, 5, b"Q1", ("Q1",)])
 def test_C1_what_is_no_text_names_no_queue(
     queue_manager: QueueManager, session: Session, name: Any
@@ -120,10 +122,11 @@ def test_C4_exclusive_input(
     second: int,
     attributes: dict[str, int],
     conflict: bool,
+    new_session: NewSession,
 ) -> None:
     local(queue_manager)
     alter(queue_manager, "Q1", **attributes)
-    with queue_manager.session() as other:
+    with new_session(queue_manager) as other:
         held = session.open("Q1", first)
         if conflict:
             with refused(rc.MQRC_OBJECT_IN_USE):
@@ -132,14 +135,15 @@ def test_C4_exclusive_input(
         other.open("Q1", second).close()
 
 
+@pytest.mark.in_process
 def test_C4_native_get_respects_exclusive_input(
-    queue_manager: QueueManager, session: Session
+    queue_manager: QueueManager, session: Session, new_session: NewSession
 ) -> None:
     """The holder's own native get is let through."""
     local(queue_manager)
     session.put("Q1", b"x")
     session.open("Q1", EXCLUSIVE)
-    with queue_manager.session() as other, refused(rc.MQRC_OBJECT_IN_USE):
+    with new_session(queue_manager) as other, refused(rc.MQRC_OBJECT_IN_USE):
         other.get("Q1")
     assert body(session.get("Q1")) == b"x"
 
@@ -213,9 +217,9 @@ def test_C8_open_options(queue_manager: QueueManager, session: Session, options:
 
 @pytest.mark.parametrize("options", [INPUT | OUTPUT, OUTPUT, BROWSE, INPUT | OUTPUT | BROWSE])
 def test_C9_temporary_queue_goes_with_its_creator_messages_and_all(
-    queue_manager: QueueManager, options: int
+    queue_manager: QueueManager, options: int, new_session: NewSession
 ) -> None:
-    with queue_manager.session() as session:
+    with new_session(queue_manager) as session:
         handle = session.open(MODEL, options)
         name = handle.queue_name
         assert name.startswith("AMQ.")
@@ -228,10 +232,11 @@ def test_C9_temporary_queue_goes_with_its_creator_messages_and_all(
 
 def test_C9_temporary_queue_goes_at_the_disconnect_in_whatever_order(
     queue_manager: QueueManager,
+    new_session: NewSession,
 ) -> None:
     """Others that have it open find it deleted."""
-    with queue_manager.session() as other:
-        with queue_manager.session() as session:
+    with new_session(queue_manager) as other:
+        with new_session(queue_manager) as session:
             creator = session.open(MODEL, INPUT)
             for _ in range(4):
                 session.open(creator.queue_name, INPUT | OUTPUT)
@@ -301,6 +306,7 @@ def test_C9_name_of_a_dynamic_queue(queue_manager: QueueManager, session: Sessio
     assert first.queue_name.startswith("REPLY.")
 
 
+@pytest.mark.in_process
 def test_C9_queue_in_use_is_not_deleted_or_cleared(
     queue_manager: QueueManager, session: Session, unit: Session, clock: VirtualClock
 ) -> None:
@@ -334,6 +340,7 @@ def test_C8_inquire_and_set_need_their_options(
     session.put("Q1", b"x")
 
 
+@pytest.mark.in_process
 def test_C8_E12_inquired_depth_counts_expired_messages(
     queue_manager: QueueManager, session: Session, clock: VirtualClock
 ) -> None:

@@ -13,6 +13,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import REPLIES, STAGING, bodies, local, refused
 
 WALL_MS = 1_700_000_000_000
@@ -102,14 +103,14 @@ def test_clock_step_that_was_followed_is_shown_as_a_queue_manager_ahead(
 
 
 def test_clock_step_that_was_followed_is_left_by_coming_back(
-    machine: Machine, tmp_path: Path
+    machine: Machine, tmp_path: Path, new_session: NewSession
 ) -> None:
     """What expired stays expired and is reported; what was put meanwhile lives as long as asked."""
     glitched(machine, tmp_path)
     with QueueManager("QM1", tmp_path, machine.clock()) as qm:
         assert come_back(qm.engine, qm.close).difference_ms == -GLITCH_MS
         assert qm.is_stopped
-    with QueueManager("QM1", tmp_path, machine.clock()) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path, machine.clock()) as qm, new_session(qm) as session:
         assert qm.now_ms() == WALL_MS + 2_000
         report = session.get(REPLIES)
         assert report is not None
@@ -152,10 +153,10 @@ def test_clock_that_is_ahead_does_not_go_back_while_programs_use_it(
 
 @pytest.mark.parametrize(("end_ms", "count"), [(1, 1), (3_600_001, 1), (3_600_002, 0)])
 def test_clock_step_beyond_the_tolerance_is_accepted_with_what_it_does_shown_before(
-    machine: Machine, end_ms: int, count: int
+    machine: Machine, end_ms: int, count: int, new_session: NewSession
 ) -> None:
     """A deadline and a delivery time just inside of what is between, and just outside."""
-    with QueueManager("QM1", clock=machine.clock()) as qm, qm.session() as session:
+    with QueueManager("QM1", clock=machine.clock()) as qm, new_session(qm) as session:
         local(qm)
         session.put("Q1", b"dies", time_to_live_ms=end_ms)
         session.put("Q1", b"comes", delay_ms=end_ms)

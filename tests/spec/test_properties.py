@@ -19,6 +19,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import pack_folder, pack_header
 from mayfly.properties.folders import joined, parts_of, properties_of_mapping
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.pubsub_scene import available_only
 from tests.spec.scene import (
     BROWSE,
@@ -115,6 +116,7 @@ def test_properties_come_back_with_their_types_and_the_data_as_they_were_put(
     assert message.descriptor.format == RFH2_FORMAT
 
 
+@pytest.mark.in_process
 def test_the_header_says_what_the_data_are(
     manager: QueueManager, session: Session, browser: Handle
 ) -> None:
@@ -263,6 +265,7 @@ def test_a_damaged_header_is_got_all_the_same_and_says_what_is_wrong(
         _ = message.data
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(("body", "reason"), DAMAGED, ids=["short", "open", "value"])
 def test_who_asks_for_properties_of_a_damaged_header_is_refused_and_it_stays(
     manager: QueueManager, browser: Handle, session: Session, body: bytes, reason: int
@@ -279,6 +282,7 @@ def test_who_asks_for_properties_of_a_damaged_header_is_refused_and_it_stays(
     assert bodies(session, "Q1") == [body]
 
 
+@pytest.mark.in_process
 def test_the_browse_cursor_stays_before_a_message_that_is_refused(
     manager: QueueManager, browser: Handle, session: Session
 ) -> None:
@@ -304,6 +308,7 @@ CONTROLS = [
 ]
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(("control", "keeps_user", "keeps_other"), CONTROLS)
 def test_PROPCTL_says_what_a_get_without_option_returns(
     manager: QueueManager,
@@ -324,18 +329,21 @@ def test_PROPCTL_says_what_a_get_without_option_returns(
         assert message.descriptor.format == (RFH2_FORMAT if kept[kind] else "MQSTR")
 
 
-def test_PROPCTL_is_shown_inquired_and_kept(tmp_path: Path, clock: VirtualClock) -> None:
+def test_PROPCTL_is_shown_inquired_and_kept(
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
+) -> None:
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm:
         qm.mqsc("DEFINE QLOCAL(Q1) PROPCTL(ALL)\nDEFINE QLOCAL(Q2)")
-        with qm.session() as session:
+        with new_session(qm) as session:
             session.put("Q1", b"x", properties=USER, persistent=True)
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         shown = qm.mqsc("DISPLAY QLOCAL(Q*) PROPCTL").rows
         assert {row["QUEUE"]: row["PROPCTL"] for row in shown} == {"Q1": "ALL", "Q2": "COMPAT"}
         assert not qm.mqsc("ALTER QLOCAL(Q1) PROPCTL(SOME)").ok
         assert got(session.get("Q1")).properties == USER
 
 
+@pytest.mark.in_process
 def test_the_PROPCTL_of_the_alias_that_is_opened_counts(
     manager: QueueManager, session: Session
 ) -> None:
@@ -355,6 +363,7 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(("option", "keeps_user", "keeps_other"), OPTIONS)
 @pytest.mark.parametrize("control", ["COMPAT", "NONE", "FORCE"])
 def test_an_option_of_the_get_wins_over_PROPCTL(
@@ -385,6 +394,7 @@ def test_two_property_options_rule_each_other_out(browser: Handle) -> None:
             take(browser, pair)
 
 
+@pytest.mark.in_process
 def test_folders_without_properties_stay_when_properties_go(
     manager: QueueManager, session: Session, browser: Handle
 ) -> None:
@@ -395,6 +405,7 @@ def test_folders_without_properties_stay_when_properties_go(
     assert message.descriptor.format == RFH2_FORMAT
 
 
+@pytest.mark.in_process
 def test_a_header_without_properties_is_not_touched(
     manager: QueueManager, session: Session, browser: Handle
 ) -> None:
@@ -410,6 +421,7 @@ def test_a_folder_is_of_properties_when_it_says_so(manager: QueueManager, sessio
     assert got(session.get("Q1")).properties == {"a.b": "1"}
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("option", [c.MQGMO_NO_PROPERTIES, c.MQGMO_PROPERTIES_IN_HANDLE])
 def test_G5_the_buffer_is_for_what_is_returned(
     manager: QueueManager, session: Session, browser: Handle, option: int
@@ -437,6 +449,7 @@ def test_E4_properties_do_not_change_a_life(
     assert [end.outcome for end in ends(manager, "Q2")] == ["expired"]
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("selector", ["colour = 'red'", "colour = 'blue'"])
 def test_a_waiting_get_sees_properties_as_it_asked_for(
     manager: QueueManager, session: Session, selector: str
@@ -482,6 +495,7 @@ def test_a_delayed_message_keeps_its_properties(
     assert (message.properties, message.data) == (VALUES, b"later")
 
 
+@pytest.mark.in_process
 def test_a_publication_has_its_properties_and_subscriptions_select_by_them(
     manager: QueueManager, session: Session, clock: VirtualClock
 ) -> None:
@@ -498,6 +512,7 @@ def test_a_publication_has_its_properties_and_subscriptions_select_by_them(
         session.publish("paint", b"x", properties={"a b": 1})
 
 
+@pytest.mark.in_process
 def test_an_uncommitted_put_of_ones_own_is_seen_without_properties(
     manager: QueueManager, unit: Session
 ) -> None:
@@ -507,6 +522,7 @@ def test_an_uncommitted_put_of_ones_own_is_seen_without_properties(
     assert seen(handle, options).message.body == b"hello"
 
 
+@pytest.mark.in_process
 def test_the_staging_queue_shows_its_header_first_whatever_PROPCTL_says(
     manager: QueueManager, session: Session
 ) -> None:

@@ -16,6 +16,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.pymqi.handle_contents import MessageHandle
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.pubsub_scene import BASE, admin_sub, deliver, drained, topic
 from tests.spec.scene import (
     BROWSE,
@@ -35,10 +36,11 @@ from tests.spec.scene import (
 from tests.spec.test_claims import full_disk
 
 
+@pytest.mark.in_process
 def test_each_subscriber_has_a_copy_with_one_MsgId(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
-    with any_manager.session("anna") as session:
+    with new_session(any_manager, "anna") as session:
         for name in ("Q1", "Q2"):
             local(any_manager, name)
             admin_sub(any_manager, name, "a/#", name)
@@ -55,6 +57,7 @@ def test_each_subscriber_has_a_copy_with_one_MsgId(
         assert [r.outcome for r in ends(any_manager, "Q1")] == ["got", "got"]
 
 
+@pytest.mark.in_process
 def test_2550_only_when_asked_for(session: Session) -> None:
     assert session.publish("a", b"x").warning == 0
     warned = session.publish("a", b"x", warn_if_no_subscribers=True)
@@ -86,12 +89,12 @@ def test_a_copy_for_a_temporary_queue_is_not_persistent(session: Session) -> Non
 
 
 def test_P09_a_publication_in_a_unit_of_work_is_seen_at_its_commit(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
     for name in ("Q1", "Q2"):
         local(any_manager, name)
         admin_sub(any_manager, name, "a", name)
-    with any_manager.session() as other, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as other, new_session(any_manager, transacted=True) as unit:
         unit.publish("a", b"1", persistent=persistent)
         assert [any_manager.counts(q).uncommitted for q in ("Q1", "Q2")] == [1, 1]
         assert other.get("Q1") is None
@@ -123,13 +126,17 @@ def test_a_publication_is_one_operation_of_MAXUMSGS(
 
 @pytest.mark.parametrize("life_ms", [None, 50_000, 5_000])
 def test_X03_each_copy_has_its_own_window_and_the_lowest_cap_wins(
-    any_manager: QueueManager, clock: VirtualClock, life_ms: int | None, persistent: bool
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    life_ms: int | None,
+    persistent: bool,
+    new_session: NewSession,
 ) -> None:
     topic(any_manager, "A", "a", CAPEXPRY=200)
     for name, cap in (("FREE", c.MQCEX_NOLIMIT), ("LOW", 100), ("HIGH", 300)):
         local(any_manager, name, CAPEXPRY=cap)
         admin_sub(any_manager, name, "a", name)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.publish("a", b"x", time_to_live_ms=life_ms, persistent=persistent)
         asked_ms = 10**9 if life_ms is None else life_ms
         for name, cap_ms in (("FREE", 20_000), ("LOW", 10_000), ("HIGH", 20_000)):
@@ -159,17 +166,23 @@ def test_X01_a_topic_without_a_cap_limits_nothing(
 PROMISES = (s.MQDLV_ALL, s.MQDLV_ALL_DUR, s.MQDLV_ALL_AVAIL)
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("promise", PROMISES)
 @pytest.mark.parametrize("is_durable", [False, True])
 @pytest.mark.parametrize("in_unit", [False, True])
 def test_2502_undoes_all_where_a_promised_subscriber_is_not_reached(
-    any_manager: QueueManager, persistent: bool, promise: int, is_durable: bool, in_unit: bool
+    any_manager: QueueManager,
+    persistent: bool,
+    promise: int,
+    is_durable: bool,
+    in_unit: bool,
+    new_session: NewSession,
 ) -> None:
     deliver(any_manager, promise)
     local(any_manager, "GOOD")
     local(any_manager, "FULL", MAXDEPTH=1)
     admin_sub(any_manager, "GOOD", "a", "GOOD")
-    with any_manager.session(transacted=in_unit) as session, any_manager.session() as other:
+    with new_session(any_manager, transacted=in_unit) as session, new_session(any_manager) as other:
         other.put("FULL", b"there")
         session.subscribe("a", name="FULL", durable=is_durable, queue="FULL")
         admin_sub(any_manager, "LAST", "a", "GOOD")
@@ -187,6 +200,7 @@ def test_2502_undoes_all_where_a_promised_subscriber_is_not_reached(
         assert bodies(other, "FULL") == [b"there"]
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("refusal", ["full", "inhibited", "too long", "deleted"])
 def test_USEDLQ_a_copy_that_its_queue_refuses_is_dead_lettered(
     queue_manager: QueueManager, session: Session, refusal: str, persistent: bool
@@ -272,6 +286,7 @@ def test_R7_an_expired_copy_is_reported_to_the_publisher(
     assert (report.descriptor.feedback, report.correl_id) == (c.MQFB_EXPIRATION, sent.msg_id)
 
 
+@pytest.mark.in_process
 def test_MQTopicString_selects_publications(
     queue_manager: QueueManager, session: Session, clock: VirtualClock, persistent: bool
 ) -> None:
@@ -294,6 +309,7 @@ def test_MQTopicString_selects_publications(
     assert body(session.get("Q1", selector="MQTopicString = 'flight/2/gate'")) == b"late"
 
 
+@pytest.mark.in_process
 def test_MQTopicString_is_a_property_for_who_takes_properties_in_a_handle(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -321,9 +337,9 @@ def test_MQTopicString_is_a_property_for_who_takes_properties_in_a_handle(
 
 
 def test_a_claim_that_is_given_back_keeps_the_topic(
-    tmp_path: Path, clock: VirtualClock, persistent: bool
+    tmp_path: Path, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         local(qm)
         admin_sub(qm, "S", "#", "Q1")
         for string in ("a", "a/b"):
@@ -332,7 +348,7 @@ def test_a_claim_that_is_given_back_keeps_the_topic(
         reader = qm.claims.attach("reader", "Q1")
         assert qm.claims.claim("reader", reader.epoch, 0, Limit(10, 2**20)).message_count == 3
     # What is claimed is on the disk, whatever it was before.
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         assert qm.claims.release("reader") == 3
         again = drained(session, "Q1")
         assert sorted(again, key=repr) == [("a", b"x"), ("a/b", b"x"), (None, b"no publication")]
@@ -340,9 +356,9 @@ def test_a_claim_that_is_given_back_keeps_the_topic(
 
 
 def test_a_retained_publication_that_was_claimed_stays_the_one_of_its_topic(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         session.publish("a", b"x", persistent=True, retain=True)
         retained = "SYSTEM.RETAINED.PUB.QUEUE"
         reader = qm.claims.attach("reader", retained)
@@ -350,14 +366,14 @@ def test_a_retained_publication_that_was_claimed_stays_the_one_of_its_topic(
         assert session.subscribe("a").get() is None
         assert qm.claims.release("reader") == 1
         assert body(session.subscribe("a").get()) == b"x"
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         assert body(session.subscribe("a").get()) == b"x"
 
 
 def test_on_a_full_disk_nobody_gets_it_and_what_was_retained_stays(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         for number in range(50):
             local(qm, f"Q{number}")
             admin_sub(qm, f"S{number}", "a", f"Q{number}")

@@ -14,6 +14,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.layout import Layout
 from mayfly.mqi.structures import DLH, IIH, MDE, RFH2, TM, TMC2
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     OUTPUT,
     REPLIES,
@@ -296,10 +297,10 @@ def test_P8_length_of_the_manager(queue_manager: QueueManager, session: Session)
 
 
 def test_P9_uncommitted_put_counts_is_invisible_and_may_be_got_by_its_unit(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager, MAXDEPTH=2)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         mine = unit.put("Q1", b"mine", persistent=persistent)
         unit.put("Q1", b"other", persistent=persistent)
         assert any_manager.curdepth("Q1") == 2
@@ -318,10 +319,10 @@ def test_P9_uncommitted_put_counts_is_invisible_and_may_be_got_by_its_unit(
 
 
 def test_P9_own_put_and_committed_messages_in_queue_order(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         session.put("Q1", b"committed 5", priority=5, persistent=persistent)
         unit.put("Q1", b"own 9", priority=9, persistent=persistent)
         unit.put("Q1", b"own 1", priority=1, persistent=persistent)
@@ -331,12 +332,14 @@ def test_P9_own_put_and_committed_messages_in_queue_order(
     assert [r.backout_count for r in lives(any_manager, "Q1")] == [1]
 
 
-def test_P9_no_syncpoint_is_the_default_on_every_platform(clock: VirtualClock) -> None:
+def test_P9_no_syncpoint_is_the_default_on_every_platform(
+    clock: VirtualClock, new_session: NewSession
+) -> None:
     for platform in ("distributed", "zos"):
-        with QueueManager("QM1", clock=clock, platform=platform) as qm, qm.session() as session:
+        with QueueManager("QM1", clock=clock, platform=platform) as qm, new_session(qm) as session:
             local(qm)
             put_md(session, "Q1", b"x", V2)
-            with qm.session() as other:
+            with new_session(qm) as other:
                 assert body(other.get("Q1")) == b"x"
 
 

@@ -11,6 +11,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     DEAD,
     REPLIES,
@@ -32,11 +33,11 @@ INHIBITED = c.MQQA_PUT_INHIBITED
 
 
 def test_D21_order_is_delivery_time_then_put_order(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """Put at one moment or at several, what has the same delivery time keeps its put order."""
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for name, delay_ms in ((b"30", 30), (b"20a", 20), (b"10", 10), (b"20b", 20)):
             session.put("Q1", name, delay_ms=delay_ms, persistent=persistent)
         clock.advance(5)
@@ -47,11 +48,11 @@ def test_D21_order_is_delivery_time_then_put_order(
 
 
 def test_D21_both_sides_are_released_in_one_order(
-    any_manager: QueueManager, clock: VirtualClock
+    any_manager: QueueManager, clock: VirtualClock, new_session: NewSession
 ) -> None:
     local(any_manager)
     names = [b"%d" % n for n in range(8)]
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for n, name in enumerate(names):
             session.put("Q1", name, delay_ms=10, persistent=bool(n % 2))
         clock.advance(10)
@@ -59,10 +60,10 @@ def test_D21_both_sides_are_released_in_one_order(
 
 
 def test_D21_priority_target_orders_by_priority_and_then_by_release(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for name, delay_ms, priority in ((b"low", 10, 1), (b"b", 30, 5), (b"a", 20, 5)):
             session.put("Q1", name, delay_ms=delay_ms, priority=priority, persistent=persistent)
         clock.advance(30)
@@ -96,10 +97,11 @@ def test_D20_failure_goes_to_the_dead_letter_queue_with_its_reason(
     persistent: bool,
     attributes: dict[str, int],
     reason: int,
+    new_session: NewSession,
 ) -> None:
     local(any_manager)
     alter_manager(any_manager, DEADQ=DEAD)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put("Q1", b"data", delay_ms=1_000, correl_id=b"C", persistent=persistent)
         alter(any_manager, "Q1", **attributes)
         clock.advance(1_000)
@@ -114,12 +116,13 @@ def test_D20_failure_goes_to_the_dead_letter_queue_with_its_reason(
     assert any_manager.counts("Q1").staged == 0
 
 
+@pytest.mark.in_process
 def test_D15_D20_target_deleted_meanwhile(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
     alter_manager(any_manager, DEADQ=DEAD)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("Q1", b"data", delay_ms=1_000, persistent=persistent)
         administration.delete(any_manager.engine, QLOCAL, "Q1")
         clock.advance(1_000)
@@ -130,11 +133,11 @@ def test_D15_D20_target_deleted_meanwhile(
 
 
 def test_D20_discard_option_drops_it(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
     alter_manager(any_manager, DEADQ=DEAD)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("Q1", b"data", delay_ms=1_000, report=c.MQRO_DISCARD_MSG, persistent=persistent)
         alter(any_manager, "Q1", PUT=INHIBITED)
         clock.advance(1_000)
@@ -144,13 +147,17 @@ def test_D20_discard_option_drops_it(
 
 @pytest.mark.parametrize("dead_letter_queue", ["", "NOBODY", DEAD])
 def test_D21_action_that_fails_keeps_it_on_staging_and_tries_again(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, dead_letter_queue: str
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    dead_letter_queue: str,
+    new_session: NewSession,
 ) -> None:
     """Without a dead-letter queue, with a missing one, with a full one."""
     local(any_manager)
     alter_manager(any_manager, DEADQ=dead_letter_queue)
     alter(any_manager, DEAD, MAXDEPTH=0)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("Q1", b"first", delay_ms=1_000, persistent=persistent)
         session.put("Q1", b"second", delay_ms=2_000, persistent=persistent)
         alter(any_manager, "Q1", PUT=INHIBITED)
@@ -185,12 +192,12 @@ def test_D21_one_that_is_stuck_does_not_hold_up_the_others(
 
 
 def test_D18_D21_expires_on_staging_while_it_is_tried_again(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """Late release: the deadline passes between two tries; the next try discards and reports."""
     local(any_manager)
     local(any_manager, REPLIES)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put(
             "Q1",
             b"x",
@@ -213,12 +220,16 @@ def test_D18_D21_expires_on_staging_while_it_is_tried_again(
 
 @pytest.mark.parametrize("option", [0, c.MQRO_DISCARD_MSG])
 def test_D22_exception_report_after_the_action(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, option: int
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    option: int,
+    new_session: NewSession,
 ) -> None:
     local(any_manager)
     local(any_manager, REPLIES)
     alter_manager(any_manager, DEADQ=DEAD)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put(
             "Q1",
             b"data",
@@ -250,14 +261,14 @@ def test_D22_failed_release_sends_no_arrival_report(
 
 
 def test_D22_report_that_reaches_no_queue_undoes_the_action_for_a_persistent_message(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """Persistent: everything stays as it was and is tried again; else only the report is lost."""
     local(any_manager)
     local(any_manager, REPLIES, MAXDEPTH=0)
     alter_manager(any_manager, DEADQ=DEAD)
     alter(any_manager, DEAD, MAXDEPTH=1)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put(
             "Q1",
             b"x",

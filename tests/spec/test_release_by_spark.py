@@ -22,6 +22,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     DEAD,
     REPLIES,
@@ -40,11 +41,11 @@ EMBEDDED, SPARK = 0, 1
 
 
 @pytest.fixture
-def session(any_manager: QueueManager) -> Iterator[Session]:
+def session(any_manager: QueueManager, new_session: NewSession) -> Iterator[Session]:
     """A session with a queue manager that leaves release to a pipeline."""
     local(any_manager)
     alter_manager(any_manager, DDELAY=SPARK)
-    with any_manager.session("anna") as opened:
+    with new_session(any_manager, "anna") as opened:
         yield opened
 
 
@@ -166,9 +167,9 @@ def test_D3_due_and_not_claimed_can_be_cancelled(
 
 
 def test_D12_late_commit_of_a_due_message_comes_with_a_later_claim(
-    any_manager: QueueManager, session: Session, clock: VirtualClock
+    any_manager: QueueManager, session: Session, clock: VirtualClock, new_session: NewSession
 ) -> None:
-    unit = any_manager.session(transacted=True)
+    unit = new_session(any_manager, transacted=True)
     unit.put("Q1", b"late", delay_ms=10)
     session.put("Q1", b"soon", delay_ms=20)
     clock.advance(30)
@@ -222,6 +223,7 @@ def test_E15_what_expires_while_it_is_claimed_is_discarded_when_the_claim_ends(
     assert [life.outcome for life in lives(any_manager, STAGING)] == ["expired"]
 
 
+@pytest.mark.in_process
 def test_D20_a_target_that_is_gone_makes_a_dead_letter(
     any_manager: QueueManager, session: Session, clock: VirtualClock
 ) -> None:
@@ -345,12 +347,12 @@ def test_DDELAY_a_reader_whose_claims_have_lapsed_goes_on_with_its_checkpoint(
 
 
 def test_DDELAY_claims_are_renewed_by_the_opening_of_their_queue_manager(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm:
         local(qm)
         alter_manager(qm, DDELAY=SPARK)
-        with qm.session() as session:
+        with new_session(qm) as session:
             session.put("Q1", b"x", delay_ms=10, persistent=True)
         clock.advance(10)
         releaser(qm).claim()
@@ -361,7 +363,7 @@ def test_DDELAY_claims_are_renewed_by_the_opening_of_their_queue_manager(
         clock.advance(1)
         assert qm.claims.standings()[0].message_count == 0
         assert releaser(qm).drain() == [b"x"]
-        with qm.session() as session:
+        with new_session(qm) as session:
             assert bodies(session, "Q1") == [b"x"]
 
 
@@ -376,10 +378,10 @@ class NotingClock(VirtualClock):
         self.lapse_ms = driven.claims.next_lapse_ms()
 
 
-def test_DDELAY_the_clock_is_woken_for_the_lapse_of_a_new_claim() -> None:
+def test_DDELAY_the_clock_is_woken_for_the_lapse_of_a_new_claim(new_session: NewSession) -> None:
     """Nothing else may happen in a queue manager whose pipeline has gone."""
     clock = NotingClock(START_MS)
-    with QueueManager("QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", clock=clock) as qm, new_session(qm) as session:
         local(qm)
         alter_manager(qm, DDELAY=SPARK)
         session.put("Q1", b"x", delay_ms=10)
@@ -441,11 +443,11 @@ def test_limits_of_rows_and_bytes_hold(
 
 
 def test_more_than_a_claim_holds_is_released_once_each(
-    any_manager: QueueManager, session: Session, clock: VirtualClock
+    any_manager: QueueManager, session: Session, clock: VirtualClock, new_session: NewSession
 ) -> None:
     count = CLAIM_ROWS_MAX * 2 + 10
     alter(any_manager, "Q1", MAXDEPTH=count)
-    unit = any_manager.session(transacted=True)
+    unit = new_session(any_manager, transacted=True)
     for n in range(count):
         unit.put("Q1", b"%d" % n, delay_ms=10 + n % 7, persistent=n % 3 > 0)
     unit.commit()
@@ -461,20 +463,20 @@ def test_more_than_a_claim_holds_is_released_once_each(
 
 
 def test_open_claim_survives_a_restart_with_its_messages(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
     """The rows are read again as they were; memory has forgotten what was not persistent."""
     folder = tmp_path / "QM1"
     with QueueManager("QM1", folder, clock=clock) as qm:
         local(qm)
         alter_manager(qm, DDELAY=SPARK)
-        with qm.session() as session:
+        with new_session(qm) as session:
             for n in range(6):
                 session.put("Q1", b"%d" % n, delay_ms=10 + n, persistent=n != 1)
             clock.advance(13)
             claimed = releaser(qm).claim()
             assert claimed.message_count == 4
-    with QueueManager("QM1", folder, clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", folder, clock=clock) as qm, new_session(qm) as session:
         [standing] = qm.claims.standings()
         assert standing.message_count == 3
         reader = releaser(qm)
@@ -488,9 +490,11 @@ def test_open_claim_survives_a_restart_with_its_messages(
         assert qm.verify().ok
 
 
-def test_end_on_a_full_disk_goes_on_where_it_stopped(tmp_path: Path, clock: VirtualClock) -> None:
+def test_end_on_a_full_disk_goes_on_where_it_stopped(
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
+) -> None:
     """What is not released yet stays claimed."""
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         local(qm)
         alter_manager(qm, DDELAY=SPARK)
         ids = [session.put("Q1", bytes(4_000), delay_ms=10, persistent=True) for _ in range(20)]

@@ -16,6 +16,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.authority_scene import connect, grant
 from tests.spec.remote_scene import embedded, network
 from tests.spec.scene import BROWSE, INPUT, OUTPUT, lives, local, put_md, refused
@@ -279,19 +280,20 @@ def test_Q1_dead_letter_queue_may_be_elsewhere(manager: QueueManager, session: S
     assert inside.body.endswith(b"late")
 
 
-def test_remote_definitions_survive_a_restart(tmp_path: Path) -> None:
+def test_remote_definitions_survive_a_restart(tmp_path: Path, new_session: NewSession) -> None:
     with QueueManager("QM1", tmp_path / "QM1") as manager:
         network(manager)
-        with manager.session() as session:
+        with new_session(manager) as session:
             session.put("ORDERS", b"x", persistent=True)
     with QueueManager("QM1", tmp_path / "QM1") as manager:
-        with manager.session() as session:
+        with new_session(manager) as session:
             session.put("ORDERS", b"y", persistent=True)
             assert embedded(session.get("QM2")).body == b"x"
             assert embedded(session.get("QM2")).body == b"y"
         assert [life.outcome for life in lives(manager, "QM2")] == ["got", "got"]
 
 
+@pytest.mark.differs_over_socket
 @pytest.mark.parametrize("delay_ms", [0, 1_000])
 @pytest.mark.parametrize(
     ("name", "reason"),

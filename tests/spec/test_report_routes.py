@@ -9,6 +9,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.report_scene import (
     BODY,
     CAUSES,
@@ -120,7 +121,11 @@ def test_R_pan_and_nan_are_left_to_the_application(manager: QueueManager, sessio
     ],
 )
 def test_R4_undeliverable_report_goes_to_the_dead_letter_queue(
-    manager: QueueManager, cause: Cause, attributes: dict[str, int] | None, reason: int
+    manager: QueueManager,
+    cause: Cause,
+    attributes: dict[str, int] | None,
+    reason: int,
+    new_session: NewSession,
 ) -> None:
     """With the failure as Reason; the original goes its way all the same."""
     original = asking(cause, cause.value * (DATA | FULL) | c.MQRO_DISCARD_MSG)
@@ -129,7 +134,7 @@ def test_R4_undeliverable_report_goes_to_the_dead_letter_queue(
     else:
         alter(manager, REPLIES, **attributes)
     cause_report(manager, cause, original)
-    with manager.session() as session:
+    with new_session(manager) as session:
         dead = session.get(DEAD)
         assert session.get(DEAD) is None
     assert dead is not None
@@ -162,19 +167,21 @@ def test_R4_a_report_that_says_MQRO_DISCARD_MSG_is_discarded_where_nobody_takes_
 
 def test_R4_D22_the_report_of_a_failed_release_goes_to_the_dead_letter_queue_all_the_same(
     manager: QueueManager,
+    new_session: NewSession,
 ) -> None:
     """Only the message is discarded as it asks; so it is documented of the delay processor."""
     alter(manager, REPLIES, MAXDEPTH=0)
     discards = c.MQRO_PASS_DISCARD_AND_EXPIRY | c.MQRO_DISCARD_MSG
     cause_report(manager, Cause.EXCEPTION, asking(Cause.EXCEPTION, discards))
     assert ends(manager, STAGING)[0].outcome == "discarded"
-    with manager.session() as session:
+    with new_session(manager) as session:
         [letter] = session.browse(DEAD)
     assert letter.descriptor.feedback == rc.MQRC_PUT_INHIBITED
     assert letter.descriptor.report == c.MQRO_DISCARD_MSG
     assert DLH.unpack(letter.body)["Reason"] == rc.MQRC_Q_FULL
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("persistence", [c.MQPER_NOT_PERSISTENT, c.MQPER_PERSISTENT])
 def test_R5_an_exception_report_that_is_discarded_as_it_asks_holds_no_message_up(
     manager: QueueManager, unit: Session, persistence: int

@@ -18,6 +18,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
 from tests.facts import wait_until
+from tests.over import NewSession
 from tests.spec.scene import (
     DEAD,
     REPLIES,
@@ -44,13 +45,13 @@ def reopened(path: Path, clock: VirtualClock) -> QueueManager:
     ("closed_ms", "tenths"), [(0, 100), (4_000, 60), (9_999, 1), (10_000, None)]
 )
 def test_E17_deadline_runs_on_while_the_manager_is_closed(
-    clock: VirtualClock, tmp_path: Path, closed_ms: int, tenths: int | None
+    clock: VirtualClock, tmp_path: Path, closed_ms: int, tenths: int | None, new_session: NewSession
 ) -> None:
     """What expired meanwhile is present until it is met, and then reported on."""
     with reopened(tmp_path, clock) as qm:
         local(qm)
         local(qm, REPLIES)
-        with qm.session() as session:
+        with new_session(qm) as session:
             session.put(
                 "Q1",
                 b"x",
@@ -60,7 +61,7 @@ def test_E17_deadline_runs_on_while_the_manager_is_closed(
                 reply_to_q=REPLIES,
             )
     clock.advance(closed_ms)
-    with reopened(tmp_path, clock) as qm, qm.session() as session:
+    with reopened(tmp_path, clock) as qm, new_session(qm) as session:
         assert qm.curdepth("Q1") == 1
         message = session.get("Q1")
         assert (None if message is None else message.remaining_tenths) == tenths
@@ -69,12 +70,12 @@ def test_E17_deadline_runs_on_while_the_manager_is_closed(
 
 
 def test_restart_keeps_order_ids_backout_counts_and_definitions(
-    clock: VirtualClock, tmp_path: Path
+    clock: VirtualClock, tmp_path: Path, new_session: NewSession
 ) -> None:
     with reopened(tmp_path, clock) as qm:
         local(qm, CAPEXPRY=77, DEFPRTY=3)
         alter_manager(qm, DEADQ=DEAD)
-        with qm.session() as session, qm.session(transacted=True) as unit:
+        with new_session(qm) as session, new_session(qm, transacted=True) as unit:
             for name, priority in ((b"1", 1), (b"9", 9), (b"5", 5)):
                 session.put("Q1", name, priority=priority, persistent=True, correl_id=name)
             unit.get("Q1")
@@ -82,7 +83,7 @@ def test_restart_keeps_order_ids_backout_counts_and_definitions(
             unit.get("Q1")
             clock.advance(10)
             qm.close()
-    with reopened(tmp_path, clock) as qm, qm.session() as session:
+    with reopened(tmp_path, clock) as qm, new_session(qm) as session:
         found = [(m.body, m.backout_count, m.remaining_tenths) for m in session.browse("Q1")]
         assert found == [(b"9", 2, 77), (b"5", 0, 77), (b"1", 0, 77)]
         assert body(session.get("Q1", correl_id=b"5")) == b"5"
@@ -94,17 +95,17 @@ def test_restart_keeps_order_ids_backout_counts_and_definitions(
 
 @pytest.mark.parametrize(("closed_ms", "comes"), [(3_999, False), (4_000, True), (60_000, True)])
 def test_D17_due_while_closed_is_due_at_once(
-    clock: VirtualClock, tmp_path: Path, closed_ms: int, comes: bool
+    clock: VirtualClock, tmp_path: Path, closed_ms: int, comes: bool, new_session: NewSession
 ) -> None:
     with reopened(tmp_path, clock) as qm:
         local(qm)
-        with qm.session() as session:
+        with new_session(qm) as session:
             session.put("Q1", b"b", delay_ms=5_000, persistent=True)
             session.put("Q1", b"a", delay_ms=4_500, persistent=True)
             session.put("Q1", b"lost", delay_ms=4_500)
         clock.advance(1_000)
     clock.advance(closed_ms)
-    with reopened(tmp_path, clock) as qm, qm.session() as session:
+    with reopened(tmp_path, clock) as qm, new_session(qm) as session:
         assert qm.curdepth(STAGING) == (0 if comes else 1)
         assert bodies(session, "Q1") == ([b"a", b"b"] if comes else [b"a"])
         clock.advance(1)
@@ -118,12 +119,12 @@ def test_D17_due_while_closed_is_due_at_once(
 
 
 def test_D18_expired_on_staging_while_closed_is_discarded_with_its_report(
-    clock: VirtualClock, tmp_path: Path
+    clock: VirtualClock, tmp_path: Path, new_session: NewSession
 ) -> None:
     with reopened(tmp_path, clock) as qm:
         local(qm)
         local(qm, REPLIES)
-        with qm.session() as session:
+        with new_session(qm) as session:
             sent = session.put(
                 "Q1",
                 b"x",
@@ -134,7 +135,7 @@ def test_D18_expired_on_staging_while_closed_is_discarded_with_its_report(
                 reply_to_q=REPLIES,
             )
     clock.advance(2_000)
-    with reopened(tmp_path, clock) as qm, qm.session() as session:
+    with reopened(tmp_path, clock) as qm, new_session(qm) as session:
         assert ends(qm, STAGING) == [End("expired", 2_000)]
         report = session.get(REPLIES)
         assert report is not None
@@ -144,20 +145,22 @@ def test_D18_expired_on_staging_while_closed_is_discarded_with_its_report(
 
 
 def test_D21_stuck_message_survives_and_is_tried_at_the_start(
-    clock: VirtualClock, tmp_path: Path
+    clock: VirtualClock, tmp_path: Path, new_session: NewSession
 ) -> None:
     with reopened(tmp_path, clock) as qm:
         local(qm)
-        with qm.session() as session:
+        with new_session(qm) as session:
             session.put("Q1", b"x", delay_ms=1_000, persistent=True)
         alter(qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
         clock.advance(1_000)
         alter(qm, "Q1", PUT=c.MQQA_PUT_ALLOWED)
-    with reopened(tmp_path, clock) as qm, qm.session() as session:
+    with reopened(tmp_path, clock) as qm, new_session(qm) as session:
         assert body(session.get("Q1")) == b"x"
 
 
-def test_restart_after_a_crash(clock: VirtualClock, tmp_path: Path) -> None:
+def test_restart_after_a_crash(
+    clock: VirtualClock, tmp_path: Path, new_session: NewSession
+) -> None:
     """A copy of the folder taken in full flight: committed persistent work and nothing else.
 
     What a unit of work had got is there again, and that counts as a backout (G8).
@@ -165,7 +168,7 @@ def test_restart_after_a_crash(clock: VirtualClock, tmp_path: Path) -> None:
     folder, copy = tmp_path / "one", tmp_path / "two"
     with reopened(folder, clock) as qm:
         local(qm)
-        session, unit = qm.session(), qm.session(transacted=True)
+        session, unit = new_session(qm), new_session(qm, transacted=True)
         kept = session.put("Q1", b"kept", persistent=True, time_to_live_ms=60_000)
         session.put("Q1", b"volatile")
         session.put("Q1", b"delayed", persistent=True, delay_ms=5_000)
@@ -174,7 +177,7 @@ def test_restart_after_a_crash(clock: VirtualClock, tmp_path: Path) -> None:
         assert unit.get("Q1", msg_id=kept) is not None
         clock.advance(1_000)
         shutil.copytree(folder, copy)
-    with reopened(copy, clock) as qm, qm.session() as session:
+    with reopened(copy, clock) as qm, new_session(qm) as session:
         assert qm.counts("Q1").staged == 1
         message = session.get("Q1")
         assert message is not None
@@ -195,34 +198,36 @@ def test_restart_after_a_crash(clock: VirtualClock, tmp_path: Path) -> None:
         assert [r.outcome for r in lives(qm, "Q1")] == ["got", "got"]
 
 
-def test_restart_on_a_machine_whose_clock_stepped_back(tmp_path: Path) -> None:
+def test_restart_on_a_machine_whose_clock_stepped_back(
+    tmp_path: Path, new_session: NewSession
+) -> None:
     """Time goes on from what the store has seen: nothing comes back to life."""
     with reopened(tmp_path, VirtualClock(START_MS + 100_000)) as qm:
         local(qm)
-        with qm.session() as session:
+        with new_session(qm) as session:
             session.put("Q1", b"x", persistent=True, time_to_live_ms=1_000)
         clock = qm.clock
         assert isinstance(clock, VirtualClock)
         clock.advance(5_000)
-        with qm.session() as session:
+        with new_session(qm) as session:
             session.put("Q1", b"mark", persistent=True)
     behind = VirtualClock(START_MS)
-    with reopened(tmp_path, behind) as qm, qm.session() as session:
+    with reopened(tmp_path, behind) as qm, new_session(qm) as session:
         assert qm.now_ms() >= START_MS + 105_000
         assert bodies(session, "Q1") == [b"mark"]
 
 
 @pytest.mark.parametrize(("idle_ms", "tenths"), [(9_999, 1), (10_000, None), (10_001, None)])
 def test_E4_what_expired_before_the_close_stays_expired_under_an_earlier_clock(
-    clock: VirtualClock, tmp_path: Path, idle_ms: int, tenths: int | None
+    clock: VirtualClock, tmp_path: Path, idle_ms: int, tenths: int | None, new_session: NewSession
 ) -> None:
     """Nothing is written between the put and the close."""
     start_ms = clock.now_ms()
-    with reopened(tmp_path, clock) as qm, qm.session() as session:
+    with reopened(tmp_path, clock) as qm, new_session(qm) as session:
         local(qm)
         session.put("Q1", b"x", persistent=True, time_to_live_ms=10_000)
         clock.advance(idle_ms)
-    with reopened(tmp_path, VirtualClock(start_ms - 3_600_000)) as qm, qm.session() as session:
+    with reopened(tmp_path, VirtualClock(start_ms - 3_600_000)) as qm, new_session(qm) as session:
         assert qm.now_ms() == start_ms + idle_ms
         message = session.get("Q1")
         assert (None if message is None else message.remaining_tenths) == tenths
@@ -283,27 +288,27 @@ def test_E4_idle_queue_manager_notes_the_time_every_ten_seconds(
 
 
 def test_E4_time_is_noted_once_at_the_end_of_a_long_advance(
-    clock: VirtualClock, tmp_path: Path
+    clock: VirtualClock, tmp_path: Path, new_session: NewSession
 ) -> None:
     with reopened(tmp_path / "alive", clock) as qm:
         local(qm)
-        qm.session().put("Q1", b"x", persistent=True, time_to_live_ms=1_000)
+        new_session(qm).put("Q1", b"x", persistent=True, time_to_live_ms=1_000)
         clock.advance(1_000)
         commits = qm.engine.store.group.batch_count
         clock.advance(10**11)
         assert qm.engine.store.group.batch_count == commits + 1
         with crashed(tmp_path / "alive", tmp_path / "late") as late:
             assert late.now_ms() == clock.now_ms()
-            assert late.session().get("Q1") is None
+            assert new_session(late).get("Q1") is None
 
 
 def test_E4_idle_queue_manager_without_deadlines_and_delays_writes_nothing(
-    clock: VirtualClock, tmp_path: Path
+    clock: VirtualClock, tmp_path: Path, new_session: NewSession
 ) -> None:
     with reopened(tmp_path, clock) as qm:
         local(qm)
-        qm.session().put("Q1", b"for ever", persistent=True)
-        qm.session().put("Q1", b"in memory", time_to_live_ms=10_000_000, persistent=False)
+        new_session(qm).put("Q1", b"for ever", persistent=True)
+        new_session(qm).put("Q1", b"in memory", time_to_live_ms=10_000_000, persistent=False)
         clock.advance(1_000)
         commits = qm.engine.store.group.batch_count
         for _ in range(20):
@@ -344,14 +349,14 @@ def test_E4_time_that_a_full_disk_refused_is_noted_with_the_next_transaction(
 
 @pytest.mark.parametrize("is_killed", [True, False])
 def test_D19_staged_counts_are_right_after_the_target_was_deleted_and_a_restart(
-    clock: VirtualClock, tmp_path: Path, is_killed: bool
+    clock: VirtualClock, tmp_path: Path, is_killed: bool, new_session: NewSession
 ) -> None:
     """What is staged for a queue that is gone is staged for no other one, whatever its number."""
     qm = reopened(tmp_path / "alive", clock)
     alter_manager(qm, DEADQ=DEAD)
     for name in ("Q1", "Q2"):
         local(qm, name)
-    with qm.session() as session:
+    with new_session(qm) as session:
         for name in ("Q1", "Q2", "Q1"):
             session.put(name, name.encode(), persistent=True, delay_ms=10_000)
         # A kill takes it, and the totals are gone over for that.
@@ -363,7 +368,7 @@ def test_D19_staged_counts_are_right_after_the_target_was_deleted_and_a_restart(
     qm.close()
     folder = tmp_path / ("copy" if is_killed else "alive")
     for is_second in (False, True):
-        with reopened(folder, clock) as qm, qm.session() as session:
+        with reopened(folder, clock) as qm, new_session(qm) as session:
             assert qm.curdepth(STAGING) == 3
             assert (qm.counts("Q2").staged, qm.engine.registry.departed[number].staged_for) == (
                 1,
@@ -375,7 +380,7 @@ def test_D19_staged_counts_are_right_after_the_target_was_deleted_and_a_restart(
                 assert qm.engine.registry.queue("Q3").number != number
             assert qm.counts("Q3").staged == 0
             assert qm.verify().ok
-    with reopened(folder, clock) as qm, qm.session() as session:
+    with reopened(folder, clock) as qm, new_session(qm) as session:
         clock.advance(10_000)
         assert bodies(session, "Q2") == [b"Q2"]
         assert qm.curdepth(DEAD) == 2
@@ -385,10 +390,10 @@ def test_D19_staged_counts_are_right_after_the_target_was_deleted_and_a_restart(
 
 
 def test_D2_nothing_is_staged_for_the_staging_queue_after_a_restart(
-    clock: VirtualClock, tmp_path: Path
+    clock: VirtualClock, tmp_path: Path, new_session: NewSession
 ) -> None:
     """What waits there is on it, and staged for its targets; before and after a restart alike."""
-    with reopened(tmp_path, clock) as qm, qm.session() as session:
+    with reopened(tmp_path, clock) as qm, new_session(qm) as session:
         local(qm)
         session.put("Q1", b"x", persistent=True, delay_ms=10_000)
         before = qm.counts(STAGING)
@@ -400,24 +405,26 @@ def test_D2_nothing_is_staged_for_the_staging_queue_after_a_restart(
         assert qm.counts(STAGING) == (0, 0, 0, 0, 0)
 
 
-def test_restart_in_the_same_process_shares_its_clock(clock: VirtualClock, tmp_path: Path) -> None:
+def test_restart_in_the_same_process_shares_its_clock(
+    clock: VirtualClock, tmp_path: Path, new_session: NewSession
+) -> None:
     """The closed one is no longer driven."""
     first = reopened(tmp_path, clock)
     local(first)
     first.close()
     clock.advance(10_000)
     assert first.engine.due_work.next_due_ms() is None
-    with reopened(tmp_path, clock) as qm, qm.session() as session:
+    with reopened(tmp_path, clock) as qm, new_session(qm) as session:
         session.put("Q1", b"x", delay_ms=10)
         clock.advance(10)
         assert body(session.get("Q1")) == b"x"
 
 
 def test_D21_full_disk_postpones_the_release_and_nothing_is_lost(
-    clock: VirtualClock, tmp_path: Path
+    clock: VirtualClock, tmp_path: Path, new_session: NewSession
 ) -> None:
     """The clock goes on, waits end at their moment, and a second after there is room it is done."""
-    with reopened(tmp_path, clock) as qm, qm.session() as session:
+    with reopened(tmp_path, clock) as qm, new_session(qm) as session:
         local(qm)
         local(qm, "Q2")
         for _ in range(60):
@@ -425,7 +432,7 @@ def test_D21_full_disk_postpones_the_release_and_nothing_is_lost(
         writer = qm.engine.store._database.writer
         pages = writer.execute("PRAGMA page_count").fetchall()[0][0]
         writer.execute(f"PRAGMA max_page_count = {pages}").fetchall()
-        with qm.session() as getter:
+        with new_session(qm) as getter:
             call = waiting(qm, "Q2", lambda: getter.get("Q2", wait_ms=1_500))
             clock.advance(1_499)
             assert call.is_under_way
@@ -462,11 +469,12 @@ def test_a_first_start_that_was_cut_off_is_finished_by_the_next(tmp_path: Path) 
 
 def test_P9_a_persistent_message_got_where_it_was_put_is_in_the_ledger_after_a_crash(
     tmp_path: Path,
+    new_session: NewSession,
 ) -> None:
     """The commit has said so: its life is on the disk although the message never was."""
     with QueueManager("QM1", tmp_path / "QM1") as manager:
         assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
-        with manager.session(transacted=True) as session:
+        with new_session(manager, transacted=True) as session:
             msg_id = session.put("Q1", b"through", persistent=True)
             assert session.get("Q1") is not None
             session.commit()

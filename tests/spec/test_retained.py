@@ -19,6 +19,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.pubsub_scene import admin_sub, drained
 from tests.spec.scene import (
     BROWSE,
@@ -38,9 +39,9 @@ RETAINED = "SYSTEM.RETAINED.PUB.QUEUE"
 
 
 def test_retained_a_later_subscriber_gets_the_last_one_with_what_is_left_of_its_life(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for text in (b"old", b"new"):
             session.publish("a/b", text, retain=True, persistent=persistent, time_to_live_ms=10_000)
         session.publish("a/b", b"not kept")
@@ -55,9 +56,9 @@ def test_retained_a_later_subscriber_gets_the_last_one_with_what_is_left_of_its_
 
 
 def test_retained_T_minus_1_T_and_T_plus_1(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.publish("a", b"x", retain=True, persistent=persistent, time_to_live_ms=5_000)
         clock.advance(4_999)
         message = session.subscribe("a").get()
@@ -71,6 +72,7 @@ def test_retained_T_minus_1_T_and_T_plus_1(
         assert any_manager.curdepth(RETAINED) == 0
 
 
+@pytest.mark.in_process
 def test_retained_is_cleared_by_an_empty_one_or_by_name(session: Session) -> None:
     current = session.subscribe("a")
     session.publish("a", b"x", retain=True)
@@ -93,6 +95,7 @@ def locked_by(session: Session) -> Handle:
     return handle
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(("passed_ms", "was_there"), [(999, True), (1_000, False), (1_001, False)])
 def test_retained_that_has_expired_is_cleared_as_if_there_were_none(
     queue_manager: QueueManager,
@@ -107,13 +110,14 @@ def test_retained_that_has_expired_is_cleared_as_if_there_were_none(
     assert queue_manager.curdepth(RETAINED) == 0
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("ending", ["cleared", "empty", "newer"])
 def test_retained_ends_although_somebody_has_locked_it(
-    tmp_path: Path, clock: VirtualClock, ending: str, persistent: bool
+    tmp_path: Path, clock: VirtualClock, ending: str, persistent: bool, new_session: NewSession
 ) -> None:
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         session.publish("a", b"old", retain=True, persistent=persistent)
-        browser = qm.session()
+        browser = new_session(qm)
         locking = locked_by(browser)
         assert body(session.subscribe("a").get()) == b"old"
         if ending == "cleared":
@@ -131,18 +135,19 @@ def test_retained_ends_although_somebody_has_locked_it(
         assert locking.unlock() == rc.MQRC_NO_MSG_LOCKED
         browser.close()
         assert qm.verify().ok
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         assert body(session.subscribe("a").get()) == (now if persistent else None)
         assert qm.verify().ok
 
 
+@pytest.mark.in_process
 def test_2192_on_a_full_disk_what_was_retained_stays_whatever_should_end_it(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
     with (
         failing_disk() as disk,
         QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm,
-        qm.session() as session,
+        new_session(qm) as session,
     ):
         session.publish("a", b"x", retain=True, persistent=True)
         disk.error, disk.failing = apsw.FullError, "write .db-wal"
@@ -156,15 +161,15 @@ def test_2192_on_a_full_disk_what_was_retained_stays_whatever_should_end_it(
         assert session.subscribe("a").get() is None
         assert qm.curdepth(RETAINED) == 0
         assert qm.verify().ok
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         assert session.subscribe("a").get() is None
 
 
 def test_retained_that_has_expired_is_left_to_who_has_locked_it(
-    queue_manager: QueueManager, session: Session, clock: VirtualClock
+    queue_manager: QueueManager, session: Session, clock: VirtualClock, new_session: NewSession
 ) -> None:
     session.publish("a", b"x", retain=True, time_to_live_ms=1_000)
-    with queue_manager.session() as browser:
+    with new_session(queue_manager) as browser:
         locked_by(browser)
         clock.advance(1_000)
         assert session.subscribe("a").get() is None
@@ -173,6 +178,7 @@ def test_retained_that_has_expired_is_left_to_who_has_locked_it(
     assert [e.outcome for e in ends(queue_manager, RETAINED)] == ["expired"]
 
 
+@pytest.mark.in_process
 def test_retained_that_somebody_has_got_is_there_again_when_backed_out(
     queue_manager: QueueManager, session: Session, unit: Session
 ) -> None:
@@ -187,9 +193,9 @@ def test_retained_that_somebody_has_got_is_there_again_when_backed_out(
 
 
 def test_retained_in_a_unit_of_work_counts_from_its_commit(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
-    with any_manager.session() as other, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as other, new_session(any_manager, transacted=True) as unit:
         other.publish("a", b"first", retain=True, persistent=persistent)
         unit.publish("a", b"second", retain=True, persistent=persistent)
         assert body(other.subscribe("a").get()) == b"first"
@@ -207,11 +213,11 @@ def test_retained_in_a_unit_of_work_counts_from_its_commit(
 
 @pytest.mark.parametrize("late_ms", [-1, 0, 1])
 def test_E17_a_retained_one_that_expired_before_its_commit_leaves_the_living_one_alone(
-    tmp_path: Path, clock: VirtualClock, persistent: bool, late_ms: int
+    tmp_path: Path, clock: VirtualClock, persistent: bool, late_ms: int, new_session: NewSession
 ) -> None:
     """Also after a kill: it was never on the disk."""
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm:
-        with qm.session() as session, qm.session(transacted=True) as unit:
+        with new_session(qm) as session, new_session(qm, transacted=True) as unit:
             session.publish("a", b"living", retain=True, persistent=persistent)
             unit.publish("a", b"short", retain=True, persistent=persistent, time_to_live_ms=1_000)
             clock.advance(1_000 + late_ms)
@@ -223,19 +229,22 @@ def test_E17_a_retained_one_that_expired_before_its_commit_leaves_the_living_one
             assert [e.outcome for e in ends(qm, RETAINED)] == [outcome]
             assert qm.verify().ok
         shutil.copytree(tmp_path / "QM1", tmp_path / "killed")
-    with QueueManager("QM1", tmp_path / "killed", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "killed", clock=clock) as qm, new_session(qm) as session:
         assert body(session.subscribe("a").get()) == (stays if persistent else None)
 
 
-def test_retained_survives_a_restart_when_persistent(tmp_path: Path, clock: VirtualClock) -> None:
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+@pytest.mark.in_process
+def test_retained_survives_a_restart_when_persistent(
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
+) -> None:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         for string in ("kept", "twice", "twice", "over"):
             session.publish(string, b"x", retain=True, persistent=True)
         session.publish("over", b"y", retain=True, persistent=False)
         session.publish("lost", b"x", retain=True, persistent=False)
         session.publish("short", b"x", retain=True, persistent=True, time_to_live_ms=1_000)
     clock.advance(1_000)
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         everything = session.subscribe("#")
         assert sorted(drained(session, everything.queue)) == [("kept", b"x"), ("twice", b"x")]
         session.publish("twice", b"z", retain=True, persistent=True)
@@ -245,10 +254,10 @@ def test_retained_survives_a_restart_when_persistent(tmp_path: Path, clock: Virt
 
 @pytest.mark.parametrize("is_newer_higher", [False, True])
 def test_retained_after_a_crash_before_the_older_one_has_gone(
-    tmp_path: Path, clock: VirtualClock, is_newer_higher: bool
+    tmp_path: Path, clock: VirtualClock, is_newer_higher: bool, new_session: NewSession
 ) -> None:
     """The newer one is durable first; then the older one goes."""
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         session.publish("a", b"older", retain=True, persistent=True, priority=5)
         work = Transaction()
         descriptor = Descriptor(persistence=1, priority=5 + (1 if is_newer_higher else -1))
@@ -258,13 +267,14 @@ def test_retained_after_a_crash_before_the_older_one_has_gone(
             retain(qm.engine, work, "a", message)
         qm.engine.committer.run(work)
         assert qm.curdepth(RETAINED) == 2
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         assert body(session.subscribe("a").get()) == b"newer"
         assert qm.curdepth(RETAINED) == 1
         assert [e.outcome for e in ends(qm, RETAINED)] == ["cleared"]
         assert qm.verify().ok
 
 
+@pytest.mark.in_process
 def test_retained_selectors_and_wildcards_choose(session: Session) -> None:
     for string, priority in (("a/b", 1), ("a/c", 5), ("b", 5)):
         session.publish(string, string.encode(), retain=True, priority=priority)
@@ -284,6 +294,7 @@ def test_retained_says_when_it_was_published(session: Session, clock: VirtualClo
     assert (later.put_date, later.put_time) == (first.put_date, first.put_time)
 
 
+@pytest.mark.in_process
 def test_2437_and_MQSUBRQ(session: Session) -> None:
     subscription = session.subscribe("a/#")
     with refused(rc.MQRC_NO_RETAINED_MSG):
@@ -312,6 +323,7 @@ def test_2479_what_cannot_be_retained_is_not_published(
     assert queue_manager.counts("Q1").uncommitted == 0
 
 
+@pytest.mark.in_process
 def test_a_subscription_that_cannot_take_what_is_retained_is_not_made(
     queue_manager: QueueManager, session: Session
 ) -> None:

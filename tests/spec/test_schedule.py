@@ -13,6 +13,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     DEAD,
     STAGING,
@@ -46,10 +47,10 @@ def asked(session: Session, msg_id: bytes) -> set[Receipt]:
 
 
 def test_cancel_ends_the_life_and_answers_the_same_again(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put("Q1", b"x", delay_ms=1_000, persistent=persistent)
         kept = session.put("Q1", b"kept", delay_ms=1_000, persistent=persistent)
         clock.advance(400)
@@ -91,10 +92,14 @@ def test_unknown_is_what_was_never_delayed(queue_manager: QueueManager, session:
 
 @pytest.mark.parametrize("given", [None, b"mine"])
 def test_release_delivers_now_and_then_says_already_released(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, given: bytes | None
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    given: bytes | None,
+    new_session: NewSession,
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("Q1", b"later", delay_ms=500_000, persistent=persistent)
         sent = session.put("Q1", b"x", delay_ms=1_000_000, msg_id=given, persistent=persistent)
         clock.advance(700)
@@ -112,10 +117,10 @@ def test_release_delivers_now_and_then_says_already_released(
 
 
 def test_expired_on_staging(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put("Q1", b"x", delay_ms=1_000, time_to_live_ms=1_000, persistent=persistent)
         clock.advance(999)
         assert session.schedule.show(sent) is not None
@@ -137,10 +142,11 @@ def test_dead_lettered_and_discarded(
     persistent: bool,
     report: int,
     receipt: Receipt,
+    new_session: NewSession,
 ) -> None:
     local(any_manager)
     alter_manager(any_manager, DEADQ=DEAD)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put("Q1", b"x", delay_ms=1_000, report=report, persistent=persistent)
         alter(any_manager, "Q1", PUT=c.MQQA_PUT_INHIBITED)
         clock.advance(1_000)
@@ -148,11 +154,11 @@ def test_dead_lettered_and_discarded(
 
 
 def test_release_of_one_whose_target_is_put_disabled_fails_like_any_release(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """D20: to the dead-letter queue; where that is missing it stays and can be cancelled."""
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         first = session.put("Q1", b"first", delay_ms=60_000, persistent=persistent)
         second = session.put("Q1", b"second", delay_ms=60_000, persistent=persistent)
         alter(any_manager, "Q1", PUT=c.MQQA_PUT_INHIBITED)
@@ -190,9 +196,9 @@ def test_stuck_message_released_by_hand_is_tried_at_once(
     assert ends(queue_manager, STAGING) == [End("released", 1_000 + RETRY_MS // 2)]
 
 
-def test_cleared(any_manager: QueueManager, persistent: bool) -> None:
+def test_cleared(any_manager: QueueManager, persistent: bool, new_session: NewSession) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put("Q1", b"x", delay_ms=1_000, persistent=persistent)
         assert administration.clear(any_manager.engine, STAGING) == 1
         assert asked(session, sent) == {R.CLEARED}
@@ -200,10 +206,12 @@ def test_cleared(any_manager: QueueManager, persistent: bool) -> None:
 
 
 @pytest.mark.parametrize("how", ["closed", "killed"])
-def test_lost_at_restart(clock: VirtualClock, tmp_path: Path, how: str) -> None:
+def test_lost_at_restart(
+    clock: VirtualClock, tmp_path: Path, how: str, new_session: NewSession
+) -> None:
     """Which non-persistent messages a kill has taken nobody knows; the others keep receipts."""
     folder = tmp_path / "QM1"
-    with QueueManager("QM1", folder, clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", folder, clock=clock) as qm, new_session(qm) as session:
         local(qm)
         lost = session.put("Q1", b"lost", delay_ms=5_000)
         kept, cancelled, moved = (
@@ -216,7 +224,7 @@ def test_lost_at_restart(clock: VirtualClock, tmp_path: Path, how: str) -> None:
             shutil.copytree(folder, tmp_path / "copy")
             folder = tmp_path / "copy"
     clock.advance(4_999)
-    with QueueManager("QM1", folder, clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", folder, clock=clock) as qm, new_session(qm) as session:
         assert asked(session, lost) == {R.LOST_AT_RESTART if how == "closed" else R.UNKNOWN}
         assert asked(session, cancelled) == {R.CANCELLED}
         assert session.schedule.count("Q1") == qm.curdepth(STAGING) == 2

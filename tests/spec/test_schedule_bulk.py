@@ -13,6 +13,7 @@ from mayfly.engine.delay import schedule_query
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     STAGING,
     START_MS,
@@ -139,10 +140,10 @@ def test_bulk_does_nothing_until_it_is_iterated_and_no_more_than_that(
 
 
 def test_bulk_reschedule_by_stops_at_now(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for delay_ms in (3_000, 1_000, 2_000):
             session.put("Q1", b"%d" % delay_ms, delay_ms=delay_ms, persistent=persistent)
         clock.advance(500)
@@ -153,10 +154,10 @@ def test_bulk_reschedule_by_stops_at_now(
 
 @pytest.mark.parametrize(("by_ms", "is_taken"), [(3_000, True), (3_001, False)])
 def test_D7_bulk_reschedule_beyond_one_expiry_changes_nothing(
-    any_manager: QueueManager, persistent: bool, by_ms: int, is_taken: bool
+    any_manager: QueueManager, persistent: bool, by_ms: int, is_taken: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("Q1", b"free", delay_ms=1_000, persistent=persistent)
         session.put("Q1", b"bound", delay_ms=2_000, time_to_live_ms=5_000, persistent=persistent)
         if is_taken:
@@ -188,6 +189,7 @@ def test_D7_what_has_expired_on_staging_hinders_no_bulk_change(
 NO_NUMBERS: list[Any] = [1.5, 0.0, True, "5", b"", 10**18, -(10**18), float("nan")]
 
 
+@pytest.mark.differs_over_socket
 @pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
 @pytest.mark.parametrize("by", ["by_ms", "delay_ms", "deliver_at_ms"])
 def test_bulk_reschedule_by_no_number_is_an_options_error(
@@ -218,6 +220,7 @@ def test_bulk_reschedule_beyond_2109_is_an_options_error(
     assert list(session.schedule.reschedule_all(EVERYTHING, by_ms=2**42 - START_MS - 1_001)) == [1]
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("ends_by", ["commit", "backout"])
 @pytest.mark.parametrize("action", ["cancel_all", "release_all", "reschedule_all"])
 def test_bulk_change_in_a_unit_of_work_is_one_with_its_audit(
@@ -253,6 +256,7 @@ def test_bulk_change_in_a_unit_of_work_is_one_with_its_audit(
     assert bodies(session, "Q1") == ([] if action == "cancel_all" else texts)
 
 
+@pytest.mark.in_process
 def test_bulk_change_that_fills_its_unit_of_work_is_audited_as_far_as_it_came(
     queue_manager: QueueManager, session: Session, unit: Session
 ) -> None:

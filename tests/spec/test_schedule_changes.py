@@ -10,6 +10,7 @@ from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,
     STAGING,
@@ -42,12 +43,17 @@ def asked(session: Session, msg_id: bytes) -> set[Receipt]:
     return {change(session, action, msg_id) for action in ALL_CHANGES * 2}
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("how", ["got", "cancelled", "rescheduled", "browse-locked"])
 def test_locked_while_another_unit_of_work_or_a_browse_has_it(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, how: str
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    how: str,
+    new_session: NewSession,
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         sent = session.put("Q1", b"x", delay_ms=1_000, persistent=persistent)
         if how == "got":
             unit.get(STAGING, correl_id=sent)
@@ -63,13 +69,18 @@ def test_locked_while_another_unit_of_work_or_a_browse_has_it(
         assert session.schedule.cancel(sent) is R.CANCELLED
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("ends_by", ["commit", "backout"])
 def test_cancel_and_put_are_one_unit_of_work(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, ends_by: str
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    ends_by: str,
+    new_session: NewSession,
 ) -> None:
     """The new order replaces the old one: both or neither; the own cancel is known inside."""
     local(any_manager)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         old = session.put("Q1", b"old", delay_ms=1_000, persistent=persistent)
         assert unit.schedule.cancel(old) is R.CANCELLED
         new = unit.put("Q1", b"new", delay_ms=1_000, persistent=persistent)
@@ -83,11 +94,12 @@ def test_cancel_and_put_are_one_unit_of_work(
         assert session.schedule.cancel(new) is (R.ALREADY_RELEASED if is_new else R.UNKNOWN)
 
 
+@pytest.mark.in_process
 def test_cancel_backed_out_counts_as_a_backout_on_staging_only(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         sent = session.put("Q1", b"x", delay_ms=1_000, persistent=persistent)
         unit.schedule.cancel(sent)
         unit.backout()
@@ -100,13 +112,18 @@ def test_cancel_backed_out_counts_as_a_backout_on_staging_only(
     assert [r.backout_count for r in lives(any_manager, "Q1")] == [0]
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("held_ms", [0, 5_000])
 def test_reschedule_backed_out_keeps_time_place_and_backout_count(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, held_ms: int
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    held_ms: int,
+    new_session: NewSession,
 ) -> None:
     """Due meanwhile it is released at once, between its neighbours of the same time."""
     local(any_manager)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         names = (b"a", b"b", b"c")
         sent = [session.put("Q1", n, delay_ms=1_000, persistent=persistent) for n in names]
         before = session.schedule.list()
@@ -127,13 +144,14 @@ def test_reschedule_backed_out_keeps_time_place_and_backout_count(
         assert session.schedule.audit() == []
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("ends_by", ["backout", "commit", "close"])
 def test_reschedule_in_a_unit_of_work_leaves_nothing_counted_as_uncommitted(
-    any_manager: QueueManager, persistent: bool, ends_by: str
+    any_manager: QueueManager, persistent: bool, ends_by: str, new_session: NewSession
 ) -> None:
     """Neither the queue nor the order of its keys, whose memory is forgotten only at zero."""
     local(any_manager)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         sent = [session.put("Q1", b"x", delay_ms=1_000, persistent=persistent) for _ in range(3)]
         for msg_id in sent:
             assert unit.schedule.reschedule(msg_id, delay_ms=60_000) is R.RESCHEDULED
@@ -152,13 +170,18 @@ def test_reschedule_in_a_unit_of_work_leaves_nothing_counted_as_uncommitted(
         assert any_manager.verify().ok
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("late_ms", [0, 1, 60_000])
 def test_reschedule_is_effective_at_the_commit(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, late_ms: int
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    late_ms: int,
+    new_session: NewSession,
 ) -> None:
     """Its old time is passed unheard; committed after the new one it is released at once."""
     local(any_manager)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         sent = session.put("Q1", b"x", delay_ms=1_000, persistent=persistent)
         unit.schedule.reschedule(sent, delay_ms=3_000)
         clock.advance(3_000 + late_ms)
@@ -172,11 +195,16 @@ def test_reschedule_is_effective_at_the_commit(
 @pytest.mark.parametrize("by", ["delay_ms", "deliver_at_ms"])
 @pytest.mark.parametrize("new_ms", [1, 500, 1_000, 90_000])
 def test_reschedule_moves_the_delivery_time_earlier_or_later(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_ms: int, by: str
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    new_ms: int,
+    by: str,
+    new_session: NewSession,
 ) -> None:
     """A delay runs from now, not from the put; visible at T, not at T-1."""
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put("Q1", b"x", delay_ms=1_000, persistent=persistent)
         clock.advance(300)
         value = new_ms if by == "delay_ms" else START_MS + 300 + new_ms
@@ -193,10 +221,14 @@ def test_reschedule_moves_the_delivery_time_earlier_or_later(
 
 @pytest.mark.parametrize("moment_ms", [0, START_MS - 1, START_MS, START_MS + 400])
 def test_reschedule_to_the_past_or_now_releases_at_once(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, moment_ms: int
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    moment_ms: int,
+    new_session: NewSession,
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put("Q1", b"x", delay_ms=1_000, persistent=persistent)
         clock.advance(400)
         assert session.schedule.reschedule(sent, deliver_at_ms=moment_ms) is R.RESCHEDULED
@@ -211,10 +243,11 @@ def test_D7_reschedule_beyond_the_expiry_is_refused_and_changes_nothing(
     persistent: bool,
     delay_ms: int,
     is_taken: bool,
+    new_session: NewSession,
 ) -> None:
     """Equal is allowed, as at the put."""
     local(any_manager)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         sent = session.put("Q1", b"x", delay_ms=2_000, time_to_live_ms=5_000, persistent=persistent)
         clock.advance(1_000)
         before = session.schedule.show(sent)
@@ -234,6 +267,7 @@ def test_D7_reschedule_beyond_the_expiry_is_refused_and_changes_nothing(
 NO_NUMBERS: list[Any] = [-1, 1.5, 0.0, True, False, "5", b"", 10**18, -(10**18), float("nan")]
 
 
+@pytest.mark.differs_over_socket
 @pytest.mark.parametrize("by", ["delay_ms", "deliver_at_ms"])
 @pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
 def test_reschedule_to_no_moment_is_an_options_error(
@@ -260,10 +294,10 @@ def test_reschedule_wants_exactly_one_moment(queue_manager: QueueManager, sessio
 
 
 def test_rescheduled_ones_stand_behind_those_of_the_same_time_in_the_order_they_were_moved(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         a, b, d = (
             session.put("Q1", name, delay_ms=delay_ms, persistent=persistent)
             for name, delay_ms in ((b"a", 10), (b"b", 20), (b"d", 30))
@@ -276,8 +310,10 @@ def test_rescheduled_ones_stand_behind_those_of_the_same_time_in_the_order_they_
         assert bodies(session, "Q1") == [b"at 25", b"d", b"b", b"a", b"last"]
 
 
-def test_session_that_is_closed_has_no_schedule(queue_manager: QueueManager) -> None:
-    session = queue_manager.session()
+def test_session_that_is_closed_has_no_schedule(
+    queue_manager: QueueManager, new_session: NewSession
+) -> None:
+    session = new_session(queue_manager)
     schedule = session.schedule
     session.close()
     for call in (schedule.list, schedule.count, schedule.audit):
@@ -288,6 +324,7 @@ def test_session_that_is_closed_has_no_schedule(queue_manager: QueueManager) -> 
             call_with_id(b"M")
 
 
+@pytest.mark.in_process
 def test_unit_of_work_holds_no_more_changes_than_maxumsgs(
     queue_manager: QueueManager, session: Session, unit: Session
 ) -> None:

@@ -8,6 +8,7 @@ from mayfly import QueueManager
 from mayfly.engine import AuditEntry, Receipt, Scheduled, ScheduleFilter, Session
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     STAGING,
     START_MS,
@@ -20,12 +21,12 @@ from tests.spec.schedule_scene import EVERYTHING, MANY, pages, put_many, put_rfh
 
 
 def test_list_tells_everything_of_a_message(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
     alias(any_manager, "A1", "Q1")
     clock.advance(50)
-    with any_manager.session("carl") as session:
+    with new_session(any_manager, "carl") as session:
         sent = session.put(
             "A1",
             b"12345",
@@ -87,6 +88,7 @@ def test_list_page_goes_on_where_it_was_whatever_happens_meanwhile(
     assert [m.deliver_at_ms - START_MS - 10_000 for m in second] == [4, 5, 6, 7, 8, 9]
 
 
+@pytest.mark.differs_over_socket
 @pytest.mark.parametrize("limit", [0, -1, 2**63 - 1, 10**30, "5", 1.0, True])
 def test_list_and_audit_want_a_limit(session: Session, limit: Any) -> None:
     with refused(rc.MQRC_OPTIONS_ERROR):
@@ -95,6 +97,7 @@ def test_list_and_audit_want_a_limit(session: Session, limit: Any) -> None:
         session.schedule.audit(limit)
 
 
+@pytest.mark.differs_over_socket
 @pytest.mark.parametrize("after", [2**63 - 1, -(2**63), 10**30, "1", b"id"])
 def test_list_wants_a_position_that_can_be_one(session: Session, after: Any) -> None:
     with refused(rc.MQRC_OPTIONS_ERROR):
@@ -124,7 +127,11 @@ FILTERS: list[tuple[ScheduleFilter, list[bytes]]] = [
 
 @pytest.mark.parametrize(("where", "expected"), FILTERS)
 def test_filters_of_queue_sender_and_delivery_time(
-    any_manager: QueueManager, persistent: bool, where: ScheduleFilter, expected: list[bytes]
+    any_manager: QueueManager,
+    persistent: bool,
+    where: ScheduleFilter,
+    expected: list[bytes],
+    new_session: NewSession,
 ) -> None:
     """The queue is the one named at the put; the range is half-open. All changes mean the same."""
     local(any_manager)
@@ -133,17 +140,18 @@ def test_filters_of_queue_sender_and_delivery_time(
     ids = {}
     senders = [("anna", "Q1"), ("anna", "Q2"), ("bert", "Q1"), ("bert", "A1")]
     for n, (user, queue) in enumerate(senders, 1):
-        with any_manager.session(user) as session:
+        with new_session(any_manager, user) as session:
             name = b"%d" % n
             sent = session.put(queue, name, delay_ms=n * 1_000, persistent=persistent)
             ids[sent] = name
-    with any_manager.session() as admin:
+    with new_session(any_manager) as admin:
         assert [ids[m.msg_id] for m in admin.schedule.list(where)] == expected
         assert list(admin.schedule.cancel_all(where)) == [len(expected)]
         left = [name for name in ids.values() if name not in expected]
         assert [ids[m.msg_id] for m in admin.schedule.list()] == left
 
 
+@pytest.mark.differs_over_socket
 @pytest.mark.parametrize(
     ("properties", "expected"),
     [
@@ -180,12 +188,12 @@ def test_filter_by_message_properties_compares_text(
 
 
 def test_count_is_of_the_queue_the_target_led_to(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
     local(any_manager, "Q2")
     alias(any_manager, "A1", "Q1")
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for queue, delay_ms in (("Q1", 10), ("A1", 20), ("Q2", 30)):
             session.put(queue, b"x", delay_ms=delay_ms, persistent=persistent)
         schedule = session.schedule
@@ -197,10 +205,10 @@ def test_count_is_of_the_queue_the_target_led_to(
 
 
 def test_audit_says_who_did_what_when_to_which_message_newest_first(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session("carl") as session:
+    with new_session(any_manager, "carl") as session:
         one, two, three = (
             session.put("Q1", b"x", delay_ms=60_000, persistent=persistent) for _ in range(3)
         )
@@ -228,11 +236,15 @@ def test_audit_says_who_did_what_when_to_which_message_newest_first(
     ]
 
 
+@pytest.mark.in_process
 def test_audit_is_in_the_unit_of_work_of_the_change(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session, any_manager.session("carl", transacted=True) as unit:
+    with (
+        new_session(any_manager) as session,
+        new_session(any_manager, "carl", transacted=True) as unit,
+    ):
         sent = session.put("Q1", b"x", delay_ms=60_000, persistent=persistent)
         for end in (unit.backout, unit.commit):
             assert unit.schedule.reschedule(sent, delay_ms=500) is Receipt.RESCHEDULED

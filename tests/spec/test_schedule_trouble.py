@@ -11,6 +11,7 @@ from mayfly import QueueManager
 from mayfly.engine import Receipt, Session
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     JOIN_SECONDS,
     STAGING,
@@ -29,20 +30,20 @@ COUNT = 240
 
 
 def test_receipts_stay_true_while_everybody_changes_and_time_moves(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """A cancelled message never arrives, every other one does, once, whoever was faster."""
     local(any_manager)
     alter(any_manager, "Q1", MAXDEPTH=COUNT)
     receipts: list[dict[bytes, Receipt]] = [{}, {}, {}]
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = [
             session.put("Q1", b"x", delay_ms=1 + n // 8, persistent=persistent)
             for n in range(COUNT)
         ]
 
     def work(place: int) -> None:
-        with any_manager.session() as own:
+        with new_session(any_manager) as own:
             schedule = own.schedule
             changes = (
                 schedule.cancel,
@@ -65,7 +66,7 @@ def test_receipts_stay_true_while_everybody_changes_and_time_moves(
         thread.join(JOIN_SECONDS)
         assert not thread.is_alive()
     clock.advance(1_000)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         arrived = Counter[bytes]()
         while (message := session.get("Q1")) is not None:
             arrived[message.msg_id] += 1
@@ -81,12 +82,12 @@ def test_receipts_stay_true_while_everybody_changes_and_time_moves(
 
 @pytest.mark.parametrize("action", ["cancel", "release", "reschedule", "cancel_all", "unit"])
 def test_full_disk_changes_nothing_and_the_change_works_afterwards(
-    tmp_path: Path, clock: VirtualClock, action: str
+    tmp_path: Path, clock: VirtualClock, action: str, new_session: NewSession
 ) -> None:
     """Neither the message nor the audit."""
     with failing_disk() as disk, QueueManager("QM1", tmp_path, clock=clock) as qm:
         local(qm)
-        with qm.session() as session, qm.session(transacted=True) as unit:
+        with new_session(qm) as session, new_session(qm, transacted=True) as unit:
             sent = [session.put("Q1", b"x", delay_ms=1_000, persistent=True) for _ in range(3)]
             before = session.schedule.list()
 
@@ -124,9 +125,9 @@ def test_full_disk_changes_nothing_and_the_change_works_afterwards(
 
 
 def test_order_is_kept_across_a_restart_and_new_ones_go_behind(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
-    with QueueManager("QM1", tmp_path, clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path, clock=clock) as qm, new_session(qm) as session:
         local(qm)
         a, b, c = (
             session.put("Q1", name, delay_ms=delay_ms, persistent=True)
@@ -136,7 +137,7 @@ def test_order_is_kept_across_a_restart_and_new_ones_go_behind(
         session.schedule.reschedule(a, delay_ms=10)
         before = order(session.schedule)
         assert before == [b, c, a]
-    with QueueManager("QM1", tmp_path, clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path, clock=clock) as qm, new_session(qm) as session:
         assert order(session.schedule) == before
         # At the time, and so at the very key, that the first one had.
         session.put("Q1", b"first", delay_ms=5, persistent=True)
@@ -149,13 +150,13 @@ def test_order_is_kept_across_a_restart_and_new_ones_go_behind(
 
 
 def test_id_of_a_rescheduled_message_finds_it_and_not_the_one_that_took_its_key(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
-    with QueueManager("QM1", tmp_path, clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path, clock=clock) as qm, new_session(qm) as session:
         local(qm)
         moved = session.put("Q1", b"moved", delay_ms=5, persistent=True)
         session.schedule.reschedule(moved, delay_ms=10)
-    with QueueManager("QM1", tmp_path, clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path, clock=clock) as qm, new_session(qm) as session:
         other = session.put("Q1", b"other", delay_ms=5, persistent=True)
         assert other != moved
         for msg_id, text in ((moved, b"moved"), (other, b"other")):
@@ -169,6 +170,7 @@ def test_id_of_a_rescheduled_message_finds_it_and_not_the_one_that_took_its_key(
         assert bodies(session, "Q1") == [b"other"]
 
 
+@pytest.mark.in_process
 def test_books_balance_while_a_unit_of_work_holds_changes(
     queue_manager: QueueManager, session: Session, unit: Session, clock: VirtualClock
 ) -> None:
@@ -191,12 +193,13 @@ def test_books_balance_while_a_unit_of_work_holds_changes(
     assert queue_manager.verify().ok
 
 
+@pytest.mark.in_process
 def test_session_dropped_without_close_gives_its_changes_back(
-    queue_manager: QueueManager, session: Session, clock: VirtualClock
+    queue_manager: QueueManager, session: Session, clock: VirtualClock, new_session: NewSession
 ) -> None:
     local(queue_manager)
     sent = [session.put("Q1", b"x", delay_ms=1_000) for _ in range(2)]
-    dropped = queue_manager.session(transacted=True)
+    dropped = new_session(queue_manager, transacted=True)
     dropped.schedule.cancel(sent[0])
     dropped.schedule.reschedule(sent[1], delay_ms=60_000)
     assert session.schedule.cancel(sent[0]) is R.LOCKED
@@ -206,10 +209,12 @@ def test_session_dropped_without_close_gives_its_changes_back(
     assert len(bodies(session, "Q1")) == 2
 
 
-def test_receipt_is_forgotten_with_the_ledger_s_retention(clock: VirtualClock) -> None:
+def test_receipt_is_forgotten_with_the_ledger_s_retention(
+    clock: VirtualClock, new_session: NewSession
+) -> None:
     with QueueManager("QM1", clock=clock, settings={"ledger.retention_count": 2}) as qm:
         local(qm)
-        with qm.session() as session:
+        with new_session(qm) as session:
             sent = session.put("Q1", b"x", delay_ms=10)
             later = session.put("Q1", b"x", delay_ms=10**9)
             assert session.schedule.cancel(sent) is R.CANCELLED
@@ -222,11 +227,13 @@ def test_receipt_is_forgotten_with_the_ledger_s_retention(clock: VirtualClock) -
             assert session.schedule.cancel(later) is R.CANCELLED
 
 
-def test_release_on_a_full_disk_is_made_up_for(tmp_path: Path, clock: VirtualClock) -> None:
+def test_release_on_a_full_disk_is_made_up_for(
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
+) -> None:
     """Nothing arrives while the disk is full, everything once and in order afterwards."""
     with failing_disk() as disk, QueueManager("QM1", tmp_path, clock=clock) as qm:
         local(qm)
-        with qm.session() as session:
+        with new_session(qm) as session:
             names = [b"%d" % n for n in range(6)]
             for n, name in enumerate(names):
                 session.put("Q1", name, delay_ms=10, persistent=n % 2 == 0)

@@ -16,6 +16,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import pack_folder, pack_header
 from mayfly.mqi.structures import MDE, RFH2
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,
     INPUT,
@@ -83,6 +84,7 @@ def each(handle: Handle, options: int = LOGICAL) -> list[tuple[int, int]]:
     return found
 
 
+@pytest.mark.in_process
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "match"),
@@ -204,6 +206,7 @@ def test_headers_stay_together_in_the_first_segment(
         handle.put(body, PutRequest(described))
 
 
+@pytest.mark.in_process
 @pytest.mark.slow
 def test_a_header_takes_as_long_in_a_long_row_as_in_a_short_one(
     queue_manager: QueueManager, handle: Handle
@@ -392,7 +395,7 @@ def test_complete_msg_puts_the_segments_together(
 
 
 def test_complete_msg_waits_until_nothing_is_missing(
-    queue_manager: QueueManager, handle: Handle
+    queue_manager: QueueManager, handle: Handle, new_session: NewSession
 ) -> None:
     segment(handle, b"c", 2, is_last=True)
     segment(handle, b"a", 0)
@@ -400,7 +403,7 @@ def test_complete_msg_waits_until_nothing_is_missing(
         take(handle, WHOLE)
     options = WHOLE | c.MQGMO_WAIT
     waiter = waiting(queue_manager, "Q1", lambda: take(handle, options, wait_ms=-1))
-    with queue_manager.session() as session:
+    with new_session(queue_manager) as session:
         segment(session.open("Q1", OUTPUT), b"b", 1)
     result = waiter.finish()
     assert isinstance(result, GetResult)
@@ -434,6 +437,7 @@ def test_all_segments_available_keeps_parts_of_a_message_back(handle: Handle) ->
     assert [take(handle, options).message.body for _ in "abc"] == [b"a", b"b", b"c"]
 
 
+@pytest.mark.differs_over_socket
 def test_a_message_begun_in_segments_goes_on_in_segments(handle: Handle) -> None:
     abc(handle)
     assert take(handle, LOGICAL).message.body == b"a"
@@ -493,12 +497,12 @@ def test_2246_the_cursor_stands_on_a_later_segment(handle: Handle) -> None:
 
 @pytest.mark.parametrize("taken", [0, c.MQGMO_SYNCPOINT])
 def test_2034_the_later_segment_at_the_cursor_is_gone(
-    queue_manager: QueueManager, handle: Handle, taken: int
+    queue_manager: QueueManager, handle: Handle, taken: int, new_session: NewSession
 ) -> None:
     """That it was no first one says nothing any more."""
     abc(handle)
     assert take(handle, c.MQGMO_BROWSE_FIRST).message.body == b"c"
-    with queue_manager.session() as session, refused(rc.MQRC_NO_MSG_UNDER_CURSOR):
+    with new_session(queue_manager) as session, refused(rc.MQRC_NO_MSG_UNDER_CURSOR):
         assert take(session.open("Q1", INPUT), taken).message.body == b"c"
         take(handle, WHOLE | c.MQGMO_MSG_UNDER_CURSOR)
 
@@ -568,6 +572,7 @@ def test_a_whole_message_has_the_life_of_its_shortest_segment(
     assert take(handle, WHOLE).message.remaining_ms == 600
 
 
+@pytest.mark.differs_over_socket
 @pytest.mark.parametrize("at_ms", [999, 1_000, 1_001])
 def test_E8_an_expired_segment_is_discarded_by_the_get_of_the_whole(
     queue_manager: QueueManager, clock: VirtualClock, handle: Handle, at_ms: int
@@ -669,6 +674,7 @@ def test_on_a_transmission_queue_the_headers_take_their_part(
     assert sum(size - 500 for size in sizes) == 250
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("flags", [ALLOWED, SEGMENT, LAST_SEGMENT])
 def test_2443_properties_of_MQ_itself_are_not_cut(
     queue_manager: QueueManager, handle: Handle, flags: int
@@ -687,6 +693,7 @@ def test_2443_properties_of_MQ_itself_are_not_cut(
     assert handle.queue.depth == 2
 
 
+@pytest.mark.in_process
 def test_match_by_offset_and_number(handle: Handle) -> None:
     abc(handle)
     assert take(handle, match=Match(group_id=G, offset=1)).message.body == b"b"

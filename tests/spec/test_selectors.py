@@ -19,6 +19,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import NoMessage
 from mayfly.mqi.properties import FORMAT, pack_folder, pack_header
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,
     INPUT,
@@ -96,10 +97,10 @@ def fill(session: Session, count: int, colour: str = "blue", *, persistent: bool
 
 
 def test_G1_get_takes_the_first_that_the_selector_takes_and_leaves_the_others_in_order(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for colour, text in (("blue", b"1"), ("red", b"2"), ("blue", b"3"), ("red", b"4")):
             put(session, colour, text, persistent=persistent)
         assert data_of(session.get("Q1", selector=RED)) == b"2"
@@ -172,10 +173,10 @@ def test_G2_what_one_match_has_passed_the_next_still_finds(
     ],
 )
 def test_G2_ids_in_a_selector_are_looked_up(
-    any_manager: QueueManager, persistent: bool, template: str, takes: bool
+    any_manager: QueueManager, persistent: bool, template: str, takes: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         fill(session, 3, "red", persistent=persistent)
         msg_id = put(session, "red", b"x", persistent=persistent, correl_id=ORDER)
         message = session.get("Q1", selector=template.format(msg_id.hex()))
@@ -206,6 +207,7 @@ def test_a_blank_selection_string_selects_everything(
     assert data(session.open("Q1", INPUT, selector=blank)) == b"b"
 
 
+@pytest.mark.differs_over_socket
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -234,10 +236,10 @@ def test_a_wrong_selection_string_is_refused_at_open(
 
 
 def test_E9_E11_only_expired_messages_that_the_selector_takes_are_discarded(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         put(session, "blue", b"1", persistent=persistent, life_ms=1_000)
         put(session, "red", b"2", persistent=persistent, life_ms=1_000)
         put(session, "red", b"3", persistent=persistent, life_ms=1_001)
@@ -254,10 +256,10 @@ def test_E9_E11_only_expired_messages_that_the_selector_takes_are_discarded(
 
 
 def test_E8_browse_discards_what_it_would_have_returned(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for colour, life_ms in (("red", 500), ("blue", 500), ("red", None)):
             put(session, colour, persistent=persistent, life_ms=life_ms)
         clock.advance(499)
@@ -286,10 +288,10 @@ def test_E5_a_selector_over_the_remaining_expiry_is_asked_anew_each_time(
 
 
 def test_P9_own_uncommitted_puts_are_selected_others_are_not(
-    any_manager: QueueManager, unit: Session, session: Session
+    any_manager: QueueManager, unit: Session, session: Session, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session(transacted=True) as own, any_manager.session() as other:
+    with new_session(any_manager, transacted=True) as own, new_session(any_manager) as other:
         put(other, "blue", b"1")
         put(own, "blue", b"2", options=c.MQPMO_SYNCPOINT)
         put(own, "red", b"3", options=c.MQPMO_SYNCPOINT)
@@ -303,11 +305,11 @@ def test_P9_own_uncommitted_puts_are_selected_others_are_not(
 
 
 def test_P9_an_uncommitted_put_is_seen_by_a_handle_that_has_passed_its_place(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
     """Put before what was refused, committed after: its key is lower."""
     local(any_manager)
-    with any_manager.session(transacted=True) as unit, any_manager.session() as session:
+    with new_session(any_manager, transacted=True) as unit, new_session(any_manager) as session:
         handle = session.open("Q1", INPUT | BROWSE, selector=RED)
         put(unit, "red", b"early", persistent=persistent, options=c.MQPMO_SYNCPOINT)
         put(session, "blue", b"late", persistent=persistent)
@@ -320,11 +322,11 @@ def test_P9_an_uncommitted_put_is_seen_by_a_handle_that_has_passed_its_place(
 
 
 def test_G8_backed_out_it_is_found_again_with_its_delivery_count(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
     again = "JMSXDeliveryCount > 1"
-    with any_manager.session(transacted=True) as unit, any_manager.session() as session:
+    with new_session(any_manager, transacted=True) as unit, new_session(any_manager) as session:
         fill(session, 2, "red", persistent=persistent)
         handle = session.open("Q1", INPUT, selector=again)
         assert data(handle) is None
@@ -340,10 +342,10 @@ def test_G8_backed_out_it_is_found_again_with_its_delivery_count(
 
 
 def test_B2_browse_shows_what_the_selector_takes_in_order(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for number in range(20):
             colour = "red" if number % 7 == 3 else "blue"
             put(session, colour, b"%d" % number, persistent=persistent)
@@ -363,11 +365,11 @@ def test_B2_browse_shows_what_the_selector_takes_in_order(
 
 
 def test_B4_the_message_under_the_cursor_is_not_asked_again(
-    manager: QueueManager, session: Session
+    manager: QueueManager, session: Session, new_session: NewSession
 ) -> None:
     put(session, "red", b"x")
     handle = session.open("Q1", BROWSE | INPUT, selector="JMSXDeliveryCount = 1")
-    with manager.session(transacted=True) as unit:
+    with new_session(manager, transacted=True) as unit:
         assert data(handle, NEXT) == b"x"
         assert unit.get("Q1") is not None
         with refused(rc.MQRC_NO_MSG_UNDER_CURSOR):
@@ -378,10 +380,10 @@ def test_B4_the_message_under_the_cursor_is_not_asked_again(
 
 
 def test_B5_a_lock_hides_the_message_from_the_selectors_of_others(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session, any_manager.session() as other:
+    with new_session(any_manager) as session, new_session(any_manager) as other:
         fill(session, 1, persistent=persistent)
         put(session, "red", b"a", persistent=persistent)
         put(session, "red", b"b", persistent=persistent)
@@ -413,10 +415,10 @@ def test_B5_the_owner_of_a_lock_gets_it_by_its_selector(
 
 
 def test_G4_a_wait_takes_what_the_selector_takes_and_nothing_else_ends_it(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session, any_manager.session() as getter:
+    with new_session(any_manager) as session, new_session(any_manager) as getter:
         fill(session, 2, persistent=persistent)
         call = waiting(any_manager, lambda: getter.get("Q1", wait_ms=1_000, selector=RED))
         put(session, "blue", b"no", persistent=persistent)
@@ -434,10 +436,10 @@ def test_G4_a_wait_takes_what_the_selector_takes_and_nothing_else_ends_it(
 
 @pytest.mark.parametrize("put_at_ms", [999, 1_000])
 def test_G4_a_wait_ends_at_its_moment_whatever_else_comes(
-    any_manager: QueueManager, clock: VirtualClock, put_at_ms: int
+    any_manager: QueueManager, clock: VirtualClock, put_at_ms: int, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session, any_manager.session() as getter:
+    with new_session(any_manager) as session, new_session(any_manager) as getter:
         call = waiting(any_manager, lambda: getter.get("Q1", wait_ms=1_000, selector=RED))
         put(session, "blue", delay_ms=put_at_ms)
         put(session, "red", b"late", delay_ms=1_001)
@@ -450,10 +452,15 @@ def test_G4_a_wait_ends_at_its_moment_whatever_else_comes(
 
 @pytest.mark.parametrize(("delay_ms", "comes"), [(999, True), (1_000, True), (1_001, False)])
 def test_G4_a_selected_message_due_at_the_very_end_of_the_wait_wins(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, delay_ms: int, comes: bool
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    delay_ms: int,
+    comes: bool,
+    new_session: NewSession,
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session, any_manager.session() as getter:
+    with new_session(any_manager) as session, new_session(any_manager) as getter:
         put(session, "red", b"x", delay_ms=delay_ms, persistent=persistent, life_ms=2_000)
         call = waiting(any_manager, lambda: getter.get("Q1", wait_ms=1_000, selector=RED))
         clock.advance(60_000)
@@ -465,14 +472,14 @@ def test_G4_a_selected_message_due_at_the_very_end_of_the_wait_wins(
 
 
 def test_G4_each_of_two_waits_is_served_by_its_own_message(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
     """The one that has waited longer, and takes less, does not stand in the way."""
     local(any_manager)
-    with any_manager.session() as session, any_manager.session() as getter:
+    with new_session(any_manager) as session, new_session(any_manager) as getter:
         reds = waiting(any_manager, lambda: getter.get("Q1", wait_ms=5_000, selector=RED))
         number = any_manager.engine.registry.queue("Q1").number
-        with any_manager.session() as second:
+        with new_session(any_manager) as second:
             blues = Running(lambda: second.get("Q1", wait_ms=6_000, selector="colour = 'blue'"))
             while len(any_manager.engine.waits._by_queue[number]) < 2:
                 assert blues.is_under_way
@@ -488,10 +495,10 @@ def test_G4_each_of_two_waits_is_served_by_its_own_message(
 
 
 def test_G4_a_waiting_browse_shows_what_the_selector_takes(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session, any_manager.session() as other:
+    with new_session(any_manager) as session, new_session(any_manager) as other:
         fill(session, 1, persistent=persistent)
         handle = other.open("Q1", BROWSE, selector=RED)
         call = waiting(any_manager, lambda: data(handle, NEXT | WAIT, wait_ms=1_000))
@@ -504,10 +511,10 @@ def test_G4_a_waiting_browse_shows_what_the_selector_takes(
 
 
 def test_G4_E4_an_expired_message_does_not_end_the_wait_of_its_selector(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session(transacted=True) as unit, any_manager.session() as getter:
+    with new_session(any_manager, transacted=True) as unit, new_session(any_manager) as getter:
         call = waiting(any_manager, lambda: getter.get("Q1", wait_ms=5_000, selector=RED))
         for colour in ("red", "blue"):
             put(
@@ -560,10 +567,10 @@ def in_threes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("in_threes")
 @pytest.mark.parametrize("place", range(9))
 def test_G1_a_search_in_parts_finds_the_message_wherever_it_is(
-    any_manager: QueueManager, persistent: bool, place: int
+    any_manager: QueueManager, persistent: bool, place: int, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for number in range(9):
             colour = "red" if number == place else "blue"
             put(session, colour, b"%d" % number, persistent=persistent)
@@ -575,11 +582,11 @@ def test_G1_a_search_in_parts_finds_the_message_wherever_it_is(
 
 @pytest.mark.usefixtures("in_threes")
 def test_G4_a_wait_whose_search_is_long_goes_on_by_itself(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """Each arrival makes it start again, more than one turn of the lock can hold."""
     local(any_manager)
-    with any_manager.session() as session, any_manager.session() as getter:
+    with new_session(any_manager) as session, new_session(any_manager) as getter:
         fill(session, 10, persistent=persistent)
         call = waiting(any_manager, lambda: getter.get("Q1", wait_ms=1_000, selector=RED))
         fill(session, 10, persistent=persistent)
@@ -600,10 +607,10 @@ def test_G4_a_wait_whose_search_is_long_goes_on_by_itself(
 
 @pytest.mark.usefixtures("in_threes")
 def test_E9_a_search_in_parts_discards_what_it_takes_and_has_expired(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for number in range(12):
             colour = "red" if number % 4 == 0 else "blue"
             put(session, colour, persistent=persistent, life_ms=1_000)
@@ -615,6 +622,7 @@ def test_E9_a_search_in_parts_discards_what_it_takes_and_has_expired(
         assert any_manager.curdepth("Q1") == 0
 
 
+@pytest.mark.in_process
 def test_a_handle_does_not_ask_again_while_nothing_new_has_come(
     manager: QueueManager, session: Session
 ) -> None:
@@ -634,21 +642,21 @@ def test_a_handle_does_not_ask_again_while_nothing_new_has_come(
 
 @pytest.mark.usefixtures("in_threes")
 def test_G4_nothing_is_lost_between_searches_in_parts_and_puts_of_others(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
     """Putters and getters on threads of their own, the getters of each colour waiting."""
     local(any_manager)
     per_putter = 40
 
     def produce(first: int) -> None:
-        with any_manager.session() as session:
+        with new_session(any_manager) as session:
             for number in range(first, first + per_putter):
                 colour = ("red", "blue", "green")[number % 3]
                 put(session, colour, b"%d" % number, persistent=persistent)
 
     def consume(colour: str) -> list[bytes]:
         found: list[bytes] = []
-        with any_manager.session() as session:
+        with new_session(any_manager) as session:
             handle = session.open("Q1", INPUT, selector=f"colour = '{colour}'")
             while (one := data(handle, WAIT, wait_ms=-1)) != b"end":
                 assert one is not None
@@ -659,7 +667,7 @@ def test_G4_nothing_is_lost_between_searches_in_parts_and_puts_of_others(
     putters = [Running(partial(produce, n * per_putter)) for n in range(3)]
     for putter in putters:
         putter.finish()
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for colour in getters:
             put(session, colour, b"end", persistent=persistent)
         got = {colour: getter.finish() for colour, getter in getters.items()}

@@ -14,6 +14,7 @@ from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.pubsub_scene import BASE, available_only, topic
 from tests.spec.scene import (
     STAGING,
@@ -53,8 +54,9 @@ def test_D7_delay_that_is_none_is_refused(
 
 def test_D14_staging_queue_is_default_on_distributed_and_must_be_defined_on_zos(
     clock: VirtualClock,
+    new_session: NewSession,
 ) -> None:
-    with QueueManager("ZQM", clock=clock, platform="zos") as qm, qm.session() as session:
+    with QueueManager("ZQM", clock=clock, platform="zos") as qm, new_session(qm) as session:
         local(qm)
         with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
             session.put("Q1", b"x", delay_ms=1)
@@ -65,10 +67,13 @@ def test_D14_staging_queue_is_default_on_distributed_and_must_be_defined_on_zos(
         assert qm.verify().ok
 
 
-def test_D14_the_definition_for_zos_that_ships_is_one_that_zos_takes(clock: VirtualClock) -> None:
+@pytest.mark.differs_over_socket
+def test_D14_the_definition_for_zos_that_ships_is_one_that_zos_takes(
+    clock: VirtualClock, new_session: NewSession
+) -> None:
     """``examples/zos/CSQ4INSG.mqsc``: delayed messages as long as the queue manager allows pass."""
     longest = 104_857_600 - 208
-    with QueueManager("ZQM", clock=clock, platform="zos") as qm, qm.session() as session:
+    with QueueManager("ZQM", clock=clock, platform="zos") as qm, new_session(qm) as session:
         local(qm, MAXMSGL=104_857_600)
         assert qm.mqsc("ALTER QMGR MAXMSGL(104857600)").ok
         result = qm.mqsc(CSQ4INSG.read_text("utf-8"))
@@ -87,9 +92,12 @@ def test_D14_the_definition_for_zos_that_ships_is_one_that_zos_takes(clock: Virt
         assert len(message.body) == longest
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("platform", ["distributed", "zos"])
-def test_D14_STGCLASS_is_kept_and_shown(clock: VirtualClock, platform: str) -> None:
-    with QueueManager("ZQM", clock=clock, platform=platform) as qm, qm.session() as session:
+def test_D14_STGCLASS_is_kept_and_shown(
+    clock: VirtualClock, platform: str, new_session: NewSession
+) -> None:
+    with QueueManager("ZQM", clock=clock, platform=platform) as qm, new_session(qm) as session:
         assert qm.mqsc("DEFINE QLOCAL(Q1) STGCLASS(PS01)\nDEFINE QLOCAL(Q2)").ok
         rows = qm.mqsc("DISPLAY QLOCAL(Q*) STGCLASS").rows
         assert [row["STGCLASS"] for row in rows] == ["PS01", "DEFAULT"]

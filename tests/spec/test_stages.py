@@ -19,6 +19,7 @@ from mayfly.mqi.errors import MQError
 from mayfly.mqi.structures import DLH
 from mayfly.store.stages import StagePlace
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     DEAD,
     REPLIES,
@@ -66,7 +67,7 @@ def test_rows_on_a_stage_are_seen_by_nobody(manager: QueueManager, session: Sess
 
 
 def test_a_batch_is_put_once_however_often_it_is_committed(
-    any_manager: QueueManager, session: Session
+    any_manager: QueueManager, session: Session, new_session: NewSession
 ) -> None:
     local(any_manager)
     named = [stage(any_manager, place(), plain(250), rows_per_blob=40)]
@@ -74,7 +75,7 @@ def test_a_batch_is_put_once_however_often_it_is_committed(
     assert (first.batch, first.is_done, first.put_count) == (0, True, 250)
     assert commit(any_manager, "q", 0, named) == first
     assert commit(any_manager, "q", 0, []) == first
-    with any_manager.session() as own:
+    with new_session(any_manager) as own:
         assert numbers(own) == list(range(250))
     assert staged_rows_left(any_manager) == stages_left(any_manager) == 0
 
@@ -230,7 +231,7 @@ def test_finished_jobs_are_forgotten_with_time_and_queries_never(
 
 
 def test_bulk_and_single_puts_keep_the_order_of_the_rows(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
     """Every fifth row needs a look of its own; all stand in one order."""
     local(any_manager, "REPLIES", MAXDEPTH=1_000)
@@ -239,7 +240,7 @@ def test_bulk_and_single_puts_keep_the_order_of_the_rows(
     for n in range(0, 400, 5):
         rows[n] |= {"report": c.MQRO_COA, "reply_to_q": REPLIES}
     assert write(any_manager, rows).put_count == 400
-    with any_manager.session() as own:
+    with new_session(any_manager) as own:
         assert numbers(own) == list(range(400))
         assert len(bodies(own, "REPLIES")) == 80
 
@@ -376,8 +377,8 @@ def test_D17_a_named_deadline_does_not_move_with_ttlfrom_release(
     assert [m.body for m in session.browse("R1")] == [b"y"]
 
 
-def test_a_waiting_get_is_served(manager: QueueManager) -> None:
-    with manager.session() as one, manager.session() as other:
+def test_a_waiting_get_is_served(manager: QueueManager, new_session: NewSession) -> None:
+    with new_session(manager) as one, new_session(manager) as other:
         running = waiting(manager, "Q1", lambda: one.get("Q1", wait_ms=-1))
         write(manager, plain(30, persistence=1))
         served: Any = running.finish()
@@ -441,12 +442,12 @@ def test_Q1_a_refused_row_is_a_dead_letter_with_its_reason(
 @pytest.mark.parametrize("count", [1, 20], ids=["alone", "bulk"])
 @pytest.mark.parametrize("column", ["time_to_live_ms", "expire_at_ms"])
 def test_E3_a_life_above_the_maximum_is_a_dead_letter_without_end(
-    clock: VirtualClock, count: int, column: str
+    clock: VirtualClock, count: int, column: str, new_session: NewSession
 ) -> None:
     most_ms = 99_999_999_900
     begin_ms = START_MS if column == "expire_at_ms" else 0
     strict = {"expiry.max_check": "always"}
-    with QueueManager("QM1", clock=clock, settings=strict) as qm, qm.session() as session:
+    with QueueManager("QM1", clock=clock, settings=strict) as qm, new_session(qm) as session:
         local(qm)
         alter_manager(qm, DEADQ=DEAD)
         most, above = (
@@ -507,7 +508,9 @@ def test_R3_a_refused_row_that_asked_for_it_gets_its_exception_report(
 # Books
 
 
-def test_totals_and_ledger_stay_right(any_manager: QueueManager, clock: VirtualClock) -> None:
+def test_totals_and_ledger_stay_right(
+    any_manager: QueueManager, clock: VirtualClock, new_session: NewSession
+) -> None:
     """Puts = ended + present at every moment; any_manager verifies at the end."""
     local(any_manager)
     alter_manager(any_manager, DEADQ=DEAD)
@@ -530,11 +533,13 @@ def test_totals_and_ledger_stay_right(any_manager: QueueManager, clock: VirtualC
         assert sum(counted) == len(rows), (batch, counted)
         assert any_manager.verify().ok
         clock.advance(20)
-    with any_manager.session() as own:
+    with new_session(any_manager) as own:
         bodies(own, "Q1")
 
 
-def test_messages_put_in_bulk_survive_a_restart(tmp_path: Path, clock: VirtualClock) -> None:
+def test_messages_put_in_bulk_survive_a_restart(
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
+) -> None:
     with QueueManager("QM1", tmp_path, clock=clock) as manager:
         local(manager)
         named = [stage(manager, place(), plain(60, persistence=1), 20)]
@@ -544,6 +549,6 @@ def test_messages_put_in_bulk_survive_a_restart(tmp_path: Path, clock: VirtualCl
         assert manager.verify().ok
         assert commit(manager, "q", 0, named).put_count == 60
         commit(manager, "q", 1, [(0, "a")])
-        with manager.session() as own:
+        with new_session(manager) as own:
             assert numbers(own) == list(range(70))
         assert {life.persistent for life in lives(manager, "Q1")} == {1}

@@ -11,6 +11,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DDH, DLH
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     DEAD,
     REPLIES,
@@ -48,6 +49,7 @@ def test_D14_application_s_put_with_a_valid_header_is_delayed(
     persistent: bool,
     header_id: bytes,
     due_in_ms: int,
+    new_session: NewSession,
 ) -> None:
     """Zeros ask for a new MsgId, a time that has passed for delivery now."""
     local(any_manager)
@@ -59,7 +61,7 @@ def test_D14_application_s_put_with_a_valid_header_is_delayed(
         CodedCharSetId=500,
         Format="MQSTR",
     )
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         staged_id = session.put(
             STAGING, header + b"data", format_name=FORMAT, persistent=persistent, priority=6
         )
@@ -88,10 +90,10 @@ def test_D14_application_s_put_with_a_valid_header_is_delayed(
 
 
 def test_D14_message_taken_from_staging_can_be_put_back_as_it_was(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put("Q1", b"x", delay_ms=5_000, correl_id=OWN, persistent=persistent)
         taken = session.get(STAGING, correl_id=sent)
         assert taken is not None
@@ -104,10 +106,10 @@ def test_D14_message_taken_from_staging_can_be_put_back_as_it_was(
 
 
 def test_D12_application_s_put_on_staging_in_a_unit_of_work_is_there_at_its_commit(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session(transacted=True) as unit:
+    with new_session(any_manager, transacted=True) as unit:
         unit.put(STAGING, header_for() + b"x", format_name=FORMAT, persistent=persistent)
         assert (any_manager.curdepth(STAGING), any_manager.counts("Q1").staged) == (0, 0)
         unit.backout()
@@ -212,11 +214,11 @@ def test_D20_damaged_header_with_discard_is_dropped(
 
 
 def test_D21_damaged_header_without_a_dead_letter_queue_stays_and_is_tried_again(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """It is shown as it was put, can be got by its own ids, and blocks nobody."""
     local(any_manager)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         session.put("Q1", b"free", delay_ms=1, persistent=persistent)
         sent = session.put(STAGING, b"x", msg_id=OWN, correl_id=OTHER, persistent=persistent)
         assert sent == OWN
@@ -291,9 +293,10 @@ def test_D27_put_on_staging_has_its_arrival_reported_at_the_target(
 
 def test_D5_staging_queue_of_an_older_queue_manager_is_a_queue_like_any_other(
     clock: VirtualClock,
+    new_session: NewSession,
 ) -> None:
     """Nobody looks at what is put there."""
-    with QueueManager("QM1", clock=clock, command_level=750) as qm, qm.session() as session:
+    with QueueManager("QM1", clock=clock, command_level=750) as qm, new_session(qm) as session:
         local(qm)
         session.put(STAGING, b"damaged")
         clock.advance(60_000)

@@ -12,6 +12,7 @@ from mayfly.mqi.delay_header import read_delay_header
 from mayfly.mqi.structures import DDH
 from mayfly.store.keys import staging_id
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     STAGING,
     START_MS,
@@ -53,14 +54,14 @@ def header_bytes(msg_id: bytes, *, due_ms: int, number: int = 1, correl_id: byte
 
 @pytest.mark.parametrize("way", ["browse", "get"])
 def test_D2_header_and_data_are_exact_to_the_byte(
-    any_manager: QueueManager, persistent: bool, way: str
+    any_manager: QueueManager, persistent: bool, way: str, new_session: NewSession
 ) -> None:
     local(any_manager)
     number = any_manager.engine.registry.queue("Q1").number
     md = V2._replace(
         format="MQSTR", encoding=273, coded_char_set_id=1208, persistence=int(persistent)
     )
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = put_md(
             session, "Q1", b"data", md, delay_ms=5_000, correl_id=b"mine".ljust(24, b"\0")
         ).msg_id
@@ -87,11 +88,15 @@ def test_D2_target_is_named_as_at_the_put(queue_manager: QueueManager, session: 
 @pytest.mark.parametrize("is_moved", [False, True], ids=["as put", "rescheduled"])
 @pytest.mark.parametrize("given", [None, OWN, b"AMQ QM1", b"\xff" * 24, b"\x00" * 23 + b"\x01"])
 def test_D3_found_by_both_ids_before_and_after_a_reschedule(
-    any_manager: QueueManager, persistent: bool, given: bytes | None, is_moved: bool
+    any_manager: QueueManager,
+    persistent: bool,
+    given: bytes | None,
+    is_moved: bool,
+    new_session: NewSession,
 ) -> None:
     """CorrelId is the original MsgId; the MsgId on staging is new and stays the same."""
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put("Q1", b"other", delay_ms=500, persistent=persistent)
         sent = session.put("Q1", b"x", delay_ms=1_000, persistent=persistent, msg_id=given)
         first_id = next(session.browse(STAGING, correl_id=sent)).msg_id
@@ -131,12 +136,16 @@ def test_D3_get_by_the_sender_s_correl_id_finds_nothing_on_staging(
 
 @pytest.mark.parametrize("delays_ms", [(1_000, 2_000), (2_000, 1_000), (1_000, 1_000)])
 def test_D3_messages_of_one_given_msg_id_are_all_found_in_due_order(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, delays_ms: tuple[int, int]
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    delays_ms: tuple[int, int],
+    new_session: NewSession,
 ) -> None:
     local(any_manager)
     bodies_sent = [b"a", b"b"]
     in_order = bodies_sent if delays_ms[0] <= delays_ms[1] else bodies_sent[::-1]
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for text, delay_ms in zip(bodies_sent, delays_ms, strict=True):
             session.put("Q1", text, delay_ms=delay_ms, msg_id=OWN, persistent=persistent)
         found = list(session.browse(STAGING, correl_id=OWN))
@@ -149,11 +158,15 @@ def test_D3_messages_of_one_given_msg_id_are_all_found_in_due_order(
 
 @pytest.mark.parametrize("delays_ms", [(1_000, 2_000), (2_000, 1_000), (1_000, 1_000)])
 def test_D3_a_generated_msg_id_sent_again_hides_neither_message(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, delays_ms: tuple[int, int]
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    delays_ms: tuple[int, int],
+    new_session: NewSession,
 ) -> None:
     """The generated id tells the key of the first; the second stands elsewhere."""
     local(any_manager)
-    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
         sent = session.put("Q1", b"first", delay_ms=delays_ms[0], persistent=persistent)
         session.put("Q1", b"again", delay_ms=delays_ms[1], msg_id=sent, persistent=persistent)
         in_order = [b"first", b"again"] if delays_ms[0] <= delays_ms[1] else [b"again", b"first"]
@@ -169,10 +182,10 @@ def test_D3_a_generated_msg_id_sent_again_hides_neither_message(
 
 
 def test_D3_ids_are_the_original_ones_on_the_target_after_a_reschedule(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put("Q1", b"x", delay_ms=1_000, correl_id=b"mine", persistent=persistent)
         session.schedule.reschedule(sent, delay_ms=3_000)
         staged_id = next(session.browse(STAGING)).msg_id
@@ -186,11 +199,11 @@ def test_D3_ids_are_the_original_ones_on_the_target_after_a_reschedule(
 
 
 def test_D3_messages_of_one_given_msg_id_have_each_their_own_on_staging(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """By it each is found, also when it has another delivery time; their sender's finds both."""
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         for text in (b"a", b"b"):
             session.put("Q1", text, delay_ms=1_000, msg_id=OWN, persistent=persistent)
         for _ in range(2):
@@ -222,6 +235,7 @@ def test_D3_no_given_msg_id_becomes_no_msg_id_at_all(
     assert next(session.browse(STAGING)).msg_id != ZERO_ID
 
 
+@pytest.mark.in_process
 def test_D25_copies_of_a_delayed_publication_have_each_their_own_msg_id_on_staging(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -235,11 +249,11 @@ def test_D25_copies_of_a_delayed_publication_have_each_their_own_msg_id_on_stagi
 
 
 def test_D3_what_is_taken_from_staging_says_what_it_was(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
     """By MsgId of the sender as CorrelId; data and properties are read past the header."""
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         msg_id = session.put(
             "Q1",
             b"data",

@@ -9,6 +9,7 @@ from mayfly.engine import Handle, PutRequest, Session
 from mayfly.engine.face.programs import Status
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from tests.over import NewSession
 from tests.spec.scene import OUTPUT, V2, alias, alter, local, refused
 
 PERSISTENT = V2._replace(persistence=c.MQPER_PERSISTENT)
@@ -40,6 +41,7 @@ def test_P13_without_asynchronous_puts_there_is_nothing_to_tell(
     assert session.status() == Status()
 
 
+@pytest.mark.in_process
 def test_P13_a_failure_is_told_once(
     queue_manager: QueueManager, session: Session, full: Handle
 ) -> None:
@@ -50,6 +52,7 @@ def test_P13_a_failure_is_told_once(
     assert session.status() == Status()
 
 
+@pytest.mark.in_process
 def test_P13_the_first_failure_stays_and_replaces_a_warning(
     queue_manager: QueueManager, session: Session, full: Handle
 ) -> None:
@@ -63,12 +66,14 @@ def test_P13_the_first_failure_stays_and_replaces_a_warning(
     assert session.status() == FULL._replace(warning_count=1, failure_count=2)
 
 
+@pytest.mark.in_process
 def test_P13_a_warning_alone_is_told(session: Session, full: Handle) -> None:
     full.put_async(b"x", PutRequest(TOO_HIGH))
     warned = FULL._replace(comp=c.MQCC_WARNING, reason=rc.MQRC_PRIORITY_EXCEEDS_MAXIMUM)
     assert session.status() == warned._replace(warning_count=1, failure_count=0)
 
 
+@pytest.mark.in_process
 def test_P13_the_name_opened_and_where_it_leads(
     queue_manager: QueueManager, session: Session, full: Handle
 ) -> None:
@@ -95,6 +100,7 @@ def test_P13_a_persistent_message_outside_of_syncpoint_is_told_of_at_once(
     assert session.status() == Status()
 
 
+@pytest.mark.in_process
 def test_P13_in_a_unit_of_work_the_rest_of_it_stays(
     queue_manager: QueueManager, unit: Session
 ) -> None:
@@ -124,12 +130,13 @@ def test_P13_a_wrong_call_is_raised_at_once(
     assert session.status() == Status()
 
 
+@pytest.mark.in_process
 def test_P13_each_session_is_told_of_its_own(
-    queue_manager: QueueManager, session: Session, full: Handle
+    queue_manager: QueueManager, session: Session, full: Handle, new_session: NewSession
 ) -> None:
     session.put("Q1", b"x")
     full.put_async(b"x", PutRequest(V2))
-    with queue_manager.session() as other:
+    with new_session(queue_manager) as other:
         assert other.status() == Status()
     assert session.status() == FULL
     session.close()

@@ -16,6 +16,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.pubsub_scene import admin_sub, drained
 from tests.spec.scene import START_MS, alter_manager, bodies, body, local, refused
 
@@ -32,8 +33,11 @@ def matched(session: Session, string: str = "a") -> int:
     return session.publish(string, b"x").matched_count
 
 
-def test_a_managed_subscription_has_a_queue_of_its_own(any_manager: QueueManager) -> None:
-    with any_manager.session() as session:
+@pytest.mark.in_process
+def test_a_managed_subscription_has_a_queue_of_its_own(
+    any_manager: QueueManager, new_session: NewSession
+) -> None:
+    with new_session(any_manager) as session:
         first, second = session.subscribe("a"), session.subscribe("a")
         assert first.queue != second.queue
         assert first.queue.startswith(NON_DURABLE)
@@ -45,9 +49,12 @@ def test_a_managed_subscription_has_a_queue_of_its_own(any_manager: QueueManager
         assert matched(session) == 1
 
 
-def test_a_provided_queue_stays_when_the_subscription_ends(any_manager: QueueManager) -> None:
+@pytest.mark.in_process
+def test_a_provided_queue_stays_when_the_subscription_ends(
+    any_manager: QueueManager, new_session: NewSession
+) -> None:
     local(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         subscription = session.subscribe("a", queue="Q1")
         assert subscription.handle is None
         session.publish("a", b"1")
@@ -57,13 +64,14 @@ def test_a_provided_queue_stays_when_the_subscription_ends(any_manager: QueueMan
         assert bodies(session, "Q1") == [b"1"]
 
 
+@pytest.mark.in_process
 def test_a_durable_subscription_collects_while_nobody_has_it_open(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         opened = session.subscribe("a/+", name="D", durable=True)
         assert opened.queue.startswith(DURABLE)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.publish("a/b", b"1", persistent=persistent)
         again = session.resume("D")
         assert again.topic == "a/+"
@@ -72,15 +80,24 @@ def test_a_durable_subscription_collects_while_nobody_has_it_open(
         assert (message.body, message.topic, message.persistent) == (b"1", "a/b", persistent)
 
 
-def test_a_durable_subscription_survives_a_restart(tmp_path: Path, clock: VirtualClock) -> None:
+@pytest.mark.in_process
+def test_a_durable_subscription_survives_a_restart(
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
+) -> None:
     local_queue = "Q1"
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session("anna") as session:
+    with (
+        QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm,
+        new_session(qm, "anna") as session,
+    ):
         local(qm, local_queue)
         session.subscribe("a", name="D", durable=True, selector="JMSPriority > 3", user_data="u")
         admin_sub(qm, "S", "#", local_queue, PUBPRTY=6)
         session.subscribe("a")
         session.publish("a", b"1", priority=4, persistent=True)
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session("anna") as session:
+    with (
+        QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm,
+        new_session(qm, "anna") as session,
+    ):
         # The one that was not durable is gone with its queue.
         assert session.publish("a", b"2", priority=9).matched_count == 2
         assert session.publish("a", b"3", priority=0).matched_count == 1
@@ -95,11 +112,12 @@ def test_a_durable_subscription_survives_a_restart(tmp_path: Path, clock: Virtua
         assert qm.verify().ok
 
 
+@pytest.mark.in_process
 def test_a_managed_queue_without_its_subscription_goes_at_the_start(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
     """A crash between the two leaves the queue alone."""
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         session.open(
             "SYSTEM.DURABLE.MODEL.QUEUE", c.MQOO_OUTPUT, dynamic_name=f"{DURABLE}*"
         ).close()
@@ -109,6 +127,7 @@ def test_a_managed_queue_without_its_subscription_goes_at_the_start(
         assert managed_queues(qm) == [kept]
 
 
+@pytest.mark.in_process
 def test_2432_names_are_unique(queue_manager: QueueManager, session: Session) -> None:
     local(queue_manager)
     session.subscribe("a", name="D", durable=True).close()
@@ -122,6 +141,7 @@ def test_2432_names_are_unique(queue_manager: QueueManager, session: Session) ->
     assert len(managed_queues(queue_manager)) == 1
 
 
+@pytest.mark.differs_over_socket
 def test_2440_a_durable_subscription_needs_a_name(session: Session) -> None:
     for name in ("", "  ", "x" * 10_241):
         with refused(rc.MQRC_SUB_NAME_ERROR):
@@ -129,14 +149,15 @@ def test_2440_a_durable_subscription_needs_a_name(session: Session) -> None:
     session.subscribe("a", name="any text: ä/#", durable=True)
 
 
+@pytest.mark.in_process
 def test_2428_and_2429_of_resume_and_unsubscribe(
-    queue_manager: QueueManager, session: Session
+    queue_manager: QueueManager, session: Session, new_session: NewSession
 ) -> None:
     for verb in (session.resume, session.unsubscribe):
         with refused(rc.MQRC_NO_SUBSCRIPTION):
             verb("D")
     opened = session.subscribe("a", name="D", durable=True)
-    with queue_manager.session() as other:
+    with new_session(queue_manager) as other:
         for verb in (session.resume, session.unsubscribe, other.resume, other.unsubscribe):
             with refused(rc.MQRC_SUBSCRIPTION_IN_USE):
                 verb("D")
@@ -152,6 +173,7 @@ def test_2428_and_2429_of_resume_and_unsubscribe(
         session.resume("D")
 
 
+@pytest.mark.in_process
 def test_closing_with_remove_ends_a_durable_subscription(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -161,21 +183,25 @@ def test_closing_with_remove_ends_a_durable_subscription(
         session.resume("D")
 
 
-def test_closing_twice_does_nothing(queue_manager: QueueManager, session: Session) -> None:
+@pytest.mark.in_process
+def test_closing_twice_does_nothing(
+    queue_manager: QueueManager, session: Session, new_session: NewSession
+) -> None:
     opened = session.subscribe("a", name="D", durable=True)
     opened.close()
-    with queue_manager.session() as other:
+    with new_session(queue_manager) as other:
         taken = other.resume("D")
         opened.close(remove=True)
         assert taken.is_open
         assert matched(session) == 1
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("ending", ["close", "exception", "dropped"])
 def test_a_non_durable_subscription_ends_with_its_session(
-    queue_manager: QueueManager, session: Session, ending: str
+    queue_manager: QueueManager, session: Session, ending: str, new_session: NewSession
 ) -> None:
-    other = queue_manager.session()
+    other = new_session(queue_manager)
     subscription = other.subscribe("a")
     durable = other.subscribe("a", name="D", durable=True)
     assert matched(session) == 2
@@ -193,6 +219,7 @@ def test_a_non_durable_subscription_ends_with_its_session(
     assert queue_manager.verify().ok
 
 
+@pytest.mark.in_process
 def test_a_managed_queue_with_an_uncommitted_copy_goes_after_the_unit_of_work(
     queue_manager: QueueManager, session: Session, unit: Session
 ) -> None:
@@ -206,11 +233,12 @@ def test_a_managed_queue_with_an_uncommitted_copy_goes_after_the_unit_of_work(
     assert queue_manager.verify().ok
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("durable", [False, True])
 def test_SubExpiry_ends_a_subscription_at_its_moment(
-    any_manager: QueueManager, clock: VirtualClock, durable: bool
+    any_manager: QueueManager, clock: VirtualClock, durable: bool, new_session: NewSession
 ) -> None:
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         opened = session.subscribe("a", name="S", durable=durable, time_to_live_ms=5_000)
         assert opened.expire_at_ms == START_MS + 5_000
         clock.advance(4_999)
@@ -227,14 +255,15 @@ def test_SubExpiry_ends_a_subscription_at_its_moment(
         assert managed_queues(any_manager) == []
 
 
+@pytest.mark.in_process
 def test_SubExpiry_passes_while_the_queue_manager_is_closed(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         for name, life_ms in (("short", 5_000), ("long", 5_001), ("ever", None)):
             session.subscribe("a", name=name, durable=True, time_to_live_ms=life_ms)
     clock.advance(5_000)
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         assert [s.name for s in qm.engine.registry.subscriptions.all()] == ["long", "ever"]
         assert len(managed_queues(qm)) == 2
         clock.advance(1)
@@ -242,6 +271,7 @@ def test_SubExpiry_passes_while_the_queue_manager_is_closed(
         assert len(managed_queues(qm)) == 1
 
 
+@pytest.mark.in_process
 def test_SubExpiry_in_tenths_begins_again_when_altered(
     queue_manager: QueueManager, session: Session, clock: VirtualClock
 ) -> None:
@@ -259,6 +289,7 @@ def test_SubExpiry_in_tenths_begins_again_when_altered(
     assert matched(session) == 1
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("life_ms", [0, -1, 1.5, 2**31 * 100])
 def test_2013_a_wrong_SubExpiry(session: Session, life_ms: int) -> None:
     with refused(rc.MQRC_EXPIRY_ERROR):
@@ -266,6 +297,7 @@ def test_2013_a_wrong_SubExpiry(session: Session, life_ms: int) -> None:
     assert matched(session) == 0
 
 
+@pytest.mark.in_process
 def test_a_subscription_takes_only_what_its_selector_selects(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -300,6 +332,7 @@ def test_PUBPRTY_and_DESTCORL_are_the_subscriptions(
     ]
 
 
+@pytest.mark.in_process
 def test_a_session_chooses_the_CorrelId_of_its_copies(session: Session) -> None:
     passed = session.subscribe("a")
     fixed = session.subscribe("a", correl_id=b"me")
@@ -310,6 +343,7 @@ def test_a_session_chooses_the_CorrelId_of_its_copies(session: Session) -> None:
     assert ids[2] not in (*ids[:2], bytes(24))
 
 
+@pytest.mark.in_process
 def test_wrong_subscriptions_leave_nothing_behind(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -334,9 +368,10 @@ def test_wrong_subscriptions_leave_nothing_behind(
 
 def test_2017_a_subscription_whose_queue_cannot_be_opened_is_not_made(
     any_manager: QueueManager,
+    new_session: NewSession,
 ) -> None:
     alter_manager(any_manager, MAXHANDS=1)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.subscribe("a")
         for durable in (False, True):
             with refused(rc.MQRC_HANDLE_NOT_AVAILABLE):
@@ -347,8 +382,11 @@ def test_2017_a_subscription_whose_queue_cannot_be_opened_is_not_made(
             session.resume("D")
 
 
-def test_a_closed_session_subscribes_to_nothing(queue_manager: QueueManager) -> None:
-    session = queue_manager.session()
+@pytest.mark.differs_over_socket
+def test_a_closed_session_subscribes_to_nothing(
+    queue_manager: QueueManager, new_session: NewSession
+) -> None:
+    session = new_session(queue_manager)
     opened = session.subscribe("a")
     session.close()
     opened.close()
@@ -382,10 +420,11 @@ def test_what_ALTER_may_not_change(queue_manager: QueueManager, session: Session
     assert (bodies(session, "Q1"), bodies(session, "Q2")) == ([], [b"x"])
 
 
+@pytest.mark.in_process
 def test_deleting_by_name_takes_the_managed_queue_along(
-    any_manager: QueueManager, persistent: bool
+    any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.subscribe("a", name="M", durable=True).close()
         session.publish("a", b"x", persistent=persistent)
         delete_subscription(any_manager.engine, "M")
@@ -394,6 +433,7 @@ def test_deleting_by_name_takes_the_managed_queue_along(
             delete_subscription(any_manager.engine, "M")
 
 
+@pytest.mark.in_process
 def test_a_thousand_subscriptions_match_in_the_order_they_were_made(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -405,11 +445,12 @@ def test_a_thousand_subscriptions_match_in_the_order_they_were_made(
     assert [int(m.correl_id[:3]) for m in got if m] == list(range(1_000))
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_shared_subscription_gives_each_copy_to_one_of_those_who_share_it(
-    any_manager: QueueManager, durable: bool
+    any_manager: QueueManager, durable: bool, new_session: NewSession
 ) -> None:
-    with any_manager.session() as one, any_manager.session() as two:
+    with new_session(any_manager) as one, new_session(any_manager) as two:
         first = one.subscribe("a", name="S", durable=durable, shared=True)
         second = two.subscribe("a", name="S", durable=durable, shared=True)
         third = two.subscribe("a", name="S", durable=durable, shared=True)
@@ -428,6 +469,7 @@ def test_a_shared_subscription_gives_each_copy_to_one_of_those_who_share_it(
         assert len(managed_queues(any_manager)) == int(durable)
 
 
+@pytest.mark.in_process
 def test_who_joins_a_shared_subscription_asks_for_the_same(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -450,12 +492,13 @@ def test_who_joins_a_shared_subscription_asks_for_the_same(
     assert session.subscribe("a", **same).is_open
 
 
+@pytest.mark.in_process
 def test_no_local_leaves_out_what_its_own_connection_publishes(
-    queue_manager: QueueManager, session: Session
+    queue_manager: QueueManager, session: Session, new_session: NewSession
 ) -> None:
     deaf = session.subscribe("a", no_local=True)
     durable = session.subscribe("a", name="D", durable=True, no_local=True)
-    with queue_manager.session() as other:
+    with new_session(queue_manager) as other:
         assert matched(session) == 0
         assert matched(other) == 2
         durable.close()
@@ -466,31 +509,34 @@ def test_no_local_leaves_out_what_its_own_connection_publishes(
         assert len(drained(session, deaf.queue)) == 2
 
 
+@pytest.mark.in_process
 def test_no_local_of_a_named_connection_holds_while_nobody_has_it_open(
-    queue_manager: QueueManager, session: Session
+    queue_manager: QueueManager, session: Session, new_session: NewSession
 ) -> None:
     session.belong_to("anna")
     session.subscribe("a", name="D", durable=True, no_local=True).close()
-    with queue_manager.session() as other, queue_manager.session() as same:
+    with new_session(queue_manager) as other, new_session(queue_manager) as same:
         same.belong_to("anna")
         assert [matched(one) for one in (session, same, other)] == [0, 0, 1]
 
 
+@pytest.mark.in_process
 def test_no_local_leaves_out_all_sessions_of_the_connection(
-    queue_manager: QueueManager, session: Session
+    queue_manager: QueueManager, session: Session, new_session: NewSession
 ) -> None:
     connection = object()
-    with queue_manager.session() as same, queue_manager.session() as other:
+    with new_session(queue_manager) as same, new_session(queue_manager) as other:
         for one in (session, same):
             one.belong_to(connection)
         session.subscribe("a", no_local=True)
         assert [matched(one) for one in (session, same, other)] == [0, 0, 1]
 
 
+@pytest.mark.in_process
 def test_a_durable_subscription_is_replaced_in_one_step(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
-    with QueueManager("QM1", tmp_path, clock=clock) as manager, manager.session() as session:
+    with QueueManager("QM1", tmp_path, clock=clock) as manager, new_session(manager) as session:
         session.subscribe("a", name="D", durable=True).close()
         assert matched(session) == 1
         changed = session.subscribe("b", name="D", durable=True, replace=True)
@@ -499,15 +545,17 @@ def test_a_durable_subscription_is_replaced_in_one_step(
         with refused(rc.MQRC_SUBSCRIPTION_IN_USE):
             session.subscribe("c", name="D", durable=True, replace=True)
         session.publish("b", b"kept", persistent=True)
-    with QueueManager("QM1", tmp_path, clock=clock) as manager, manager.session() as session:
+    with QueueManager("QM1", tmp_path, clock=clock) as manager, new_session(manager) as session:
         again = session.resume("D")
         assert (again.topic, body(again.get())) == ("b", b"kept")
 
 
+@pytest.mark.in_process
 def test_there_need_be_nothing_to_replace(session: Session) -> None:
     assert session.subscribe("a", name="D", durable=True, replace=True).is_open
 
 
+@pytest.mark.in_process
 def test_publish_as_keeps_the_descriptor_and_obeys_syncpoint(
     queue_manager: QueueManager, session: Session
 ) -> None:

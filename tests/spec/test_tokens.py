@@ -11,6 +11,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.attribute_selectors import MQ_MSG_TOKEN_LENGTH
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,
     INPUT,
@@ -100,11 +101,11 @@ def test_G3_a_token_is_not_waited_for_except_under_the_cursor(
 
 
 def test_G3_a_backed_out_message_has_the_token_it_had(
-    queue_manager: QueueManager, handle: Handle, session: Session
+    queue_manager: QueueManager, handle: Handle, session: Session, new_session: NewSession
 ) -> None:
     match = Match(token=tokens(session)[1])
     take(handle, c.MQGMO_SYNCPOINT, match=match)
-    with queue_manager.session() as other, refused(rc.MQRC_NO_MSG_AVAILABLE):
+    with new_session(queue_manager) as other, refused(rc.MQRC_NO_MSG_AVAILABLE):
         take(other.open("Q1", INPUT), match=match)
     session.backout()
     message = take(handle, match=match).message
@@ -112,10 +113,10 @@ def test_G3_a_backed_out_message_has_the_token_it_had(
 
 
 def test_G3_a_locked_message_is_found_by_who_has_locked_it(
-    queue_manager: QueueManager, handle: Handle
+    queue_manager: QueueManager, handle: Handle, new_session: NewSession
 ) -> None:
     match = Match(token=token_of(take(handle, FIRST | c.MQGMO_LOCK).message))
-    with queue_manager.session() as other, refused(rc.MQRC_NO_MSG_AVAILABLE):
+    with new_session(queue_manager) as other, refused(rc.MQRC_NO_MSG_AVAILABLE):
         take(other.open("Q1", INPUT), match=match)
     assert take(handle, match=match).message.body == b"1"
 
@@ -170,11 +171,13 @@ def test_G3_a_token_on_the_staging_queue_cancels(
     assert ends(queue_manager, STAGING) == [End("cancelled", 0)]
 
 
-def test_G3_a_token_is_good_after_a_restart(tmp_path: Path, clock: VirtualClock) -> None:
+def test_G3_a_token_is_good_after_a_restart(
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
+) -> None:
     folder = tmp_path / "QM1"
-    with QueueManager("QM1", folder, clock=clock) as manager, manager.session() as session:
+    with QueueManager("QM1", folder, clock=clock) as manager, new_session(manager) as session:
         local(manager)
         session.put("Q1", b"x", persistent=True)
         token = tokens(session)[0]
-    with QueueManager("QM1", folder, clock=clock) as manager, manager.session() as session:
+    with QueueManager("QM1", folder, clock=clock) as manager, new_session(manager) as session:
         assert take(session.open("Q1", INPUT), match=Match(token=token)).message.body == b"x"

@@ -12,6 +12,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.pubsub_scene import available_only, drained
 from tests.spec.scene import body, refused
 
@@ -27,6 +28,7 @@ def alias(queue_manager: QueueManager) -> str:
     return "NEWS.IN"
 
 
+@pytest.mark.in_process
 def test_a_put_to_the_alias_is_a_publication_of_its_topic(session: Session, alias: str) -> None:
     first, second = session.subscribe("news"), session.subscribe("#")
     msg_id = session.put(alias, b"x", correl_id=b"C")
@@ -37,6 +39,7 @@ def test_a_put_to_the_alias_is_a_publication_of_its_topic(session: Session, alia
         assert message.correl_id == b"C".ljust(24, b"\0")
 
 
+@pytest.mark.in_process
 def test_P07_priority_and_persistence_are_those_of_the_alias(
     queue_manager: QueueManager, session: Session, alias: str
 ) -> None:
@@ -50,6 +53,7 @@ def test_P07_priority_and_persistence_are_those_of_the_alias(
     assert kinds == {b"by the alias": (4, 0), b"by itself": (2, 1), b"by the topic": (7, 1)}
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(
     ("of_alias", "of_topic", "of_queue"), [(50, 60, 70), (60, 50, 70), (70, 60, 50)]
 )
@@ -74,6 +78,7 @@ def test_X03_the_lowest_cap_of_alias_topic_and_queue_counts(
     assert session.get("Q1") is None
 
 
+@pytest.mark.in_process
 def test_a_cap_of_the_alias_alone_shortens_unlimited_copies(
     clock: VirtualClock, queue_manager: QueueManager, session: Session, alias: str
 ) -> None:
@@ -85,8 +90,14 @@ def test_a_cap_of_the_alias_alone_shortens_unlimited_copies(
     assert drained(session, subscription.queue) == [("news", b"2")]
 
 
-def test_the_alias_is_put_to_in_a_unit_of_work(queue_manager: QueueManager, alias: str) -> None:
-    with queue_manager.session() as reader, queue_manager.session(transacted=True) as writer:
+@pytest.mark.in_process
+def test_the_alias_is_put_to_in_a_unit_of_work(
+    queue_manager: QueueManager, alias: str, new_session: NewSession
+) -> None:
+    with (
+        new_session(queue_manager) as reader,
+        new_session(queue_manager, transacted=True) as writer,
+    ):
         subscription = reader.subscribe("news")
         writer.put(alias, b"1")
         assert subscription.get() is None
@@ -123,6 +134,7 @@ def test_puts_are_inhibited_by_the_alias_and_by_the_topic(
     assert subscription.get() is None
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(
     "option", [c.MQOO_INPUT_SHARED, c.MQOO_BROWSE, c.MQOO_INQUIRE, c.MQOO_OUTPUT | c.MQOO_SET]
 )
@@ -133,6 +145,7 @@ def test_it_is_opened_for_nothing_but_puts(session: Session, alias: str, option:
         session.open(alias, option)
 
 
+@pytest.mark.in_process
 def test_nothing_is_got_or_browsed_and_nobody_subscribes_with_it(
     queue_manager: QueueManager, session: Session, alias: str
 ) -> None:
@@ -146,6 +159,7 @@ def test_nothing_is_got_or_browsed_and_nobody_subscribes_with_it(
     assert queue_manager.engine.registry.subscriptions.all() == []
 
 
+@pytest.mark.in_process
 def test_an_alias_of_no_topic_object_is_2082(queue_manager: QueueManager, session: Session) -> None:
     queue_manager.mqsc("DEFINE QLOCAL(Q1)\nDEFINE QALIAS(A) TARGET(Q1) TARGTYPE(TOPIC)")
     with refused(rc.MQRC_UNKNOWN_ALIAS_BASE_Q):
@@ -155,6 +169,7 @@ def test_an_alias_of_no_topic_object_is_2082(queue_manager: QueueManager, sessio
     assert queue_manager.curdepth("Q1") == 0
 
 
+@pytest.mark.in_process
 def test_alter_turns_an_alias_of_a_queue_into_one_of_a_topic_and_back(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -173,6 +188,7 @@ def test_alter_turns_an_alias_of_a_queue_into_one_of_a_topic_and_back(
     assert drained(session, subscription.queue) == [("x", b"2")]
 
 
+@pytest.mark.in_process
 def test_an_open_handle_follows_the_alias_and_ends_with_it(
     queue_manager: QueueManager, session: Session, alias: str
 ) -> None:
@@ -194,11 +210,13 @@ def test_an_open_handle_follows_the_alias_and_ends_with_it(
         handle.close()
 
 
+@pytest.mark.in_process
 def test_open_topics_count_among_the_handles_and_end_with_the_session(
     queue_manager: QueueManager,
+    new_session: NewSession,
 ) -> None:
     queue_manager.mqsc("ALTER QMGR MAXHANDS(2)")
-    with queue_manager.session() as session:
+    with new_session(queue_manager) as session:
         first = session.open_topic("a", c.MQOO_OUTPUT)
         second = session.open_topic("b", c.MQOO_OUTPUT)
         with refused(rc.MQRC_HANDLE_NOT_AVAILABLE):
@@ -210,10 +228,12 @@ def test_open_topics_count_among_the_handles_and_end_with_the_session(
         second.put(b"x", _request())
 
 
-def test_the_alias_survives_a_restart(tmp_path: Path, clock: VirtualClock) -> None:
+def test_the_alias_survives_a_restart(
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
+) -> None:
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm:
         assert qm.mqsc(SCENE).ok
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         subscription = session.subscribe("news")
         session.put("NEWS.IN", b"x")
         assert body(subscription.get()) == b"x"

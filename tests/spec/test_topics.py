@@ -16,6 +16,7 @@ from mayfly.engine.pubsub.topic_strings import joined, levels_of, matches
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.pubsub_scene import admin_sub, topic
 from tests.spec.scene import START_MS, local, refused
 
@@ -108,6 +109,7 @@ def test_2425_what_is_no_topic_string(string: str) -> None:
             check_topic_string(string, wildcards=wildcards)
 
 
+@pytest.mark.in_process
 def test_2425_a_publication_names_no_wildcard_level(session: Session) -> None:
     for string in ("#", "+", "a/#", "+/b", "a/+/b"):
         with refused(rc.MQRC_TOPIC_STRING_ERROR):
@@ -134,6 +136,7 @@ def test_a_topic_object_and_a_string_behind_it_are_one_topic_string(
     assert joined(first, second) == full
 
 
+@pytest.mark.in_process
 def test_publish_and_subscribe_by_topic_object(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -223,6 +226,7 @@ def test_topic_objects_are_refused_with_their_reason(queue_manager: QueueManager
     assert queue_manager.engine.registry.topics.values("a").default_priority == 2
 
 
+@pytest.mark.in_process
 def test_PUB_and_SUB_inhibit_a_topic_and_what_is_below(
     queue_manager: QueueManager, session: Session
 ) -> None:
@@ -256,12 +260,14 @@ def test_topic_objects_survive_a_restart(tmp_path: Path, clock: VirtualClock) ->
         assert qm.now_ms() == START_MS
 
 
-def test_a_folder_from_before_topics_gets_their_root(tmp_path: Path, clock: VirtualClock) -> None:
+def test_a_folder_from_before_topics_gets_their_root(
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
+) -> None:
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm:
         for name in ("SYSTEM.BASE.TOPIC", "SYSTEM.DEFAULT.TOPIC"):
             delete_topic(qm.engine, name)
         assert qm.mqsc("DELETE QMODEL(SYSTEM.NDURABLE.MODEL.QUEUE)").ok
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         assert qm.engine.registry.topics.find("SYSTEM.BASE.TOPIC") is not None
         subscription = session.subscribe("a")
         session.publish("a", b"x")

@@ -14,6 +14,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.remote_scene import EXPIRY, embedded, inner_expiry, network, transit
 from tests.spec.scene import (
     DEAD,
@@ -393,10 +394,10 @@ def test_K4_embedded_expiry_must_be_valid(
     assert manager.curdepth("QM2") == 0
 
 
-def test_K4_upper_bound_is_that_of_E3() -> None:
+def test_K4_upper_bound_is_that_of_E3(new_session: NewSession) -> None:
     with QueueManager("QM1", settings={"expiry.max_check": "always"}) as manager:
         network(manager)
-        with manager.session() as session:
+        with new_session(manager) as session:
             put_md(session, "QM2", transit(Expiry=999_999_999), IN_TRANSIT, life_ms=1_000)
             with refused(rc.MQRC_EXPIRY_ERROR):
                 put_md(session, "QM2", transit(Expiry=10**9), IN_TRANSIT, life_ms=1_000)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from tests.over import NewSession
 from tests.spec.scene import alter
 from tests.spec.trigger_load import THRESHOLD
 from tests.spec.trigger_scene import INITQ, OFF, ON, Monitor, control
@@ -35,10 +36,12 @@ def put_until_killed(folder: Path, after_seconds: float) -> None:
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, 30))]
 )
-def test_T2_T4_after_a_crash_a_monitor_finds_what_is_there(tmp_path: Path, seed: int) -> None:
+def test_T2_T4_after_a_crash_a_monitor_finds_what_is_there(
+    tmp_path: Path, seed: int, new_session: NewSession
+) -> None:
     """Its trigger messages were not persistent: nor is that DEPTH has switched itself off."""
     put_until_killed(tmp_path / "QM1", after_seconds=seed * 0.013)
-    with QueueManager("QM1", tmp_path / "QM1") as manager, manager.session() as session:
+    with QueueManager("QM1", tmp_path / "QM1") as manager, new_session(manager) as session:
         assert manager.verify().ok
         assert manager.curdepth(INITQ) == 0
         assert (control(manager, "DEPTH"), control(manager, "AGAIN")) == (ON, ON)

@@ -17,6 +17,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.structures import DLH, TM
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     DEAD,
     INPUT,
@@ -125,10 +126,15 @@ def test_T8_texts_that_are_longer_in_bytes_are_cut(
     assert (found["TriggerData"], found["UserData"]) == ("\u30a4" * 21, "\u30a4" * 42)
 
 
-def test_T7_at_the_commit_and_not_part_of_it(queue_manager: QueueManager, unit: Session) -> None:
+def test_T7_at_the_commit_and_not_part_of_it(
+    queue_manager: QueueManager, unit: Session, new_session: NewSession
+) -> None:
     """A monitor has it as soon as the application has committed, and only then."""
     triggering(queue_manager)
-    with queue_manager.session() as other, queue_manager.session(transacted=True) as another:
+    with (
+        new_session(queue_manager) as other,
+        new_session(queue_manager, transacted=True) as another,
+    ):
         monitor = Monitor(other)
         unit.put("Q1", b"x")
         assert monitor.read() == []
@@ -156,9 +162,11 @@ def test_T5_E17_what_expired_before_its_commit_was_never_there_to_trigger(
     assert monitor.read() == triggers
 
 
-def test_T7_a_monitor_that_waits_is_woken(queue_manager: QueueManager, session: Session) -> None:
+def test_T7_a_monitor_that_waits_is_woken(
+    queue_manager: QueueManager, session: Session, new_session: NewSession
+) -> None:
     triggering(queue_manager)
-    monitor = queue_manager.session()
+    monitor = new_session(queue_manager)
     handle = monitor.open(INITQ, INPUT)
     waits = waiting(queue_manager, INITQ, lambda: monitor.get(INITQ, wait_ms=-1))
     session.put("Q1", b"x")
@@ -166,17 +174,17 @@ def test_T7_a_monitor_that_waits_is_woken(queue_manager: QueueManager, session: 
     handle.close()
 
 
-def test_T7_lost_at_a_restart(tmp_path: Path, clock: VirtualClock) -> None:
+def test_T7_lost_at_a_restart(tmp_path: Path, clock: VirtualClock, new_session: NewSession) -> None:
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as manager:
         triggering(manager)
-        with manager.session() as session:
+        with new_session(manager) as session:
             Monitor(session)
             session.put("Q1", b"x", persistent=True)
             assert manager.curdepth(INITQ) == 1
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as manager:
         assert [life.outcome for life in lives(manager, INITQ)] == [State.LOST_AT_RESTART.value]
         assert manager.curdepth(INITQ) == 0
-        with manager.session() as session:
+        with new_session(manager) as session:
             assert Monitor(session).read() == ["Q1"]
 
 
@@ -227,11 +235,13 @@ def test_T9_without_a_dead_letter_queue_it_is_lost_and_the_next_message_tries_ag
     assert monitor.read() == []
 
 
-def test_T9_as_many_as_there_is_room_for(queue_manager: QueueManager, unit: Session) -> None:
+def test_T9_as_many_as_there_is_room_for(
+    queue_manager: QueueManager, unit: Session, new_session: NewSession
+) -> None:
     alter_manager(queue_manager, DEADQ=DEAD)
     triggering(queue_manager, TRIGTYPE=EVERY)
     alter(queue_manager, INITQ, MAXDEPTH=2)
-    with queue_manager.session() as session:
+    with new_session(queue_manager) as session:
         monitor = Monitor(session)
         for _ in range(5):
             unit.put("Q1", b"x")
@@ -255,12 +265,12 @@ def test_T9_a_dead_letter_may_trigger_who_sees_to_it(
 
 
 def test_T9_shared_queues_hold_dead_letters_and_no_trigger_messages(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
     with (
         QueueSharingGroup("GROUP", tmp_path / "group", clock=clock) as group,
         QueueManager("QM1", tmp_path / "QM1", clock=clock, sharing_group=group) as manager,
-        manager.session() as session,
+        new_session(manager) as session,
     ):
         for name in ("SHARED.DEAD", "SHARED.INITQ"):
             assert manager.mqsc(f"DEFINE QLOCAL({name}) QSGDISP(SHARED)").ok

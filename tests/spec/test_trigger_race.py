@@ -10,6 +10,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
+from tests.over import NewSession
 from tests.spec.scene import INPUT, JOIN_SECONDS, alter
 from tests.spec.trigger_scene import DEPTH, FIRST, INITQ, ON, Monitor, triggering
 
@@ -94,7 +95,7 @@ class Race:
 )
 @pytest.mark.parametrize("trigger_type", [FIRST, DEPTH], ids=["FIRST", "DEPTH"])
 def test_T2_T4_no_message_is_left_without_a_trigger(
-    queue_manager: QueueManager, trigger_type: int, seed: int
+    queue_manager: QueueManager, trigger_type: int, seed: int, new_session: NewSession
 ) -> None:
     race = Race(queue_manager, trigger_type, Random(seed))
     putters = [threading.Thread(target=race.put, args=(n,)) for n in range(PUTTERS)]
@@ -107,7 +108,7 @@ def test_T2_T4_no_message_is_left_without_a_trigger(
         thread.join(JOIN_SECONDS)
         assert not thread.is_alive()
     assert race.failures == []
-    with queue_manager.session() as session:
+    with new_session(queue_manager) as session:
         told = Monitor(session).read()
         needed = THRESHOLD if race.is_depth else 1
         assert told or queue_manager.curdepth("Q1") < needed

@@ -14,6 +14,7 @@ from mayfly.engine.face.programs import set_attributes
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,
     DEAD,
@@ -205,6 +206,7 @@ def test_T1_messages_of_low_priority_count_for_nothing(
 # T2
 
 
+@pytest.mark.in_process
 def test_T2_first_triggers_from_0_to_1(
     queue_manager: QueueManager, session: Session, monitor: Monitor
 ) -> None:
@@ -247,10 +249,10 @@ def test_T2_the_last_close_with_messages_left_triggers(
 
 
 def test_T2_a_session_that_is_dropped_closes_its_handles(
-    queue_manager: QueueManager, session: Session, monitor: Monitor
+    queue_manager: QueueManager, session: Session, monitor: Monitor, new_session: NewSession
 ) -> None:
     triggering(queue_manager)
-    program = queue_manager.session(transacted=True)
+    program = new_session(queue_manager, transacted=True)
     handle = program.open("Q1", c.MQOO_INPUT_SHARED)
     session.put("Q1", b"1")
     assert take(handle, c.MQGMO_SYNCPOINT).message.body == b"1"
@@ -321,6 +323,7 @@ def test_T2_a_definition_that_changes_does_not_end_the_interval(
     assert monitor.read() == []
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("what", ["got", "served", "switched off", "deleted"])
 def test_T2_the_interval_ends_with_nothing_to_do(
     queue_manager: QueueManager,
@@ -442,6 +445,7 @@ def test_T3_every_message_triggers_whoever_serves(
 # T4
 
 
+@pytest.mark.in_process
 def test_T4_depth_triggers_once_and_switches_itself_off(
     queue_manager: QueueManager, session: Session, monitor: Monitor
 ) -> None:
@@ -476,6 +480,7 @@ def test_T4_depth_that_is_there_when_it_is_switched_on(
     assert control(queue_manager) == OFF
 
 
+@pytest.mark.in_process
 def test_T4_the_program_itself_switches_it_on_again(
     queue_manager: QueueManager, session: Session, monitor: Monitor
 ) -> None:
@@ -517,11 +522,11 @@ def test_T4_not_while_somebody_serves_the_queue(
 
 @pytest.mark.parametrize("is_on_again", [False, True])
 def test_T4_switched_off_on_the_disk(
-    tmp_path: Path, clock: VirtualClock, *, is_on_again: bool
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession, *, is_on_again: bool
 ) -> None:
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as manager:
         triggering(manager, TRIGTYPE=DEPTH)
-        with manager.session() as session:
+        with new_session(manager) as session:
             monitor = Monitor(session)
             session.put("Q1", b"x", persistent=True)
             assert monitor.read() == ["Q1"]
@@ -535,12 +540,12 @@ def test_T4_switched_off_on_the_disk(
 
 @pytest.mark.parametrize("keyword", ["", "DESCR", "TRIGGER"])
 def test_T4_after_a_close_that_loses_the_trigger_message_the_queue_triggers_again(
-    tmp_path: Path, clock: VirtualClock, keyword: str
+    tmp_path: Path, clock: VirtualClock, keyword: str, new_session: NewSession
 ) -> None:
     """As FIRST and EVERY do; what an operator has switched off stays so."""
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as manager:
         triggering(manager, TRIGTYPE=DEPTH)
-        with manager.session() as session:
+        with new_session(manager) as session:
             Monitor(session)
             session.put("Q1", b"x", persistent=True)
             assert control(manager) == OFF
@@ -550,7 +555,7 @@ def test_T4_after_a_close_that_loses_the_trigger_message_the_queue_triggers_agai
     for _ in range(2):
         with QueueManager("QM1", tmp_path / "QM1", clock=clock) as manager:
             assert control(manager) == (OFF if is_by_hand else ON)
-            with manager.session() as session:
+            with new_session(manager) as session:
                 assert manager.curdepth("INITQ") == 0
                 handle = Monitor(session).handle
                 assert manager.curdepth("INITQ") == (not is_by_hand)
@@ -559,17 +564,20 @@ def test_T4_after_a_close_that_loses_the_trigger_message_the_queue_triggers_agai
 
 
 def test_T4_a_trigger_message_that_goes_back_at_the_close_is_lost_like_one_nobody_read(
-    tmp_path: Path, clock: VirtualClock
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
 ) -> None:
     manager = QueueManager("QM1", tmp_path / "QM1", clock=clock)
     triggering(manager, TRIGTYPE=DEPTH)
-    unit = manager.session(transacted=True)
+    unit = new_session(manager, transacted=True)
     monitor = Monitor(unit)
-    with manager.session() as session:
+    with new_session(manager) as session:
         session.put("Q1", b"x", persistent=True)
     assert take(monitor.handle, c.MQGMO_SYNCPOINT).message is not None
     manager.close()
-    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as manager, manager.session() as again:
+    with (
+        QueueManager("QM1", tmp_path / "QM1", clock=clock) as manager,
+        new_session(manager) as again,
+    ):
         assert Monitor(again).read() == ["Q1"]
 
 
@@ -591,6 +599,7 @@ def test_T5_what_is_not_committed_does_not_count(
     assert monitor.read() == ["Q1"]
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("least_priority", [0, 1])
 @pytest.mark.parametrize("sequence", [c.MQMDS_PRIORITY, c.MQMDS_FIFO])
 def test_T5_others_that_are_not_committed_are_as_if_not_there(
@@ -709,6 +718,7 @@ def test_T3_released_in_bulk_by_priority(
     assert monitor.read() == ["Q1"] * 2
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("trigger_type", [FIRST, EVERY, DEPTH])
 def test_G8_T3_a_message_that_is_backed_out_arrives_again(
     queue_manager: QueueManager, unit: Session, monitor: Monitor, trigger_type: int

@@ -11,6 +11,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DDH
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.scene import (
     REPLIES,
     STAGING,
@@ -57,10 +58,11 @@ def test_TTLFROM_release_gives_the_whole_life_after_the_delay(
     persistent: bool,
     at_ms: int,
     tenths: int | None,
+    new_session: NewSession,
 ) -> None:
     """The window is half-open: at T+delay it is there, at T+delay+life it is gone."""
     holder(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         put(session, persistent)
         clock.advance(at_ms)
         message = session.get("Q1")
@@ -144,11 +146,16 @@ def test_TTLFROM_release_without_a_life_never_ends(
 
 @pytest.mark.parametrize(("at_put", "later"), [(SEND, RELEASE), (RELEASE, SEND)])
 def test_TTLFROM_counts_as_it_was_at_the_put(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, at_put: int, later: int
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    at_put: int,
+    later: int,
+    new_session: NewSession,
 ) -> None:
     """Altered during the delay it changes nothing, not even for a reschedule."""
     holder(any_manager, at_put)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put(
             "Q1", b"x", delay_ms=1_000, time_to_live_ms=LIFE_MS, persistent=persistent
         )
@@ -171,10 +178,14 @@ def test_TTLFROM_release_moves_the_expiry_along_with_a_reschedule(
     persistent: bool,
     transacted: bool,
     new_delay_ms: int,
+    new_session: NewSession,
 ) -> None:
     """Also by hours: D7 has nothing to refuse; also twice; also to now."""
     holder(any_manager)
-    with any_manager.session() as session, any_manager.session(transacted=transacted) as admin:
+    with (
+        new_session(any_manager) as session,
+        new_session(any_manager, transacted=transacted) as admin,
+    ):
         sent = put(session, persistent)
         clock.advance(1_000)
         assert session.schedule.reschedule(sent, delay_ms=777) is Receipt.RESCHEDULED
@@ -194,10 +205,10 @@ def test_TTLFROM_release_moves_the_expiry_along_with_a_reschedule(
 
 
 def test_TTLFROM_release_by_hand_gives_the_whole_life_too(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     holder(any_manager)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = put(session, persistent)
         clock.advance(3_000)
         assert session.schedule.release(sent) is Receipt.RELEASED
@@ -208,12 +219,12 @@ def test_TTLFROM_release_by_hand_gives_the_whole_life_too(
 
 
 def test_TTLFROM_release_in_bulk_moves_each_expiry_along(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """Beside it one whose life runs from the send: its expiry stays."""
     holder(any_manager)
     local(any_manager, "Q2")
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         put(session, persistent)
         session.put(
             "Q2", b"y", delay_ms=DELAY_MS, time_to_live_ms=10 * DELAY_MS, persistent=persistent
@@ -237,14 +248,16 @@ def test_TTLFROM_is_that_of_the_queue_behind_an_alias(
     assert body(session.get("Q2")) == b"x"
 
 
-def test_TTLFROM_release_survives_a_restart(clock: VirtualClock, tmp_path: Path) -> None:
+def test_TTLFROM_release_survives_a_restart(
+    clock: VirtualClock, tmp_path: Path, new_session: NewSession
+) -> None:
     """The life begins at the delivery time, also when the release comes late."""
-    with QueueManager("QM1", tmp_path, clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path, clock=clock) as qm, new_session(qm) as session:
         holder(qm)
         put(session, True, body=b"first")
         second = put(session, True, body=b"second")
     clock.advance(DELAY_MS + 1_000)
-    with QueueManager("QM1", tmp_path, clock=clock) as qm, qm.session() as session:
+    with QueueManager("QM1", tmp_path, clock=clock) as qm, new_session(qm) as session:
         message = session.get("Q1", msg_id=second)
         assert message is not None
         assert message.remaining_ms == LIFE_MS - 1_000
@@ -255,12 +268,12 @@ def test_TTLFROM_release_survives_a_restart(clock: VirtualClock, tmp_path: Path)
 
 
 def test_TTLFROM_release_never_loses_a_message_silently(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
     """Stuck on staging beyond its life it expires there, with its report."""
     holder(any_manager)
     local(any_manager, REPLIES)
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         sent = session.put(
             "Q1",
             b"x",
@@ -285,11 +298,16 @@ def test_TTLFROM_release_never_loses_a_message_silently(
     ("at_ms", "is_there"), [(DELAY_MS, True), (DELAY_MS + LIFE_MS - 1, True), (14_000, False)]
 )
 def test_TTLFROM_release_counts_for_what_is_put_on_the_staging_queue_by_name(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, at_ms: int, is_there: bool
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    at_ms: int,
+    is_there: bool,
+    new_session: NewSession,
 ) -> None:
     holder(any_manager)
     header = DDH.pack({"TargetQName": "Q1", "DueTime": START_MS + DELAY_MS})
-    with any_manager.session() as session:
+    with new_session(any_manager) as session:
         session.put(
             STAGING,
             header + b"x",
@@ -303,11 +321,15 @@ def test_TTLFROM_release_counts_for_what_is_put_on_the_staging_queue_by_name(
 
 @pytest.mark.parametrize("late_ms", [0, 5_000])
 def test_TTLFROM_release_in_a_unit_of_work_begins_at_the_delivery_time(
-    any_manager: QueueManager, clock: VirtualClock, persistent: bool, late_ms: int
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    late_ms: int,
+    new_session: NewSession,
 ) -> None:
     """Committed late, it has what is left from the moment it was due (D12)."""
     holder(any_manager)
-    with any_manager.session(transacted=True) as unit:
+    with new_session(any_manager, transacted=True) as unit:
         unit.put("Q1", b"x", delay_ms=1_000, time_to_live_ms=8_000, persistent=persistent)
         clock.advance(1_000 + late_ms)
         unit.commit()

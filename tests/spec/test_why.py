@@ -18,6 +18,7 @@ from mayfly.lifetime.spelling import spelled_moment
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.over import NewSession
 from tests.spec.remote_scene import network
 from tests.spec.scene import STAGING, START_MS, take
 
@@ -85,9 +86,11 @@ def test_a_message_that_can_be_got_is_told_with_its_end(
     )
 
 
-def test_what_keeps_everybody_from_getting_it_is_named(qm: QueueManager, session: Session) -> None:
+def test_what_keeps_everybody_from_getting_it_is_named(
+    qm: QueueManager, session: Session, new_session: NewSession
+) -> None:
     msg_id = session.put("Q1", b"x")
-    with qm.session("bob") as other:
+    with new_session(qm, "bob") as other:
         handle = other.open("Q1", c.MQOO_INPUT_EXCLUSIVE)
         assert told(qm, msg_id) == (
             f"It is on Q1, and cannot be got: a program has it open for exclusive input{NEVER}."
@@ -97,8 +100,10 @@ def test_what_keeps_everybody_from_getting_it_is_named(qm: QueueManager, session
     assert told(qm, msg_id) == f"It is on Q1, and cannot be got: GET(DISABLED){NEVER}."
 
 
-def test_P9_an_open_unit_of_work_is_named_with_its_user_and_program(qm: QueueManager) -> None:
-    with qm.session("bob", transacted=True, program="orders") as unit:
+def test_P9_an_open_unit_of_work_is_named_with_its_user_and_program(
+    qm: QueueManager, new_session: NewSession
+) -> None:
+    with new_session(qm, "bob", transacted=True, program="orders") as unit:
         put, delayed = unit.put("Q1", b"x"), unit.put("Q1", b"x", delay_ms=MINUTE_MS)
         assert told(qm, put) == (
             "It was put on Q1 in the open unit of work of bob (orders): nobody else sees it before "
@@ -128,9 +133,9 @@ def test_P9_an_open_unit_of_work_is_named_with_its_user_and_program(qm: QueueMan
     ],
 )
 def test_E17_an_uncommitted_message_that_has_expired_is_told(
-    qm: QueueManager, clock: VirtualClock, passed_ms: int, said: str
+    qm: QueueManager, clock: VirtualClock, passed_ms: int, said: str, new_session: NewSession
 ) -> None:
-    with qm.session("bob", transacted=True, program="orders") as unit:
+    with new_session(qm, "bob", transacted=True, program="orders") as unit:
         msg_id = unit.put("Q1", b"x", time_to_live_ms=MINUTE_MS)
         clock.advance(MINUTE_MS + passed_ms)
         where = "It was put on Q1 in the open unit of work of bob (orders)"
@@ -162,8 +167,10 @@ def test_B5_a_browse_lock_is_named(qm: QueueManager, session: Session) -> None:
     assert told(qm, msg_id) == f"It is on Q1, and a browse that has locked it has it{NEVER}."
 
 
-def test_a_claim_is_named_with_its_consumer(on_disk: QueueManager, persistent: bool) -> None:
-    with on_disk.session() as session:
+def test_a_claim_is_named_with_its_consumer(
+    on_disk: QueueManager, persistent: bool, new_session: NewSession
+) -> None:
+    with new_session(on_disk) as session:
         msg_id = session.put("Q1", b"x", correl_id=b"c", persistent=persistent)
     claims = on_disk.claims
     standing = claims.attach("billing", "Q1")
@@ -221,9 +228,11 @@ def test_D28_a_stopped_delay_processor_is_named(qm: QueueManager, session: Sessi
     assert f"; nothing is released by the queue manager: {status}{NEVER}." in told(qm, msg_id)
 
 
-def test_what_a_pipeline_is_to_release_is_told(on_disk: QueueManager, clock: VirtualClock) -> None:
+def test_what_a_pipeline_is_to_release_is_told(
+    on_disk: QueueManager, clock: VirtualClock, new_session: NewSession
+) -> None:
     on_disk.mqsc("ALTER QMGR DDELAY(SPARK)")
-    with on_disk.session() as session:
+    with new_session(on_disk) as session:
         msg_id = session.put("Q1", b"x", delay_ms=MINUTE_MS, persistent=True)
     clock.advance(MINUTE_MS)
     assert told(on_disk, msg_id) == (
@@ -527,20 +536,20 @@ def test_a_CorrelId_of_many_counts_them_and_is_cut(qm: QueueManager, session: Se
 
 
 def test_nothing_is_told_with_what_the_ledger_still_knows(
-    clock: VirtualClock, tmp_path: Path
+    clock: VirtualClock, tmp_path: Path, new_session: NewSession
 ) -> None:
     def made(**settings: int) -> QueueManager:
         named = {name.replace("_", ".", 1): value for name, value in settings.items()}
         return QueueManager("QM1", tmp_path, clock, settings=named)
 
-    with made() as qm, qm.session() as session:
+    with made() as qm, new_session(qm) as session:
         assert f"back to its first row of {AT_0}." in qm.why(b"x").sentence
         qm.mqsc("DEFINE QLOCAL(Q1)")
         gone = session.put("Q1", b"x", persistent=True)
         session.get("Q1")
         assert qm.why(gone).is_known
         clock.advance(MINUTE_MS)
-    with made(ledger_retention_count=2) as qm, qm.session() as session:
+    with made(ledger_retention_count=2) as qm, new_session(qm) as session:
         for _ in range(3):
             kept = session.put("Q1", b"x", persistent=True)
             session.get("Q1")
@@ -565,8 +574,10 @@ def test_an_unknown_id_tells_who_made_it(qm: QueueManager, identifier: bytes, sa
     assert said in told(qm, identifier)
 
 
-def test_G9_a_message_lost_at_a_restart_is_told(tmp_path: Path, clock: VirtualClock) -> None:
-    with QueueManager("QM1", tmp_path, clock) as qm, qm.session() as session:
+def test_G9_a_message_lost_at_a_restart_is_told(
+    tmp_path: Path, clock: VirtualClock, new_session: NewSession
+) -> None:
+    with QueueManager("QM1", tmp_path, clock) as qm, new_session(qm) as session:
         qm.mqsc("DEFINE QLOCAL(Q1)")
         lost = session.put("Q1", b"x", persistent=False)
         kept = session.put("Q1", b"x", persistent=True)
@@ -578,6 +589,7 @@ def test_G9_a_message_lost_at_a_restart_is_told(tmp_path: Path, clock: VirtualCl
         assert "1 non-persistent messages ended with a restart" in qm.why(b"no").sentence
 
 
+@pytest.mark.in_process
 def test_a_cleared_message_is_told(qm: QueueManager, session: Session) -> None:
     msg_id = session.put("Q1", b"x")
     qm.mqsc("CLEAR QLOCAL(Q1)")
@@ -599,9 +611,11 @@ def test_2026_what_is_no_id_is_refused(qm: QueueManager, identifier: bytes | str
 
 
 @pytest.mark.slow
-def test_the_oldest_life_of_a_long_ledger_is_found(qm: QueueManager) -> None:
+def test_the_oldest_life_of_a_long_ledger_is_found(
+    qm: QueueManager, new_session: NewSession
+) -> None:
     """It is searched in parts of 50,000 rows: one at the edge of a part is not missed."""
-    with qm.session(transacted=True) as unit:
+    with new_session(qm, transacted=True) as unit:
         ids = []
         for _ in range(101):
             for _ in range(1_000):
@@ -615,7 +629,7 @@ def test_the_oldest_life_of_a_long_ledger_is_found(qm: QueueManager) -> None:
 
 
 @pytest.mark.slow
-def test_a_message_is_known_while_it_moves(on_disk: QueueManager) -> None:
+def test_a_message_is_known_while_it_moves(on_disk: QueueManager, new_session: NewSession) -> None:
     """Between queue and ledger it is never lost from sight, whenever somebody asks."""
     done, failed = threading.Event(), list[bytes]()
     current: list[bytes] = []
@@ -626,7 +640,7 @@ def test_a_message_is_known_while_it_moves(on_disk: QueueManager) -> None:
 
     asker = threading.Thread(target=ask)
     asker.start()
-    with on_disk.session() as session:
+    with new_session(on_disk) as session:
         for _ in range(300):
             current.append(session.put("Q1", b"x", persistent=True))
             assert session.get("Q1") is not None
