@@ -28,6 +28,7 @@ from mayfly.engine import manager_definition, scan_every, volatile_count
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.mqi.errors import MQError, StoreError
+from mayfly.mqsc.grammar import MqscSyntaxError, parse, statements
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import SystemClock
 from mayfly.runtime.files import Files
@@ -77,10 +78,22 @@ def check_served(settings: ServeSettings) -> None:
     for served in settings.queue_managers:
         folder_of(served.name, served.path)
         for script in served.mqsc:
-            _text(script)
+            _check_script(script)
     for file in settings.tls[:3]:
         if isinstance(file, Path):
             _text(file)
+
+
+def _check_script(script: Path) -> None:
+    """Raise CommandFailed for the first line of a script that is no MQSC; nothing is run."""
+    for statement in statements(_text(script)):
+        if statement.is_command:
+            try:
+                parse(statement)
+            except MqscSyntaxError as error:
+                line, column = statement.place(error.start)
+                said = f"{script}, line {line}, column {column}: {error}"
+                raise CommandFailed(ExitCode.USAGE, said) from error
 
 
 def run_server(
@@ -255,6 +268,11 @@ def _listeners(
     The sockets in the folders follow: a program that finds one may use all the rest.
     """
     tls = settings.tls
+    address = settings.listen.mq
+    if address is not None and not address.is_loopback and tls.certificate is None:
+        _LOG.warning(
+            "mq listens on %s without TLS: no password of another machine is taken", address
+        )
     mq = MqListener(held.managers, admission, settings.listen.mq, tls=tls, limits=settings.limits)
     listeners: list[Listener] = [mq]
     if settings.listen.flight is not None:

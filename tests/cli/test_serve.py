@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from mayfly.cli import ping
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import SERVED_FILE
 from mayfly.connection.endpoint import Address, Endpoint, Tls
@@ -154,6 +155,10 @@ def test_check_finds_what_is_wrong_before_anything_is_made(
 ) -> None:
     right = mayfly("serve", str(config), "--check")
     assert (right.exit_code, right.stdout) == (ExitCode.DONE, f"{config}: nothing is wrong\n")
+    (tmp_path / "qm1.mqsc").write_text("* Queues\nDEFINE QLOCAL(Q1\n")
+    broken = mayfly("serve", str(config), "--check")
+    assert broken.exit_code == ExitCode.USAGE
+    assert "qm1.mqsc, line 2, column 8: the parenthesis of QLOCAL" in broken.stderr
     (tmp_path / "qm1.mqsc").unlink()
     missing = mayfly("serve", str(config), "--check")
     assert (missing.exit_code, "qm1.mqsc: No such file" in missing.stderr) == (4, True)
@@ -195,7 +200,9 @@ def test_a_script_with_a_wrong_command_ends_the_start(mayfly: Invoke, home: Path
 
 
 @pytest.mark.slow
-def test_time_stands_still_until_an_operator_moves_it(home: Path, mayfly: Invoke) -> None:
+def test_time_stands_still_until_an_operator_moves_it(
+    home: Path, mayfly: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The delayed message is there when the command ends, and gone when its life has ended."""
     words = ("QM1", "--dev", "--tls", "--virtual-clock", "--mq", "127.0.0.1:0", "--json")
     with subprocess.Popen(
@@ -234,6 +241,11 @@ def test_time_stands_still_until_an_operator_moves_it(home: Path, mayfly: Invoke
                 assert program.admin.counts("LATER").live == live
             assert mayfly("clock", "advance", "QM1", "5").exit_code == ExitCode.USAGE
             assert json.loads(mayfly("ping", "QM1", "--json").stdout)["state"] == "ready"
+            monkeypatch.setattr(ping, "ANSWER_SECONDS", 0.1)
+            process.send_signal(signal.SIGSTOP)
+            silent = json.loads(mayfly("ping", "QM1", "--json", "--live").stdout)
+            process.send_signal(signal.SIGCONT)
+            assert (silent["state"], silent["live"]) == ("silent", False)
             program.close()
         finally:
             process.terminate()
