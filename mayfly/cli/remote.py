@@ -16,7 +16,6 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.served import Served, served_at
 from mayfly.connection import Connection
 from mayfly.connection.endpoint import Endpoint
-from mayfly.connection.remote import connect
 from mayfly.connection.url import endpoint_of_url
 from mayfly.contracts.folder_sockets import FolderSocket
 from mayfly.contracts.tokens import TOKEN_VARIABLE, TokenMissing, check_token, read_token
@@ -81,7 +80,7 @@ def at_url(name: str, url: str, program: str) -> Iterator[Connection]:
         account = os.environ.get(USER_VARIABLE) or acting_user()
         password = _password(account)
     with _let_in():
-        connection = connect(endpoint, account, password, application=program)
+        connection = _connected(endpoint, account, password, program)
     with _broken_off(url):
         yield connection
 
@@ -94,9 +93,16 @@ def _by_socket(name: str, folder: Path, served: Served, program: str) -> Connect
     socket = FolderSocket(folder)
     try:
         endpoint = Endpoint((socket.path,), "", name, max_message_bytes=LONGEST_MESSAGE_BYTES)
-        return connect(endpoint, acting_user(), token, application=program)
+        return _connected(endpoint, acting_user(), token, program)
     finally:
         socket.close()
+
+
+def _connected(endpoint: Endpoint, account: str, password: str, program: str) -> Connection:
+    # A command on a folder that nobody serves starts without the client of the network.
+    from mayfly.connection.remote import connect
+
+    return connect(endpoint, account, password, application=program)
 
 
 @contextmanager

@@ -244,6 +244,31 @@ def test_a_server_is_reached_by_its_url_from_anywhere(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_user_comes_in_by_a_channel_with_a_password(
+    tmp_path: Path, mayfly: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user of limited authority puts and gets; what an operator does is refused."""
+    with serving(tmp_path, "QM1", "--dev") as (_process, served):
+        monkeypatch.setenv("MAYFLY_HOME", str(tmp_path / "elsewhere"))
+        monkeypatch.setenv("MAYFLY_USER", served["user"])
+        monkeypatch.setenv("MAYFLY_PASSWORD", served["password"])
+        url = ("--url", f"mq://{served['mq']}/QM1?channel=DEV.APP.SVRCONN")
+        assert mayfly("put", "QM1", "DEV.QUEUE.1", "hello", *url).exit_code == 0
+        [shown] = mayfly("browse", "QM1", "DEV.QUEUE.1", "--json", *url).stdout.splitlines()
+        assert json.loads(shown)["user_identifier"] == served["user"]
+        assert mayfly("get", "QM1", "DEV.QUEUE.1", *url).stdout == "hello\n"
+        for command in (("mqsc", "QM1", "-c", "DISPLAY QMGR"), ("verify", "QM1")):
+            refused = mayfly(*command, *url)
+            assert (refused.exit_code, refused.stdout) == (ExitCode.MQ, "")
+            assert "MQRC_NOT_AUTHORIZED (2035)" in refused.stderr
+        for variable, value in (("MAYFLY_PASSWORD", "guessed"), ("MAYFLY_USER", "nobody")):
+            monkeypatch.setenv(variable, value)
+            stranger = mayfly("get", "QM1", "DEV.QUEUE.1", *url)
+            assert (stranger.exit_code, stranger.stderr.count("\n")) == (ExitCode.PIPELINE, 1)
+            assert "MQRC_NOT_AUTHORIZED (2035)" in stranger.stderr
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_a_server_with_tls_is_trusted_by_its_certificate(tmp_path: Path) -> None:
     roots, key = certificate(tmp_path)
     given = ("--tls-certificate", str(roots), "--tls-key", str(key))
