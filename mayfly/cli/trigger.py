@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.acting_user import acting_user
-from mayfly.cli.managers import FolderOption, JsonOption, Name, opened
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.show import print_json
 from mayfly.cli.signals import stop_event
 from mayfly.trigger_monitor import Outcome, TriggerMonitor
@@ -37,7 +36,7 @@ def run(
     queue: QueueName,
     *,
     at_once: AtOnce = 1,
-    path: FolderOption = None,
+    path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a trigger monitor, as runmqtrm does, until interrupted; then print its counts.
@@ -52,10 +51,8 @@ def run(
       mayfly trigger run QM1 INITQ --at-once 4
     """
     with (
-        opened(name, path) as manager,
-        TriggerMonitor(
-            manager, queue, runs_commands=True, commands_at_once=at_once, user=acting_user()
-        ) as monitor,
+        connected(name, path, program="mayfly trigger") as connection,
+        TriggerMonitor(connection, queue, runs_commands=True, commands_at_once=at_once) as monitor,
         stop_event() as stopped,
         _watched(monitor, stopped),
     ):

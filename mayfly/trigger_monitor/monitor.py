@@ -12,7 +12,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from mayfly.engine import GetRequest, Message, put_dead_letter
+from mayfly.connection import Connection, LocalConnection, Message
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage
 from mayfly.queue_manager import QueueManager
@@ -45,7 +45,7 @@ class TriggerMonitor:
 
     def __init__(
         self,
-        manager: QueueManager,
+        source: QueueManager | Connection,
         queue: str,
         programs: Mapping[str, Program] = _NO_PROGRAMS,
         *,
@@ -57,29 +57,28 @@ class TriggerMonitor:
 
         ``programs`` are callables by ApplId; with ``runs_commands`` every other ApplId of type
         MQAT_UNIX is a command line. While ``commands_at_once`` of them run, no trigger message is
-        taken. ``user`` is in whose name it reads, None for who opened the queue manager. Raises
-        ValueError for a limit below 1, and the reason codes of an open for input.
+        taken. ``source`` is a queue manager of this process, which it reads as ``user``, None for
+        who opened the queue manager; or a connection, which it closes in the end. Raises ValueError
+        for a limit below 1, and the reason codes of an open for input.
         """
         if commands_at_once < 1:
             raise ValueError(f"commands_at_once {commands_at_once} is less than 1")
-        self._manager = manager
+        if isinstance(source, QueueManager):
+            source = LocalConnection(source.session(user, program="mayfly trigger"), source)
+        self._connection = source
         limit = commands_at_once if runs_commands else 0
         self._programs = Programs(programs, limit, partial(self._count, Outcome.FAILED))
-        self._session = manager.session(user, transacted=True, program="mayfly trigger")
         try:
-            self._handle = self._session.open(queue, c.MQOO_INPUT_SHARED)
+            self._handle, _kind, name, *_rest = source.open(queue, c.MQOO_INPUT_SHARED)
         except MQError:
-            self._session.close()
+            source.close(commit=False)
             raise
+        #: The initiation queue.
+        self.queue: str = name
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self.counts = Counter(dict.fromkeys(Outcome, 0))
         self._counting = threading.Lock()
-
-    @property
-    def queue(self) -> str:
-        """The initiation queue."""
-        return self._handle.queue_name
 
     def run_once(self) -> Counter[Outcome]:
         """See to the trigger messages that are there and return what happened; waits for none.
@@ -111,14 +110,14 @@ class TriggerMonitor:
         self._stopped.set()
         self._programs.stop()
         with suppress(MQError):
-            self._handle.close()
+            self._connection.close_object(self._handle)
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def close(self) -> None:
         """Stop, and disconnect from the queue manager."""
         self.stop()
-        self._session.close(commit=False)
+        self._connection.close(commit=False)
 
     def __enter__(self) -> Self:
         """Return the monitor."""
@@ -145,9 +144,10 @@ class TriggerMonitor:
         """Take the next trigger message in the unit of work; None for none, or once stopped."""
         if self._stopped.is_set():
             return None
-        options = c.MQGMO_SYNCPOINT | (c.MQGMO_WAIT if wait_ms else c.MQGMO_NO_WAIT)
+        options = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
+        options |= c.MQGMO_WAIT if wait_ms else c.MQGMO_NO_WAIT
         try:
-            return self._handle.get(GetRequest(wait_ms=wait_ms), options).message
+            return self._connection.get(self._handle, options, wait_ms=wait_ms).message
         except NoMessage:
             return None
         except MQError:
@@ -158,7 +158,7 @@ class TriggerMonitor:
     def _deal_with(self, message: Message) -> None:
         try:
             trigger = trigger_message_of(message)
-            wait = self._programs.start(trigger, self._manager.name)
+            wait = self._programs.start(trigger, self._connection.name)
         except MQError as error:
             self._refuse(message, c.MQFB_TM_ERROR, error)
             return
@@ -166,7 +166,7 @@ class TriggerMonitor:
             self._refuse(message, error.feedback, error)
             return
         # The program is not part of the unit of work.
-        self._session.commit()
+        self._connection.commit()
         self._count(Outcome.STARTED)
         wait()
 
@@ -179,12 +179,12 @@ class TriggerMonitor:
         """Put a trigger message on the dead-letter queue; where that fails, it is lost (T9)."""
         _LOG.warning("%s: %s", message, why)
         try:
-            put_dead_letter(self._manager.engine, self._session, message, feedback)
+            self._connection.onward.dead_letter(message, feedback)
             outcome = Outcome.DEAD_LETTERED
         except ConnectionBroken:
             raise
         except MQError as error:
             _LOG.error("%s is lost: %s", message, error)
             outcome = Outcome.LOST
-        self._session.commit()
+        self._connection.commit()
         self._count(outcome)

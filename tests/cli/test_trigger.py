@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from mayfly.cli.outcomes import ExitCode
 from mayfly.mqi import reasons as rc
 from tests.cli.conftest import COMMAND, Invoke, environment
+from tests.cli.test_processes import serving
 
 WAIT_SECONDS = 60
 KILLS = 2
@@ -66,18 +68,24 @@ def test_a_wrong_queue_is_refused_by_its_reason(queue: Invoke, name: str, reason
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("number", "is_served"),
+    [(signal.SIGTERM, False), (signal.SIGINT, False), (signal.SIGTERM, True)],
+)
 def test_signal_ends_a_monitor_and_it_tells_what_it_did(
-    triggering: Invoke, home: Path, number: signal.Signals
+    triggering: Invoke, home: Path, number: signal.Signals, is_served: bool
 ) -> None:
     as_json = ["--json"] if number == signal.SIGINT else []
-    with subprocess.Popen(
-        [*COMMAND, "trigger", "run", "QM1", "INITQ", *as_json],
-        env=environment(home),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with (
+        serving(home, "QM1") if is_served else nullcontext(),
+        subprocess.Popen(
+            [*COMMAND, "trigger", "run", "QM1", "INITQ", *as_json],
+            env=environment(home),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
         assert process.stderr is not None
         waits = "mayfly: waits for trigger messages on INITQ; an interrupt ends it\n"
         assert process.stderr.readline() == waits
