@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from mayfly import QueueManager, QueueSharingGroup, pymqi
 from mayfly.engine import folder_in_home
 from mayfly.mqi import reasons as rc
+from mayfly.queue_manager import managers_here
 from mayfly.testing import VirtualClock
 from tests.spec.scene import bodies, local, refused
 
@@ -63,3 +65,13 @@ def test_a_queue_manager_says_where_it_lives(tmp_path: Path, clock: VirtualClock
     assert repr(shop) == f"<QueueManager SHOP in {tmp_path}/SHOP, stopped>"
     with QueueSharingGroup("QSG1", clock=clock) as group:
         assert repr(group) == "<QueueSharingGroup QSG1 in memory>"
+
+
+def test_a_session_keeps_its_queue_manager_found_by_its_name() -> None:
+    """Nobody else may have it any more: it is open, and ends with its last session or its close."""
+    session = QueueManager("KEPT", clock=VirtualClock()).session()
+    gc.collect()
+    kept = managers_here()["KEPT"]
+    assert kept.engine is session.core
+    kept.close()
+    assert "KEPT" not in managers_here()

@@ -10,6 +10,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreError
+from mayfly.queue_manager import managers_here
 from mayfly.testing import VirtualClock
 from tests.sharing.scene import PRIVATE, SHARED, Sharing
 from tests.sharing.test_units import LONG, intents
@@ -120,3 +121,13 @@ def test_a_queue_manager_and_a_group_have_an_engine_and_are_none(sharing: Sharin
             "State",
         ]
     assert sharing.qm1.engine.group is sharing.group.engine
+
+
+def test_a_group_that_closes_ends_whole_queue_managers(sharing: Sharing) -> None:
+    """Their channels end before their engines do, and nobody finds them by name any more."""
+    ended: list[bool] = []
+    sharing.qm1.engine.before_close.append(lambda: ended.append(sharing.qm1.is_stopped))
+    assert managers_here().keys() >= {"QM1", "QM2"}
+    sharing.end()
+    assert ended == [False]
+    assert not managers_here().keys() & {"QM1", "QM2"}
