@@ -11,6 +11,7 @@ from typing import Any
 from mayfly.aio.client import AsyncClient
 from mayfly.client.connecting import TlsWanted, connected
 from mayfly.connection import Connection
+from mayfly.connection.choose import NOTHING_WANTED
 
 
 def connect(
@@ -23,10 +24,10 @@ def connect(
 ) -> Connecting:
     """Connect to a queue manager: ``async with connect("QM1") as client``, or ``await`` it.
 
-    Parameters and errors are those of ``mayfly.connect``. The connection belongs to the loop in
-    which it is entered.
+    Parameters and errors are those of ``mayfly.connect``; it does not reconnect. The connection
+    belongs to the loop in which it is entered.
     """
-    made = partial(connected, name, user=user, password=password, tls=tls)
+    made = partial(connected, name, NOTHING_WANTED, user=user, password=password, tls=tls)
     return Connecting(made, transacted=transacted)
 
 

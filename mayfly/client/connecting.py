@@ -10,8 +10,8 @@ from typing import TypeAlias
 from mayfly import connection
 from mayfly.client.client import Client
 from mayfly.connection import Connection
-from mayfly.connection.choose import NOTHING_WANTED, Wanted
-from mayfly.connection.endpoint import Tls
+from mayfly.connection.choose import Wanted
+from mayfly.connection.endpoint import Reconnect, Tls
 from mayfly.connection.url import endpoint_of_url, is_url
 
 #: How a connection is encrypted: True trusts whom the machine trusts, a path is a PEM file of
@@ -26,27 +26,31 @@ def connect(
     password: str | None = None,
     tls: TlsWanted = None,
     transacted: bool = False,
+    reconnect: Reconnect | None = None,
 ) -> Client:
     """Connect to a queue manager by its name, or by a URL (docs/CLIENTS.md).
 
     ``connect("QM1")`` finds it as IBM MQ does: by MQSERVER, MQCCDTURL or MQCHLLIB with MQCHLTAB,
     else on this machine. ``connect("mq://host:1414/QM1?channel=DEV.APP.SVRCONN")`` goes there;
-    ``mqs://`` or ``tls`` encrypt. ``user`` None is who runs the program. Raises MQError:
+    ``mqs://`` or ``tls`` encrypt. ``user`` None is who runs the program. ``reconnect`` YES makes a
+    connection anew that breaks, QUEUE_MANAGER to the same one only; None is as the channel says.
+    Raises MQError:
     MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE, MQRC_HOST_NOT_AVAILABLE,
     MQRC_UNKNOWN_CHANNEL_NAME, MQRC_CHANNEL_NOT_AVAILABLE, MQRC_NOT_AUTHORIZED,
     MQRC_SSL_INITIALIZATION_ERROR, MQRC_KEY_REPOSITORY_ERROR, MQRC_CLIENT_CONN_ERROR.
     """
-    made = connected(name, user=user, password=password, tls=tls)
+    wanted = Wanted(reconnect=reconnect, may_reconnect=True)
+    made = connected(name, wanted, user=user, password=password, tls=tls)
     return Client(made, transacted=transacted)
 
 
-def connected(name: str, *, user: str | None, password: str | None, tls: TlsWanted) -> Connection:
+def connected(
+    name: str, wanted: Wanted, *, user: str | None, password: str | None, tls: TlsWanted
+) -> Connection:
     """Return the connection of a new client; raises as :func:`connect`."""
-    wanted = NOTHING_WANTED
     if is_url(name):
-        wanted = Wanted(endpoint_of_url(name, _tls(tls)))
-        assert wanted.endpoint is not None
-        name = wanted.endpoint.queue_manager
+        endpoint = endpoint_of_url(name, _tls(tls))
+        wanted, name = wanted._replace(endpoint=endpoint), endpoint.queue_manager
     elif tls:
         raise ValueError(f"tls is for a URL; {name!r} is a name, whose channel says what it uses")
     program = Path(sys.argv[0]).name or "python"

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import getpass
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import partial
+from itertools import chain
+from typing import cast
 
 from mayfly.connection.choose import NOTHING_WANTED, Route, Wanted, routes
+from mayfly.connection.endpoint import Reconnect
 from mayfly.connection.interface import Connection
 from mayfly.connection.local import LocalConnection
+from mayfly.connection.reconnecting import ReconnectingConnection
 from mayfly.connection.served_folder import connect_to_server_of
 from mayfly.engine import folder_in_home
 from mayfly.engine.face.programs import HOME_VARIABLE
@@ -56,25 +60,33 @@ def connect(
     folder cannot be opened, and as ``choose.routes`` and ``remote.connect``.
     """
     ways = routes(name, wanted)
-    if ways is not None:
-        return _connect_by(ways, user, password, program)
-    return _connect_here(name, user, program)
+    if ways is None:
+        return _connect_here(name, user, program)
+    account = getpass.getuser() if user is None else user
+    first = next(ways)
+    how = wanted.reconnect or first.reconnect
+    if first.reconnect is Reconnect.DISABLED:
+        how = Reconnect.DISABLED
+    if not wanted.may_reconnect or how in (Reconnect.NO, Reconnect.DISABLED):
+        return _connect_by(chain([first], ways), account, password, program)
+
+    def again() -> Connection:
+        found = routes(name, wanted)
+        assert found is not None
+        return _connect_by(found, account, password, program)
+
+    return cast("Connection", ReconnectingConnection(again, how))
 
 
 def _connect_by(
-    ways: Iterator[Route], user: str | None, password: str | None, program: str
+    ways: Iterable[Route], account: str, password: str | None, program: str
 ) -> Connection:
     from mayfly.connection.remote import connect as connect_remote
 
     failure: MQError | None = None
     for way in ways:
         try:
-            return connect_remote(
-                way.endpoint,
-                getpass.getuser() if user is None else user,
-                password or "",
-                application=program,
-            )
+            return connect_remote(way.endpoint, account, password or "", application=program)
         except MQError as error:
             if error.reason not in _TRY_NEXT:
                 raise

@@ -47,7 +47,8 @@ class Wanted(NamedTuple):
     """What a program says beside the name: a channel, where its keys are, how it connects.
 
     ``table_url`` names a channel table in the place of MQCCDTURL. ``key_repository`` empty is that
-    of MQSSLKEYR; ``reconnect`` None is what the channel says.
+    of MQSSLKEYR; ``reconnect`` None is what the channel says. ``may_reconnect`` is for programs
+    that use no verbs with a callback.
     """
 
     endpoint: Endpoint | None = None
@@ -56,6 +57,7 @@ class Wanted(NamedTuple):
     binding: Binding = Binding.ANY
     reconnect: Reconnect | None = None
     table_url: str = ""
+    may_reconnect: bool = False
 
 
 NOTHING_WANTED = Wanted()

@@ -121,13 +121,14 @@ def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> Wanted:
             said = "SCO.FipsRequired: no cryptography here is certified"
             raise mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, said)
     if cd is None or not (_text(cd, "ChannelName") or _text(cd, "ConnectionName")):
-        return Wanted(None, repository, label, binding, reconnect)
+        return Wanted(None, repository, label, binding, reconnect, may_reconnect=True)
     label = _text(cd, "CertificateLabel") or label
     default = cd["DefReconnect"]
     if not 0 <= default < len(_DEFAULT_RECONNECTS):
         raise _cd_error("DefReconnect", default)
     reconnect = reconnect or _DEFAULT_RECONNECTS[default]
-    return Wanted(_endpoint_of(cd), repository, label, binding, reconnect)
+    endpoint = _endpoint_of(cd)
+    return Wanted(endpoint, repository, label, binding, reconnect, may_reconnect=True)
 
 
 def _endpoint_of(cd: CD) -> Endpoint:

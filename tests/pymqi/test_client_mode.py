@@ -232,3 +232,45 @@ def test_somebody_else_who_listens_is_2059(fails: Fails) -> None:
         other.close()
     assert error[0].reason == CMQC.MQRC_Q_MGR_NOT_AVAILABLE
     assert "HTTP" in error[0].__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "default", "reason"),
+    [
+        (CMQC.MQCNO_RECONNECT, 0, 0),
+        (CMQC.MQCNO_RECONNECT_Q_MGR, 0, 0),
+        (CMQC.MQCNO_NONE, 1, 0),
+        (CMQC.MQCNO_RECONNECT_DISABLED, 1, CMQC.MQRC_CONNECTION_BROKEN),
+        (CMQC.MQCNO_NONE, 0, CMQC.MQRC_CONNECTION_BROKEN),
+    ],
+)
+def test_a_program_reconnects_when_it_asks_for_that(
+    queue_manager: QueueManager,
+    fails: Fails,
+    served: Served,
+    options: int,
+    default: int,
+    reason: int,
+) -> None:
+    server = WireServer([queue_manager], AdmitEverybody())
+    port = server.listen_tcp(HOST, 0)
+    cd = pymqi.CD(ChannelName="C", ConnectionName=f"{HOST}({port})", DefReconnect=default)
+    connection = pymqi.QueueManager(None)
+    connection.connect_with_options("QM1", cd, opts=options, user="operator")
+    queue = pymqi.Queue(connection, "Q1", CMQC.MQOO_OUTPUT | CMQC.MQOO_INPUT_SHARED)
+    queue.put(b"one", pymqi.MD(), pymqi.PMO(Options=CMQC.MQPMO_SYNCPOINT))
+    server.close()
+    server = WireServer([queue_manager], AdmitEverybody())
+    server.listen_tcp(HOST, port)
+    try:
+        if reason:
+            assert fails(queue.put, b"two").reason == reason
+            assert not connection.is_connected
+            return
+        queue.put(b"two")
+        assert fails(connection.commit).reason == CMQC.MQRC_BACKED_OUT
+        assert queue.get() == b"two"
+        assert fails(queue.get).reason == CMQC.MQRC_NO_MSG_AVAILABLE
+        connection.disconnect()
+    finally:
+        server.close()

@@ -58,6 +58,10 @@ _OF_LOCAL_QUEUE: dict[int, Callable[[LocalQueue], Value]] = {
 _PLATFORMS = {"distributed": c.MQPL_UNIX, "ibmi": c.MQPL_OS400, "zos": c.MQPL_ZOS}
 _OF_MANAGER: dict[int, Callable[[Core], Value]] = {
     c.MQCA_Q_MGR_NAME: lambda manager: manager.name,
+    # QMID: the name, and the number that tells its store from all others.
+    c.MQCA_Q_MGR_IDENTIFIER: lambda manager: (
+        f"{manager.name[:15]}_{manager.store.ledger.instance_id}"
+    ),
     c.MQIA_COMMAND_LEVEL: lambda manager: manager.command_level,
     c.MQIA_PLATFORM: lambda manager: _PLATFORMS[manager.platform],
     c.MQIA_CODED_CHAR_SET_ID: lambda _manager: MANAGER_CCSID,

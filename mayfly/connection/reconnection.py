@@ -1,0 +1,196 @@
+"""Connecting again: when, for how long, to which queue manager, and what became of a unit of work.
+
+Every part of a connection that reconnects runs its verbs by :meth:`Reconnection.run`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
+
+from mayfly.connection.endpoint import Reconnect
+from mayfly.connection.interface import Connection
+from mayfly.connection.reopening import OpenedObjects
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.attribute_selectors import MQCA_Q_MGR_IDENTIFIER
+from mayfly.mqi.errors import ConnectionBroken, LostAnswer, MQError, NotAuthorized, mq_error
+from mayfly.runtime import Runtime, elapsed_ms
+
+_T = TypeVar("_T")
+_LOG = logging.getLogger("mayfly.client")
+
+
+class Patience(NamedTuple):
+    """How long a client tries to connect again, as IBM MQ does unless it is told otherwise.
+
+    The first attempt is made at once. The waits between the others double, from ``first_ms`` to
+    ``longest_ms``.
+    """
+
+    first_ms: int = 1_000
+    longest_ms: int = 25_000
+    total_ms: int = 1_800_000
+
+
+USUAL_PATIENCE = Patience()
+
+
+class Lost(Exception):
+    """A verb met a connection that was lost, and that has been made again since."""
+
+    def __init__(self, error: ConnectionBroken) -> None:
+        super().__init__(error)
+        self.is_in_doubt = isinstance(error, LostAnswer)
+
+
+class Reconnection:
+    """The connection of now, and the way to the next one; any thread may use it."""
+
+    def __init__(
+        self, connect: Callable[[], Connection], how: Reconnect, patience: Patience
+    ) -> None:
+        """Connect; raises as ``connect``."""
+        self._connect, self._patience = connect, patience
+        self.is_to_same = how is Reconnect.QUEUE_MANAGER
+        self.runtime = Runtime()
+        self.objects = OpenedObjects()
+        self._lock = self.runtime.reentrant_lock("reconnect")
+        self._is_closed = self.runtime.event()
+        #: The connection of now and its number: one tuple, so that no thread sees halves of two.
+        self.now: tuple[Connection, int] = connect(), 0
+        self._identifier = _identifier_of(self.now[0]) if self.is_to_same else ""
+        #: Why there will be no other connection.
+        self.failure: MQError | None = None
+        #: Whether the unit of work has something, and whether it was lost with its connection.
+        self.has_work = False
+        self.is_backed_out = False
+
+    def run(self, verb: Callable[[Connection], _T], *, in_unit: bool = False) -> _T:
+        """Run a verb, on a new connection when the one of now is lost.
+
+        ``in_unit`` is one of the unit of work. Raises MQRC_BACKED_OUT while the unit of work that
+        was lost is neither committed nor backed out by its program; LostAnswer with
+        MQRC_CALL_INTERRUPTED when nobody knows whether the verb took effect; MQRC_RECONNECT_FAILED,
+        MQRC_RECONNECT_QMID_MISMATCH and MQRC_RECONNECT_TIMED_OUT when there is no new connection.
+        """
+        while True:
+            try:
+                return self.attempt(verb, in_unit=in_unit)
+            except Lost as lost:
+                if lost.is_in_doubt and not in_unit:
+                    raise interrupted() from lost
+
+    def attempt(self, verb: Callable[[Connection], _T], *, in_unit: bool = False) -> _T:
+        """Run a verb once; raises Lost when there is a new connection since."""
+        if in_unit and self.is_backed_out:
+            raise backed_out()
+        connection, number = self.now
+        if self.is_lost(connection):
+            # Seen before the verb is sent: no answer of it can be lost.
+            self.again(number)
+            raise Lost(ConnectionBroken(rc.MQRC_CONNECTION_BROKEN))
+        try:
+            result = verb(connection)
+        except ConnectionBroken as error:
+            if not self.is_lost(connection):
+                raise
+            try:
+                self.again(number)
+            except MQError as failure:
+                if isinstance(error, LostAnswer):
+                    raise interrupted() from failure
+                raise
+            raise Lost(error) from error
+        if in_unit:
+            self.has_work = True
+        return result
+
+    def is_lost(self, connection: Connection) -> bool:
+        """Tell whether a verb failed because its connection is gone, and nobody has closed it."""
+        return connection.is_broken and not self._is_closed.is_set()
+
+    def again(self, number: int) -> None:
+        """Connect again, unless another thread has done so since the connection of a number."""
+        with self._lock:
+            if self.failure is not None:
+                raise self.failure
+            if self.now[1] != number:
+                return
+            _LOG.info("the connection is lost; connecting again (MQRC_RECONNECTING)")
+            try:
+                self._again(number)
+            except MQError as error:
+                self.failure = error
+                raise
+            _LOG.info("connected again to %s (MQRC_RECONNECTED)", self.now[0].name)
+
+    def close(self) -> Connection:
+        """End all attempts; returns the connection of now."""
+        self._is_closed.set()
+        return self.now[0]
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the program has closed it."""
+        return self._is_closed.is_set()
+
+    def _again(self, number: int) -> None:
+        until_ms, wait_ms = elapsed_ms() + self._patience.total_ms, 0
+        while True:
+            self._is_closed.wait(wait_ms / 1_000)
+            if self._is_closed.is_set():
+                raise mq_error(rc.MQRC_HCONN_ERROR, "the connection was closed")
+            try:
+                self._take_over(number)
+            except NotAuthorized as error:
+                said = f"the user is not let in again: {error}"
+                raise mq_error(rc.MQRC_RECONNECT_FAILED, said) from error
+            except ConnectionBroken as error:
+                if error.reason in (rc.MQRC_RECONNECT_FAILED, rc.MQRC_RECONNECT_QMID_MISMATCH):
+                    raise
+                last = error
+            else:
+                return
+            wait_ms = min(wait_ms * 2 or self._patience.first_ms, self._patience.longest_ms)
+            if elapsed_ms() + wait_ms > until_ms:
+                said = f"not connected again within {self._patience.total_ms} ms: {last}"
+                raise mq_error(rc.MQRC_RECONNECT_TIMED_OUT, said) from last
+
+    def _take_over(self, number: int) -> None:
+        made = self._connect()
+        try:
+            if self.is_to_same and _identifier_of(made) != self._identifier:
+                said = f"{made.name} is another queue manager than the one before"
+                raise mq_error(rc.MQRC_RECONNECT_QMID_MISMATCH, said)
+            self.objects.open_again(made)
+        except BaseException:
+            with suppress(MQError):
+                made.close(commit=False)
+            raise
+        self.now = made, number + 1
+        if self.has_work:
+            self.has_work, self.is_backed_out = False, True
+
+
+def interrupted() -> LostAnswer:
+    """Return the error of a call of which nobody knows whether it took effect."""
+    said = "the connection broke before the answer came; find out by the MsgId, for instance"
+    return LostAnswer(rc.MQRC_CALL_INTERRUPTED, said)
+
+
+def backed_out() -> MQError:
+    """Return the error for a unit of work that was lost with its connection."""
+    said = "the connection was lost and made again; begin the unit of work anew"
+    return mq_error(rc.MQRC_BACKED_OUT, said)
+
+
+def _identifier_of(connection: Connection) -> str:
+    """Return which queue manager it is: its QMID, for users who may not ask for that its name."""
+    try:
+        (value,) = connection.objects.inquire(c.MQHO_NONE, [MQCA_Q_MGR_IDENTIFIER]).values
+    except NotAuthorized:
+        return connection.name
+    return str(value)

@@ -1,0 +1,266 @@
+"""A connection that is made again: what is open again, what is backed out, what is in doubt."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.connection import Connection
+from mayfly.connection.endpoint import Address, Endpoint, Reconnect
+from mayfly.connection.reconnecting import ReconnectingConnection
+from mayfly.connection.reconnection import Patience
+from mayfly.connection.remote import RemoteConnection, connect
+from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import LostAnswer, MQError
+from mayfly.servers.wire import WireServer
+from mayfly.testing import VirtualClock
+from tests.connection.conftest import BOTH_WAYS
+from tests.connection.scene import JOIN_SECONDS
+from tests.connection.serving import HOST, AdmitEverybody
+from tests.facts import wait_until
+
+SHORT = Patience(first_ms=5, longest_ms=20, total_ms=60_000)
+
+
+class Cut:
+    """``QM1`` on one port, served by one server after the other."""
+
+    def __init__(self, manager: QueueManager) -> None:
+        self.manager = manager
+        self.port = 0
+        self.server: WireServer | None = None
+        self.connections: list[RemoteConnection] = []
+        self.serve()
+
+    def serve(self, manager: QueueManager | None = None) -> None:
+        admission = AdmitEverybody(operators=frozenset({"operator"}))
+        self.server = WireServer([manager or self.manager], admission)
+        self.port = self.server.listen_tcp(HOST, self.port)
+
+    def stop(self) -> None:
+        if self.server is not None:
+            self.server.close()
+            self.server = None
+
+    def again(self) -> None:
+        """Break all connections; the next server is there."""
+        self.stop()
+        self.serve()
+
+    def connect(self) -> Connection:
+        endpoint = Endpoint((Address(HOST, self.port),), "CH", "QM1")
+        self.connections.append(connect(endpoint, "operator", ""))
+        return self.connections[-1]
+
+
+@pytest.fixture
+def cut(queue_manager: QueueManager) -> Iterator[Cut]:
+    assert queue_manager.mqsc("DEFINE QLOCAL(Q1)\nDEFINE QLOCAL(Q2)").ok
+    it = Cut(queue_manager)
+    yield it
+    it.stop()
+
+
+@pytest.fixture
+def connection(cut: Cut) -> Iterator[ReconnectingConnection]:
+    made = ReconnectingConnection(cut.connect, Reconnect.YES, SHORT)
+    yield made
+    made.close(commit=False)
+
+
+def put(connection: ReconnectingConnection, handle: int, body: bytes, options: int = 0) -> None:
+    assert connection.put(handle, body, Descriptor(), options) is not None
+
+
+def reason_of(call: Callable[[], Any]) -> int:
+    with pytest.raises(MQError) as raised:
+        call()
+    return raised.value.reason
+
+
+def test_handles_and_subscriptions_are_open_again_under_their_numbers(
+    cut: Cut, connection: ReconnectingConnection
+) -> None:
+    one = connection.open("Q1", BOTH_WAYS).handle
+    two = connection.open("Q2", BOTH_WAYS).handle
+    connection.close_object(connection.open("Q1", c.MQOO_OUTPUT).handle)
+    news = connection.open("", c.MQOO_OUTPUT, kind=c.MQOT_TOPIC, topic="news").handle
+    subscribed = connection.topics.subscribe(
+        c.MQSO_CREATE | c.MQSO_MANAGED | c.MQSO_NON_DURABLE, topic="news"
+    )
+    for _ in range(2):
+        cut.again()
+        put(connection, two, b"two")
+        put(connection, one, b"one")
+        put(connection, news, b"news")
+        assert connection.get(one).message.body == b"one"
+        assert connection.get(two).message.body == b"two"
+        assert connection.get(subscribed.handle).message.body == b"news"
+    assert connection.objects.is_open(one)
+    assert reason_of(lambda: connection.get(99)) == 2019
+    connection.topics.close(subscribed.number)
+    assert len(cut.connections) == 3
+
+
+def test_a_dynamic_queue_is_made_again_under_its_name(
+    cut: Cut, connection: ReconnectingConnection
+) -> None:
+    opened = connection.open(
+        "SYSTEM.DEFAULT.MODEL.QUEUE", c.MQOO_INPUT_EXCLUSIVE, dynamic_name="REPLY.*"
+    )
+    cut.again()
+    assert reason_of(lambda: connection.get(opened.handle)) == 2033
+    assert cut.manager.curdepth(opened.made) == 0
+
+
+def test_a_unit_of_work_is_backed_out_and_says_so_until_it_is_ended(
+    cut: Cut, connection: ReconnectingConnection
+) -> None:
+    queue = connection.open("Q1", BOTH_WAYS).handle
+    put(connection, queue, b"first", c.MQPMO_SYNCPOINT)
+    cut.again()
+    assert reason_of(lambda: put(connection, queue, b"second", c.MQPMO_SYNCPOINT)) == 2003
+    assert reason_of(lambda: connection.get(queue, c.MQGMO_SYNCPOINT)) == 2003
+    put(connection, queue, b"outside")
+    assert reason_of(connection.commit) == 2003
+    put(connection, queue, b"third", c.MQPMO_SYNCPOINT)
+    connection.commit()
+    got = [connection.get(queue).message.body for _ in range(2)]
+    assert got == [b"outside", b"third"]
+    put(connection, queue, b"fourth", c.MQPMO_SYNCPOINT)
+    cut.again()
+    connection.backout()
+    connection.commit()
+    assert cut.manager.curdepth("Q1") == 0
+
+
+def test_a_unit_of_work_with_nothing_in_it_survives(
+    cut: Cut, connection: ReconnectingConnection
+) -> None:
+    queue = connection.open("Q1", BOTH_WAYS).handle
+    cut.again()
+    connection.commit()
+    cut.again()
+    put(connection, queue, b"x", c.MQPMO_SYNCPOINT)
+    connection.commit()
+    assert cut.manager.curdepth("Q1") == 1
+
+
+def test_closing_after_the_unit_of_work_was_lost_is_2003(cut: Cut) -> None:
+    connection = ReconnectingConnection(cut.connect, Reconnect.YES, SHORT)
+    put(connection, connection.open("Q1", BOTH_WAYS).handle, b"x", c.MQPMO_SYNCPOINT)
+    cut.again()
+    assert reason_of(connection.close) == 2003
+    connection.close()
+
+
+def test_a_get_that_waits_goes_on_waiting(
+    cut: Cut, connection: ReconnectingConnection, clock: VirtualClock
+) -> None:
+    queue = connection.open("Q1", c.MQOO_INPUT_SHARED).handle
+    got: list[bytes] = []
+    thread = threading.Thread(
+        target=lambda: got.append(
+            connection.get(queue, c.MQGMO_WAIT, wait_ms=c.MQWI_UNLIMITED).message.body
+        )
+    )
+    thread.start()
+    wait_until(lambda: cut.server is not None and cut.server.connections()[0].is_running)
+    cut.again()
+    with cut.manager.session() as session:
+        session.put("Q1", b"x")
+    thread.join(JOIN_SECONDS)
+    assert got == [b"x"]
+
+
+def test_a_commit_whose_answer_never_came_is_2549(cut: Cut) -> None:
+    """The server stops while the commit is under way: nobody knows how it ended."""
+    lost: list[str] = []
+
+    class Loses:
+        """Connects; the answer of a commit does not come."""
+
+        def __call__(self) -> Connection:
+            made = cut.connect()
+            if not lost:
+                commit = made.commit
+
+                def commit_and_lose() -> None:
+                    commit()
+                    lost.append("commit")
+                    cut.again()
+                    with pytest.raises(MQError):
+                        made.status()
+                    raise LostAnswer(2009, "the answer was lost")
+
+                made.commit = commit_and_lose  # type: ignore[method-assign]  # where it breaks
+            return made
+
+    connection = ReconnectingConnection(Loses(), Reconnect.YES, SHORT)
+    queue = connection.open("Q1", BOTH_WAYS).handle
+    put(connection, queue, b"x", c.MQPMO_SYNCPOINT)
+    with pytest.raises(LostAnswer) as raised:
+        connection.commit()
+    assert raised.value.reason == 2549
+    assert connection.get(queue).message.body == b"x"
+    connection.close()
+
+
+def test_options_that_a_new_connection_cannot_keep(connection: ReconnectingConnection) -> None:
+    queue = connection.open("Q1", BOTH_WAYS).handle
+    assert reason_of(lambda: put(connection, queue, b"x", c.MQPMO_LOGICAL_ORDER)) == 2547
+    assert reason_of(lambda: connection.get(queue, c.MQGMO_LOGICAL_ORDER)) == 2547
+    assert reason_of(lambda: connection.get(queue, token=bytes(16))) == 2555
+    durable = c.MQSO_CREATE | c.MQSO_MANAGED | c.MQSO_DURABLE
+    assert reason_of(lambda: connection.topics.subscribe(durable, name="s", topic="t")) == 2555
+
+
+def test_to_the_same_queue_manager_only(cut: Cut) -> None:
+    connection = ReconnectingConnection(cut.connect, Reconnect.QUEUE_MANAGER, SHORT)
+    durable = c.MQSO_CREATE | c.MQSO_MANAGED | c.MQSO_DURABLE
+    subscribed = connection.topics.subscribe(durable, name="s", topic="t")
+    cut.again()
+    with cut.manager.session() as session:
+        session.publish("t", b"news")
+    assert connection.get(subscribed.handle).message.body == b"news"
+    cut.stop()
+    with QueueManager("QM1") as other:
+        cut.serve(other)
+        assert reason_of(connection.now_ms) == 2546
+        assert connection.is_broken
+        assert reason_of(connection.now_ms) == 2546
+        cut.stop()
+
+
+def test_what_cannot_be_opened_again_is_2548(cut: Cut, connection: ReconnectingConnection) -> None:
+    queue = connection.open("Q2", c.MQOO_OUTPUT).handle
+    cut.stop()
+    assert cut.manager.mqsc("DELETE QLOCAL(Q2)").ok
+    cut.serve()
+    assert reason_of(lambda: put(connection, queue, b"x")) == 2548
+    assert connection.is_broken
+
+
+def test_the_attempts_end_after_their_time_with_2556(cut: Cut) -> None:
+    patience = Patience(first_ms=1, longest_ms=2, total_ms=20)
+    connection = ReconnectingConnection(cut.connect, Reconnect.YES, patience)
+    cut.stop()
+    assert reason_of(connection.now_ms) == 2556
+
+
+def test_any_thread_ends_the_attempts_by_a_close(cut: Cut) -> None:
+    patience = Patience(first_ms=60_000, longest_ms=60_000, total_ms=600_000)
+    connection = ReconnectingConnection(cut.connect, Reconnect.YES, patience)
+    cut.stop()
+    reasons: list[int] = []
+    thread = threading.Thread(target=lambda: reasons.append(reason_of(connection.now_ms)))
+    thread.start()
+    wait_until(lambda: cut.connections[0].is_broken)
+    connection.close()
+    thread.join(JOIN_SECONDS)
+    assert reasons[0] in (2018, 2009)
