@@ -1,0 +1,56 @@
+"""docs/WIRE.md: its numbers are those of the contracts."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+from mayfly.contracts.wire import (
+    ALIVE,
+    ENDED,
+    FIRST_FRAME_BYTES,
+    HEAD_BYTES,
+    HIGHEST_VERSION,
+    MAGIC,
+    MET,
+    MOST_ELEMENTS,
+    MOST_REQUESTS,
+    MOST_UNANSWERED_PUTS,
+    PREAMBLE,
+)
+from mayfly.contracts.wire_verbs import FORMS, Verb
+from mayfly.servers.wire import Limits
+from mayfly.servers.wire.operating_verbs import OPERATING
+from mayfly.servers.wire.verbs import AT_ONCE, BEGUN, BLOCKING
+
+DOCS = (Path(__file__).parents[3] / "docs/WIRE.md").read_text("utf-8")
+
+
+def test_the_example_in_the_docs_runs() -> None:
+    [(code, output)] = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", DOCS, re.DOTALL)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "WIRE.md", "exec"), {})
+    assert printed.getvalue() == output
+
+
+def test_the_numbers_of_the_page_are_those_of_the_contracts() -> None:
+    said = " ".join(DOCS.split())
+    assert (FIRST_FRAME_BYTES, HEAD_BYTES) == (65_536, 65_536)
+    assert f"at most {FIRST_FRAME_BYTES:,} bytes" in said
+    assert f"at most {MOST_ELEMENTS:,} elements" in said
+    assert f"{MOST_REQUESTS:,} may be under way" in said
+    assert f"At most {MOST_UNANSWERED_PUTS} are on their way" in said
+    assert f"there is version {HIGHEST_VERSION}" in said
+    assert f"{PREAMBLE.size} bytes: `{MAGIC.decode()}`" in said
+    assert Limits().outstanding_bytes == 1_048_576
+    assert [f"| {number} | `[{number}" in DOCS for number in (ALIVE, ENDED, MET)] == [True] * 3
+
+
+def test_every_verb_has_a_form_and_somebody_who_runs_it() -> None:
+    assert set(FORMS) == set(Verb)
+    special = {Verb.CONNECT, Verb.DISCONNECT, Verb.CANCEL}
+    run = AT_ONCE.keys() | BEGUN.keys() | BLOCKING.keys() | OPERATING.keys()
+    assert set(Verb) - special == run
