@@ -107,7 +107,8 @@ CLOCK_EXCEPTIONS = {
 
 #: What these packages need of the machine comes from the Runtime of their queue manager.
 GIVEN_A_RUNTIME = frozenset(
-    "channel connection contracts engine hierarchy jms lifetime listener store".split()
+    "channel connection contracts engine hierarchy jms lifetime listener store"
+    " trigger_monitor".split()
 )
 MACHINE = frozenset(
     "_thread threading time random secrets uuid multiprocessing concurrent asyncio"

@@ -24,6 +24,13 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage
 
 _CLOSED_MEANWHILE = (rc.MQRC_HCONN_ERROR, rc.MQRC_HOBJ_ERROR)
+#: The queue manager, or the connection to it, has ended before: then nothing is left to close.
+_ENDED_MEANWHILE = (
+    *_CLOSED_MEANWHILE,
+    rc.MQRC_CONNECTION_BROKEN,
+    rc.MQRC_Q_MGR_QUIESCING,
+    rc.MQRC_Q_MGR_STOPPING,
+)
 #: The MQRFH2 is read here, whatever PROPCTL of the queue says.
 _HELD = c.MQGMO_WAIT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 _IN_UNIT = c.MQGMO_SYNCPOINT | _HELD
@@ -168,13 +175,20 @@ class MessageConsumer:
                 return
             self._is_open = False
             held = self.take_held()
-            if self._mq.is_open:
-                if held is not None:
-                    self._settle(held, is_done=False)
-                self._close_handle()
-                self._feed.close(self._mq)
+            try:
+                self._let_go(held)
+            except MQError as error:
+                if error.reason not in _ENDED_MEANWHILE:
+                    raise
         self._session.connection.wake()
         self._session.forget(self)
+
+    def _let_go(self, held: Delivery | None) -> None:
+        if self._mq.is_open:
+            if held is not None:
+                self._settle(held, is_done=False)
+            self._close_handle()
+            self._feed.close(self._mq)
 
     def take_held(self) -> Delivery | None:
         """Take the message that was of another type than a receive has asked for, if any."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,10 +15,13 @@ from mayfly.connection import Connection, LocalConnection, Message
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage
 from mayfly.queue_manager import QueueManager
+from mayfly.runtime import Thread
 from mayfly.trigger_monitor.messages import trigger_message_of
 from mayfly.trigger_monitor.programs import CannotStart, Program, Programs
 
 _LOG = logging.getLogger("mayfly.trigger_monitor")
+#: A trigger message is read as it was put.
+_GET = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 _NO_PROGRAMS: Mapping[str, Program] = {}
 
 
@@ -65,20 +67,25 @@ class TriggerMonitor:
             raise ValueError(f"commands_at_once {commands_at_once} is less than 1")
         if isinstance(source, QueueManager):
             source = LocalConnection(source.session(user, program="mayfly trigger"), source)
-        self._connection = source
+        self._connection = connection = source
+        runtime = self._runtime = connection.runtime
         limit = commands_at_once if runs_commands else 0
-        self._programs = Programs(programs, limit, partial(self._count, Outcome.FAILED))
+        note_failure = partial(self._count, Outcome.FAILED)
+        self._programs = Programs(programs, limit, note_failure, runtime)
         try:
-            self._handle, _kind, name, *_rest = source.open(queue, c.MQOO_INPUT_SHARED)
+            self._opened = connection.open(queue, c.MQOO_INPUT_SHARED)
         except MQError:
-            source.close(commit=False)
+            connection.close(commit=False)
             raise
-        #: The initiation queue.
-        self.queue: str = name
-        self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._stopped = runtime.event()
+        self._thread: Thread | None = None
         self.counts = Counter(dict.fromkeys(Outcome, 0))
-        self._counting = threading.Lock()
+        self._counting = runtime.lock("trigger monitor")
+
+    @property
+    def queue(self) -> str:
+        """The initiation queue."""
+        return self._opened.queue
 
     def run_once(self) -> Counter[Outcome]:
         """See to the trigger messages that are there and return what happened; waits for none.
@@ -99,7 +106,7 @@ class TriggerMonitor:
         """Let a thread do what :meth:`run` does; raises RuntimeError for a second one."""
         if self._thread is not None:
             raise RuntimeError(f"the trigger monitor of {self.queue} was started before")
-        self._thread = threading.Thread(target=self._serve, name="mayfly-trigger", daemon=True)
+        self._thread = self._runtime.thread(self._serve, "mayfly-trigger")
         self._thread.start()
 
     def stop(self) -> None:
@@ -110,8 +117,8 @@ class TriggerMonitor:
         self._stopped.set()
         self._programs.stop()
         with suppress(MQError):
-            self._connection.close_object(self._handle)
-        if self._thread is not None and self._thread is not threading.current_thread():
+            self._connection.close_object(self._opened.handle)
+        if self._thread is not None and self._thread.ident != self._runtime.thread_id():
             self._thread.join()
 
     def close(self) -> None:
@@ -144,10 +151,9 @@ class TriggerMonitor:
         """Take the next trigger message in the unit of work; None for none, or once stopped."""
         if self._stopped.is_set():
             return None
-        options = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
-        options |= c.MQGMO_WAIT if wait_ms else c.MQGMO_NO_WAIT
+        options = _GET | (c.MQGMO_WAIT if wait_ms else c.MQGMO_NO_WAIT)
         try:
-            return self._connection.get(self._handle, options, wait_ms=wait_ms).message
+            return self._connection.get(self._opened.handle, options, wait_ms=wait_ms).message
         except NoMessage:
             return None
         except MQError:

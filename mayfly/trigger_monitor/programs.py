@@ -7,9 +7,9 @@ import shlex
 import subprocess
 from collections.abc import Callable, Mapping
 from functools import partial
-from threading import Condition, Thread
 
 from mayfly.mqi.constants import MQAT_UNIX, MQFB_APPL_CANNOT_BE_STARTED, MQFB_APPL_TYPE_ERROR
+from mayfly.runtime import Runtime
 from mayfly.trigger_monitor.messages import TriggerMessage
 
 _LOG = logging.getLogger("mayfly.trigger_monitor")
@@ -34,7 +34,11 @@ class Programs:
     """The programs that may be started; used by one thread but for :meth:`stop`."""
 
     def __init__(
-        self, callables: Mapping[str, Program], command_limit: int, note_failure: Callable[[], None]
+        self,
+        callables: Mapping[str, Program],
+        command_limit: int,
+        note_failure: Callable[[], None],
+        runtime: Runtime,
     ) -> None:
         """Take callables by ApplId; other ApplIds of type MQAT_UNIX are command lines.
 
@@ -47,7 +51,8 @@ class Programs:
         self._is_stopped = False
         #: How many commands run, without those in the background; told when one has ended.
         self._running_count = 0
-        self._ended = Condition()
+        self._runtime = runtime
+        self._ended = runtime.condition()
 
     def start(self, trigger: TriggerMessage, manager_name: str) -> Callable[[], None]:
         """Start what a trigger message names, and return what waits until the next one may come.
@@ -67,7 +72,8 @@ class Programs:
         with self._ended:
             self._running_count += is_counted
         # Daemons: a command that outlives the monitor keeps nobody.
-        Thread(target=self._watch, args=(process, trigger, is_counted), daemon=True).start()
+        watch = partial(self._watch, process, trigger, is_counted)
+        self._runtime.thread(watch, "mayfly-trigger-command").start()
         return self._wait_for_room
 
     def stop(self) -> None:
@@ -78,9 +84,8 @@ class Programs:
 
     def _wait_for_room(self) -> None:
         with self._ended:
-            self._ended.wait_for(
-                lambda: self._is_stopped or self._running_count < self._command_limit
-            )
+            while not self._is_stopped and self._running_count >= self._command_limit:
+                self._ended.wait()
 
     def _watch(
         self, process: subprocess.Popen[bytes], trigger: TriggerMessage, is_counted: bool

@@ -18,6 +18,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.structures import DLH, TM, TMC2
 from mayfly.trigger_monitor import Outcome, TriggerMessage, TriggerMonitor
+from tests.connection.serving import serving as over_network
 from tests.spec.scene import (
     DEAD,
     JOIN_SECONDS,
@@ -307,3 +308,19 @@ def test_the_initiation_queue_must_be_one(manager: QueueManager) -> None:
         local(manager, "ALONE", SHARE=c.MQQA_NOT_SHAREABLE)
         with TriggerMonitor(manager, "ALONE"):
             TriggerMonitor(manager, "ALONE")
+
+
+def test_T9_a_monitor_works_over_a_network(manager: QueueManager, session: Session) -> None:
+    found: list[TriggerMessage] = []
+    with over_network(manager) as served:
+        connection = served.connect("operator")
+        with TriggerMonitor(connection, INITQ, {"serve it": found.append}) as monitor:
+            monitor.start()
+            session.put("Q1", b"x")
+            put_md(session, INITQ, b"no trigger message", Descriptor())
+            while monitor.counts != done(started=1, dead_lettered=1):
+                pass
+        assert not connection.is_open
+    assert [trigger.queue for trigger in found] == ["Q1"]
+    assert letter(session) == (c.MQFB_TM_ERROR, INITQ)
+    assert manager.curdepth(INITQ) == 0
