@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import shlex
 import signal
@@ -19,39 +20,45 @@ _COMMAND = [sys.executable, "-m", "mayfly"]
 
 
 def test_programs_print_what_stands_below_them() -> None:
-    programs = python_with_output()
-    assert len(programs) == 2
-    names: dict[str, object] = {}
-    for program, output in programs:
+    program, output = python_with_output()[0]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(program, {})
+    assert printed.getvalue() == output
+
+
+def test_two_terminals(tmp_path: Path) -> None:
+    served, *_ = commands()
+    assert served == "mayfly serve QM1 --dev --mq 127.0.0.1:1414"
+    [_, (program, output)] = python_with_output()
+    arguments = served.replace("1414", "0").split()[1:]
+    more = ["--json", "--expiry-interval", "1"]
+    environment = {**os.environ, "MAYFLY_HOME": str(tmp_path)}
+    with subprocess.Popen(
+        [*_COMMAND, *arguments, *more], env=environment, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        ready = json.loads(server.stdout.readline())
+        port = ready["mq"].rpartition(":")[2]
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(program, names)
+            exec(program.replace("1414", port), {"password": ready["password"]})
         assert printed.getvalue() == output
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=60) == 0
 
 
 def test_commands_run_one_after_the_other(tmp_path: Path) -> None:
     environment = {**os.environ, "MAYFLY_HOME": str(tmp_path)}
-    assert len(commands()) == 6
-    for command in commands():
+    _served, *others = commands()
+    assert len(others) == 5
+    for command in others:
         name, *arguments = shlex.split(command)
         assert name == "mayfly"
-        if arguments[0] == "serve":
-            _serve_and_end([*arguments, "--flight", "127.0.0.1:0"], environment)
-            continue
         done = subprocess.run(
             [*_COMMAND, *arguments], env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
-
-
-def _serve_and_end(arguments: list[str], environment: dict[str, str]) -> None:
-    with subprocess.Popen(
-        [*_COMMAND, *arguments], env=environment, stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
-        assert "grpc://127.0.0.1:" in server.stdout.readline()
-        server.send_signal(signal.SIGTERM)
-        assert server.wait(timeout=60) == 0
 
 
 @pytest.mark.slow
