@@ -1,0 +1,62 @@
+"""A queue manager of this machine that another process has open: reached by the socket there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mayfly
+from mayfly import MQError, QueueManager
+
+SERVER = """
+import sys
+from pathlib import Path
+from mayfly import QueueManager
+from mayfly.security.admission import Admission
+from mayfly.servers.wire import WireServer
+
+folder = Path(sys.argv[1])
+with QueueManager("QH", folder) as manager:
+    server = WireServer([manager], Admission([manager], token="s3cret"))
+    server.listen_unix(folder / "mq.sock")
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_a_name_finds_the_server_of_its_folder_and_the_folder_when_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAYFLY_HOME", str(tmp_path))
+    folder = tmp_path / "QH"
+    with QueueManager("QH", folder) as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1)")
+    command = [sys.executable, "-c", SERVER, str(folder)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "ready\n"
+        with pytest.raises(MQError, match="operator's token") as raised:
+            mayfly.connect("QH")
+        assert raised.value.reason == 2035
+        token = tmp_path / "token"
+        token.write_text("s3cret\n")
+        (folder / "served.json").write_text(json.dumps({"token_file": str(token)}))
+        with mayfly.connect("QH", user="anna") as client:
+            client.put("Q1", b"kept", persistent=True)
+            [message] = client.browse("Q1")
+            assert message.descriptor.user_identifier == "anna"
+            assert client.mqsc("DISPLAY QLOCAL(Q1)").ok
+        server.kill()
+    # The socket of a server that was killed is there, and nobody answers.
+    assert (folder / "mq.sock").is_socket()
+    with mayfly.connect("QH") as client:
+        got = client.get("Q1")
+        assert got is not None
+        assert got.body == b"kept"
