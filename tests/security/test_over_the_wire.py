@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 import mayfly
 from mayfly.connection.endpoint import Address, Endpoint, Tls
@@ -104,9 +110,83 @@ def test_guessers_of_passwords_hold_nobody_up(scene: Scene) -> None:
     assert reasons == [rc.MQRC_NOT_AUTHORIZED] * 12
 
 
-def test_a_password_goes_over_TLS_with_the_certificate_that_signed_itself(tmp_path: Path) -> None:
-    import ssl
+def certificate_of(folder: Path, **attributes: str) -> Path:
+    """Return a file with a key and a certificate for a name that has signed itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    oids = {"CN": NameOID.COMMON_NAME, "O": NameOID.ORGANIZATION_NAME}
+    name = x509.Name([x509.NameAttribute(oids[k], v) for k, v in reversed(attributes.items())])
+    now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    file = folder / "client.pem"
+    file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + made.public_bytes(serialization.Encoding.PEM)
+    )
+    return file
 
+
+@pytest.mark.parametrize(
+    ("attributes", "is_let_in"),
+    [
+        ({"CN": "app", "O": "Shop"}, True),
+        ({"CN": "eve", "O": "Other"}, False),
+        # A comma in a value is no attribute more.
+        ({"CN": "eve,O=Shop"}, False),
+        ({"CN": 'eve",O="Shop', "O": "Other"}, False),
+    ],
+)
+def test_the_name_in_a_certificate_gives_the_user_and_cannot_be_forged(
+    tmp_path: Path, attributes: dict[str, str], *, is_let_in: bool
+) -> None:
+    own, key = self_signed_certificate(tmp_path, [HOST], SystemClock().now_ms())
+    shown = certificate_of(tmp_path, **attributes)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own, key)
+    context.load_verify_locations(shown)
+    context.verify_mode = ssl.CERT_REQUIRED
+    with mayfly.QueueManager("QM1") as qm:
+        assert qm.mqsc(SCRIPT).ok
+        assert qm.mqsc(
+            """
+            ALTER CHANNEL(APP) CHLTYPE(SVRCONN) SSLCIPH(ANY_TLS12_OR_HIGHER)
+            ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) CHCKCLNT(OPTIONAL)
+            SET CHLAUTH('*') TYPE(ADDRESSMAP) ADDRESS('*') USERSRC(NOACCESS)
+            SET CHLAUTH(APP) TYPE(SSLPEERMAP) SSLPEER('O=Shop') MCAUSER('anna')
+            """
+        ).ok
+        users_of(qm.engine).add("anna", "secret", ["staff"])
+        admission = Admission([qm.engine])
+        server = WireServer([qm], admission)
+        try:
+            address = Address(HOST, server.listen_tcp(HOST, 0, context))
+            tls = Tls(authorities=own, certificate=shown)
+            endpoint = Endpoint((address,), "APP", "QM1", tls)
+            if is_let_in:
+                connect(endpoint, "", "", application="tests").close()
+            else:
+                with pytest.raises(MQError) as caught:
+                    connect(endpoint, "", "", application="tests")
+                assert caught.value.reason == rc.MQRC_NOT_AUTHORIZED
+        finally:
+            admission.close()
+            server.close()
+
+
+def test_a_password_goes_over_TLS_with_the_certificate_that_signed_itself(tmp_path: Path) -> None:
     certificate, key = self_signed_certificate(tmp_path, [HOST], SystemClock().now_ms())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)

@@ -6,22 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-#: The names of attributes in OpenSSL -> those of SSLPEER.
-_ATTRIBUTES = {
-    "commonName": "CN",
-    "organizationName": "O",
-    "organizationalUnitName": "OU",
-    "localityName": "L",
-    "stateOrProvinceName": "ST",
-    "countryName": "C",
-    "domainComponent": "DC",
-    "userId": "UID",
-    "emailAddress": "MAIL",
-    "serialNumber": "SERIALNUMBER",
-    "title": "T",
-    "streetAddress": "STREET",
-    "postalCode": "PC",
-}
+from mayfly.mqi.distinguished_names import spelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +29,8 @@ class Peer:
         address, port = (name[0], name[1]) if isinstance(name, tuple) else ("", 0)
         has_tls = transport.get_extra_info("ssl_object") is not None
         certificate: dict[str, Any] = transport.get_extra_info("peercert") or {}
-        names = [
-            ",".join(
-                f"{_ATTRIBUTES.get(key, key)}={value}"
-                for relative in reversed(certificate.get(field, ()))
-                for key, value in relative
-            )
-            for field in ("subject", "issuer")
-        ]
+        # A value with a comma is quoted: unquoted it would be read as an attribute more.
+        names = [spelled(certificate.get(field, ())) for field in ("subject", "issuer")]
         return cls(address, has_tls, port, *names)
 
     def __str__(self) -> str:
