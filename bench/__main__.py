@@ -9,6 +9,7 @@ from bench.figures import Figure, table
 
 PARTS = (
     "messaging",
+    "remote_clients",
     "by_id",
     "authority",
     "channel",

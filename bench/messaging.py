@@ -120,6 +120,12 @@ def _many_threads() -> Iterator[Figure]:
     yield at_least("16 threads of single durable puts", median(ratios), 0.5, "x", note)
 
 
+def many_threads_rate() -> float:
+    """Return how many single durable puts 16 threads of one process do in a second."""
+    with tempfile.TemporaryDirectory() as folder, _manager(Path(folder)) as manager:
+        return _THREADS * _PUTS_EACH / _together(lambda: _durable_put(manager))[0]
+
+
 def _raw_leader(folder: Path) -> float:
     raw = RawLeader(folder)
     seconds, _ = _together(lambda: lambda: raw.put(BODY))

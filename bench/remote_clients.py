@@ -1,0 +1,230 @@
+"""Programs beside their server: round trips, units of work, waits and idle connections."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.figures import Figure, at_least, at_most, median, seconds_of
+from bench.messaging import many_threads_rate
+from mayfly import QueueManager
+from mayfly.connection import Connection, LocalConnection
+from mayfly.connection.endpoint import Address, Endpoint
+from mayfly.connection.remote import connect
+from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.security.admission import Admission
+from mayfly.servers.wire import WireServer
+
+BODY = os.urandom(200)
+_HOST, _TOKEN = "127.0.0.1", "bench"
+_ROUNDS, _TRIPS, _UNITS, _PER_UNIT = 3, 2_000, 20, 100
+_PROCESSES, _PUTS_EACH, _IDLE = 16, 100, 1_000
+_BOTH_WAYS = c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT
+_VOLATILE = Descriptor(persistence=c.MQPER_NOT_PERSISTENT)
+_PERSISTENT = Descriptor(persistence=c.MQPER_PERSISTENT)
+
+
+def figures() -> Iterator[Figure]:
+    """Measure everything of this file."""
+    with _served() as (port, pid):
+        yield from _round_trips(port)
+        yield from _latencies(port)
+        yield from _idle(port, pid)
+    yield from _units_of_work()
+    yield from _processes()
+
+
+def _connect(port: int) -> Connection:
+    return connect(Endpoint((Address(_HOST, port),), "", "BENCH"), "bench", _TOKEN)
+
+
+@contextmanager
+def _manager(folder: Path) -> Iterator[QueueManager]:
+    with QueueManager("BENCH", folder) as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(999999999)")
+        yield manager
+
+
+@contextmanager
+def _served() -> Iterator[tuple[int, int]]:
+    """Serve a queue manager in a process of its own; its port and its number."""
+    with tempfile.TemporaryDirectory() as folder, _program("serve", folder) as server:
+        assert server.stdout is not None
+        yield int(server.stdout.readline()), server.pid
+
+
+@contextmanager
+def _program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    program = subprocess.Popen(
+        [sys.executable, "-m", "bench.remote_clients", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield program
+    finally:
+        program.communicate("")
+
+
+def _round_trips(port: int) -> Iterator[Figure]:
+    connection = _connect(port)
+    queue = connection.open("Q1", _BOTH_WAYS).handle
+    puts = _times(lambda: connection.put(queue, BODY, _VOLATILE))
+    gets = _times(lambda: connection.get(queue))
+    connection.close()
+    for verb, times in (("put", puts), ("get", gets)):
+        name = f"remote non-persistent {verb}, p50"
+        yield at_most(name, median(times) * 1_000, 0.2, " ms", f"p99 {_p99(times):.2f} ms")
+
+
+def _times(verb: Callable[[], object]) -> list[float]:
+    return [seconds_of(verb) for _ in range(_TRIPS)]
+
+
+def _p99(times: list[float]) -> float:
+    return sorted(times)[int(len(times) * 0.99)] * 1_000
+
+
+def _latencies(port: int) -> Iterator[Figure]:
+    """From the begin of a put to the return of a get that waits in another process."""
+    connection = _connect(port)
+    queue = connection.open("Q1", _BOTH_WAYS).handle
+    for name, descriptor, ceiling in (
+        ("non-persistent", _VOLATILE, 0.35),
+        ("durable", _PERSISTENT, 0.9),
+    ):
+        with _program("wait", str(port), str(_TRIPS // 4)) as waiter:
+            assert waiter.stdout is not None
+            waiter.stdout.readline()
+            for _ in range(_TRIPS // 4):
+                time.sleep(0.001)
+                body = time.perf_counter_ns().to_bytes(8, "big")
+                connection.put(queue, body, descriptor)
+            delays = [int(waiter.stdout.readline()) / 1e6 for _ in range(_TRIPS // 4)]
+        yield at_most(f"put to get in another process, {name}, p50", median(delays), ceiling, " ms")
+    connection.close()
+
+
+def _idle(port: int, pid: int) -> Iterator[Figure]:
+    before = _resident_kib(pid)
+    connections = [_connect(port) for _ in range(_IDLE)]
+    grown = (_resident_kib(pid) - before) / 1_024
+    for connection in connections:
+        connection.close()
+    yield at_most(f"memory of {_IDLE} idle connections", grown, 40, " MB")
+
+
+def _resident_kib(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text("utf-8").splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
+
+
+def _units_of_work() -> Iterator[Figure]:
+    """Persistent puts, 100 a unit of work, in turn: in process, one by one, pipelined."""
+    rates: dict[str, list[float]] = {"here": [], "one by one": [], "pipelined": []}
+    for _ in range(_ROUNDS):
+        with tempfile.TemporaryDirectory() as folder, _manager(Path(folder)) as manager:
+            here = LocalConnection(manager.session(), manager)
+            rates["here"].append(_rate(here, c.MQPMO_SYNCPOINT))
+            here.close()
+        with _served() as (port, _pid):
+            far = _connect(port)
+            rates["one by one"].append(_rate(far, c.MQPMO_SYNCPOINT))
+            far.close()
+        with _served() as (port, _pid):
+            far = _connect(port)
+            options = c.MQPMO_SYNCPOINT | c.MQPMO_ASYNC_RESPONSE
+            rates["pipelined"].append(_rate(far, options))
+            far.close()
+    for name, floor in (("one by one", 0.35), ("pipelined", 0.6)):
+        ratio = median(a / b for a, b in zip(rates[name], rates["here"], strict=True))
+        note = f"{median(rates[name]):,.0f}/s against {median(rates['here']):,.0f}/s"
+        yield at_least(
+            f"remote persistent put, 100 a unit of work, {name}", ratio, floor, "x", note
+        )
+
+
+def _rate(connection: Connection, options: int) -> float:
+    queue = connection.open("Q1", c.MQOO_OUTPUT).handle
+
+    def put_all() -> None:
+        for _ in range(_UNITS):
+            for _ in range(_PER_UNIT):
+                connection.put(queue, BODY, _PERSISTENT, options)
+            connection.commit()
+
+    return _UNITS * _PER_UNIT / seconds_of(put_all)
+
+
+def _processes() -> Iterator[Figure]:
+    """16 processes of single durable puts beside 16 threads in process."""
+    here = many_threads_rate()
+    with _served() as (port, _pid):
+        programs = [
+            subprocess.Popen(
+                [sys.executable, "-m", "bench.remote_clients", "put", str(port), str(_PUTS_EACH)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(_PROCESSES)
+        ]
+        for program in programs:
+            assert program.stdout is not None
+            program.stdout.readline()
+
+        def run() -> None:
+            for each in programs:
+                assert each.stdin is not None
+                each.stdin.write("\n")
+                each.stdin.flush()
+            for each in programs:
+                each.communicate()
+
+        far = _PROCESSES * _PUTS_EACH / seconds_of(run)
+    note = f"{far:,.0f}/s against {here:,.0f}/s"
+    yield at_least("16 remote processes of single durable puts", far / here, 0.8, "x", note)
+
+
+def _serve(folder: str) -> None:
+    sys.setswitchinterval(0.0005)
+    with _manager(Path(folder)) as manager:
+        server = WireServer([manager], Admission([manager.engine], token=_TOKEN))
+        print(server.listen_tcp(_HOST, 0), flush=True)
+        sys.stdin.read()
+        server.close()
+
+
+def _wait(port: str, count: str) -> None:
+    connection = _connect(int(port))
+    queue = connection.open("Q1", _BOTH_WAYS).handle
+    print("ready", flush=True)
+    delays = []
+    for _ in range(int(count)):
+        body = connection.get(queue, c.MQGMO_WAIT, wait_ms=c.MQWI_UNLIMITED).message.body
+        delays.append(time.perf_counter_ns() - int.from_bytes(body, "big"))
+    print(*delays, sep="\n", flush=True)
+    connection.close()
+
+
+def _put(port: str, count: str) -> None:
+    connection = _connect(int(port))
+    queue = connection.open("Q1", _BOTH_WAYS).handle
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for _ in range(int(count)):
+        connection.put(queue, BODY, _PERSISTENT)
+    connection.close()
+
+
+if __name__ == "__main__":
+    roles: dict[str, Callable[..., None]] = {"serve": _serve, "wait": _wait, "put": _put}
+    roles[sys.argv[1]](*sys.argv[2:])
