@@ -346,6 +346,23 @@ def test_a_staging_key_on_its_way_to_the_disk_is_not_given_again(
         assert qm.counts("Q1").staged == 7
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_delivery_time_that_is_used_again_later_gets_no_staging_key_twice(
+    persistent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last order is forgotten in between; the store is asked for it."""
+    monkeypatch.setattr(staging_order, "_KEPT", 1)
+    clock = VirtualClock()
+    with QueueManager("QM1", clock=clock) as qm, qm.session() as session:
+        local(qm)
+        for delay_ms in (5, 6, 7) * 3:
+            session.put("Q1", b"%d" % delay_ms, delay_ms=delay_ms, persistent=persistent)
+        assert qm.counts("Q1").staged == 9
+        clock.advance(7)
+        came = [message.body for message in session.browse("Q1")]
+        assert came == [b"5"] * 3 + [b"6"] * 3 + [b"7"] * 3
+
+
 def test_the_end_of_a_unit_of_work_and_that_of_its_queue_manager_do_not_both_end_it(
     tmp_path: Path,
 ) -> None:
