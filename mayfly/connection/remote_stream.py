@@ -12,6 +12,7 @@ from typing import Protocol
 
 from mayfly.connection.endpoint import AnyAddress, Endpoint
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.distinguished_names import is_matched, spelled
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import Runtime
 
@@ -141,7 +142,8 @@ def opened(endpoint: Endpoint, address: AnyAddress, runtime: Runtime) -> Stream:
     """Return a stream to one address.
 
     Raises MQRC_Q_MGR_NOT_AVAILABLE where nobody listens, MQRC_HOST_NOT_AVAILABLE,
-    MQRC_SSL_INITIALIZATION_ERROR, and what ``Tls.context`` raises.
+    MQRC_SSL_INITIALIZATION_ERROR, what ``Tls.context`` raises, and MQRC_SSL_PEER_NAME_MISMATCH or
+    MQRC_SSL_PEER_NAME_ERROR for a server or a pattern of another name.
     """
     try:
         plain = _connected(address)
@@ -160,7 +162,26 @@ def opened(endpoint: Endpoint, address: AnyAddress, runtime: Runtime) -> Stream:
         plain.close()
         said = f"TLS with {address}: {error}"
         raise mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, said) from None
+    try:
+        _check_name(encrypted, endpoint.tls.peer_name)
+    except MQError:
+        encrypted.close()
+        raise
     return TlsStream(encrypted, runtime)
+
+
+def _check_name(encrypted: ssl.SSLSocket, pattern: str) -> None:
+    """Raise MQRC_SSL_PEER_NAME_MISMATCH unless the server's certificate has the name of SSLPEER."""
+    if not pattern:
+        return
+    subject = spelled((encrypted.getpeercert() or {}).get("subject", ()))  # type: ignore[arg-type]  # of pairs
+    try:
+        is_right = is_matched(subject, pattern)
+    except ValueError as error:
+        raise mq_error(rc.MQRC_SSL_PEER_NAME_ERROR, f"SSLPEER({pattern}): {error}") from None
+    if not is_right:
+        said = f"the server is {subject!r}, which does not match SSLPEER({pattern})"
+        raise mq_error(rc.MQRC_SSL_PEER_NAME_MISMATCH, said)
 
 
 def broken(error: OSError | str) -> MQError:

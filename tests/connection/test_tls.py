@@ -1,0 +1,93 @@
+"""Remote connections over TLS: whom the client takes for the server, and what it says otherwise."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mayfly import MQError, QueueManager
+from mayfly.connection.endpoint import Address, Endpoint, Tls
+from mayfly.connection.remote import RemoteConnection, connect
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.servers.wire import WireServer
+from mayfly.testing import VirtualClock
+from tests.connection.serving import HOST, AdmitEverybody
+from tests.servers.certificates import certificate
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def port(files: tuple[Path, Path]) -> Iterator[int]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*files)
+    with QueueManager("QM1", clock=VirtualClock()) as qm:
+        assert qm.mqsc("DEFINE QLOCAL(Q1)").ok
+        server = WireServer([qm], AdmitEverybody())
+        yield server.listen_tcp(HOST, 0, context)
+        server.close()
+
+
+def connected(port: int, tls: Tls | None) -> RemoteConnection:
+    endpoint = Endpoint((Address(HOST, port),), "CH", "QM1", tls)
+    return connect(endpoint, "operator", "secret", application="tests")
+
+
+def refusal(port: int, tls: Tls | None) -> int:
+    with pytest.raises(MQError) as caught:
+        connected(port, tls)
+    return caught.value.reason
+
+
+def test_a_message_goes_and_comes_over_TLS(files: tuple[Path, Path], port: int) -> None:
+    connection = connected(port, Tls(authorities=files[0]))
+    handle = connection.open("Q1", c.MQOO_OUTPUT | c.MQOO_INPUT_SHARED).handle
+    body = bytes(range(256)) * 1_000
+    connection.put(handle, body, Descriptor(), expiry_tenths=600)
+    message = connection.get(handle).message
+    connection.close()
+    assert (message.body, message.remaining_tenths) == (body, 600)
+
+
+def test_a_server_that_no_authority_of_the_client_vouches_for_is_refused(port: int) -> None:
+    assert refusal(port, Tls()) == rc.MQRC_SSL_INITIALIZATION_ERROR
+
+
+@pytest.mark.parametrize(
+    ("peer_name", "reason"),
+    [
+        ("CN=localhost", None),
+        ("CN=local*", None),
+        ("CN=other", rc.MQRC_SSL_PEER_NAME_MISMATCH),
+        ("CN=localhost,O=Example", rc.MQRC_SSL_PEER_NAME_MISMATCH),
+        ("no name", rc.MQRC_SSL_PEER_NAME_ERROR),
+    ],
+)
+def test_SSLPEER_says_which_name_the_server_has(
+    files: tuple[Path, Path], port: int, peer_name: str, reason: int | None
+) -> None:
+    tls = Tls(authorities=files[0], peer_name=peer_name)
+    if reason is None:
+        connected(port, tls).close()
+    else:
+        assert refusal(port, tls) == reason
+
+
+def test_TLS_where_none_is_configured_is_refused(files: tuple[Path, Path]) -> None:
+    with QueueManager("QM1") as qm:
+        server = WireServer([qm], AdmitEverybody())
+        plain = server.listen_tcp(HOST, 0)
+        assert refusal(plain, Tls(authorities=files[0])) == rc.MQRC_SSL_INITIALIZATION_ERROR
+        server.close()
+
+
+def test_a_client_without_TLS_is_told_that_the_connection_is_broken(port: int) -> None:
+    assert refusal(port, None) in (rc.MQRC_CONNECTION_BROKEN, rc.MQRC_Q_MGR_NOT_AVAILABLE)
