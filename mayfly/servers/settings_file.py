@@ -38,6 +38,7 @@ def read_settings(path: Path) -> ServeSettings:
     if not queue_managers:
         top.fail("[[queue_manager]]", "is missing: a server has at least one queue manager")
     listen = top.table("listen")
+    amqp_channel = listen.plain_text("amqp_channel") or ""
     settings = ServeSettings(
         queue_managers,
         listen=_listen(listen),
@@ -46,7 +47,7 @@ def read_settings(path: Path) -> ServeSettings:
         log=LogForm(top.one_of("log", LogForm, LogForm.PLAIN)),
         drain_seconds=_number(top, "drain_seconds", 0, _LONGEST_DRAIN_SECONDS, DRAIN_SECONDS),
         token_file=_place(top, "token_file"),
-        amqp_channel=listen.plain_text("amqp_channel") or "",
+        amqp_channel=amqp_channel,
     )
     top.refuse_the_rest()
     try:

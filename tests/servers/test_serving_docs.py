@@ -31,11 +31,13 @@ def test_the_file_in_the_documentation_is_right_and_has_every_key(tmp_path: Path
         (tmp_path / name).touch()
     settings = read_settings(tmp_path / "config.toml")
     given = tomllib.loads(text)
-    # One key for queue_managers and none for development, which no file can say.
-    assert len(given) == len(settings) - 1
+    # One key for queue_managers, none for development, which no file can say; amqp_channel is one
+    # of listen.
+    assert len(given) == len(settings) - 2
     assert list(given["limits"]) == list(settings.limits._fields)
     assert list(given["tls"]) == list(settings.tls._fields)
-    assert list(given["listen"]) == list(settings.listen._fields)
+    assert list(given["listen"]) == [*settings.listen._fields, "amqp_channel"]
+    assert settings.amqp_channel == given["listen"]["amqp_channel"]
 
 
 def test_every_state_stands_in_the_documentation_as_it_is() -> None:
