@@ -210,7 +210,8 @@ def test_frames_are_short_until_somebody_is_let_in(served: Served) -> None:
         assert raw.is_closed()
     with Raw(served) as raw:
         raw.connect()
-        raw.socket.sendall(HEADER.pack(4_194_304 + 65_537, 1, 9))
+        longest_bytes = Admitted(user="").max_message_bytes
+        raw.socket.sendall(HEADER.pack(longest_bytes + 65_537, 1, 9))
         assert raw.is_closed()
 
 
