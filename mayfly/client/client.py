@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -16,10 +16,12 @@ from mayfly.client.asking import (
     to_queue,
     to_topic,
 )
+from mayfly.client.many import Outcome, msg_ids_of, put_all
 from mayfly.client.open_objects import OpenObjects
 from mayfly.client.subscriptions import ClientSubscription, resumed, subscribed
 from mayfly.connection import Administration, Connection, Message, PutResult, ScheduleVerbs
 from mayfly.connection.values import Identifier, bytes_of, plain_descriptor
+from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.mqsc import MqscResult
@@ -83,6 +85,43 @@ class Client:
         result = self._objects.use(to_queue(queue), verb)
         assert result is not None
         return result.msg_id
+
+    def put_many(
+        self,
+        queue: str,
+        bodies: Sequence[bytes],
+        *,
+        time_to_live_ms: int | None = None,
+        delay_ms: int = 0,
+        priority: int | None = None,
+        persistent: bool | None = None,
+    ) -> list[bytes]:
+        """Put messages in their order and return their MsgIds; none waits for the one before it.
+
+        Over a network this is much faster than one put after the other. Not transacted, persistent
+        messages are durable on return; they share syncs. Each is put by itself: when one is
+        refused, the others are put, and the error has its reason code and says how many are there.
+        """
+        described = plain_descriptor(priority, persistent, c.MQRO_NONE, "", c.MQMT_DATAGRAM, "")
+        check_life_ms(time_to_live_ms)
+        plain = [bytes_of(body) for body in bodies]
+
+        def verb(handle: int) -> list[Outcome]:
+            return put_all(
+                self._connection,
+                plain,
+                lambda body, on_done: self._connection.asynchronous.put(
+                    handle,
+                    body,
+                    described,
+                    self._put_option,
+                    on_done=on_done,
+                    time_to_live_ms=time_to_live_ms,
+                    delay_ms=delay_ms,
+                ),
+            )
+
+        return msg_ids_of(self._objects.use(to_queue(queue), verb))
 
     def get(
         self,

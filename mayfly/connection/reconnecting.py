@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, cast
 
 from mayfly.connection.endpoint import Reconnect
-from mayfly.connection.interface import Connection, Opened
+from mayfly.connection.interface import Asynchronous, Connection, Opened
 from mayfly.connection.operating import Administration, ScheduleVerbs
 from mayfly.connection.reconnecting_topics import ReconnectingTopics
 from mayfly.connection.reconnection import (
@@ -225,6 +225,12 @@ class ReconnectingConnection:
     def admin(self) -> Administration:
         """What an operator does."""
         return self._admin
+
+    @property
+    def asynchronous(self) -> Asynchronous:
+        """Raise MQRC_FUNCTION_NOT_SUPPORTED: verbs with a callback end with a connection."""
+        said = "verbs with a callback are not made again with a connection"
+        raise mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, said)
 
     def _check_unit(self) -> None:
         if self._again.is_backed_out:

@@ -45,6 +45,46 @@ def test_a_message_has_what_its_put_said(make_client: MakeClient, clock: Virtual
     assert asked.user_identifier == "anna"
 
 
+@pytest.mark.parametrize("persistent", [True, False])
+def test_put_many_puts_in_order_with_one_life(
+    client: Client, clock: VirtualClock, queue_manager: QueueManager, *, persistent: bool
+) -> None:
+    bodies = [str(n).encode() for n in range(1_200)]
+    ids = client.put_many("Q1", bodies, time_to_live_ms=1_000, persistent=persistent)
+    assert len(set(ids)) == 1_200
+    first = client.get("Q1", msg_id=ids[0])
+    assert first is not None
+    assert (first.body, first.remaining_ms) == (b"0", 1_000)
+    assert [message.body for message in client.browse("Q1")] == bodies[1:]
+    clock.advance(1_000)
+    assert client.get("Q1") is None
+    assert client.put_many("Q1", []) == []
+
+
+def test_put_many_says_how_many_are_put(client: Client, queue_manager: QueueManager) -> None:
+    assert queue_manager.mqsc("DEFINE QLOCAL(SMALL) MAXDEPTH(2)").ok
+    with pytest.raises(MQError, match="message 3 of 4 is refused, 2 are put") as caught:
+        client.put_many("SMALL", [b"1", b"2", b"3", b"4"])
+    assert caught.value.reason == 2053
+    assert queue_manager.curdepth("SMALL") == 2
+    with pytest.raises(MQError) as caught:
+        client.put_many("Q1", [b"x"], time_to_live_ms=0)
+    assert caught.value.reason == 2013
+
+
+def test_put_many_is_part_of_the_unit_of_work(
+    make_client: MakeClient, queue_manager: QueueManager
+) -> None:
+    client = make_client(transacted=True)
+    client.put_many("Q1", [b"1", b"2"])
+    assert queue_manager.counts("Q1").uncommitted == 2
+    client.backout()
+    assert queue_manager.counts("Q1").uncommitted == 0
+    client.put_many("Q1", [b"3"])
+    client.commit()
+    assert queue_manager.curdepth("Q1") == 1
+
+
 def test_an_empty_queue_is_None_and_a_wrong_call_has_its_reason_code(client: Client) -> None:
     assert client.get("Q1") is None
     assert client.get("Q1", msg_id=b"none") is None

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from mayfly import QueueManager
+from mayfly.client import Client
 from mayfly.connection import Connection
 from mayfly.connection.endpoint import Address, Endpoint, Reconnect
 from mayfly.connection.reconnecting import ReconnectingConnection
 from mayfly.connection.reconnection import Patience
 from mayfly.connection.remote import RemoteConnection, connect
 from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError
 from mayfly.servers.wire import WireServer
@@ -209,6 +211,11 @@ def test_a_commit_whose_answer_never_came_is_2549(cut: Cut) -> None:
     assert raised.value.reason == 2549
     assert connection.get(queue).message.body == b"x"
     connection.close()
+
+
+def test_verbs_with_a_callback_are_refused(connection: ReconnectingConnection) -> None:
+    client = Client(cast(Connection, connection))
+    assert reason_of(lambda: client.put_many("Q1", [b"x"])) == rc.MQRC_FUNCTION_NOT_SUPPORTED
 
 
 def test_options_that_a_new_connection_cannot_keep(connection: ReconnectingConnection) -> None:

@@ -1,0 +1,68 @@
+"""Many puts at once: none waits for the answer to the one before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import TypeAlias
+
+from mayfly.client.open_objects import OUTDATED
+from mayfly.connection import Connection, PutResult
+from mayfly.connection.interface import OnDone
+from mayfly.mqi.errors import LostAnswer, MQError, mq_error
+
+#: So many are on their way at a time.
+MOST_UNDER_WAY = 1_000
+Outcome: TypeAlias = PutResult | MQError | None
+#: Begins the put of one body.
+Begin: TypeAlias = Callable[[bytes, OnDone[PutResult | None]], object]
+
+
+def put_all(connection: Connection, bodies: Sequence[bytes], begin: Begin) -> list[Outcome]:
+    """Put bodies in their order and return what became of each.
+
+    Raises the error of all of them when the object is not what it was, and nothing was put.
+    """
+    outcomes: list[Outcome] = []
+    left = iter(bodies)
+    while part := list(islice(left, MOST_UNDER_WAY)):
+        outcomes += _put_part(connection, part, begin)
+    errors = [outcome for outcome in outcomes if isinstance(outcome, MQError)]
+    if errors and len(errors) == len(outcomes) and errors[0].reason in OUTDATED:
+        raise errors[0]
+    return outcomes
+
+
+def msg_ids_of(outcomes: Sequence[Outcome]) -> list[bytes]:
+    """Return the MsgIds of messages that are all put.
+
+    Raises the first error with its reason code; the text says which message it is about, and how
+    many of them are put. LostAnswer stays LostAnswer.
+    """
+    found = [outcome.msg_id for outcome in outcomes if isinstance(outcome, PutResult)]
+    for number, outcome in enumerate(outcomes, 1):
+        if isinstance(outcome, LostAnswer):
+            raise outcome
+        if isinstance(outcome, MQError):
+            said = f"message {number} of {len(outcomes)} is refused, {len(found)} are put"
+            raise mq_error(outcome.reason, f"{said}: {outcome.detail}") from outcome
+    return found
+
+
+def _put_part(connection: Connection, bodies: Sequence[bytes], begin: Begin) -> list[Outcome]:
+    outcomes: list[Outcome] = [None] * len(bodies)
+    told = 0
+    is_done = connection.runtime.event()
+
+    def done(place: int, outcome: Outcome) -> None:
+        # Callbacks of a queue manager come one at a time.
+        nonlocal told
+        outcomes[place] = outcome
+        told += 1
+        if told == len(bodies):
+            is_done.set()
+
+    for place, body in enumerate(bodies):
+        begin(body, lambda outcome, place=place: done(place, outcome))  # type: ignore[misc]  # bound here
+    is_done.wait()
+    return outcomes
