@@ -46,6 +46,7 @@ class ReconnectingConnection:
         self.objects = ReconnectingObjects(again)
         self.topics = ReconnectingTopics(again)
         self.schedule = cast("ScheduleVerbs", _Part(again, lambda now: now.schedule))
+        self.asynchronous = cast("Asynchronous", _Part(again, _without_callbacks))
         self._admin = cast("Administration", _Part(again, lambda now: now.admin))
 
     @property
@@ -226,12 +227,6 @@ class ReconnectingConnection:
         """What an operator does."""
         return self._admin
 
-    @property
-    def asynchronous(self) -> Asynchronous:
-        """Raise MQRC_FUNCTION_NOT_SUPPORTED: verbs with a callback end with a connection."""
-        said = "verbs with a callback are not made again with a connection"
-        raise mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, said)
-
     def _check_unit(self) -> None:
         if self._again.is_backed_out:
             self._again.is_backed_out = False
@@ -278,6 +273,11 @@ class _Part:
             return self._again.run(lambda now: getattr(self._part(now), name)(*args, **more))
 
         return verb
+
+
+def _without_callbacks(_now: Connection) -> Asynchronous:
+    said = "verbs with a callback are not made again with a connection"
+    raise mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, said)
 
 
 def _incompatible(option: str) -> Exception:

@@ -174,7 +174,7 @@ def _check_name(encrypted: ssl.SSLSocket, pattern: str) -> None:
     """Raise MQRC_SSL_PEER_NAME_MISMATCH unless the server's certificate has the name of SSLPEER."""
     if not pattern:
         return
-    subject = spelled((encrypted.getpeercert() or {}).get("subject", ()))  # type: ignore[arg-type]  # of pairs
+    subject = spelled((encrypted.getpeercert() or {}).get("subject", ()))  # type: ignore[arg-type]  # typeshed's subject is wider than pairs
     try:
         is_right = is_matched(subject, pattern)
     except ValueError as error:
