@@ -10,6 +10,7 @@ from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp import sasl
 from mayfly.servers.amqp.errors import AmqpError
 from mayfly.servers.amqp.service import Service
+from mayfly.servers.wire.peer import Peer as Partner
 
 _AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 _HEADER_BYTES = 8
@@ -129,13 +130,15 @@ class Entrance:
     def _applicant(self, credentials: sasl.Credentials) -> Applicant:
         wire = self._arriving.wire
         assert wire is not None
-        address = wire.get_extra_info("peername")
+        partner = Partner.of(wire)
         return Applicant(
             queue_manager=self._service.manager_named(credentials.hostname),
-            address=address[0] if isinstance(address, tuple) else "",
+            address=partner.address,
             channel=self._service.channel,
             user=credentials.user,
             password=credentials.password,
-            has_tls=wire.get_extra_info("ssl_object") is not None,
+            has_tls=partner.has_tls,
+            certificate_subject=partner.certificate_subject,
+            certificate_issuer=partner.certificate_issuer,
             application="AMQP",
         )

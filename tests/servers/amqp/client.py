@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -39,9 +40,12 @@ class Client:
         hostname: str = "",
         desired: tuple[str, ...] = (),
         mechanism: str = "PLAIN",
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """Connect and open, with one session."""
         self.socket = socket.create_connection(("127.0.0.1", port), SECONDS)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
         self.transport = Transport()
         self.transport.max_frame_size = 16_384
         self.connection = Connection()

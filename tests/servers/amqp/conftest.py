@@ -32,7 +32,11 @@ ALTER QMGR DEADQ(DEAD)
 class OneUser:
     """Lets in app with its password, and anybody without a password."""
 
+    def __init__(self) -> None:
+        self.applicants: list[Applicant] = []
+
     def submit(self, applicant: Applicant) -> Future[Admitted]:
+        self.applicants.append(applicant)
         answer: Future[Admitted] = Future()
         if applicant.user == "app" and applicant.password != "secret":
             answer.set_exception(mq_error(rc.MQRC_NOT_AUTHORIZED, "wrong password"))
@@ -54,11 +58,16 @@ def qm(clock: VirtualClock) -> Iterator[QueueManager]:
 
 
 @pytest.fixture
-def server(qm: QueueManager) -> Iterator[AmqpServer]:
+def admission() -> OneUser:
+    return OneUser()
+
+
+@pytest.fixture
+def server(qm: QueueManager, admission: OneUser) -> Iterator[AmqpServer]:
     limits = Limits(credit=10, idle_timeout_ms=0, partial_bytes=2_000_000)
     served = AmqpServer(
         ["QM1"],
-        OneUser(),
+        admission,
         lambda name, _admitted, _applicant: connect(name, program="AMQP"),
         is_anonymous_admitted=True,
         limits=limits,
