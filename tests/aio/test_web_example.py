@@ -1,4 +1,4 @@
-"""examples/fastapi_orders.py: one connection for an application's lifespan, over real sockets."""
+"""examples/web/orders.py: one connection for an application's lifespan, over real sockets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 import uvicorn
 
-from examples.fastapi_orders import LIFE_MS, QUEUE, app
+from examples.web.orders import LIFE_MS, QUEUE, app
 from mayfly import QueueManager
 from mayfly.testing import VirtualClock
 from mayfly.testing.served import ServedQueueManager

@@ -2,7 +2,7 @@
 
     mayfly serve QM1 --dev --mq 127.0.0.1:1414
     ORDERS_URL='mq://127.0.0.1:1414/QM1?channel=DEV.APP.SVRCONN' ORDERS_PASSWORD=… \\
-        uvicorn examples.fastapi_orders:app
+        uvicorn examples.web.orders:app
     curl -X POST 'http://127.0.0.1:8000/orders?ready_in_ms=5000' -d 'two teas'
     curl 'http://127.0.0.1:8000/orders/next?wait_ms=10000'
 """
