@@ -126,7 +126,13 @@ class Run(ABC):
         self.transactions.close()
 
     def request_stop(self) -> None:
-        """Let its threads end when the message each has in work is done."""
+        """Let its threads end when the message each has in work is done.
+
+        No message that is put after ``is_stopping`` was seen is taken: both change between takes.
+        """
+        self.between_takes(self._stop)
+
+    def _stop(self) -> None:
         # Before the interrupt: a thread whose wait that ends looks at this next.
         self.is_stopping = True
         self.interrupt()

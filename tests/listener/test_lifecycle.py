@@ -11,6 +11,7 @@ import pytest
 from mayfly import QueueManager, jms
 from mayfly.jms.roles import OwningConnection
 from mayfly.listener import ListenerPort, current_transaction
+from mayfly.listener.runs import Run
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from tests.listener.scene import (
@@ -59,6 +60,33 @@ def test_a_port_starts_and_stops_and_starts_again(manager: QueueManager, timeout
     assert listener_threads() == []
     put(manager, "3")
     assert (manager.curdepth("Q1"), calls.is_empty) == (1, True)
+
+
+@both_modes
+def test_a_port_that_says_it_stops_takes_no_message_any_more(
+    manager: QueueManager, timeout_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread sees ``is_running`` change and puts, before the waits have been ended."""
+    port = port_of(manager, Calls(), receive_timeout_ms=timeout_ms)
+    port.start()
+    assert port._run is not None
+    kind = type(port._run)
+    interrupt = kind.interrupt
+    putters: list[threading.Thread] = []
+
+    def put_before(run: Run) -> None:
+        assert not port.is_running
+        putters.append(threading.Thread(target=put, args=(manager, "not any more")))
+        putters[-1].start()
+        # Without the lock the put would come to an end here, and its message to a session.
+        while not manager.engine.engine_lock.is_held() and putters[-1].is_alive():
+            putters[-1].join(0.01)
+        interrupt(run)
+
+    monkeypatch.setattr(kind, "interrupt", put_before)
+    port.stop()
+    putters[0].join(PATIENCE_SECONDS)
+    assert (port.statistics().committed, manager.curdepth("Q1")) == (0, 1)
 
 
 @both_modes
