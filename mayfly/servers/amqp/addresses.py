@@ -50,11 +50,6 @@ def read(address: str, capabilities: tuple[str, ...] = ()) -> Address:
     return Address(kinds[0] if kinds else "", address)
 
 
-def queue_address(name: str) -> str:
-    """Return the address of a queue, as replies and destinations name it."""
-    return name
-
-
 def topic_address(name: str) -> str:
     """Return the address of a topic."""
     return f"topic://{name}"

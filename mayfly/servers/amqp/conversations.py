@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from itertools import count
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mayfly.connection import Connection
 from mayfly.mqi import constants as c
@@ -19,6 +19,8 @@ _LOG = logging.getLogger("mayfly.amqp")
 _PUT = c.MQOO_OUTPUT | c.MQOO_FAIL_IF_QUIESCING
 #: Conversations of ended transactions that are kept for the next ones.
 _IDLE_KEPT = 8
+#: Targets that one conversation has open; MAXHANDS is 256 where nobody has changed it.
+MOST_OPEN: Final = 64
 
 
 class Target(NamedTuple):
@@ -83,11 +85,17 @@ class Conversations:
 
     def target(self, connection: Connection, address: Address) -> Target:
         """Return that by which one of the conversations puts to an address; raises AmqpError."""
-        known = self._targets.get((connection.number, address))
-        if known is None:
-            known = open_target(connection, address)
-            self._targets[connection.number, address] = known
+        key = connection.number, address
+        known = self._targets.pop(key, None) or self._opened(connection, address)
+        # In again at the end: the first is the one that was longest not used.
+        self._targets[key] = known
         return known
+
+    def _opened(self, connection: Connection, address: Address) -> Target:
+        of_connection = [key for key in self._targets if key[0] == connection.number]
+        if len(of_connection) >= MOST_OPEN:
+            close_quietly(connection, self._targets.pop(of_connection[0]).handle)
+        return open_target(connection, address)
 
     def forget_target(self, address: Address) -> None:
         """Close the handles of an address: its link has ended."""

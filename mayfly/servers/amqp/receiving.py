@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from asyncio import TimerHandle
 from functools import partial
 from itertools import count
 from typing import Final
@@ -26,8 +27,9 @@ _LOG = logging.getLogger("mayfly.amqp")
 _WAIT: Final = c.MQGMO_WAIT | c.MQGMO_FAIL_IF_QUIESCING
 _NO_WAIT: Final = c.MQGMO_FAIL_IF_QUIESCING
 _BROWSE: Final = c.MQGMO_BROWSE_NEXT | c.MQGMO_FAIL_IF_QUIESCING
-#: A link that copies looks for new messages so often while it has credit.
-_BROWSE_SECONDS: Final = 0.25
+#: A link that is not told of what it waits for looks so often: one that copies, one whose client
+#: does not want the message in front, one whose client is slow to read.
+_AGAIN_SECONDS: Final = 0.25
 #: Bytes of one session that may wait for the client to read them.
 _OUTGOING_BYTES: Final = 4 * 1024 * 1024
 _SETTLED_MODE = Link.SND_SETTLED
@@ -49,8 +51,12 @@ class ReceivingClient:
         self._held: dict[int, tuple[Transfer, Delivery]] = {}
         #: Messages that the client does not want again: position of each, by its MsgId.
         self._unwanted: set[bytes] = set()
+        #: Unwanted ones that are held until the one behind them has been looked for.
+        self._aside: list[int] = []
         self._tags = count(1)
         self._is_over = self._is_waiting = False
+        #: The one timer by which the link looks again.
+        self._timer: TimerHandle | None = None
         link.target.copy(link.remote_target)
         link.snd_settle_mode = link.remote_snd_settle_mode
         link.rcv_settle_mode = link.remote_rcv_settle_mode
@@ -88,9 +94,13 @@ class ReceivingClient:
 
     def _ask(self) -> None:
         link = self.link
-        if self._getting is not None or link.credit <= 0 or self._is_full():
+        if self._getting is not None or link.credit <= 0:
             return
-        self._is_waiting = not link.drain_mode
+        if self._is_full():
+            # Outcomes and bytes that leave make room; the latter tell nobody.
+            self._look_again()
+            return
+        self._is_waiting = not (link.drain_mode or self._aside)
         self._getting = self._connection.asynchronous.get_any(
             [self._source.handle],
             _WAIT if self._is_waiting else _NO_WAIT,
@@ -116,18 +126,27 @@ class ReceivingClient:
         if 0 < threshold <= message.backout_count:
             move_away(self._conversations, self._source, outcome)
         elif message.msg_id in self._unwanted:
-            # Another link may want it; this one has said that it does not.
-            self._give_back([outcome.number], Settlement.RETURNED)
-            self._host.service.loop.call_later(_BROWSE_SECONDS, self._later)
+            # Another link may want it; this one has said that it does not, and wants those behind.
+            self._aside.append(outcome.number)
+            self._ask()
             return
         else:
             self._send(message, outcome)
+        self._return_aside()
         self._ask()
 
+    def _return_aside(self) -> bool:
+        aside, self._aside = self._aside, []
+        self._give_back(aside, Settlement.RETURNED)
+        return bool(aside)
+
     def _without_message(self, error: MQError) -> None:
+        had_aside = self._return_aside()
         if error.reason == rc.MQRC_NO_MSG_AVAILABLE:
             if self.link.drain_mode:
                 self.link.drained()
+            elif had_aside:
+                self._look_again()
             elif not self._is_over:
                 self._ask()
         elif not self._is_over and error.reason != rc.MQRC_HCONN_ERROR:
@@ -136,9 +155,14 @@ class ReceivingClient:
     def _refused(self, _handle: int, error: MQError) -> None:
         _LOG.info("link %s waits: %s", self.link.name, error)
 
-    def _later(self) -> None:
-        if not self._is_over:
-            self._ask()
+    def _look_again(self) -> None:
+        if self._timer is None:
+            self._timer = self._host.service.loop.call_later(_AGAIN_SECONDS, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if not self._is_over and self.link.credit > 0:
+            self.flow()
             self._host.pump()
 
     def _send(self, message: Message, held: Delivery | None) -> None:
@@ -169,14 +193,11 @@ class ReceivingClient:
                 elif link.drain_mode:
                     link.drained()
                 else:
-                    self._host.service.loop.call_later(_BROWSE_SECONDS, self._browse_again)
+                    self._look_again()
                 return
             self._send(result.message, None)
-
-    def _browse_again(self) -> None:
-        if not self._is_over and self.link.credit > 0:
-            self._browse()
-            self._host.pump()
+        if link.credit > 0:
+            self._look_again()
 
     # Outcomes from the client.
 
@@ -270,7 +291,7 @@ class ReceivingClient:
     def end(self, *, is_closed: bool) -> None:
         """Give back what is not settled, and close the source; a detached durable one stays."""
         self._stop()
-        numbers = [held.number for _transfer, held in self._held.values()]
+        numbers = [held.number for _transfer, held in self._held.values()] + self._aside
         self._held.clear()
         self._give_back(numbers, Settlement.RETURNED)
         source, connection = self._source, self._connection
@@ -291,6 +312,8 @@ class ReceivingClient:
 
     def _stop(self) -> None:
         self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
         getting, self._getting = self._getting, None
         if getting is not None:
             getting.cancel()

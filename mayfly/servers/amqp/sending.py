@@ -7,7 +7,7 @@ from typing import Final
 
 from proton import Condition, Delivery, Link, Session
 
-from mayfly.connection import Connection
+from mayfly.client.open_objects import OUTDATED
 from mayfly.connection.values import PutResult
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
@@ -129,7 +129,8 @@ class SendingClient:
             if name is not None:
                 connection = self._conversations.of_transaction(name)
             message = incoming(raw, connection.now_ms())
-            target = self._target(connection, message)
+            address = self._address_of(message)
+            target = self._conversations.target(connection, address)
         except AmqpError as error:
             self._told(delivery, error)
             return
@@ -137,7 +138,7 @@ class SendingClient:
             self._told(delivery, of_mq(error))
             return
         self._under_way += 1
-        done = partial(self._done, delivery, name)
+        done = partial(self._done, delivery, name, address)
         connection.asynchronous.put(
             target.handle,
             message.body,
@@ -151,17 +152,25 @@ class SendingClient:
             properties=message.properties,
         )
 
-    def _target(self, connection: Connection, message: Incoming) -> Target:
-        address = self._address
-        if address is None:
-            if not message.to:
-                raise AmqpError(INVALID_FIELD, "a message on an anonymous link says where it goes")
-            address = addresses.read(message.to)
-        return self._conversations.target(connection, address)
+    def _address_of(self, message: Incoming) -> Address:
+        if self._address is not None:
+            return self._address
+        if not message.to:
+            raise AmqpError(INVALID_FIELD, "a message on an anonymous link says where it goes")
+        return addresses.read(message.to)
 
-    def _done(self, delivery: Delivery, name: bytes | None, outcome: PutResult | MQError) -> None:
+    def _done(
+        self,
+        delivery: Delivery,
+        name: bytes | None,
+        address: Address,
+        outcome: PutResult | MQError | None,
+    ) -> None:
         self._under_way -= 1
         if isinstance(outcome, MQError):
+            if outcome.reason in OUTDATED:
+                # The next message opens it as it is defined then.
+                self._conversations.forget_target(address)
             self._told(delivery, of_mq(outcome))
             return
         if not delivery.settled:

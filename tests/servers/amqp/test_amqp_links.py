@@ -121,6 +121,39 @@ def test_undeliverable_here_is_for_another_link(qm: QueueManager, client: New) -
     assert message.body == "x"
 
 
+def test_an_unwanted_message_does_not_keep_those_behind_it(qm: QueueManager, client: New) -> None:
+    one = client()
+    sender = one.sender("Q1")
+    one.send(sender, Message(body="unwanted"))
+    receiver = one.receiver("Q1", credit=5)
+    _message, delivery = one.receive(receiver)
+    one.settle(delivery, Delivery.MODIFIED, undeliverable=True)
+    for body in ("1", "2"):
+        one.send(sender, Message(body=body))
+    assert [one.receive(receiver)[0].body for _ in range(2)] == ["1", "2"]
+    message, _delivery = one.receive(one.receiver("Q1", credit=1))
+    assert (message.body, message.delivery_count) == ("unwanted", 0)
+
+
+def test_an_anonymous_link_sends_to_more_addresses_than_MAXHANDS(client: New) -> None:
+    one = client()
+    sender = one.sender(None)
+    for n in range(300):
+        sent = one.send(sender, Message(address=f"topic://t/{n}", body="x"))
+        assert sent.remote_state == Delivery.ACCEPTED
+
+
+def test_a_target_that_leads_elsewhere_is_opened_again(qm: QueueManager, client: New) -> None:
+    assert qm.mqsc("DEFINE QALIAS(A) TARGET(Q1)").ok
+    one = client()
+    sender = one.sender("A")
+    one.send(sender, Message(body="1"))
+    assert qm.mqsc("ALTER QALIAS(A) TARGET(BACK)").ok
+    states = [one.send(sender, Message(body="2")).remote_state for _ in range(2)]
+    assert states[-1] == Delivery.ACCEPTED
+    assert live(qm, "BACK") >= 1
+
+
 def test_a_rejected_message_is_dead_lettered_with_its_life(
     qm: QueueManager, clock: VirtualClock, client: New
 ) -> None:
