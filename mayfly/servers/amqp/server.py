@@ -35,7 +35,6 @@ class AmqpServer:
         connect: Callable[[str, Admitted, Applicant], Connection],
         *,
         channel: str = "",
-        is_anonymous_admitted: bool = False,
         limits: Limits | None = None,
     ) -> None:
         """Start the loop; nothing listens yet.
@@ -43,9 +42,6 @@ class AmqpServer:
         ``connect`` opens a conversation of an admitted user with a queue manager. A client whose
         host name is that of no queue manager is connected to the first one.
         """
-        mechanisms = [sasl.PLAIN, sasl.EXTERNAL]
-        if is_anonymous_admitted:
-            mechanisms.append(sasl.ANONYMOUS)
         self._loop = asyncio.new_event_loop()
         self._executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="mayfly-amqp")
         limits = limits or Limits()
@@ -55,7 +51,7 @@ class AmqpServer:
             admission,
             connect,
             queue_managers,
-            mechanisms,
+            (sasl.PLAIN, sasl.EXTERNAL, sasl.ANONYMOUS),
             limits,
             Budget(limits.partial_bytes),
             channel,
@@ -111,10 +107,6 @@ class AmqpServer:
         self._thread.join()
         self._executor.shutdown()
         self._loop.close()
-
-    def __len__(self) -> int:
-        """Return how many clients are connected."""
-        return len(self._peers)
 
     def _peer(self) -> Peer:
         peer = Peer(self._service, self._peers.discard)

@@ -69,7 +69,6 @@ def server(qm: QueueManager, admission: OneUser) -> Iterator[AmqpServer]:
         ["QM1"],
         admission,
         lambda name, _admitted, _applicant: connect(name, program="AMQP"),
-        is_anonymous_admitted=True,
         limits=limits,
     )
     yield served

@@ -12,6 +12,7 @@ from mayfly import QueueManager
 from mayfly.servers.amqp.server import AmqpServer
 from mayfly.testing import VirtualClock
 from tests.servers.amqp.client import Client
+from tests.servers.amqp.conftest import OneUser
 
 New = Callable[..., Client]
 
@@ -357,6 +358,13 @@ def test_shared_subscribers_share(client: New) -> None:
 def test_a_wrong_password_is_refused(port: int) -> None:
     with pytest.raises(ConnectionResetError):
         Client(port, password="wrong")
+
+
+def test_a_client_without_a_user_comes_in_where_admission_says_so(
+    port: int, admission: OneUser
+) -> None:
+    Client(port, user="", password="", mechanism="ANONYMOUS").close()
+    assert [(one.user, one.password) for one in admission.applicants] == [("", "")]
 
 
 def test_a_host_name_may_be_that_of_a_queue_manager(client: New) -> None:

@@ -38,6 +38,8 @@ def test_a_served_queue_manager_admits_its_users_by_amqp(tmp_path: Path) -> None
             one.close()
             with pytest.raises(ConnectionResetError):
                 Client(port, user="app", password="wrong")
+            with pytest.raises(ConnectionResetError):
+                Client(port, user="", password="", mechanism="ANONYMOUS")
         finally:
             server.terminate()
             _out, said = server.communicate(timeout=60)
