@@ -174,6 +174,8 @@ def test_ASF_what_fails_while_all_pause_is_no_further_failure(
         calls.next()
         calls.let_go()
         until(port, lambda now: not now.threads and now.rolled_back == 2)
+        # Their connection is closed a moment later; the one below is that of the retry.
+        until(port, lambda now: not now.connections)
         until(port, lambda _: next_end_ms(manager) == clock.now_ms() + 60_000)
         assert manager.mqsc("CLEAR QLOCAL(Q1)").ok
         clock.advance(60_000)
