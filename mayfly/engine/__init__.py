@@ -1,9 +1,9 @@
-"""The face of the engine: what channels, facades, servers and commands may use of it.
+"""The face of the engine: the names that channels, facades, servers and commands may use.
 
 A name stands here because a neighbour asks for it, under the name that the neighbour would give it.
-This module has what several neighbours use; what one kind of neighbour alone uses stands in a part
-of the face: ``face.programs``, ``face.jms``, ``face.administration``, ``face.transit``,
-``face.bulk``, ``face.operating``.
+Names that several neighbours use stand in this module. Names that one kind of neighbour alone
+uses stand in a part of the face: ``face.programs``, ``face.jms``, ``face.administration``,
+``face.transit``, ``face.bulk``, ``face.operating``.
 Everything else in this package is the engine's own and may change: its lock, its definitions in
 memory, its transactions. ``tests/test_tidy.py`` refuses whatever takes them from outside.
 """
@@ -47,7 +47,7 @@ from mayfly.engine.watch import Signal, wait_for
 from mayfly.engine.whereabouts.answer import Stay, Step, Whereabouts
 
 __all__ = [
-    # An open queue manager: what it is made with, where it lives, what it says of itself.
+    # An open queue manager: its configuration, its place, its status.
     "Configuration",
     "Engine",
     "OwnTime",
@@ -62,7 +62,7 @@ __all__ = [
     "folder_in_home",
     "scan_every",
     "volatile_count",
-    # What is defined, and who may put.
+    # Definitions, and the authority to put.
     "LONGEST_MESSAGE_BYTES",
     "check_name",
     "definitions_version",

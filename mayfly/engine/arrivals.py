@@ -1,4 +1,4 @@
-"""Whether something has come onto queues that are served; whoever brings it wakes the clock."""
+"""A flag that is set when a message arrives on a watched queue; the arrival wakes the clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mayfly.engine.waiting import Waiter
 
 
 class Arrivals:
-    """Notes what arrives on the queues it watches; who serves them resets ``has_work``."""
+    """Notes arrivals on the queues it watches; the server of these queues resets ``has_work``."""
 
     def __init__(self, core: Core) -> None:
         """Begin with no queue, and with what may be there already."""

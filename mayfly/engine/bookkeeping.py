@@ -1,4 +1,4 @@
-"""What is due for the books by time: balance rows, retention of the ledger, the stored time."""
+"""Bookkeeping that falls due by time: balance rows, retention of the ledger, the stored time."""
 
 from __future__ import annotations
 

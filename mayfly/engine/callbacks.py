@@ -1,7 +1,7 @@
-"""Verbs that do not wait: what becomes of them is told by a callback, outside of the lock.
+"""Verbs that do not wait: a callback tells their outcome, outside of the lock.
 
 A callback must not block: until it returns no other callback of the queue manager is called, and a
-commit may be waiting for its thread. It may call verbs; what these lead to is told after it.
+commit may be waiting for its thread. It may call verbs; their callbacks are called after it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINGER_SECONDS = 1.0
 #: So many puts may be on their way to the disk; one more is refused.
 MOST_PUTS_UNDER_WAY = 10_000
 
-#: What a verb ends with: None, or why it has failed.
+#: Takes the end of a verb: None, or the error with which it has failed.
 OnEnd: TypeAlias = Callable[[MQError | None], object]
 
 
@@ -57,7 +57,7 @@ class Callbacks:
 
 
 class Completion:
-    """What a verb has left to be made durable, and what follows in memory when it is."""
+    """The transaction that a verb has left to be made durable, and the step in memory after it."""
 
     __slots__ = ("finish", "job", "transaction")
 
@@ -65,14 +65,15 @@ class Completion:
         """Begin with nothing: the verb may have no need of it."""
         self.transaction: Transaction | None = None
         self.finish: OnEnd | None = None
-        #: What it has left in the place of a transaction: it may wait, and does not fail.
+        #: Stands in the place of a transaction: a function that may wait, and does not fail.
         self.job: Callable[[], None] | None = None
 
 
 class Background:
     """One thread that makes durable, in order, what verbs have left for later.
 
-    What is handed over while it is at work shares one sync. It ends when nothing comes for a while.
+    Transactions that are handed over while it is at work share one sync. It ends when none comes
+    for a while.
     """
 
     def __init__(self, callbacks: Callbacks, run: Callable[..., None], runtime: Runtime) -> None:

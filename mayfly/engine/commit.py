@@ -17,9 +17,9 @@ _LOG = logging.getLogger("mayfly")
 
 
 class OnArrival(Protocol):
-    """What looks at messages that can be seen from now on before anybody gets them: triggers."""
+    """Looks at messages that have just become visible before anybody gets them: triggering."""
 
-    #: What was noted and is still to be looked at, by queue.
+    #: Keys of messages that were noted and are still to be looked at, by queue.
     arrived: dict[LocalQueue, list[int]]
 
     def note(self, queue: LocalQueue, keys: Iterable[int]) -> None:
@@ -30,7 +30,7 @@ class OnArrival(Protocol):
 
 
 class Across(Protocol):
-    """What runs transactions that change several stores: a queue-sharing group."""
+    """Runs transactions that change several stores: a queue-sharing group."""
 
     def run(self, transactions: Sequence[Transaction]) -> None:
         """Run transactions, those that change one store too; raises as ``Committer.run``."""
@@ -56,7 +56,7 @@ class Committer:
         self.under_way: set[Transaction] = set()
         #: The thread that closes the queue manager; once set, no other may run transactions.
         self.closer: int | None = None
-        #: Whose deferred transactions are run with the own ones: those of a group's members.
+        #: Committers of a group's members: their deferred transactions are run with the own ones.
         self.followers: list[Committer] = []
         self._running, self._pausing = 0, False
 
@@ -163,7 +163,7 @@ class Committer:
         self._state.engine_lock.tell()
 
     def enter(self, transactions: Collection[Transaction]) -> None:
-        """Begin to run transactions; whoever enters them settles them or leaves.
+        """Begin to run transactions; the caller settles each of them, or calls ``leave``.
 
         Raises MQRC_CONNECTION_BROKEN and MQRC_Q_MGR_STOPPING; the transactions stay as they are
         then.

@@ -1,8 +1,8 @@
 """Platform, command level and settings of a queue manager: given at its start, kept by its folder.
 
-What is given is kept: a later start that gives nothing has the same. The platform is chosen when a
-queue manager is made and never changes. Command level and settings change when they are given, at a
-start or while the queue manager runs.
+Values that are given are kept: a later start without values has the same. The platform is chosen
+when a queue manager is made and never changes. Command level and settings change when they are
+given, at a start or while the queue manager runs.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from mayfly.store.configuration import read_configuration, write_configuration
 from mayfly.store.store import Store
 from mayfly.store.units import Unit
 
-#: What a queue manager calls itself; 9.4 has everything that Mayfly implements.
+#: The command level of a queue manager; 9.4 has everything that Mayfly implements.
 COMMAND_LEVEL = 940
 DEFAULT_PLATFORM = "distributed"
 _NO_SETTINGS: Mapping[str, SettingValue] = MappingProxyType({})
 
 
 class Configuration(NamedTuple):
-    """What was given; None, or a setting left out, is what the folder keeps, else the default."""
+    """The given values; None, or a missing setting, stands for the folder's, else the default."""
 
     platform: str | None = None
     command_level: int | None = None

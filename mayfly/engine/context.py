@@ -1,4 +1,4 @@
-"""Message context: who put a message, set by the putter or passed on from what was got (P6)."""
+"""Message context, the origin of a message: set by the putter or passed on (P6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a verb of the engine is given: the state of a queue manager, and who changes it for good."""
+"""The argument of the engine's verbs: the state of a queue manager, with its committer."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ class Core(State):
         """Begin without a store; the queue manager opens it."""
         super().__init__(name, engine_lock, clock, runtime)
         self.committer = Committer(self)
-        #: What is done for callers that do not wait.
+        #: Work for callers that do not wait.
         self.background = Background(self.callbacks, self.committer.run, runtime)

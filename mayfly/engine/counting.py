@@ -30,7 +30,7 @@ class Counts(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """What ``verify`` found; ``ok`` when nothing is wrong."""
+    """The result of ``verify``; ``ok`` when nothing is wrong."""
 
     ok: bool
     problems: tuple[str, ...]

@@ -1,7 +1,8 @@
 """Messages that a session holds one by one: each is settled alone, beside the unit of work.
 
 A delivery is hidden from everybody and can neither expire nor be released (E15) until it is
-settled. What is not settled when its session ends goes back counted (G8), after a kill as well.
+settled. A delivery that is not settled when its session ends goes back counted (G8), after a kill
+as well.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from mayfly.mqi.errors import MQError, mq_error
 
 
 class Settlement(Enum):
-    """What becomes of a delivery."""
+    """The settlement of a delivery."""
 
     #: It is used: its life ends as ``got``, and its COD report is sent.
     TAKEN = "taken"

@@ -54,7 +54,7 @@ _U32 = 0xFFFFFFFF
 
 
 class Context(NamedTuple):
-    """Who puts: what the queue manager fills in with the default context (P6)."""
+    """The putter of a message, as the queue manager fills it in with the default context (P6)."""
 
     user_identifier: str
     put_appl_type: int
@@ -85,7 +85,7 @@ def prepare(
 ) -> Prepared:
     """Check a descriptor and fill in what the queue and the user give.
 
-    What only the queue manager at the end of the way must know passes when the queue ``transmits``.
+    When the queue ``transmits``, values that only the last queue manager of the way must know pass.
 
     Raises the reason code of the first wrong field: MQRC_MD_ERROR for one that has no room in an
     MQMD, MQRC_MSG_TYPE_ERROR, FEEDBACK_ERROR, PRIORITY_ERROR, PERSISTENCE_ERROR,

@@ -1,4 +1,4 @@
-"""What falls due in an engine: when the next of it does, and doing it."""
+"""Due work of an engine: its next moment, and its execution."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class DueWork:
         return f"<DueWork of {self.core.name}>"
 
     def _try(self, work: Callable[[], None]) -> None:
-        """Do due work; what a full disk refuses is as it was and tried again a little later."""
+        """Do due work; work that a full disk refuses changes nothing and is tried again later."""
         core = self.core
         try:
             work()

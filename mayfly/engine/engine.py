@@ -86,13 +86,13 @@ class Engine(Core):
         say_when_ahead(self)
         self.triggering = self.committer.arrival_hook = Triggering(self)
         self.delay_processor = DelayProcessor(self)
-        #: What pipelines read from queues, and write to them, in bulk and exactly once.
+        #: Bulk reads and writes of pipelines, each message exactly once.
         self.claims, self.stages = Claims(self, self.delay_processor), Stages(self)
         self.shipments = Shipments(self)
         self.due_work = DueWork(self, self.delay_processor, self.claims, self._membership)
         #: Those that are connected.
         self.sessions: weakref.WeakSet[Session] = weakref.WeakSet()
-        #: What is to end before the engine does, in this order.
+        #: Functions to be called before the engine ends, in this order.
         self.before_close: list[Callable[[], None]] = []
         self._is_closed = False
         try:
@@ -109,7 +109,7 @@ class Engine(Core):
         configure(self, given)
         self._load()
         count_interrupted(self)
-        # What fell due while it was closed is there when it is open; a flood follows.
+        # Work that fell due while it was closed is done before it opens; of a flood only a part.
         for _ in range(_BATCHES_BEFORE_OPEN):
             if not self.due_work.run_pass():
                 break
@@ -171,7 +171,7 @@ class Engine(Core):
         with self.engine_lock:
             self.is_closing = True
             self.committer.pause()
-            # Who took a message before this and comes to run it later is refused.
+            # A thread that has taken a message and runs its transaction from now on is refused.
             self.committer.closer = self.runtime.thread_id()
             self.committer.resume()
             self.waits.fail(mq_error(rc.MQRC_Q_MGR_STOPPING, f"{self.name} is closing"))
@@ -186,7 +186,7 @@ class Engine(Core):
             try:
                 step()
             except MQError as error:
-                # A full disk: what is on it is whole, the rest counts as lost at the next start.
+                # A full disk: its content is whole, the rest counts as lost at the next start.
                 _LOG.error("while %s ends: %s", self.name, error)
 
     def _load(self) -> None:

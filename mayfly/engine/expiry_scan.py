@@ -50,7 +50,7 @@ class ExpiryScan:
             return now_ms
         first_ms = min((d for d in deadlines if d is not None), default=None)
         if first_ms is None or first_ms > now_ms:
-            # What appears later and has expired by now waits for a scan that is still to come.
+            # A message that appears later and has expired by now waits for a later scan.
             self._next_ms = next_scan_ms(self._next_ms, interval_ms, now_ms + 1)
         return None if first_ms is None else next_scan_ms(self._next_ms, interval_ms, first_ms)
 
@@ -74,7 +74,7 @@ class ExpiryScan:
     def _earliest(self, requester: Core, persistence: int, now_ms: int) -> int | None:
         """Return the earliest deadline that a scan could find, None when there is none.
 
-        Whoever lets a message be seen again need not say so: clocks ask again by themselves.
+        A function that makes a message visible again need not call this: clocks ask by themselves.
         """
         messages = requester.messages(persistence)
         found = earliest_deadlines(messages, 1)
@@ -93,7 +93,7 @@ class ExpiryScan:
                 found: list[Found] = []
                 for row in rows:
                     queue = requester.registry.by_number(queue_number_of(row.k))
-                    # What is locked, got in a unit of work, or on its way out is left alone (X9).
+                    # Hidden: locked, got in a unit of work, or on its way out; left alone (X9).
                     if queue is not None and row.k not in requester.hidden:
                         found.append((queue, row, persistence))
                 transactions = [discard_expired(core, found, now_ms)] if found else []

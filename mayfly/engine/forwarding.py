@@ -1,7 +1,7 @@
 """A message that was got goes elsewhere as the same message, its life running on.
 
-Whoever cannot use a message puts it on: with its ids, its context and its deadline, in the unit of
-work that got it, so that it is in one place whatever happens.
+A service that cannot use a message puts it on: with its ids, its context and its deadline, in the
+unit of work that got it, so that the message is in one place whatever happens.
 """
 
 from __future__ import annotations

@@ -32,12 +32,12 @@ from mayfly.store.units import StoredMessage
 
 
 class GetRequest(NamedTuple):
-    """What a getter asks for; ``max_length`` None takes a body of any length.
+    """The request of a getter; ``max_length`` None takes a body of any length.
 
     ``wait_ms`` 0 does not wait, MQWI_UNLIMITED (-1) waits for ever; ``persistent_only_syncpoint``
     is MQGMO_SYNCPOINT_IF_PERSISTENT; ``view`` says how the message's properties are returned.
-    ``extends`` is for who has an MQMD of version 1: what that has no field for of a member of a
-    group, a segment, or a message that may be cut, comes in an MQMDE before its data.
+    ``extends`` is for a caller with an MQMD of version 1: fields that it lacks, of a member of a
+    group, a segment, or a message that may be cut, come in an MQMDE before the data.
     """
 
     match: Match = ANY
@@ -50,7 +50,7 @@ class GetRequest(NamedTuple):
 
 
 class Handed(NamedTuple):
-    """What goes into a getter's message handle: the properties, and the message as it was put."""
+    """The content of a getter's message handle: the properties, and the message as it was put."""
 
     properties: list[Property]
     original: Message
@@ -297,7 +297,7 @@ class Getter:
             own = None
         if place is not None:
             place.reach(reached, is_end=not self.is_cut)
-            # Who waits from now on is told only of what comes from now on.
+            # A wait that begins now is told only of messages that come from now on.
             if place.is_behind and alive is None and own is None and self._request.wait_ms:
                 self.is_cut = True
         if expired and (alive or own or core.settings.discard_on_empty):

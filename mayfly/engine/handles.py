@@ -1,4 +1,4 @@
-"""An open queue: what MQOPEN gave and what may be done through it."""
+"""An open queue: the handle of MQOPEN with its verbs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from mayfly.selectors import Selector
 from mayfly.store.keys import key_of_token
 
 _PROPERTIES = sum(PROPERTY_OPTIONS)
-#: What a get that ends with a callback may ask for.
+#: The options that a get with a callback may have.
 _WITH_CALLBACK = (
     c.MQGMO_WAIT
     | c.MQGMO_NO_SYNCPOINT
@@ -68,7 +68,7 @@ _UNDER_CURSOR = c.MQGMO_MSG_UNDER_CURSOR | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 
 
 class Owner(NamedTuple):
-    """What a handle has from its session."""
+    """The part of a handle that its session gives."""
 
     context: Context
     unit_of_work: UnitOfWork
@@ -135,7 +135,7 @@ class Handle:
 
     @property
     def path(self) -> Path:
-        """What the name resolves to, with its definitions as they stand now."""
+        """The path that the name resolves to, with its definitions as they stand now."""
         self._path = self._core.registry.refreshed(self._path)
         return self._path
 
@@ -225,7 +225,7 @@ class Handle:
     def get(self, request: GetRequest, options: int = c.MQGMO_NONE) -> GetResult:
         """MQGET, destructive or browsing by its MQGMO options; raises C8, B8 and ``get.get``'s.
 
-        What this handle has locked by a browse it may get: that ends the lock (B5).
+        The handle may get a message that its own browse has locked: that ends the lock (B5).
         """
         self._check_open()
         request = checked_get(request, options, self.options, self._selector)

@@ -1,4 +1,4 @@
-"""What programs have dropped without closing it, until somebody ends it who holds no lock."""
+"""Objects that programs dropped without closing them, until a thread without locks ends them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ class LeftBehind:
     """Sessions and other objects that were dropped, and temporary queues of such sessions.
 
     The garbage collector finds them in the midst of the engine, where locks may be held: it only
-    adds to the lists. Whoever comes by without a lock ends them.
+    adds to the lists. The next thread that holds no lock ends them.
     """
 
     __slots__ = ("objects", "queues", "sessions")
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        #: What ends each session.
+        #: A function for each session, which ends it.
         self.sessions: list[Callable[[], None]] = []
-        #: What ends each other object.
+        #: A function for each other object, which ends it.
         self.objects: list[Callable[[], None]] = []
         #: To be deleted, in turn under the lock.
         self.queues: list[LocalQueue] = []

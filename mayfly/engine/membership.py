@@ -12,7 +12,7 @@ _Engine = TypeVar("_Engine", bound=Core)
 
 
 class Membership(Generic[_Engine]):
-    """What an engine asks about its group, here of none; ``engine/sharing`` has the others."""
+    """An engine's questions about its group, here of none; ``engine/sharing`` has the others."""
 
     @property
     def has_unfinished(self) -> bool:

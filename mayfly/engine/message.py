@@ -15,9 +15,9 @@ _ZERO_ID = bytes(24)
 class Message(Readable):
     """One message, seen at one moment; times are epoch ms, ids 24 bytes.
 
-    What depends on the moment (``remaining_ms``, ``remaining_tenths``) was right when it was got or
+    ``remaining_ms`` and ``remaining_tenths`` are those of the moment when it was got or
     browsed; ``expire_at_ms`` None means that it never expires. ``body`` begins with the MQRFH2 that
-    holds the properties, if there are any; ``data`` is what stands behind it.
+    holds the properties, if there are any; ``data`` is the rest.
     """
 
     __slots__ = ("_row", "body", "queue", "seen_ms")
@@ -61,7 +61,7 @@ class Message(Readable):
 
     @property
     def remaining_ms(self) -> int | None:
-        """What was left of its life, None for unlimited (E5)."""
+        """The rest of its life at that moment, None for unlimited (E5)."""
         return remaining_ms(self._row.expire_at_ms, self.seen_ms)
 
     @property

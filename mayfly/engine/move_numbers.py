@@ -22,7 +22,7 @@ class MoveNumbers:
 
     @property
     def instance_id(self) -> str:
-        """What tells the queue manager from others of its name."""
+        """The id that tells the queue manager from others of its name."""
         return self._core.store.ledger.instance_id
 
     @property

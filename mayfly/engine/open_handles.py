@@ -1,4 +1,4 @@
-"""The open handles of a session: what each one holds on its queue, and how that ends.
+"""The open handles of a session: the holds of each on its queue, and their end.
 
 Nothing here knows the session or a Handle, so that it does not keep a dropped session alive.
 """
@@ -91,11 +91,11 @@ class OpenQueues:
         self._all: set[OpenQueue] = set()
         self._objects: set[OpenObject] = set()
         self._holds: set[SubscriptionHandle] = set()
-        #: What became of asynchronous puts.
+        #: The outcome of asynchronous puts.
         self.async_puts = AsyncPuts(core)
         #: Sessions of one connection have the same one: publications of either are its own.
         self.connection: object = self
-        #: Who gets without a handle.
+        #: The requester of gets without a handle.
         self.requester = Requester(core)
 
     def __len__(self) -> int:

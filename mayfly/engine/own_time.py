@@ -89,7 +89,7 @@ def own_time(core: Core) -> OwnTime:
 def advance_clock(core: Core, ms: int) -> OwnTime:
     """Move a clock on that stands still by itself, with all its queue managers.
 
-    What falls due on the way is done, at its moment. Returns the times afterwards. Raises
+    Work that falls due on the way is done, at its moment. Returns the times afterwards. Raises
     MQRC_ENVIRONMENT_ERROR where time goes by itself, MQRC_OPTIONS_ERROR for a step back.
     """
     core.check_running()
@@ -106,9 +106,10 @@ def advance_clock(core: Core, ms: int) -> OwnTime:
 def follow_wall(core: Core) -> OwnTime:
     """Follow the wall clock forward to where it is, however far; return the times from before.
 
-    What falls due on the way is done at once: releases, and what expires is discarded when it is
-    met. Raises MQRC_ENVIRONMENT_ERROR where the queue manager is ahead: time does not go back while
-    programs use it, see :func:`come_back`. MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
+    Releases that fall due on the way are done at once; messages that expire are discarded when they
+    are met. Raises MQRC_ENVIRONMENT_ERROR where the queue manager is ahead: time does not go back
+    while programs use it, see :func:`come_back`. MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing
+    group.
     """
     found = _checked(core)
     if found.difference_ms < 0:
@@ -128,7 +129,7 @@ def follow_wall(core: Core) -> OwnTime:
 def come_back(core: Core, close: Callable[[], None]) -> OwnTime:
     """Go back to the wall clock and ``close`` the queue manager; return the times from before.
 
-    Nothing comes back to life: what has expired by the old time is discarded first, with the
+    No message comes back to life: those expired by the old time are discarded first, with the
     reports that it owes. A message that was put at a time that the wall clock has not reached is
     moved back with its deadline, so that it lives as long as its putter has said. Other deadlines
     and delivery times stay, and come later by the difference. Raises MQRC_FUNCTION_NOT_SUPPORTED in

@@ -51,7 +51,7 @@ _GROUPED = MQMF_MSG_IN_GROUP | MQMF_LAST_MSG_IN_GROUP | MQMF_SEGMENT | MQMF_LAST
 
 
 class PutRequest(NamedTuple):
-    """What a putter asks for: ids as stored (``delivery.stored_id``), lifetimes in ms."""
+    """The request of a putter: ids as stored (``delivery.stored_id``), lifetimes in ms."""
 
     descriptor: Descriptor
     msg_id: bytes = b""
@@ -62,7 +62,7 @@ class PutRequest(NamedTuple):
 
 
 class PutResult(NamedTuple):
-    """What became of a put: the descriptor with everything filled in; warning is 0 or a reason.
+    """The outcome of a put: the descriptor with everything filled in; warning is 0 or a reason.
 
     ``queue`` and ``manager`` are those the name has led to, maybe elsewhere.
     """

@@ -1,4 +1,4 @@
-"""What is known in memory of one local queue: counters, places to start reading, who waits.
+"""One local queue in memory: counters, places to start reading, waiting gets.
 
 Everything here is guarded by the queue manager's lock.
 """
@@ -25,7 +25,7 @@ VOLATILE, PERSISTENT = 0, 1
 
 
 class Watcher(Protocol):
-    """Who is to know what becomes visible."""
+    """A listener for messages that become visible."""
 
     def lower(self, key: int) -> None:
         """Note that the message with this key has."""
@@ -98,7 +98,7 @@ class LocalQueue:
         self.number = number
         #: Whether delayed messages wait here.
         self.is_staging = number == STAGING_NUMBER
-        #: Whose store holds it: its queue manager, or the queue-sharing group of that.
+        #: The owner of the store that holds it: its queue manager, or that one's group.
         self.home = home
         self.low, self.high = queue_range(number)
         self.first = [self.low, self.low]
@@ -119,7 +119,7 @@ class LocalQueue:
         self.input_count = 0
         self.output_count = 0
         self.exclusive_holder: object | None = None
-        #: What lets it trigger; None for most.
+        #: Its conditions of triggering; None for most.
         self.trigger: Trigger | None = None
         #: Where searches by ids begin; None until one has had to walk far.
         self.starts: SearchStarts | None = None

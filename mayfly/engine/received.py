@@ -103,7 +103,7 @@ def add_refusal(
         and message.may_be_letter
         and _is_dead_lettered(core, transaction, message, error.reason)
     )
-    # R5: what cannot be reported on is not given up.
+    # R5: a persistent message on which no report can be sent is not given up.
     is_settled = is_sent and (is_discarded or is_letter)
     if descriptor.persistence == MQPER_PERSISTENT and not is_settled:
         puts.withdraw_all(transaction)

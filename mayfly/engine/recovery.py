@@ -1,4 +1,4 @@
-"""What a queue manager makes of its store when it is opened."""
+"""The start of a queue manager from its store."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Requester:
             self.locked = None
 
     def release_lock(self) -> None:
-        """Let everybody see the locked message again; what that leads to is deferred."""
+        """Make the locked message visible again; what follows is run later by the caller."""
         if self.locked is not None:
             queue, row, persistence = self.locked
             self.forget_lock(row.k)

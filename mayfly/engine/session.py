@@ -61,13 +61,13 @@ class Session(TopicVerbs):
     ) -> None:
         """Connect; the queue manager calls this."""
         self._core = core
-        #: What the user may do; None for who opened the queue manager: everything.
+        #: The user's rights; None for the user that opened the queue manager: everything.
         self.authority = authority_of(core, user or "", groups)
         self._transacted = transacted
         self.context = Context(user or "", c.MQAT_UNIX, program, core.name)
         self.unit_of_work = UnitOfWork(core)
         self._opened = OpenQueues(core, self.unit_of_work)
-        #: What it holds beside its unit of work.
+        #: The messages that it holds beside its unit of work.
         self.deliveries = Deliveries(core)
         # Dropped without close, it ends like a program that fails: backed out (G9).
         end = partial(_abandon, self._opened, self.deliveries)
@@ -201,7 +201,7 @@ class Session(TopicVerbs):
         self.unit_of_work.commit(completion)
 
     def leads_to_topic(self, queue: str) -> bool:
-        """Tell whether a queue here is the alias of a topic: what is put to it is published."""
+        """Return True if a queue here is the alias of a topic: puts to it are published."""
         return topic_alias(self._core.registry, queue) is not None
 
     def backout(self) -> None:
@@ -210,7 +210,7 @@ class Session(TopicVerbs):
         self.unit_of_work.backout()
 
     def status(self) -> Status:
-        """MQSTAT: what became of the asynchronous puts since it was asked last (P13)."""
+        """MQSTAT: the outcome of the asynchronous puts since the last call (P13)."""
         self._usable()
         return self._opened.async_puts.take()
 

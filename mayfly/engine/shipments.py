@@ -1,6 +1,6 @@
 """Messages that a channel has taken off its transmission queue and not yet got rid of.
 
-They are hidden like those that a unit of work has got. What a batch in doubt holds stays hidden
+They are hidden like those that a unit of work has got. Messages of a batch in doubt stay hidden
 across a restart, until the channel has asked its partner; neither a get nor their own expiry
 touches them meanwhile (E15).
 """
@@ -187,8 +187,8 @@ def open_transmission_queue(session: Session, name: str) -> Handle:
     """Open a transmission queue for the one channel that empties it.
 
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE, MQRC_XMIT_Q_USAGE_ERROR, and
-    MQRC_OBJECT_TYPE_ERROR for a shared queue: what is in doubt there would be seen by other members
-    while this one is closed.
+    MQRC_OBJECT_TYPE_ERROR for a shared queue: other members would see messages in doubt there while
+    this one is closed.
     """
     core = session.core
     queue = core.registry.resolve(name).queue

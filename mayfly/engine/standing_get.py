@@ -114,7 +114,7 @@ class StandingGet:
                 getter.attempt if is_whole else partial(self._attempt, place),
                 getter.until_ms,
                 getter.requester,
-                # What is refused to this one others may have.
+                # Others may have a message that is refused to this one.
                 takes_any=getter.takes_any and is_whole,
                 on_decided=partial(self._end_wait, place),
             )

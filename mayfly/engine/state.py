@@ -51,15 +51,15 @@ class State:
         self.staging = StagingState(self, self.registry.staging)
         #: Return the queue of a number for which messages are staged, and note a staged message.
         self.target, self.note_due = self.registry.target, self.staging.note_due
-        #: What browsing handles have marked as seen.
+        #: The marks of browsing handles.
         self.marks = Marks()
-        #: What programs have dropped without closing it.
+        #: Objects that programs have dropped without closing them.
         self.left_behind = LeftBehind()
         self.waits = Waits()
         self.registry.on_change = self._offer_definitions
         #: Which session is the one under a client id.
         self.client_ids = WeakValueDictionary[str, Any]()
-        #: What is told to callers that do not wait.
+        #: Calls back callers that do not wait.
         self.callbacks = Callbacks(runtime.lock("callbacks"))
         self.is_stopped = self.is_closing = False
         #: Called, without the lock, when work may fall due earlier than the clock knows.

@@ -1,4 +1,4 @@
-"""MQSTAT: what became of puts with MQPMO_ASYNC_RESPONSE, whose failures are not raised (P13)."""
+"""MQSTAT: the outcome of puts with MQPMO_ASYNC_RESPONSE, whose failures are not raised (P13)."""
 
 from __future__ import annotations
 

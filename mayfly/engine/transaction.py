@@ -72,10 +72,10 @@ class Transaction:
         self.ended_claims: list[Unclaiming] = []
         #: How many more, or fewer, staged messages wait to reach a queue.
         self.staged: list[tuple[LocalQueue, int]] = []
-        #: What else follows in memory, with the lock held, when it takes effect. A transaction that
-        #: this leads to is run before whoever runs this one may go on.
+        #: Further effects in memory, called with the lock held when it takes effect. A transaction
+        #: that one of them returns is run before the caller goes on.
         self.effects: list[Callable[[], Transaction | None]] = []
-        #: What of it changes stores of other members of a queue-sharing group, by whose it is.
+        #: The parts that change stores of other members of a queue-sharing group, by member.
         self.parts = _NOWHERE
 
     def at(self, home: QueueOwner) -> Transaction:

@@ -1,4 +1,4 @@
-"""Syncpoint: what a session has put and got and not committed yet."""
+"""Syncpoint: the puts and gets of a session that are not committed yet."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class UnitOfWork(Hold):
         self._rescheduled: list[tuple[UncommittedGet, StoredMessage]] = []
         self._statements: list[tuple[str, tuple[Any, ...]]] = []
         self._effects: list[Callable[[], Transaction | None]] = []
-        #: What a backout undoes beside the messages, by whose it is.
+        #: Functions that a backout calls beside giving messages back, by their owner.
         self._undo: dict[object, Callable[[], None]] = {}
         self._operation_count = 0
         #: When the first message was put or got, None for an empty one.
         self.began_ms: int | None = None
         #: Its session is closed, by another thread maybe; set under the lock.
         self.is_ended = False
-        #: What it does to queues of others in a queue-sharing group, by whose they are.
+        #: Its parts on queues of other members of a queue-sharing group, by member.
         self._parts: dict[QueueOwner, UnitOfWork] = {}
 
     def at(self, home: QueueOwner) -> UnitOfWork:

@@ -1,4 +1,4 @@
-"""A get that waits: whoever brings a message, or the end of the wait, decides its outcome."""
+"""A get that waits: the thread that brings a message, or passes the deadline, decides it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import Event
 from mayfly.runtime.virtual_clock import check_wait
 
-#: What ``take`` returns when it would hold the lock for too long to find out.
+#: The result of a ``take`` that would hold the lock for too long to find out.
 LOOK_YOURSELF = object()
 #: The number under which waits are that a change of a definition may end; no queue has it.
 DEFINITIONS = -(2**57)
@@ -48,7 +48,7 @@ class Waiter:
         self._take = take
         self._on_decided = on_decided
         self._is_decided = False
-        #: What the waiting thread waits for; None while it does not.
+        #: The event for which the waiting thread waits; None while it does not.
         self._decision: Event | None = None
 
     def attempt(self) -> bool:
@@ -80,7 +80,7 @@ class Waiter:
             self._decide()
 
     def drop(self) -> None:
-        """Let nobody ask it any more: what waits by it has been decided elsewhere."""
+        """End it without an outcome: its wait has been decided elsewhere."""
         self._is_decided = True
 
     def wait(self, owner: QueueOwner) -> Any:
@@ -137,7 +137,7 @@ class Waits:
             if not waiter.attempt():
                 left.append(waiter)
                 if waiter.takes_any:
-                    # What it cannot have nobody behind it can: a thousand waits cost like one.
+                    # Those behind cannot have it either: a thousand waits cost like one.
                     left.extend(waiters[place:])
                     break
         self._keep(queue_number, left)
@@ -178,7 +178,7 @@ class Waits:
                 waiter.fail(error)
 
     def end_of(self, owner: object, error: MQError) -> None:
-        """Decide the waits of an owner by an error; what comes later is for the others."""
+        """Decide the waits of an owner by an error; later messages are for the others."""
         for number, waiters in list(self._by_queue.items()):
             left = []
             for waiter in waiters:

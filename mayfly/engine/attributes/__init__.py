@@ -1,4 +1,4 @@
-"""The attribute tables: what each kind of object has; MQSC, MQINQ and MQSET follow from them."""
+"""The attribute tables of all kinds of objects; MQSC, MQINQ and MQSET follow from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an attribute of an object is, and the kinds of objects there are."""
+"""The type of an attribute, and the kinds of objects."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Definition:
     owners: tuple[str, ...] = ()
     #: Whether a trigger of type DEPTH has made it NOTRIGGER, and nobody has said so since.
     is_switched_off: bool = False
-    #: What a newer Mayfly has stored: it is stored again as it was.
+    #: Attributes that a newer Mayfly has stored: they are stored again as they were.
     unknown: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
     @property

@@ -67,16 +67,16 @@ class ChannelRuleDefinition(Definition):
     )
     descr: str = attribute("", s.MQCA_CHLAUTH_DESC, length=64)
     custom: str = attribute("", s.MQCA_CUSTOM, length=128)
-    # By what a partner is known, each a pattern.
+    # Patterns for the partner's certificate, address, queue manager and user.
     sslpeer: str = attribute("", k.MQCACH_SSL_PEER_NAME, length=1_024)
     sslcerti: str = attribute("", s.MQCA_SSL_CERT_ISSUER_NAME, length=1_024)
     clntuser: str = attribute("", k.MQCACH_CLIENT_USER_ID, length=64)
     qmname: str = attribute("", s.MQCA_REMOTE_Q_MGR_NAME, length=48)
     address: str = attribute("", k.MQCACH_CONNECTION_NAME, length=264)
-    # What is blocked, names or patterns with commas between.
+    # Addresses and users that are blocked: names or patterns with commas between.
     addrlist: str = attribute("", k.MQCACH_CONNECTION_NAME_LIST, length=_LONGEST_LIST)
     userlist: str = attribute("", k.MQCACH_MCA_USER_ID_LIST, length=_LONGEST_LIST)
-    # Whose authority counts: that of MCAUSER, the user that came, or nobody comes in.
+    # The user whose authority counts: MCAUSER, the one that the partner names, or none at all.
     usersrc: int = attribute(
         s.MQUSRC_MAP,
         k.MQIACH_USER_SOURCE,
@@ -96,5 +96,5 @@ class ChannelRuleDefinition(Definition):
             ("REQDADM", k.MQCHK_REQUIRED_ADMIN),
         ),
     )
-    # YES: what the rule refuses is let in, and logged.
+    # YES: a partner that the rule refuses is let in, and logged.
     warn: int = attribute(s.MQWARN_NO, k.MQIACH_WARNING, words=_NO_YES)

@@ -10,7 +10,7 @@ from mayfly.engine.attributes.definition import Definition, table
 
 @table
 class AuthorityDefinition(Definition):
-    """What one user or group was given for one profile."""
+    """The authority of one user or group on the objects of one profile."""
 
     kinds: ClassVar = (AUTHREC,)
 

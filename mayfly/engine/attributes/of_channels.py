@@ -125,7 +125,7 @@ class ChannelDefinition(Definition):
         words=(("NO", s.MQUSEDLQ_NO), ("YES", s.MQUSEDLQ_YES)),
         objects=_MESSAGES,
     )
-    # Whose authority counts; of a SVRCONN blank is the user that the client names.
+    # The user whose authority counts; blank at a SVRCONN means the user that the client names.
     mcauser: str = attribute("", k.MQCACH_MCA_USER_ID, length=12, objects=(*_RECEIVER, SVRCONN))
     mrrty: int = attribute(10, k.MQIACH_MR_COUNT, low=0, high=LARGEST, objects=_RECEIVER)
     mrtmr: int = attribute(

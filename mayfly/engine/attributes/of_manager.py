@@ -19,7 +19,7 @@ from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 
-#: Who releases delayed messages: the queue manager itself, or a pipeline on Spark.
+#: Delayed messages are released by the queue manager itself, or by a pipeline on Spark.
 DDELAY_EMBEDDED: Final = 0
 DDELAY_SPARK: Final = 1
 #: When authority is asked for: never, at connect, open and send, or at the release as well.
@@ -79,7 +79,7 @@ class ManagerDefinition(Definition):
         words=(("DISABLED", k.MQCHLA_DISABLED), ("ENABLED", k.MQCHLA_ENABLED)),
     )
     connauth: str = attribute("", s.MQCA_CONN_AUTH, length=48)
-    # Mayfly's own: who releases delayed messages (docs/SCHEDULE.md).
+    # Mayfly's own: the queue manager or Spark releases delayed messages (docs/SCHEDULE.md).
     ddelay: int = attribute(
         DDELAY_EMBEDDED, words=(("EMBEDDED", DDELAY_EMBEDDED), ("SPARK", DDELAY_SPARK))
     )

@@ -1,4 +1,4 @@
-"""The attributes of processes: what a trigger monitor is to start."""
+"""The attributes of processes: the programs that trigger monitors start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LARGEST_TYPE = 999_999_999
 
 @table
 class ProcessDefinition(Definition):
-    """A process: what a trigger monitor is to start."""
+    """A process: the program that a trigger monitor starts."""
 
     kinds: ClassVar = (PROCESS,)
 

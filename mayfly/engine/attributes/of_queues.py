@@ -31,7 +31,7 @@ _ENABLED_GET = (("ENABLED", c.MQQA_GET_ALLOWED), ("DISABLED", c.MQQA_GET_INHIBIT
 EVENT_DISABLED, EVENT_ENABLED = 0, 1
 _ENABLED_EVENT = (("ENABLED", EVENT_ENABLED), ("DISABLED", EVENT_DISABLED))
 _CUSTOM_CAP = re.compile(r"\bCAPEXPRY\((NOLIMIT|\d+)\)", re.IGNORECASE)
-#: What holds messages, or becomes what does.
+#: Local queues, and model queues, from which local queues are made.
 _HOLDERS = (QLOCAL, QMODEL)
 _GETTABLE = (QLOCAL, QALIAS, QMODEL)
 
@@ -223,5 +223,5 @@ class QueueDefinition(Definition):
 
     @property
     def cap_text(self) -> str:
-        """What an error calls the cap, with the object that has it."""
+        """The cap with its object, as errors name it."""
         return f"CAPEXPRY({self.cap_tenths}) of {self.kind}({self.name})"

@@ -27,12 +27,12 @@ _PUBSUB = (
 )
 #: MQUSEDLQ_*.
 DEAD_LETTERS_AS_PARENT, DEAD_LETTERS_NO, DEAD_LETTERS_YES = 0, 1, 2
-#: SUBTYPE: who has made a subscription, an operator, a program or a neighbour's subscribers.
+#: SUBTYPE: a subscription was made by an operator, a program or a neighbour's subscribers.
 ADMIN, API, PROXY = "ADMIN", "API", "PROXY"
 TOPIC_STRING_BYTES: Final = 10_240
 #: Destination classes of a subscription, MQDC_*.
 MANAGED_DESTINATION, PROVIDED_DESTINATION = 1, 2
-#: Who may resume a subscription, MQVU_*: anybody, or SUBUSER alone.
+#: MQVU_*: a subscription may be resumed by SUBUSER alone, or by anybody.
 FIXED_USER, ANY_USER = 1, 2
 #: PUBPRTY: the copy has the priority of its queue, or of the publication.
 PRIORITY_AS_QUEUE, PRIORITY_AS_PUBLISHED = -1, c.MQPRI_PRIORITY_AS_PUBLISHED
@@ -136,11 +136,11 @@ class SubscriptionDefinition(Definition):
     sub_id: str = kept("", "SUBID")
     #: When it ends; -1 is never.
     expire_at_ms: int = kept(-1, "EXPIRE_AT_MS")
-    #: Who has made it: ADMIN, API or PROXY.
+    #: The maker of the subscription: ADMIN, API or PROXY.
     made_by: str = kept(ADMIN, "SUBTYPE")
     is_shared: int = kept(0, "SHARED")
     ignores_own: int = kept(0, "IGNORES_OWN")
     #: Whether it wants nothing that was retained before it was made.
     is_new_only: int = kept(0, "NEW_ONLY")
-    #: Whose publications a durable one leaves out also while nobody has it open.
+    #: The publisher whose publications a durable one leaves out, also while nobody has it open.
     owner: str = kept("", "OWNER")

@@ -1,1 +1,1 @@
-"""Authority: who may do what to which object, and where that is asked."""
+"""Authority: the rights of users on objects, and the checks of verbs."""

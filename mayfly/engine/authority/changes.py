@@ -65,7 +65,7 @@ def set_authority(
 
 
 def delete_authority(core: Core, key: RecordKey) -> None:
-    """Delete a record; who has others keeps what those give.
+    """Delete a record; the rights from other records stay.
 
     Raises MQRC_UNKNOWN_OBJECT_NAME when there is none.
     """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("mayfly.authority")
 _CACHE_SIZE = 10_000
 _INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
-#: What an open option needs on the object opened.
+#: The rights that each open option needs on the object opened.
 _OF_OPTION = (
     (_INPUT, words.GET),
     (c.MQOO_BROWSE, words.BROWSE),
@@ -35,12 +35,12 @@ _OF_OPTION = (
     (c.MQOO_SET_IDENTITY_CONTEXT, words.SETID),
     (c.MQOO_SET_ALL_CONTEXT, words.SETALL),
 )
-#: What must be had on the queue manager as well.
+#: Rights that must be had on the queue manager as well.
 _OF_MANAGER_TOO = words.SETID | words.SETALL
 
 
 class UserAuthority:
-    """What one user may do, remembered by name until a definition or an authority record changes.
+    """The rights of one user, remembered by name until a definition or an authority record changes.
 
     Each check raises MQRC_NOT_AUTHORIZED with object, user and what is missing; a refusal is
     logged and counted.
@@ -128,7 +128,7 @@ class UserAuthority:
                 return words.EVERYTHING
             if object_type == QUEUE:
                 if "@" in name:
-                    # What is meant for elsewhere is put on the transmission queue.
+                    # A message for another queue manager is put on the transmission queue.
                     path = registry.resolve_target(name)
                     name = path.name if path.remote is None else path.queue.name
                 definition = registry.find(name)

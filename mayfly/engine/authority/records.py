@@ -1,4 +1,4 @@
-"""Authority records: what each user and group was given, and what that comes to for one name."""
+"""Authority records: the rights given to each user and group, and their sum for one name."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PRINCIPAL: Final = "PRINCIPAL"
 GROUP: Final = "GROUP"
 #: The group of everybody.
 NOBODY: Final = "nobody"
-#: What there is of a user name in a message descriptor; no more of it is looked at.
+#: The length of a user name in a message descriptor; characters beyond it are ignored.
 USER_CHARACTERS: Final = 12
 
 
 class Entity(NamedTuple):
-    """Who has authority: ``kind`` is PRINCIPAL or GROUP."""
+    """A user or a group: ``kind`` is PRINCIPAL or GROUP."""
 
     kind: str
     name: str
@@ -44,7 +44,7 @@ class AuthorityRecords:
         self._sorted: dict[tuple[Entity, str], list[tuple[str, int]]] = {}
         #: The groups with which each user has connected last.
         self._groups: dict[str, tuple[str, ...]] = {}
-        #: Who opened the queue manager, for whom nothing is checked; so it is for no name at all.
+        #: The user that opened the queue manager, unchecked; the empty name is nobody.
         self.opener = ""
         #: How often somebody was refused since the queue manager was opened.
         self.refused_count = 0

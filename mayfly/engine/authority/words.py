@@ -14,7 +14,7 @@ QUEUE: Final = "QUEUE"
 ALTUSR, BROWSE, CHG, CLR, CONNECT, CRT, CTRL, CTRLX = (1 << n for n in range(8))
 DLT, DSP, GET, INQ, PASSALL, PASSID, PUB, PUT = (1 << n for n in range(8, 16))
 RESUME, SET, SETALL, SETID, SUB, SYSTEM = (1 << n for n in range(16, 22))
-#: What somebody for whom nothing is checked has.
+#: The rights of a user that is not checked.
 EVERYTHING: Final = -1
 
 #: Each by its MQSC word, in the order in which they are shown.

@@ -32,7 +32,7 @@ from mayfly.mqi.errors import MQError, mq_error
 
 
 class _Step(NamedTuple):
-    """What one browse asks for; ``marks`` are the MQGMO options about marks."""
+    """The request of one browse; ``marks`` are the MQGMO options about marks."""
 
     request: GetRequest
     first: bool
@@ -46,7 +46,7 @@ class Cursor:
     def __init__(
         self, core: Core, path: Path, requester: Requester, *, co_operates: bool = False
     ) -> None:
-        """Begin before the first message; what is locked or marked, ``holder`` has.
+        """Begin before the first message; ``holder`` will own the locks and marks.
 
         ``co_operates`` when it was opened with MQOO_CO_OP.
         """

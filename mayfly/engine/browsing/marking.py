@@ -1,4 +1,4 @@
-"""What one browsing handle does with marks: it makes, ends and minds them (B7)."""
+"""The marks of one browsing handle: made, ended, and heeded by its browses (B7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Browse marks: what a handle has seen, and what the co-operating handles of a queue have (B7).
+"""Browse marks: of one handle, and of the co-operating handles of a queue (B7).
 
 A mark hides a message from browses of unmarked messages and from nothing else. It is in memory,
 like the handle it belongs to, and all of this is under the queue manager's lock.
@@ -20,7 +20,7 @@ _STALE_LAPSES = 1_000
 
 
 class _Marked:
-    """Who has marked one message: handles, each for itself, and one of them for its set."""
+    """The marks on one message: by handles for themselves, and by one of them for its set."""
 
     __slots__ = ("handles", "marker", "persistence", "queue", "until_ms")
 
@@ -103,7 +103,7 @@ class Marks:
             show(marked.queue, key, marked.persistence)
 
     def unmark_for_set(self, key: int) -> None:
-        """End the mark of a set on a message; whoever may wait for it is to be told."""
+        """End the mark of a set on a message, and tell the browses that wait for it."""
         marked = self.marked.get(key)
         if marked is not None and marked.marker is not None:
             marked.marker = None
@@ -162,7 +162,7 @@ class Marks:
 
 
 class Unmarked:
-    """What a handle has not marked, nor its set: asked for by MQGMO_UNMARKED_BROWSE_MSG.
+    """Messages that neither a handle nor its set has marked (MQGMO_UNMARKED_BROWSE_MSG).
 
     It remembers from where on there may be such a message, so that a browse from the start of the
     queue does not walk over all that is marked; the queue tells what becomes visible before that.

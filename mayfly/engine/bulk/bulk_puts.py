@@ -1,7 +1,7 @@
 """Puts of many like messages at once: staged rows gathered by kind, for one statement each.
 
-What a row asks for is looked at once for all rows of its kind, and columns are worked on whole.
-Whatever is not plain is left to a put of its own.
+The options of a row are checked once for all rows of its kind, and columns are worked on whole.
+A row that is not plain gets a put of its own.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class BulkPuts:
         if not self._goes_one_by_one:
             if first == after or self._add(first, after):
                 return after
-            # A queue is nearly full, or a message too long: who comes first is served first.
+            # A queue is nearly full, or a message too long: rows are put one by one, in order.
             self._goes_one_by_one = True
         while first < after and self._add(first, first + 1):
             first += 1

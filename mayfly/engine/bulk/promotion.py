@@ -44,7 +44,7 @@ _NOT_THE_ROW = (
 
 
 class Counted(NamedTuple):
-    """What became of the rows of a transaction."""
+    """The outcome of the rows of a transaction."""
 
     put_count: int
     expired_count: int
@@ -69,12 +69,12 @@ class Promotion(UnitOfWork):
 
     @property
     def is_empty(self) -> bool:
-        """Never: what it notes of the stage is always part of it."""
+        """Never: the note of the stage's progress is always part of it."""
         return False
 
     @property
     def counted(self) -> Counted:
-        """What has become of the rows."""
+        """The outcome of the rows."""
         return Counted(self._put_count, self._expired_count, len(self.refusals))
 
     def check_room(self, operation_count: int = 1, queue: LocalQueue | None = None) -> None:

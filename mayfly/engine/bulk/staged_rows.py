@@ -59,7 +59,7 @@ class StagedRows(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What rows of one kind ask for; ``refusal`` is why they cannot be put at all."""
+    """The request of all rows of one kind; ``refusal`` is the reason why none can be put."""
 
     queue: str
     descriptor: Descriptor

@@ -4,7 +4,8 @@ A pipeline repeats what it is not sure of. So rows first go onto a stage, under 
 partition and attempt that writes them; nobody sees them there. The first commit of a batch durably
 names its winning stages. Their rows are then put in transactions of bounded size, each of which
 removes what it has put from the stage: after a crash at any moment, a repeated commit goes on where
-the last transaction ended. What comes again for a batch that is named, or older, changes nothing.
+the last transaction ended. A batch that is named there, or is older, changes nothing when it is
+sent again.
 """
 
 from __future__ import annotations
@@ -106,8 +107,8 @@ class Stages:
     def begin(self, place: StagePlace) -> StageWriter | None:
         """Return a new stage; None when its batch is decided, so that nothing is to be written.
 
-        What earlier batches of the query have left behind is swept. Raises ValueError when the
-        place is taken.
+        Rows that earlier batches of the query have left behind are removed. Raises ValueError
+        when the place is taken.
         """
         core = self._core
         with core.engine_lock:

@@ -38,7 +38,7 @@ class ClaimError(Exception):
 
 
 class Consumer:
-    """One consumer; what changes it holds ``lock``, so that its claims come one after the other."""
+    """One consumer; it changes only under ``lock``, so that its claims come one after the other."""
 
     def __init__(self, row: ConsumerRow, lock: Lock) -> None:
         """Begin without open claims."""
@@ -106,7 +106,7 @@ class Consumer:
     def check_checkpoint(self, number: int) -> None:
         """Raise ClaimError unless a reader may go on behind this claim.
 
-        What was ended behind it would be missing, what was released up to it would come twice.
+        Messages ended behind it would be missing, messages released up to it would come twice.
         """
         self.check_not_ahead(number)
         row = self.row
@@ -184,7 +184,7 @@ class Consumer:
         self.row = row
 
 
-#: What one transaction takes or ends: nobody else's commit waits long for it.
+#: The limits of one transaction, so that no other commit waits long for it.
 CLAIM_ROWS_MAX = 4_000
 CLAIM_BYTES_MAX = 16 * 1024 * 1024
 

@@ -1,9 +1,9 @@
 """Durable claims: a named consumer takes messages in bulk, reads them in pages, and ends them.
 
-A claim counts as delivery: what has expired by then is discarded (E9, E14), what is claimed is
-locked and expires no more (E15). Claims of a consumer are numbered from 1 on, each one transaction;
-a number is left out where claims were given back. Who attaches to a consumer raises its epoch, and
-whoever has a lower one is refused from then on.
+A claim counts as delivery: expired messages are discarded by it (E9, E14), claimed ones are
+locked and expire no more (E15). Claims of a consumer are numbered from 1 on, each one transaction;
+a number is left out where claims were given back. A reader that attaches to a consumer raises its
+epoch, and readers with a lower epoch are refused from then on.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Claims:
         return found
 
     def attach(self, name: str, queue_name: str) -> ConsumerState:
-        """Begin to act as a consumer, made when it is new; whoever did before no longer may.
+        """Begin to act as a consumer, made when it is new; its former reader is refused now.
 
         Raises MQRC_OBJECT_NAME_ERROR for a wrong name, what opening the queue for input raises, and
         ClaimError ``consumer-queue`` when the consumer belongs to another queue.
@@ -187,7 +187,7 @@ class Claims:
     def quiesce(self, name: str, epoch: int) -> None:
         """Give a reader no further claim, so that it can end; raises ClaimError.
 
-        What it has claimed it still reads; who attaches next is given claims again.
+        The reader may still read its claims; the next reader that attaches is given claims again.
         """
         with self._held(name, epoch) as consumer:
             consumer.quiesced_epoch = epoch
@@ -202,7 +202,7 @@ class Claims:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def end_lapsed(self) -> None:
-        """Give back the claims that have lapsed: what they hold is due again, for any reader.
+        """Give back the claims that have lapsed: their messages are due again, for any reader.
 
         Their reader is not fenced. Should it live, it finds nothing in them and goes on.
         """
@@ -236,7 +236,7 @@ class Claims:
         """
         consumer = self._fenced(name, epoch)
         found = self._holding(consumer.queue).page(consumer, rows, max_bytes, max_rows)
-        # Looked at again: what was read may have been given back meanwhile.
+        # Checked again: the rows that were read may have been given back meanwhile.
         self._fenced(name, epoch)
         after, until = rows
         if after < until and not found.message_count:
@@ -247,7 +247,7 @@ class Claims:
     def release(self, name: str, epoch: int | None = None) -> int:
         """Give back what a consumer has claimed, each to its place with its backout count raised.
 
-        Who reads under its name is fenced. Returns how many messages there were. With an epoch it
+        A reader under its name is fenced. Returns how many messages there were. With an epoch it
         raises ClaimError for a reader that is fenced itself.
         """
         self._core.check_running()

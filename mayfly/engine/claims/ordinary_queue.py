@@ -41,7 +41,7 @@ _PAGE_ROWS = 1_000
 
 
 class _Walked:
-    """What was met: keys to be claimed, those in memory with their rows, and expired messages."""
+    """Messages that a claim met: keys to be claimed, rows of those in memory, and expired ones."""
 
     def __init__(self) -> None:
         """Begin with nothing."""

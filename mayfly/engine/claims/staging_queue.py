@@ -1,7 +1,7 @@
 """Claims of the staging queue: a pipeline releases delayed messages in bulk (DDELAY(SPARK)).
 
-What is due is claimed by a list of keys; the messages stay where they are, hidden from everybody
-else: who wants to change one is told that it is released already. When the claim ends they go to
+Due messages are claimed by a list of keys. They stay where they are, hidden from everybody else: a
+change of one is answered that it is released already. When the claim ends they go to
 their targets as the delay processor lets them go, by the same rules.
 """
 
@@ -48,7 +48,7 @@ class StagingQueueClaims(QueueClaims):
         self._processor = processor
         #: The keys of each open claim, by consumer and number.
         self._keys: dict[tuple[int, int], array[int]] = {}
-        #: When a mark was given: what falls due later is behind it.
+        #: The time at which each mark was given: messages that fall due later are behind it.
         self._marked_ms: dict[int, int] = {}
 
     def note_mark(self, mark: int) -> None:
@@ -93,7 +93,7 @@ class StagingQueueClaims(QueueClaims):
         consumer.row = row._replace(last_row=last_row)
 
     def claim_next(self, consumer: Consumer, limit: Limit) -> ClaimRow | None:
-        """Claim what is due, by delivery time, then put order; what has expired is discarded."""
+        """Claim due messages, by delivery time, then put order; expired ones are discarded."""
         core, transaction = self._core, Transaction()
         with core.engine_lock:
             core.check_running()
@@ -164,7 +164,7 @@ class StagingQueueClaims(QueueClaims):
         return ClaimedPage(consumer.queue, NO_MESSAGES)
 
     def _next(self, limit: Limit) -> tuple[list[DueOfSide], int]:
-        """Return what one claim takes; what has expired is on its way out."""
+        """Return the messages that one claim takes; expired ones are being discarded."""
         core = self._core
         now_ms = core.now_ms()
         up_to_ms = now_ms if limit.up_to is None else self._marked_ms.get(limit.up_to, now_ms)
@@ -189,7 +189,7 @@ class StagingQueueClaims(QueueClaims):
         with core.engine_lock:
             core.check_running()
             now_ms = core.now_ms()
-            # What the last try of this end has released is gone.
+            # Messages that the last try of this end has released are gone.
             dues = [
                 (due, persistence)
                 for due, persistence in self._processor.of_keys(keys)

@@ -155,7 +155,7 @@ class DelayProcessor:
     def let_go(self, dues: Iterable[DueOfSide], now_ms: int) -> list[Transaction]:
         """Return what sends due messages to their targets, or discards them.
 
-        What fails for now stays where it is and is tried again later (D21).
+        A message that fails for now stays where it is and is tried again later (D21).
         """
         assert self._core.engine_lock.is_held()
         core, staging = self._core, self._core.registry.staging()

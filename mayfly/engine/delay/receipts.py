@@ -1,4 +1,4 @@
-"""What became of a delayed message that somebody asks about, and who has changed the schedule."""
+"""Receipts of delayed messages, and the audit of changes of the schedule."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mayfly.lifetime.life import State
 
 
 class Receipt(StrEnum):
-    """What became of a delayed message; true at the moment it is given."""
+    """The outcome of a request about a delayed message; true at the moment it is given."""
 
     CANCELLED = "cancelled"
     RESCHEDULED = "rescheduled"
@@ -24,8 +24,8 @@ class Receipt(StrEnum):
     LOST_AT_RESTART = "lost-at-restart"
     #: An open unit of work has it, to cancel or reschedule it; its end decides.
     LOCKED = "locked"
-    #: Nothing was ever delayed under this id, or the ledger has forgotten it (retention). Of what
-    #: was put without a delay the ledger has no index: ``QueueManager.why`` searches it.
+    #: Nothing was ever delayed under this id, or the ledger has forgotten it (retention). Messages
+    #: put without a delay have no index in the ledger: ``QueueManager.why`` searches for them.
     UNKNOWN = "unknown"
 
 
@@ -42,7 +42,7 @@ _OF_OUTCOME: dict[str, Receipt] = {
 
 
 class AuditEntry(NamedTuple):
-    """One change of the schedule: who asked for what, and what came of it.
+    """One change of the schedule: its user, its request and its outcome.
 
     ``msg_id`` is empty when a filter chose the messages; ``message_count`` is how many changed.
     """

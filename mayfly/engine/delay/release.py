@@ -1,4 +1,4 @@
-"""What becomes of messages whose delivery time has come: to their target, in bulk where they can.
+"""The release of messages whose delivery time has come: to their targets, in bulk where possible.
 
 Persistent messages of one descriptor and one target that nothing hinders are moved by two
 statements for all of them, and so are the copies of publications for one subscription; what needs
@@ -68,7 +68,7 @@ class Release:
 
     def take_in_bulk(self, due: Due) -> bool:
         """Add a persistent message to those that move together; False when it cannot."""
-        # What one subscription gets goes together, whatever its topic.
+        # Messages for one subscription go together, whatever their topic.
         place = (due.target, due.sub_id, due.descriptor)
         if place not in self._lanes:
             self._lanes[place] = self._lane(due)

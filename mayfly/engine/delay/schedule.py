@@ -158,7 +158,7 @@ class Schedule:
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Cancel everything a filter finds; yields the number done so far, batch by batch.
 
-        Each batch is durable when it is counted; what is put meanwhile may escape.
+        Each batch is durable when it is counted; a message put meanwhile may be left out.
         """
         return self._change_all(where, Cancellation(self._core))
 
@@ -285,7 +285,7 @@ class Schedule:
         return True
 
     def _settled(self, msg_id: bytes) -> Found | None:
-        """Return a delayed message; what is on its way to the disk with it is waited for."""
+        """Return a delayed message, once its transactions under way are on disk."""
         found: Found | None = None
 
         def is_under_way() -> bool:

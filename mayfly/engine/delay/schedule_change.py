@@ -1,4 +1,4 @@
-"""What a change of the schedule does to a delayed message: take it off, or give it a new time."""
+"""Changes of the schedule: a delayed message is taken off, or gets a new time."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from mayfly.store.units import StoredMessage
 class Change(ABC):
     """One kind of change; its methods are called under the lock."""
 
-    #: What the audit calls it, and what says how.
+    #: The name of the change in the audit, and its details.
     action: str
     detail = ""
-    #: What the sender is told when it has been done.
+    #: The receipt after a successful change.
     receipt: Receipt
 
     def covers(self, row: StoredMessage) -> bool:
@@ -108,7 +108,7 @@ class Rescheduling(Change):
         if self._by_ms is not None and self._by_ms < 0 and due_ms <= self._core.now_ms():
             # There is no earlier.
             return False
-        # They were drawn in this order; what the scan has passed is met no more.
+        # They were drawn in this order; the scan does not meet again those that it has passed.
         while self._first_own_keys and (first_ms := next(iter(self._first_own_keys))) < due_ms:
             del self._first_own_keys[first_ms]
         first_own_key = self._first_own_keys.get(due_ms)

@@ -22,7 +22,7 @@ _ZERO_ID = bytes(24)
 
 
 class ScheduleFilter(NamedTuple):
-    """Which delayed messages are meant; what is None or empty does not matter.
+    """A filter of delayed messages; a field that is None or empty matches all.
 
     ``queue`` is the target as the sender, or the subscription, named it, ``sender``
     MQMD.UserIdentifier, ``properties`` pairs of a message property and its value as text; the

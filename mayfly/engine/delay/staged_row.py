@@ -1,4 +1,4 @@
-"""What a row of the staging queue says of its message: the original one, the one shown there."""
+"""Reads rows of the staging queue: the original message, and the one shown there."""
 
 from __future__ import annotations
 

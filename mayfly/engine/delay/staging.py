@@ -33,8 +33,8 @@ from mayfly.store.keys import (
 )
 from mayfly.store.units import StoredMessage
 
-#: What ``StoredMessage.ttl_from_release`` says beside None, that all was settled at the put: the
-#: life begins at the release; or the caps of the target, too low at the put, are asked again then.
+#: Values of ``StoredMessage.ttl_from_release``; None means that all was settled at the put. Else
+#: the life begins at the release, or caps of the target, too low at the put, are asked again then.
 LIFE_AT_RELEASE, CAP_AT_RELEASE = 1, 0
 _ZERO_ID = bytes(24)
 
@@ -68,7 +68,7 @@ def staging_path(core: Core, body_bytes: int) -> Path:
             f"{body_bytes + HEADER_BYTES} bytes with header; {STAGING_QUEUE} takes "
             f"MAXMSGL({staging.max_message_bytes})",
         )
-    # What open units of work have put counts, though no depth shows it before the commit (D12).
+    # Puts of open units of work count, though no depth shows them before the commit (D12).
     if staging.queue.depth + staging.queue.pledged >= staging.max_depth:
         raise mq_error(rc.MQRC_Q_FULL, f"{STAGING_QUEUE} holds MAXDEPTH({staging.max_depth})")
     return staging

@@ -15,7 +15,7 @@ _USED_BITS = 2**26
 class StagingOrder:
     """Knows the last order given in each millisecond; used under the lock.
 
-    What the store holds is asked when a millisecond is first used, unless it is known to be free.
+    The store is asked when a millisecond is first used, unless it is known to be free.
     Keys of open units of work are in no store yet, nor are those on their way to the disk: nothing
     is forgotten while ``is_idle()`` is False.
     """

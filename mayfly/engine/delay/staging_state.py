@@ -1,4 +1,4 @@
-"""What is known in memory of the delayed messages of a queue manager, beside their queue."""
+"""Facts in memory about the delayed messages of a queue manager, beside their queue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StagingState:
         #: How often the staging queue was defined, or enabled again: a stopped processor restarts.
         self.enabled_count = 0
         self.order = StagingOrder(self._highest_key, self._is_idle)
-        #: Who holds what a pipeline is about to release; how much that is.
+        #: The hold on messages that a pipeline is about to release, with their number.
         self.releasing = Hold()
 
     def note_due(self, key: int) -> None:
@@ -41,7 +41,7 @@ class StagingState:
         keys = [
             self._owner.messages(persistence).highest_key(low, high)
             for persistence in (VOLATILE, PERSISTENT)
-            # What is on its way to the disk is known to who asks.
+            # A transaction on its way to the disk is known to the caller.
             if queue is None or queue.present[persistence]
         ]
         return max((key for key in keys if key is not None), default=None)

@@ -1,4 +1,4 @@
-"""The face of the engine for admission: what an operator has defined about who comes in.
+"""The face of the engine for admission: an operator's definitions about clients and partners.
 
 Only ``mayfly.security`` uses it.
 """

@@ -35,7 +35,7 @@ from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import check_get_options
 
 __all__ = [
-    # An open queue manager: what it is made with, where it lives, what it says of itself.
+    # An open queue manager: its configuration, its place, its status.
     "Counts",
     "HOME_VARIABLE",
     # Programs: a session, its open queues, what is put and got.

@@ -18,7 +18,7 @@ REFUSALS, REFUSED_BYTES = 1_000, 4 * 1024 * 1024
 
 
 class Look(NamedTuple):
-    """What was met: a live message or None, expired ones before it; ``is_cut`` when not at the end.
+    """A live message or None, with the expired ones met before it; ``is_cut`` when not at the end.
 
     All before the key ``reached`` has been met. A look that was cut short has met DISCARD_BATCH
     expired messages, or as many refused ones as one turn of the lock has time for.
@@ -43,7 +43,7 @@ def look(
 ) -> Look:
     """Look for the first message live now with ``low <= k < before`` that the holder may see.
 
-    What the selector refuses is passed over, dead or alive (E11).
+    Messages that the selector refuses are passed over, dead or alive (E11).
     """
     assert core.engine_lock.is_held()
     # A look that may discard nothing on its own must find out whether there is a live one (K7).

@@ -24,10 +24,10 @@ _PAGE_BYTES = 1024 * 1024
 
 
 class Match(NamedTuple):
-    """What a message must have to be selected; None means any (G2), ids are whole as stored.
+    """Conditions of a selection; None means any (G2), ids are whole as stored.
 
-    ``selector`` is asked by who reads (:meth:`asker`), as it takes its time. ``token`` is the
-    MsgToken of one message; ``unmarked`` knows which ones are not marked for who browses (B7).
+    The reader asks ``selector`` (:meth:`asker`), as it takes its time. ``token`` is the
+    MsgToken of one message; ``unmarked`` knows which ones are not marked for the browser (B7).
     """
 
     msg_id: bytes | None = None
@@ -98,8 +98,8 @@ def in_order(
 ) -> Iterator[tuple[StoredMessage, int]]:
     """Yield (row, side) of the visible messages with a key from ``low`` on, in key order.
 
-    They have what is asked for, but the selector is not asked. What the ``holder`` has locked is
-    visible to it alone (B5). The lock is held until the last one is read; the search may be left at
+    They match, but the selector is not asked. Messages that the ``holder`` has locked are visible
+    to it alone (B5). The lock is held until the last one is read; the search may be left at
     any point.
     """
     assert core.engine_lock.is_held()

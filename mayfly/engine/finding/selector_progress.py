@@ -18,9 +18,9 @@ _FLEETING = "Root.MQMD.Expiry"
 class SelectorProgress:
     """Where to go on: each message with a lower key that could be seen was refused.
 
-    What can be seen only since then may be before it; ``lower`` notes that. A pass is a walk from
-    the place to the end of the queue; it may have several steps, each under the lock, with those
-    of others between them.
+    Messages that became visible since then may be before it; ``lower`` notes that. A pass is a walk
+    from the place to the end of the queue; it may have several steps, each under the lock, with
+    those of others between them.
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""A browse that looks at groups: what it finds stays, and the cursor stands on it."""
+"""A browse that looks at groups: the message found stays, and the cursor stands on it."""
 
 from __future__ import annotations
 

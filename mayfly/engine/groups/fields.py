@@ -51,9 +51,9 @@ def check_place(descriptor: Descriptor) -> None:
 def check_segment(descriptor: Descriptor, body: bytes) -> None:
     """Raise what is wrong with a message as a segment; one that is none passes.
 
-    MQRC_SEGMENT_LENGTH_ZERO without data behind its headers, unless it is the last one,
-    MQRC_OFFSET_ERROR when it ends beyond 999,999,999, and MQRC_ORIGINAL_LENGTH_ERROR when a report
-    says of its segment that it is shorter than what the report holds of it.
+    MQRC_SEGMENT_LENGTH_ZERO: no data behind its headers, and it is not the last one.
+    MQRC_OFFSET_ERROR: it ends beyond 999,999,999. MQRC_ORIGINAL_LENGTH_ERROR: a report holds more
+    of its segment than the length that it gives.
     """
     flags, length = descriptor.msg_flags, len(body)
     if not flags & c.MQMF_SEGMENT:

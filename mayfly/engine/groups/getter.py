@@ -1,4 +1,4 @@
-"""A get or browse that looks at groups: what is available to it, and how it is taken."""
+"""A get or browse that looks at groups: the messages available to it, and their way out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mayfly.store.units import StoredMessage
 
 
 class Where(NamedTuple):
-    """Where a get looks: for what follows a ``position``, at one ``key``, or from ``low`` on.
+    """The place where a get looks: behind a ``position``, at one ``key``, or from ``low`` on.
 
     ``mode`` is that of ``members.mode_of``.
     """
@@ -72,7 +72,7 @@ class GroupGetter(Getter):
         self._asks_row = match is not ANY and match._replace(**placed) != ANY
         #: The key of what it found; in logical order that is the place of the group.
         self.found_key: int | None = None
-        #: How long that was where it lay, of a report: what it is about.
+        #: The length of the message on its queue; of a report, that of its original.
         self.found_bytes = 0
         #: Whether what it took is part of its unit of work.
         self.in_unit = False
@@ -181,7 +181,7 @@ class GroupGetter(Getter):
             if may_cut and (refused_count >= REFUSALS or len(self._expired) >= DISCARD_BATCH):
                 self.is_cut = True
                 return []
-        # Who waits from now on is told only of what comes from now on, maybe behind it.
+        # A wait that begins now is told only of messages that come from now on, maybe behind it.
         self.is_cut = in_parts and self._told_count != self._index.told_count
         self._low = self._where.low
         return []
@@ -284,7 +284,7 @@ class GroupGetter(Getter):
         return False
 
     def _are_alive(self, needed: list[Entry], entry: Entry, queue: LocalQueue, now_ms: int) -> bool:
-        """Tell whether nothing has expired; what this get would have returned is discarded (E8).
+        """Return True if nothing has expired; else discard what this get would have returned (E8).
 
         Where something else has expired that it needs, it would have returned nothing.
         """

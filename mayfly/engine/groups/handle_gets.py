@@ -27,10 +27,10 @@ _BROWSE = _BROWSE_ON | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 
 
 class GroupGets:
-    """What one handle knows of groups from its first get or browse on that has asked for them.
+    """The groups of one handle, from its first get or browse on that has asked for them.
 
-    It keeps apart where its gets stand and where its browses do; a backout of the unit of work in
-    which its gets went on takes them back to where they stood before it.
+    It keeps apart the position of its gets and that of its browses; a backout of the unit of work
+    in which its gets went on takes them back to where they stood before it.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class GroupGets:
         return Prepared(by_group, finish_by_group)
 
     def _is_by_group(self, path: Path, request: GetRequest, options: int) -> bool:
-        # What is delayed is in no group (D9).
+        # A delayed message is in no group (D9).
         return bool(options & GROUPING or request.match.group_id) and not path.queue.is_staging
 
     def _prepared_browse(

@@ -20,7 +20,7 @@ from mayfly.store.outlines import Outline, outlines, outlines_of, present
 
 #: Messages that are read in one turn of the lock: some 5 ms.
 _PAGE = 2_000
-#: What has come since the last look; with more of it all is read anew, when somebody looks again.
+#: The most arrivals noted between two looks; after more of them the next look reads all anew.
 _TOLD_MAX = 20_000
 _key = attrgetter("key")
 
@@ -50,7 +50,7 @@ class Line:
         del self.keys[bisect_left(self.keys, key)]
 
     def settle(self, group: Group, changed: Mapping[Entry, bool]) -> None:
-        """Take over what is available now of a group: what has changed says whether it is there."""
+        """Take over which changed messages of a group are available now."""
         if not self._mode:
             self._settle_each(changed)
             return
@@ -81,11 +81,11 @@ class Line:
 
 
 class GroupIndex:
-    """All messages of a queue by group, and by what gets of each mode may begin with.
+    """All messages of a queue by group, and by the messages that gets of each mode may begin with.
 
-    It lives as long as a handle that has asked for groups. It holds at least what can be seen: what
-    comes, or comes back, it is told of; what has gone is found out by who meets it. All of it is
-    under the lock, but :meth:`catch_up`.
+    It lives as long as a handle that has asked for groups. It holds at least all visible messages:
+    it is told of each that comes or comes back, and each that has gone is noticed when a search
+    meets it. All of it is under the lock, but :meth:`catch_up`.
     """
 
     def __init__(self, core: Core, queue: LocalQueue) -> None:
@@ -102,7 +102,7 @@ class GroupIndex:
         #: Groups with what has changed of them since the lines were right: whether it is there now.
         self._changed: dict[Group, dict[Entry, bool]] = {}
         self._told: set[int] = set()
-        #: How often something was told; who walks on after a pause knows by it what it may miss.
+        #: The number of notes so far: a walk that goes on after a pause sees new ones by it.
         self.told_count = 0
         #: By side the key from which on all is to be read; None where that has been done.
         self._behind: list[int | None] = [queue.low, queue.low]
@@ -157,8 +157,8 @@ class GroupIndex:
     def next(self, mode: int, low: int, match: Match) -> Entry | None:
         """Return the first message from a key on that a get in this mode may begin with.
 
-        With a GroupId to be matched, of those that have it. What else the match asks for the caller
-        looks at; here it only spares a long way.
+        With a GroupId to be matched, of those that have it. The caller looks at the other
+        conditions of the match; the GroupId alone spares a long way.
         """
         group_id = match.group_id
         self._settle()
@@ -183,9 +183,9 @@ class GroupIndex:
 
     @property
     def moment(self) -> tuple[int, ...]:
-        """What is the same as long as nothing leaves the queue, is hidden, or comes to it.
+        """A value that stays the same while no message leaves the queue, is hidden, or arrives.
 
-        Of what can be seen, only what is told of makes more again.
+        Among visible messages only those that were noted make more available again.
         """
         queue = self._queue
         return self.told_count, queue.depth - queue.uncommitted, queue.browse_locked
@@ -221,7 +221,7 @@ class GroupIndex:
                 self._lines_of.pop(group.group_id, None)
 
     def spoil(self, entry: Entry) -> None:
-        """Note that a message of a group has expired: what needs it cannot be had any more."""
+        """Note that a message of a group has expired: gets that need it cannot have the group."""
         assert entry.group is not None
         entry.group.spoiled.add(entry)
         self._note(entry, entry.group, is_there=True)

@@ -27,7 +27,7 @@ _by_key = attrgetter("key")
 
 
 def mode_of(options: int) -> int:
-    """Return the options of these that decide what is available; what others imply is left out."""
+    """Return the options that decide about availability; those that others imply are left out."""
     mode = options & GROUPING
     if mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_MSGS_AVAILABLE):
         mode &= ~c.MQGMO_ALL_SEGMENTS_AVAILABLE
@@ -101,7 +101,7 @@ class Completeness(NamedTuple):
 
 
 class Group:
-    """What has one GroupId: the segments of each message by its number, in order of offset.
+    """The messages of one GroupId: the segments of each by its number, in order of offset.
 
     A message in segments that is in no group is one here, too: its only message.
     """
@@ -115,7 +115,7 @@ class Group:
         self.messages: dict[int, list[Entry]] = {}
         #: The number of the last message, once it is known.
         self.last_number: int | None = None
-        #: What is known to have expired, so that what needs it cannot be had.
+        #: Messages known to have expired, so that gets that need them cannot have the group.
         self.spoiled: set[Entry] = set()
         #: By ``extent_of`` what a get has looked at last, so that the next one need not.
         self.seen: dict[int, Completeness] = {}

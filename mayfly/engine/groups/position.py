@@ -1,4 +1,4 @@
-"""Where a handle is within a group: what it put, got or browsed last, and so what comes next."""
+"""The position of a handle within a group: its last put, get or browse, and so the next one."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ from mayfly.mqi.errors import mq_error
 class PutOrder:
     """Where the puts of a handle stand, from its first one on that had to do with groups.
 
-    What a put in a unit of work has changed, its backout takes back, so that a group may span
-    several units of work and go on after one that has failed.
+    A backout takes back the changes of its puts, so that a group may span several units of work and
+    go on after one that has failed.
     """
 
     def __init__(self, core: Core, context: Context, unit_of_work: UnitOfWork) -> None:
@@ -68,7 +68,7 @@ class PutOrder:
         check_segment(placed, body)
         check_cut(placed, body)
         request = request._replace(descriptor=placed)
-        # What is delayed can be in no group, and so not in segments (D9).
+        # A delayed message can be in no group, and so not in segments (D9).
         may_cut = placed.msg_flags & c.MQMF_SEGMENTATION_ALLOWED and not request.delay_ms
         is_cut = may_cut and is_to_be_cut(self._core, path, placed, body)
         verb = put_in_segments if is_cut else put

@@ -45,7 +45,7 @@ def put_in_segments(
 ) -> PutResult:
     """Put a message in as many segments as it needs, all of them or none; the MsgId is the first's.
 
-    All have the same deadline. Raises what ``put.put`` raises: MQRC_MSG_TOO_BIG_FOR_Q where the
+    All have the same deadline. Raises as ``put.put``: MQRC_MSG_TOO_BIG_FOR_Q where the
     headers of the message do not fit into a segment, or a segment would be under 16 bytes, and
     MQRC_Q_FULL when there is no room for all of them.
     """
@@ -121,7 +121,7 @@ def _cut(
             f"no segments of {len(body)} bytes fit; MAXMSGL({path.max_message_bytes})",
         )
     flags = whole.msg_flags
-    # What was no segment has no other after it.
+    # A message that was no segment has no other after it.
     is_last = bool(flags & c.MQMF_LAST_SEGMENT) or not flags & IN_SEGMENTS
     flags = flags & ~c.MQMF_LAST_SEGMENT | c.MQMF_SEGMENT
     parts = []
@@ -139,7 +139,7 @@ def _cut(
 
 def _room(core: Core, path: Path, descriptor: Descriptor) -> int:
     """Return how long a segment may be; on a transmission queue its headers take their part."""
-    # Whatever it is now, it will be a segment there.
+    # It will be a segment there in any case.
     part = descriptor._replace(msg_flags=descriptor.msg_flags | c.MQMF_SEGMENT)
     largest = min(path.max_message_bytes, core.registry.queue_manager.maxmsgl)
     return largest - size_on(path, part, 0)

@@ -7,6 +7,6 @@ That state follows from who hides it: by nobody it is AVAILABLE, on the staging 
 hold that locks it is LOCKED; any other hold keeps it for somebody and leaves its state as it was.
 
 Changes of a transaction happen in two steps: they are announced as the transaction is built, and
-``effect`` follows when it is durable or has failed. All of it is under the lock. What is not in the
-table raises TransitionError: it is a bug of the engine.
+``effect`` follows when it is durable or has failed. All of it is under the lock. A pair that the
+table lacks raises TransitionError: it is a bug of the engine.
 """

@@ -1,4 +1,4 @@
-"""What follows in memory when a transaction is durable, or has failed."""
+"""The changes in memory after a transaction is durable, or has failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of a life that ends: what the ledger keeps of a message."""
+"""The record of a life that ends: its row in the ledger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mayfly.lifetime.life import NEXT, OUTCOMES, Event, LifeRecord, State
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.store.units import StoredMessage
 
-#: What an event makes of a life, as its record says it, by state: the ends among the table's pairs.
+#: The outcome of a life by state and event: those pairs of the table that end a life.
 ENDS: dict[State, dict[Event, str]] = {
     state: {event: after.value for event, after in pairs.items() if after in OUTCOMES}
     for state, pairs in NEXT.items()

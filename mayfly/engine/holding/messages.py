@@ -13,15 +13,15 @@ from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import Event, State, TransitionError
 from mayfly.store.units import StoredMessage
 
-#: What a get is in the life of a message, by whether its queue is the staging queue (D3).
+#: The event of a get in the life of a message: on an ordinary queue, on the staging queue (D3).
 GETS = Event.GET, Event.CANCEL
 
 
 class Hold:
-    """Whoever keeps messages from all others: a unit of work, a channel's batch, a pipeline."""
+    """Holds messages, hidden from all others: a unit of work, a channel's batch, a pipeline."""
 
     #: Whether its messages are LOCKED: got under syncpoint, in the words of the life table. When a
-    #: work fails that ends them, what is LOCKED goes back to its place; what is not stays held.
+    #: transaction fails that ends them, LOCKED ones go back to their place; others stay held.
     locks = False
     #: How many it has of those that it took many at a time.
     count = 0
@@ -80,8 +80,8 @@ def end(
 ) -> None:
     """Add the end of a life to a work of an owner of queues: of a message that ``by`` holds.
 
-    Without ``by`` it is one that can be seen. What is held stays so until the work has taken
-    effect. ``reason`` is why it was dead-lettered or discarded.
+    Without ``by`` it is one that can be seen. A held message stays held until the transaction has
+    taken effect. ``reason`` is why it was dead-lettered or discarded.
     """
     queue, row, persistence = found
     home, key, is_staging = queue.home, row.k, queue.is_staging
@@ -105,7 +105,7 @@ def end(
 
 
 def end_at_close(owner: QueueOwner, transaction: Transaction, found: Found, now_ms: int) -> None:
-    """Add the end of a non-persistent message that a restart loses; whoever has it is gone."""
+    """Add the end of a non-persistent message that a restart loses; its holder is gone."""
     queue, row, _side = found
     requester = owner.hidden.pop(row.k, None)
     if requester is not None:

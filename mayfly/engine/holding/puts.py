@@ -44,7 +44,7 @@ def withdraw_from_unit(queue: LocalQueue) -> None:
 
 
 def withdraw_all(transaction: Transaction) -> None:
-    """Take back all that a transaction would have put; what it would have taken stays hidden."""
+    """Take back all puts of a transaction; messages that it would have taken stay hidden."""
     withdraw_here(transaction)
     for part in transaction.parts.values():
         withdraw_all(part)

@@ -1,1 +1,1 @@
-"""What is defined: queues, processes and their attributes; made, changed, asked, resolved."""
+"""Definitions: queues, processes and their attributes; made, changed, asked, resolved."""

@@ -240,7 +240,7 @@ def _change(core: Core, definition: Definition, attributes: Mapping[str, Value])
     queue = core.registry.by_name(definition.name) if definition.kind == QLOCAL else None
     with triggering_of(core).held(queue):
         changed = definition.altered(attributes)
-        # Whoever names TRIGGER decides: no restart changes that.
+        # A command that names TRIGGER decides: no restart changes that.
         changed.is_switched_off = definition.is_switched_off and "TRIGGER" not in attributes
         save(core, changed, 0 if queue is None else queue.number)
         with core.engine_lock:
@@ -318,7 +318,7 @@ def _forget_totals(core: Core, queue: LocalQueue) -> None:
     with core.engine_lock:
         core.waits.fail(mq_error(rc.MQRC_Q_DELETED, f"{queue.name} was deleted"), queue.number)
         triggering_of(core).forget(queue)
-    # What is kept back of its lives goes first; nothing new can come.
+    # Records of its lives that are still in memory go first; no new one can come.
     core.store.write_balances()
     with core.engine_lock:
         core.committer.pause()

@@ -17,7 +17,7 @@ ADD, REPLACE, REMOVE, REMOVEALL = "ADD", "REPLACE", "REMOVE", "REMOVEALL"
 ACTIONS: Final = (ADD, REPLACE, REMOVE, REMOVEALL)
 #: The types whose rules are lists, one for each profile, with the keyword of the list.
 LISTS: Final = {k.MQCAUT_BLOCKUSER: "USERLIST", k.MQCAUT_BLOCKADDR: "ADDRLIST"}
-#: By what a rule is found, beside its profile and its type.
+#: Attributes by which a rule is found, beside its profile and its type.
 _KEY: Final = ("sslpeer", "sslcerti", "clntuser", "qmname", "address")
 
 

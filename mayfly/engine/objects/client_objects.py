@@ -1,4 +1,4 @@
-"""What a queue manager has for its clients from the start: models of channels, the first rules."""
+"""Objects for clients in each new queue manager: models of channels, the first rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
 
 DEFAULT_AUTHENTICATION: Final = "SYSTEM.DEFAULT.AUTHINFO.IDPWOS"
-#: What a new channel of a type is like.
+#: The model of a new channel, by type.
 CHANNEL_MODELS: Final = {
     s.MQCHT_SVRCONN: "SYSTEM.DEF.SVRCONN",
     s.MQCHT_CLNTCONN: "SYSTEM.DEF.CLNTCONN",

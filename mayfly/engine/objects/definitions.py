@@ -15,7 +15,7 @@ def stored_definitions(store: Store) -> list[tuple[Definition, int]]:
         try:
             definition = TABLES[kind].from_json(kind, name, stored)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            # What is in memory nobody reads back.
+            # A queue manager in memory reads nothing back.
             assert store.folder is not None
             raise StoreDamaged(
                 f"the definition {kind} {name} is damaged: {error}", store.folder

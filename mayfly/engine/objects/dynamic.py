@@ -13,7 +13,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 
-#: What stands for the asterisk needs 16 of the 48 characters.
+#: The unique part that replaces the asterisk needs 16 of the 48 characters.
 _LAST_PLACE_OF_ASTERISK = 33
 _DELETES = c.MQCO_DELETE | c.MQCO_DELETE_PURGE
 
@@ -58,8 +58,8 @@ def drop_dynamic_queue(core: Core, queue: LocalQueue, options: int, *, is_owner:
     """Delete the queue of a handle that is being closed, if that is what closing it means.
 
     A temporary queue goes with its creator, messages and all; a permanent one with MQCO_DELETE when
-    it is empty, with MQCO_DELETE_PURGE whatever is on it. Whoever else has it open gets
-    MQRC_Q_DELETED from then on.
+    it is empty, with MQCO_DELETE_PURGE in any case. Other handles on it get MQRC_Q_DELETED from
+    then on.
     Raises MQRC_OPTIONS_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE for a delete option on any other
     queue, MQRC_Q_NOT_EMPTY for MQCO_DELETE on a permanent queue with messages and for either option
     on one with uncommitted work.

@@ -1,4 +1,4 @@
-"""An open process, or the open queue manager: what it is can be asked, and nothing else done."""
+"""An open process, or the open queue manager: it can be inquired, and nothing else."""
 
 from __future__ import annotations
 

@@ -42,12 +42,12 @@ _QUEUE_TYPES = {
 _NAME_LENGTH = 48
 _MOST_SELECTORS = 256
 
-#: What every queue has beside its MQSC attributes.
+#: Selectors of every queue beside its MQSC attributes.
 _OF_ANY_QUEUE: dict[int, Callable[[QueueDefinition], Value]] = {
     c.MQCA_Q_NAME: lambda definition: definition.name,
     c.MQIA_Q_TYPE: lambda definition: _QUEUE_TYPES[definition.kind],
 }
-#: What a local queue has beside them.
+#: Selectors of a local queue beside them.
 _OF_LOCAL_QUEUE: dict[int, Callable[[LocalQueue], Value]] = {
     c.MQIA_CURRENT_Q_DEPTH: lambda queue: queue.depth,
     c.MQIA_OPEN_INPUT_COUNT: lambda queue: queue.input_count,
@@ -74,7 +74,7 @@ _OF_MANAGER: dict[int, Callable[[Core], Value]] = {
 class Inquiry(NamedTuple):
     """Values in the order of the selectors.
 
-    What this type of queue does not have is None, with the warning MQRC_SELECTOR_NOT_FOR_TYPE.
+    An attribute that this type of queue lacks is None, with the warning MQRC_SELECTOR_NOT_FOR_TYPE.
     """
 
     values: list[Value | None]

@@ -1,4 +1,4 @@
-"""What is defined, for those who ask from outside the engine; each answer is of its moment."""
+"""Questions about definitions from outside the engine; each answer is of its moment."""
 
 from __future__ import annotations
 

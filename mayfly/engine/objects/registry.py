@@ -44,7 +44,7 @@ _MOST_PATHS = 10_000
 
 
 class Path:
-    """What a name resolves to: the objects passed and the queue at the end.
+    """The path of a name: the objects passed and the queue at the end.
 
     Priority and persistence defaults come from the first object (P7, D16); an inhibit on any object
     counts (C5); the lowest cap wins (X3).
@@ -108,7 +108,7 @@ class Path:
 
 
 class Directory(Protocol):
-    """What the queue managers of a queue-sharing group know of each other's queues."""
+    """The queues of a queue-sharing group's other queue managers."""
 
     def status(self) -> Sequence[tuple[str, bool, int]]:
         """Return name, whether it is open, and what it has yet to change of the members."""
@@ -142,7 +142,7 @@ class Registry:
         """Begin with the queue manager object alone; ``home`` is whose definitions these are."""
         self.queue_manager = ManagerDefinition(QMGR, home.name)
         self.version = 0
-        #: What its queue-sharing group has beside what is defined here; None without one.
+        #: The queues of its queue-sharing group that are not defined here; None without a group.
         self.directory: Directory | None = None
         self.home = home
         #: Others of the group, whose names may lead here.
@@ -160,7 +160,7 @@ class Registry:
         self.authority = AuthorityRecords()
         self.topics = TopicTree()
         self.subscriptions = Subscriptions()
-        #: What is neither queue nor topic, by kind and name: processes, channels.
+        #: Objects that are neither queue nor topic, by kind and name: processes, channels.
         self.named: dict[tuple[str, str], Definition] = {}
         #: Topic string -> key and side of its retained publication (engine/pubsub/retained.py).
         self.retained: dict[str, tuple[int, int]] = {}
@@ -212,7 +212,7 @@ class Registry:
         """Return what a queue or alias name leads to, a queue that can be read.
 
         Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q when an alias leads nowhere,
-        MQRC_ALIAS_BASE_Q_TYPE_ERROR when it leads to something else than a queue, and
+        MQRC_ALIAS_BASE_Q_TYPE_ERROR when its target is no queue, and
         MQRC_OPTION_NOT_VALID_FOR_TYPE when it leads to a topic or to another queue manager (C3).
         """
         path = self.resolve_target(name)
@@ -241,7 +241,7 @@ class Registry:
 
         The way to another queue manager may have become another one. Raises MQRC_Q_DELETED when
         that queue or the name's object is gone, and MQRC_OBJECT_CHANGED (C6) when an alias leads
-        elsewhere by now, or what was a transmission queue is none, or the other way round.
+        elsewhere by now, or its queue was a transmission queue and is none, or the other way round.
         """
         if path.version == self.version:
             return path
@@ -334,7 +334,7 @@ def _lead_on(objects: list[QueueDefinition]) -> bool:
 
 
 def topic_alias(registry: Registry, name: str) -> QueueDefinition | None:
-    """Return the queue alias of a name if it leads to a topic: what is put is published."""
+    """Return the queue alias of a name if it leads to a topic: puts to it are published."""
     definition = registry.find(name)
     if definition is None or definition.kind != QALIAS:
         return None

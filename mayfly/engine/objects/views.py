@@ -1,4 +1,4 @@
-"""What is defined, and how it stands, at one moment: each function takes the lock itself.
+"""Definitions and their status at one moment: each function takes the lock itself.
 
 A view is a copy, or a definition that is never changed in its place: it can be read without the
 lock. A pattern is a name, or the beginning of names in front of ``*``.
@@ -59,7 +59,7 @@ class QueueStatus(NamedTuple):
 
 
 class TopicView(NamedTuple):
-    """What applies to a topic string: its object, "" without one, and values by keyword."""
+    """The values of a topic string: its object, "" without one, and values by keyword."""
 
     admin_name: str
     values: Mapping[str, Value]

@@ -1,4 +1,4 @@
-"""What a get returns of a message's properties, by its options and the queue's PROPCTL."""
+"""The form in which a get returns properties, by its options and the queue's PROPCTL."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Topics, subscriptions and publications: who gets a copy, and what it is like."""
+"""Topics, subscriptions and publications: each subscriber's copy, and its attributes."""

@@ -1,4 +1,4 @@
-"""What a subscriber's copy of a publication has of its own: priority, persistence, topic string."""
+"""The fields of a subscriber's copy that differ: priority, persistence, topic string."""
 
 from __future__ import annotations
 

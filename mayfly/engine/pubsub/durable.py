@@ -1,4 +1,4 @@
-"""What JMS asks of subscriptions: durable ones by name, client ids, temporary topics."""
+"""Subscriptions for JMS: durable ones by name, client ids, temporary topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a neighbour has published is published here, and so goes on to the other neighbours."""
+"""A neighbour's publication is published here, and so goes on to the other neighbours."""
 
 from __future__ import annotations
 

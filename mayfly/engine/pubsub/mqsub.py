@@ -21,7 +21,7 @@ _WAYS: Final = c.MQSO_CREATE | c.MQSO_RESUME | c.MQSO_ALTER
 _USERS: Final = c.MQSO_FIXED_USERID | c.MQSO_ANY_USERID
 _WILDCARDS: Final = c.MQSO_WILDCARD_CHAR | c.MQSO_WILDCARD_TOPIC
 _READ_AHEADS: Final = c.MQSO_READ_AHEAD | c.MQSO_NO_READ_AHEAD
-#: What is asked for by an option that this queue manager has not got.
+#: Options that this queue manager does not support, with the reason.
 _LACKING: Final = {
     c.MQSO_WILDCARD_CHAR: "MQSO_WILDCARD_CHAR: wildcards stand for levels here",
     c.MQSO_GROUP_SUB: "MQSO_GROUP_SUB: each subscription gets its own copy here",
@@ -51,7 +51,7 @@ _HIGHEST_PRIORITY: Final = 9
 
 
 class SubscriptionWanted(NamedTuple):
-    """What an MQSD asks for.
+    """The request of an MQSD.
 
     ``correl_id`` empty asks for one of the subscription, None for the publisher's. ``queue`` is the
     open queue for a subscription that is not managed.
@@ -70,7 +70,7 @@ class SubscriptionWanted(NamedTuple):
 
 
 class SubscriptionFacts(NamedTuple):
-    """What a subscription is like, at one moment."""
+    """The attributes of a subscription, at one moment."""
 
     name: str
     topic: str

@@ -23,7 +23,7 @@ _QUEUE = {"MAXDEPTH": 999_999_999, "DEFPSIST": 1}
 
 
 class Neighbours:
-    """Who is connected to a queue manager in the tree; what is said here is on disk."""
+    """The queue managers beside this one in the tree; all of it is on disk."""
 
     def __init__(self, core: Core) -> None:
         """Look at what the store knows."""

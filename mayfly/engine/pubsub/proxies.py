@@ -112,7 +112,7 @@ def enveloped(
     if journey.is_retained:
         said += [(_RETAINED, "1"), (_ONLY_FOR, journey.only_for)]
     elements = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in said)
-    # What follows is told in the folder: a reader must not take it for part of this header.
+    # The folder tells the format of the rest: a reader must not take the rest for its header.
     header = pack_header(pack_folder(f"<{_FOLDER}>{elements}</{_FOLDER}>"), "")
     outside = inside._replace(
         # Subscribers confirm arrival and delivery, not the queues on the way to them.

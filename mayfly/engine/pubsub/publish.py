@@ -52,7 +52,7 @@ from mayfly.store.units import StoredMessage
 
 
 class PublishResult(NamedTuple):
-    """What became of a publication.
+    """The outcome of a publication.
 
     ``matched_count`` subscriptions asked for it, of which ``delivered_count`` have their copy, or
     will have it when its delay is over; a copy on the dead-letter queue counts as delivered.
@@ -171,7 +171,7 @@ class _FanOut:
         self.effects: list[Callable[[], Transaction | None]] = []
         #: In a unit of work the staging queue counts delayed messages at the commit (D12).
         self.is_in_unit = False
-        #: Whose publication it is, for those who want none of their own.
+        #: The connection that publishes, for subscriptions that want none of their own.
         self.connection: object = None
         self.not_own = False
         #: Whether it stays on this queue manager; else where it goes has a copy once (D25).

@@ -94,7 +94,7 @@ def retain(
     """
     assert core.engine_lock.is_held()
     prepared, window, ids, body = message
-    # What is kept owes nobody a report, and says later on when it was published.
+    # A retained publication owes no report, and keeps the time at which it was published.
     now_ms = core.now_ms()
     dated = prepared.descriptor._replace(
         report=0,
@@ -191,7 +191,7 @@ def load_retained(core: Core) -> None:
 
 def _settle(core: Core, topic: str, place: tuple[int, int]) -> Transaction | None:
     if _found(core, place) is None:
-        # It expired before its commit (E17): what was retained still is.
+        # It expired before its commit (E17): the one retained before stays.
         return None
     older = core.registry.retained.get(topic)
     core.registry.retained[topic] = place
@@ -251,7 +251,7 @@ def _matching(
         if row.only_here and is_proxy(subscription):
             continue
         if is_expired(row.expire_at_ms, now_ms):
-            # What is locked is left alone (X9).
+            # A locked one is left alone (X9).
             if row.k not in core.hidden:
                 del core.registry.retained[topic]
                 core.committer.deferred.append(_removal(core, found))

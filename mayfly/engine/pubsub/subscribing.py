@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class SubscribeRequest(NamedTuple):
-    """What a subscriber asks for.
+    """The request of a subscriber.
 
     An empty ``queue`` asks for a managed one. ``correl_id`` None leaves a publication its own,
     empty asks for one of the subscription. ``life_ms`` None never ends. ``priority`` is PUBPRTY.
@@ -69,7 +69,7 @@ class SubscribeRequest(NamedTuple):
 
 
 class Subscriber(Protocol):
-    """The session that subscribes: who it is, and what it does for its subscriptions."""
+    """The session that subscribes: its user, and its part in its subscriptions."""
 
     authority: UserAuthority | None
     context: Context
@@ -197,7 +197,7 @@ def subscribe(
         try:
             return _open(session, opened, made)
         except MQError:
-            # What it has replaced is gone: better this one, not open, than none.
+            # The one that it has replaced is gone: better this one, not open, than none.
             if existing is None:
                 undo_subscription(core, made)
             raise

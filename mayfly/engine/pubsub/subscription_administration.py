@@ -28,7 +28,7 @@ from mayfly.mqi.errors import MQError, mq_error
 _LOG = logging.getLogger("mayfly.topics")
 _DURABLE_QUEUES, _NON_DURABLE_QUEUES = "SYSTEM.MANAGED.DURABLE.", "SYSTEM.MANAGED.NDURABLE."
 _LONGEST_NAME = 10_240
-#: What ALTER SUB may change; topic, class and selector are what a subscription is.
+#: Attributes that ALTER SUB may change; topic, class and selector stay as they were defined.
 CHANGEABLE = frozenset(
     {
         "DEST",
@@ -237,8 +237,9 @@ def drop_doomed(core: Core, *, waits: bool = True) -> None:
 def end_expired(core: Core) -> None:
     """Remove the subscriptions whose time has come.
 
-    Whoever advances the clock may be waited for by who changes definitions, so this never waits for
-    those. A subscription that stays on disk has expired when it is read again.
+    A change of definitions may wait for the thread that advances the clock. That thread calls this
+    function, which therefore never waits for changes. A subscription that stays on disk has expired
+    when it is read again.
     """
     with core.engine_lock:
         subscriptions = core.registry.subscriptions

@@ -1,4 +1,4 @@
-"""Subscriptions in memory: what each one asks for, and which of them match a publication."""
+"""Subscriptions in memory: the request of each, and the choice of those that match."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Subscriptions:
         self._by_topic = TopicIndex[Subscription]()
         self._matching: dict[str, tuple[Subscription, ...]] = {}
         self._ends: list[tuple[int, bytes]] = []
-        #: What has come (+1) and gone (-1) for who follows it, None while nobody does.
+        #: Subscriptions that came (+1) and went (-1), for the hierarchy; None without one.
         self.changes: list[tuple[Subscription, int]] | None = None
         #: Managed queues of subscriptions that are gone, which somebody may still use.
         self.doomed: list[LocalQueue] = []

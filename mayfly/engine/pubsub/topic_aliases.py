@@ -1,4 +1,4 @@
-"""A queue alias that leads to a topic, QALIAS TARGTYPE(TOPIC): what is put to it is published."""
+"""A queue alias that leads to a topic, QALIAS TARGTYPE(TOPIC): puts to it are published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An open topic: what MQOPEN gave for a topic, or for an alias of one, and puts through it."""
+"""An open topic: the handle of MQOPEN for a topic, or for an alias of one, and its puts."""
 
 from __future__ import annotations
 

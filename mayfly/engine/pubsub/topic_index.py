@@ -11,7 +11,7 @@ Member = TypeVar("Member")
 
 
 class _Node(Generic[Member]):
-    """What the levels so far lead to; ``stays`` behind ``#``, where any more levels may follow."""
+    """One node of the index; ``stays`` behind ``#``, where any more levels may follow."""
 
     __slots__ = ("below", "members", "stays")
 

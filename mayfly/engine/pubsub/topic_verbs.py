@@ -39,7 +39,7 @@ from mayfly.mqi.descriptor import Descriptor
 
 
 class TopicVerbs(ABC):
-    """What a session does with topics; the session gives it its core, context and unit of work."""
+    """A session's verbs about topics; the session gives it its core, context and unit of work."""
 
     _core: Core
     _opened: OpenQueues
@@ -241,7 +241,7 @@ class TopicVerbs(ABC):
         return subscribe(cast("Subscriber", self), self._opened, request)
 
     def resume(self, name: str) -> OpenSubscription:
-        """Open a durable subscription again; what came meanwhile is on its queue.
+        """Open a durable subscription again; messages that came meanwhile are on its queue.
 
         Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open,
         MQRC_IDENTITY_MISMATCH for another user than the one it is fixed to.

@@ -20,7 +20,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 
 BASE_TOPIC = "SYSTEM.BASE.TOPIC"
-#: What DEFINE TOPIC begins with; it stands for no topic string.
+#: The model of DEFINE TOPIC; it stands for no topic string.
 DEFAULT_TOPIC = "SYSTEM.DEFAULT.TOPIC"
 DURABLE_MODEL = "SYSTEM.DURABLE.MODEL.QUEUE"
 NON_DURABLE_MODEL = "SYSTEM.NDURABLE.MODEL.QUEUE"
@@ -43,7 +43,7 @@ _CACHE_SIZE = 10_000
 
 
 class TopicValues(NamedTuple):
-    """What applies to one topic string, each value from the nearest object that gives one."""
+    """The values of one topic string, each from the nearest object that gives one."""
 
     default_priority: int
     default_persistence: int
@@ -89,7 +89,7 @@ class TopicTree:
         self._values.clear()
 
     def remove(self, name: str) -> None:
-        """Forget a topic object; what it stood for takes its values from further up."""
+        """Forget a topic object; its topic strings take their values from further up."""
         definition = self._by_name.pop(name)
         if name != DEFAULT_TOPIC:
             del self._by_string[definition.topicstr]

@@ -1,4 +1,4 @@
-"""What a put by a program on a transmission queue itself must look like (K3-K6).
+"""The checks of a program's put on a transmission queue itself (K3-K6).
 
 Messages that the queue manager puts there itself are whole already.
 """

@@ -1,4 +1,4 @@
-"""What a channel sends of a message on a transmission queue: the message behind its MQXQH."""
+"""The message that a channel sends from a transmission queue: the one behind its MQXQH."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _like(header: bytes, encoding: int) -> Embedded | None:
 def _checked(embedded: Embedded) -> Embedded:
     """Return it unless no queue at all could take it, not even a dead-letter queue.
 
-    Report options are left to the receiver: what they ask for is owed by it.
+    Report options are left to the receiver, which owes the reports.
     """
     descriptor = embedded.descriptor._replace(report=0)
     prepare(descriptor, 0, 0, _NOBODY, MQPMO_SET_ALL_CONTEXT)

@@ -35,7 +35,7 @@ _EMBEDDED = "MsgDesc."
 
 
 class Travelling(NamedTuple):
-    """What is to stand on a transmission queue: a descriptor of its own, CorrelId and data."""
+    """A message for a transmission queue: a descriptor of its own, CorrelId and data."""
 
     prepared: Prepared
     correl_id: bytes

@@ -69,8 +69,8 @@ class QueueSharingGroup:
     def remove_member(self, name: str) -> int:
         """Forget what was decided for a member that is never opened again; return how many units.
 
-        What they were to change in its store does not happen. Its folder may not join any more, for
-        it holds what is elsewhere by now; another queue manager of the name may. Raises ValueError
+        Their changes in its store do not happen. Its folder may not join any more, for it holds
+        messages that are elsewhere by now; another queue manager of the name may. Raises ValueError
         while it is open, MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
         """
         return self._shared.remove_member(name)

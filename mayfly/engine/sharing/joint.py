@@ -24,7 +24,7 @@ _LOG = logging.getLogger("mayfly.sharing")
 
 
 class Joint:
-    """Runs the works of one group; what it keeps is guarded by the lock that all of them share."""
+    """Runs the transactions of one group, under the lock that all its members share."""
 
     def __init__(self, group: Core) -> None:
         """Begin with nothing under way."""
@@ -33,7 +33,7 @@ class Joint:
         self._carried_out: dict[int, Participant] = {}
 
     def run(self, core: Core, transactions: Sequence[Transaction]) -> None:
-        """Run works one after the other, each whole or not at all; raises the first failure.
+        """Run transactions one after the other, each whole or not at all; raises the first failure.
 
         Raises as ``Committer.run``; a failure of one leaves the others alone.
         """

@@ -15,10 +15,10 @@ from mayfly.store.units import Unit
 
 
 class GroupMembership(Membership[Engine]):
-    """What makes a queue manager a member: it has the queues of the group, too.
+    """The membership of a queue manager: it has the queues of the group, too.
 
-    Its staging queue stays its own: who delays a message for a shared queue needs the queue manager
-    it was put through (D29).
+    Its staging queue stays its own: a delayed message for a shared queue needs the queue manager
+    through which it was put (D29).
     """
 
     def __init__(self, shared: SharedQueues) -> None:
@@ -52,7 +52,7 @@ class GroupMembership(Membership[Engine]):
         engine.registry.directory = shared.directory
         engine.registry.numbers = range(1, FIRST_SHARED)
         engine.waits = MemberWaits(group.waits)
-        # Whoever comes first ends sessions that were dropped: they may hold what it looks for.
+        # Any member ends sessions that were dropped: they may hold the message that it looks for.
         engine.left_behind.share(group.left_behind)
 
     def recover(self) -> None:
@@ -91,5 +91,5 @@ class GroupMembership(Membership[Engine]):
         self._shared.engine.wake()
 
     def end(self) -> None:
-        """Leave the directory; what waits on the staging queue waits until it is opened again."""
+        """Leave the directory; delayed messages wait until the queue manager is opened again."""
         self._shared.dismiss(self._engine)

@@ -14,13 +14,13 @@ FIRST_SHARED: Final = (LARGEST_QUEUE_NUMBER + 1) // 2
 
 
 class MemberWaits(Waits):
-    """Waits by the number of their queue; what concerns a shared one goes to the group."""
+    """Waits by the number of their queue; those on a shared one go to the group."""
 
     def __init__(self, shared: Waits) -> None:
         """Begin with nobody waiting."""
         super().__init__()
         self._shared = shared
-        #: Who waits there by way of this member.
+        #: The waits there that came by way of this member.
         self._own: WeakSet[Waiter] = WeakSet()
 
     def add(self, queue_number: int, waiter: Waiter) -> None:
@@ -64,6 +64,6 @@ class MemberWaits(Waits):
                 waiter.fail(error)
 
     def end_of(self, owner: object, error: MQError) -> None:
-        """Decide the waits of an owner by an error; what comes later is for the others."""
+        """Decide the waits of an owner by an error; later messages are for the others."""
         super().end_of(owner, error)
         self._shared.end_of(owner, error)

@@ -18,7 +18,7 @@ _LARGEST_PAGE = 512
 def qualifying_depth(core: Core, queue: LocalQueue, trigger: Trigger, enough: int) -> int:
     """Return how many messages on a queue count, or ``enough`` when there are more.
 
-    What an open unit of work has put or got does not; what a browse has locked does.
+    A message that an open unit of work has put or got does not; one that a browse has locked does.
     """
     assert core.engine_lock.is_held()
     committed = queue.depth - queue.uncommitted

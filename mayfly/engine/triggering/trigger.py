@@ -1,4 +1,4 @@
-"""What the definition of a queue says of triggering, and when it has triggered last."""
+"""The trigger attributes of a queue, and the time of its last trigger message."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mayfly.mqi.attribute_selectors import (
 from mayfly.mqi.constants import MQMDS_FIFO, MQQA_GET_INHIBITED
 from mayfly.store.keys import STAGING_NUMBER
 
-#: What must be altered for the conditions to be looked at again, though nothing arrives.
+#: Attributes whose change lets the conditions be looked at again, though nothing arrives.
 CONDITIONS = frozenset("TRIGGER TRIGTYPE TRIGDPTH TRIGMPRI INITQ PROCESS USAGE".split())
 #: The same of an initiation queue, for the queues that it is that of.
 INITIATION_CONDITIONS = frozenset("PUT GET USAGE".split())

@@ -32,7 +32,8 @@ def put_trigger_messages(
     """Return the transaction that puts trigger messages for a queue, and how many are not lost.
 
     They live for ever, whatever caps the initiation queue has (E22), and do not survive a restart.
-    What that queue cannot take goes to the dead-letter queue; where that fails, it is lost (T9).
+    A message that this queue cannot take goes to the dead-letter queue; if that fails, it is lost
+    (T9).
     """
     transaction, kept, now_ms = Transaction(), 0, core.now_ms()
     path = core.registry.resolve(initiation_queue)

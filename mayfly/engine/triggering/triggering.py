@@ -43,8 +43,8 @@ def triggering_of(core: Core) -> Triggering:
 class Triggering:
     """Makes the trigger messages of a queue manager; everything but ``held`` is under its lock.
 
-    Whoever has called one of these with the lock held calls ``run_deferred`` afterwards: that a
-    queue is NOTRIGGER from now on is not on the disk before.
+    A caller that holds the lock calls ``run_deferred`` afterwards: only that brings the change of a
+    queue to NOTRIGGER to the disk.
     """
 
     def __init__(self, core: Core) -> None:
@@ -59,7 +59,7 @@ class Triggering:
         self._held: dict[LocalQueue, bool] = {}
         #: Queues that have switched themselves off, with the keys of their trigger messages.
         self._told: dict[LocalQueue, list[int]] = {}
-        #: What switches queues off, until it is on the disk.
+        #: Transactions that switch queues off, until they are on the disk.
         self._switching: dict[LocalQueue, Transaction] = {}
         self._is_looking = False
 
@@ -115,11 +115,11 @@ class Triggering:
     def look_at_arrivals(self) -> None:
         """Let the queues trigger on which messages have arrived.
 
-        What their trigger messages trigger in turn is seen to as well, each queue once: queues may
-        name each other as their initiation queues.
+        Queues on which their trigger messages arrive are looked at as well, each queue once: queues
+        may name each other as their initiation queues.
         """
         if self._is_looking or not self.arrived:
-            # Of a trigger message: whoever puts it looks again.
+            # A trigger message has arrived: the function that puts it looks again.
             return
         seen, self._is_looking = set[LocalQueue](), True
         is_by_triggers = False
@@ -136,7 +136,7 @@ class Triggering:
             self._is_looking = False
 
     def input_closed(self, queue: LocalQueue) -> None:
-        """Note that nobody has a queue open for input any more: what is left may trigger (T2)."""
+        """Note that nobody has a queue open for input any more: messages left may trigger (T2)."""
         if queue.trigger is not None and not queue.trigger.is_every:
             self._look_at(queue)
 
@@ -216,7 +216,7 @@ class Triggering:
         if trigger.is_every:
             self._trigger(queue, trigger, count)
         elif queue.input_count:
-            # Whoever has it open finds them, or leaves them behind at the close.
+            # The program that has it open finds them, or leaves them behind at its close.
             return
         elif trigger.is_depth:
             self._look_at(queue)
@@ -262,7 +262,7 @@ class Triggering:
             return
         definition = queue.definition
         transaction, kept = put_trigger_messages(core, definition, trigger.initiation_queue, count)
-        # What is lost is as if there had been none: the next arrival tries again (T9).
+        # A lost trigger message counts as none: the next arrival tries again (T9).
         trigger.last_ms = core.now_ms() if kept else None
         self._waiting.discard(queue)
         if not kept:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Relation(StrEnum):
-    """What a message that was found has to do with the id that was asked for."""
+    """The relation of a found message to the id that was asked for."""
 
     #: It has the id as its MsgId.
     MESSAGE = "message"
@@ -50,7 +50,7 @@ class Stay(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One line of the answer: what happened to a message, or how it stands; ``at_ms`` epoch ms."""
+    """One line of the answer: an event or the state of a message; ``at_ms`` epoch ms."""
 
     at_ms: int
     what: str
@@ -59,7 +59,7 @@ class Step(NamedTuple):
 
 
 class Whereabouts(NamedTuple):
-    """What a queue manager knows of an id, at a moment.
+    """The knowledge of a queue manager about an id, at a moment.
 
     ``stays`` are in the order in which they ended, those of now last; empty when nothing is known.
     ``is_cut``: there were more than MOST_STAYS of a kind. ``ledger_position`` and ``ledger_ms`` are

@@ -27,7 +27,7 @@ _LOST = State.LOST_AT_RESTART.value
 
 
 class Surroundings(NamedTuple):
-    """What a look needs of the engine beside its core: sessions, and how releases go."""
+    """The parts of the engine that a look needs beside its core: sessions and releases."""
 
     sessions: Iterable[Session]
     processor_status: str

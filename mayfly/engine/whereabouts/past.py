@@ -35,7 +35,7 @@ def ended_stays(core: Core, asked_id: bytes, present: Iterable[Stay]) -> list[St
 
 
 def _lives(core: Core, home: Core, asked_id: bytes, put_ms: list[int]) -> list[LifeRecord]:
-    """Return lives of one store, newest first; what is its message's own is added to ``put_ms``."""
+    """Return lives of one store, newest first; put times of the asked message go to ``put_ms``."""
     lives: list[LifeRecord] = []
     for oldest_ms, found in home.store.ledger.search(asked_id, MOST_STAYS):
         lives += found
@@ -49,8 +49,8 @@ def _lives(core: Core, home: Core, asked_id: bytes, put_ms: list[int]) -> list[L
 def is_report_of(core: Core, expired: Stay, other: Stay) -> bool:
     """Tell whether one message is the expiration report about another, by where and when it came.
 
-    Nobody else answers an expired message: what comes to its reply queue afterwards is the report,
-    and what comes to the dead-letter queue is a report that the reply queue did not take (R4).
+    Nobody else answers an expired message: an answer on its reply queue afterwards is the report,
+    and one on the dead-letter queue is a report that the reply queue did not take (R4).
     """
     return (
         expired is not other

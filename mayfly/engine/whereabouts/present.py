@@ -43,7 +43,7 @@ class _Place(NamedTuple):
 
 
 class Present:
-    """Looks for messages with one id; what it finds is true of the moment of the call."""
+    """Looks for messages with one id; the result is true of the moment of the call."""
 
     def __init__(
         self, core: Core, sessions: Iterable[Session], processor_status: str, asked_id: bytes
@@ -120,7 +120,7 @@ class Present:
         for pending, is_through in open_puts(session.unit_of_work):
             row = pending.row
             if self._asked_id in (row.msg_id, row.correl_id):
-                # P9: what the same unit of work has got again nobody else will ever see.
+                # P9: a message that the same unit of work has got again nobody else will ever see.
                 place = _Place(State.LOCKED if is_through else State.UNCOMMITTED, _unit_of(session))
                 found = Outlined(len(row.body), row)
                 yield self._stay(pending.queue, found, place, persistent=pending.persistent)

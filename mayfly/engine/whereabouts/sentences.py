@@ -35,7 +35,7 @@ def sentence_of(stays: Sequence[Stay], now_ms: int, *, is_cut: bool) -> str:
 def sentence_of_nothing(
     manager_name: str, identifier: bytes, oldest: tuple[int, int] | None, lost_count: int
 ) -> str:
-    """Return what can be said of an id that nothing here has: what retention has taken above all.
+    """Return sentences on an id that nothing here has: above all about retention.
 
     ``oldest`` are position and moment of the oldest row of the ledger, ``lost_count`` the number of
     non-persistent messages that restarts have taken.
@@ -69,7 +69,7 @@ def steps_of(stays: Sequence[Stay], now_ms: int) -> Iterator[Step]:
     begun: set[tuple[bytes, int]] = set()
     for place, stay in enumerate(stays):
         target = stay.target or _next_target(stay, stays[place + 1 :])
-        # What was released or dead-lettered goes on under the same MsgId, from the same put.
+        # A released or dead-lettered message goes on under the same MsgId, from the same put.
         if (stay.msg_id, stay.put_ms) not in begun:
             steps.append(_beginning(stay, target or stay.queue))
         begun.add((stay.msg_id, stay.put_ms))
@@ -99,7 +99,7 @@ def _ends(stays: list[Stay]) -> list[Stay]:
     ends = [
         stay
         for stay in stays
-        # What was got and put again, by a handler of dead letters or a bridge, has a later put.
+        # A message got and put again, by a handler of dead letters or a bridge, has a later put.
         if stay.ended_ms is None
         or (stay.state not in _GOES_ON and stay.put_ms == newest_ms[stay.msg_id])
     ]
@@ -172,7 +172,7 @@ def _locked(stay: Stay, now_ms: int) -> str:
 
 
 def _got(stay: Stay, stays: Sequence[Stay]) -> str:
-    # What was released or dead-lettered came to its queue when its life before that ended.
+    # A released or dead-lettered message came to its queue when its life before that ended.
     came_ms = (
         _ended(other)
         for other in stays
