@@ -83,7 +83,7 @@ class QueueManager:
         membership = None if sharing_group is None else sharing_group.membership(name, clock)
         clock = clock if membership is None else membership.clock
         with _saying_how_to_share(name):
-            #: What services and functions of ``mayfly.engine`` take.
+            #: The argument of services and of functions of ``mayfly.engine``.
             engine = self.engine = Engine(
                 name,
                 path,
@@ -96,11 +96,11 @@ class QueueManager:
                 membership=membership,
             )
         self.name, self.platform, self.clock = name, engine.platform, engine.clock
-        #: Its time, in ms since 1970, UTC; and what does all work that is due by then.
+        #: Its time, in ms since 1970, UTC; and the function that does all work due by then.
         self.now_ms, self.run_due = engine.now_ms, engine.due_work.run_due
         #: The ledger of ended lives, by position.
         self.ledger = engine.ledger
-        #: What pipelines read from queues, and write to them, in bulk and exactly once.
+        #: Bulk reads and writes of pipelines, each message exactly once.
         self.claims, self.stages = engine.claims, engine.stages
         #: The channels to and from other queue managers (docs/CHANNELS.md).
         self.channels = Channels(engine)
@@ -217,7 +217,7 @@ class QueueManager:
     def close(self) -> None:
         """End channels and hierarchy, back out open units of work, and close the store.
 
-        What a restart loses is recorded. A second call does nothing.
+        The loss of messages that a restart does not keep is recorded. A second call does nothing.
         """
         self.engine.close()
 

@@ -33,7 +33,7 @@ def define(
     like: str | None = None,
     replace: bool = False,
 ) -> None:
-    """Define one; what is left out is as in the model, else as SYSTEM.DEFAULT.AUTHINFO.IDPWOS."""
+    """Define one; other attributes are the model's, or SYSTEM.DEFAULT.AUTHINFO.IDPWOS's."""
     given = checked_all(kind, attributes)
     if _TYPE not in given:
         raise missing_attribute(_TYPE, "IDPWOS")

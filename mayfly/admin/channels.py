@@ -56,7 +56,7 @@ def define(
     like: str | None = None,
     replace: bool = False,
 ) -> None:
-    """Define a channel of a type; what is left out is as in the model, else the default.
+    """Define a channel of a type; other attributes are the model's, else the defaults.
 
     The channels of clients are a kind of their own, CLNTCONN. The model of a channel between a
     client and a queue manager is SYSTEM.DEF.SVRCONN or SYSTEM.DEF.CLNTCONN, where it is there.

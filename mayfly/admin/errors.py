@@ -1,4 +1,4 @@
-"""What is wrong with an attribute that an operation was given: reason code, attribute, value."""
+"""Errors in attributes given to an operation: reason code, attribute, value."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class WrongValue(AdminError):
 
 
 class WrongObject(AdminError):
-    """What is given does not make an object: an attribute is missing, or two contradict."""
+    """The given attributes make no object: one is missing, or two contradict."""
 
 
 class UnknownModel(ObjectError):

@@ -1,7 +1,7 @@
 """The kinds of objects, and what each shows: attributes that can be set, and how it stands.
 
-Codecs ask here for names, types, ranges and MQIA_/MQCA_ numbers. What can be set are the rows of
-the engine's tables (``engine/attributes``): a new row there is known to every codec.
+Codecs ask here for names, types, ranges and MQIA_/MQCA_ numbers. Attributes that can be set are the
+rows of the engine's tables (``engine/attributes``): a new row there is known to every codec.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 
-#: What is shown and is no object of its own.
+#: Kinds of status, which are no objects.
 QSTATUS: Final = "QSTATUS"
 TPSTATUS: Final = "TPSTATUS"
 CHSTATUS: Final = "CHSTATUS"
@@ -41,7 +41,7 @@ HANDLE: Final = "HANDLE"
 ENTAUTH: Final = "ENTAUTH"
 PUBSUB: Final = "PUBSUB"
 GROUP_STATUS: Final = "GROUP"
-#: Mayfly's own: what the folder keeps beside objects.
+#: Mayfly's own: settings, which the folder keeps beside objects.
 SETTING: Final = "SETTING"
 
 NO, YES = 0, 1
@@ -79,7 +79,7 @@ _LONGEST_TEXT: Final = 10_240
 
 
 class ObjectType(NamedTuple):
-    """One kind of object: what can be set, and what is only shown, both by MQSC keyword."""
+    """One kind of object: attributes that can be set, and status, both by MQSC keyword."""
 
     kind: str
     attributes: Mapping[str, Attribute]

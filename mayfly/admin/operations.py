@@ -1,4 +1,4 @@
-"""What can be done with an object, whatever its kind: define, alter, delete, inquire.
+"""The operations on objects of all kinds: define, alter, delete, inquire.
 
 Attributes are given and answered by MQSC keyword, with typed values. All functions raise MQError:
 AdminError names the attribute and its value, any other is about the object.

@@ -26,7 +26,7 @@ def define(
     like: str | None = None,
     replace: bool = False,
 ) -> None:
-    """Define a process; what is left out is as in the model, else the default."""
+    """Define a process; other attributes are the model's, else the defaults."""
     given = checked_all(kind, attributes)
     if like is not None:
         given = {**find_named(manager, kind, like).attributes, **given}

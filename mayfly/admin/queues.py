@@ -24,7 +24,7 @@ from mayfly.engine.face.administration import (
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import ObjectError
 
-#: What one queue does not take over from another that it is to be like.
+#: Attributes that a queue does not take over from its model.
 _OWN = ("QSGDISP",)
 
 
@@ -37,7 +37,7 @@ def define(
     like: str | None = None,
     replace: bool = False,
 ) -> None:
-    """Define a queue; what is left out is as in the model, else as in the default object."""
+    """Define a queue; other attributes are the model's, else the default object's."""
     given = checked_all(kind, attributes)
     model = view_queue(manager, like or DEFAULT_OBJECTS[kind])
     if model is not None and model.kind == kind:

@@ -1,4 +1,4 @@
-"""What the folder of a queue manager keeps beside objects: platform, command level, settings.
+"""Settings, kept in the folder of a queue manager: platform, command level and others.
 
 They are Mayfly's own; IBM MQ keeps the like in qm.ini (docs/SETTINGS.md). Names count in any case.
 """

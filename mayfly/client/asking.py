@@ -1,4 +1,4 @@
-"""What a program asks for, as the verbs of a connection take it; both kinds of clients use it."""
+"""Arguments of programs as the verbs of a connection take them, for both kinds of clients."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ class Client:
         return ClientSubscription(self._connection, opened, self._get_option)
 
     def resume(self, name: str) -> ClientSubscription:
-        """Open a durable subscription again; what came meanwhile is there.
+        """Open a durable subscription again; messages that came meanwhile are there.
 
         Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE, MQRC_IDENTITY_MISMATCH.
         """
@@ -283,7 +283,7 @@ class Client:
 
     @property
     def admin(self) -> Administration:
-        """What an operator does beside MQSC: ``counts``, ``curdepth``, ``why``, ``verify`` …"""
+        """An operator's verbs beside MQSC: ``counts``, ``curdepth``, ``why``, ``verify`` …"""
         return self._connection.admin
 
     @property

@@ -20,7 +20,7 @@ class ClientSubscription:
 
     @property
     def facts(self) -> SubscriptionFacts:
-        """What it was like when it was opened: name, topic, queue, CorrelId and the rest."""
+        """Its attributes at its opening: name, topic, queue, CorrelId and the rest."""
         return self._opened.facts
 
     def get(self, *, wait_ms: int = 0) -> Message | None:

@@ -108,7 +108,7 @@ MQXPT_TCP = 2
 MQNPMS_NORMAL = 1
 MQNPMS_FAST = 2
 
-# Who comes in: how a password is checked, the user of a rule for channels, whether it only warns.
+# Admission: the check of a password, the user of a rule for channels, whether it only warns.
 MQUSRC_MAP = 0
 MQWARN_NO = 0
 MQUSRC_NOACCESS = 1

@@ -77,7 +77,7 @@ MQCACH_CONNECTION_NAME_LIST = 3566
 MQCACH_CLIENT_USER_ID = 3567
 MQCACH_MCA_USER_ID_LIST = 3568
 
-# Who comes in: the type of a rule for channels, and the words of rules and password checks.
+# Admission: the type of a rule for channels, and the words of rules and password checks.
 MQIACF_CHLAUTH_TYPE = 1352
 MQCAUT_BLOCKUSER = 1
 MQCAUT_BLOCKADDR = 2

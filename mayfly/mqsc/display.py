@@ -47,8 +47,8 @@ from mayfly.mqsc.values import FLAGS, nearest, no_value, unknown
 _INDENT = "   "
 _COLUMN_WIDTH = 40
 _TYPE: Final = "TYPE"
-#: What a row always begins with, by the kind of object, the name of the object first; else with
-#: what that of a queue does.
+#: The attributes with which a row always begins, by kind, the name first; other kinds begin as a
+#: queue does.
 _ALWAYS: dict[str, tuple[str, ...]] = {
     QMGR: ("QMNAME",),
     TOPIC: ("TOPIC", _TYPE),

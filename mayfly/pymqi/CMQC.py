@@ -1,6 +1,6 @@
 """pymqi's CMQC: every constant of the MQI, under its name.
 
-What `mayfly.mqi` knows is taken from there; CMQC.tsv beside this file holds the rest, one name
+Constants of `mayfly.mqi` are taken from there; CMQC.tsv beside this file holds the rest, one name
 and value a line (bytes as hex:…), so that no value stands in two places.
 """
 

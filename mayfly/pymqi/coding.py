@@ -1,4 +1,4 @@
-"""What data are coded in, as a descriptor or a header says of them, and text in it."""
+"""The coding of data, as a descriptor or a header tells it, and text in it."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ class QueueManager:
         return value if isinstance(value, int) else value.encode().ljust(text_length(attribute))
 
     def stat(self, status_type: int) -> STS:
-        """MQSTAT, as ibmmq has it: what became of puts with MQPMO_ASYNC_RESPONSE since the last.
+        """MQSTAT, as ibmmq has it: the outcome of puts with MQPMO_ASYNC_RESPONSE since the last.
 
         Raises MQMIError MQRC_STAT_TYPE_ERROR, and MQRC_ENVIRONMENT_ERROR for the types that tell of
         the reconnection of clients.

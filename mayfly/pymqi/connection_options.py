@@ -1,4 +1,4 @@
-"""What a client connection is described with: MQCD, MQSCO and the options of MQCNO."""
+"""The description of a client connection: MQCD, MQSCO and the options of MQCNO."""
 
 from __future__ import annotations
 

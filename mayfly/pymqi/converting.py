@@ -1,6 +1,6 @@
 """MQGMO_CONVERT: data returned in the character set and the encoding of the getter's MD (G7).
 
-Text (MQSTR) is converted, and MQ headers with what follows them, each by what the one before it
+Text (MQSTR) is converted, and MQ headers with the data behind them, each by what the one before it
 says; data without a format never are, other formats not here (MQRC_FORMAT_ERROR). What cannot be
 converted is returned as it was put, with a warning, and described as what it is.
 """
@@ -22,7 +22,7 @@ _TEXT = "MQSTR"
 
 
 class Returned(NamedTuple):
-    """What a get returns: data, the descriptor that says what they are, their length, a warning."""
+    """The result of a get: data, the descriptor that tells their form, their length, a warning."""
 
     body: bytes
     descriptor: Descriptor

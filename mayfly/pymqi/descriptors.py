@@ -18,7 +18,7 @@ from mayfly.pymqi.variable_strings import Fields
 
 _VERSIONS = (c.MQMD_VERSION_1, c.MQMD_VERSION_2)
 _VERSION_2_FIELDS = ("GroupId", "MsgSeqNumber", "Offset", "MsgFlags", "OriginalLength")
-#: What a put reads, beside ids, Expiry, and the date and time of an origin context.
+#: The fields that a put reads, beside ids, Expiry, and date and time of an origin context.
 _READ_BY_PUT = (
     "StrucId",
     "Version",
@@ -167,7 +167,7 @@ def _descriptor(values: tuple[Any, ...]) -> Descriptor:
 
 
 def _text(raw: Any) -> str:
-    """Return a character field without its padding; what is not UTF-8 is Latin-1."""
+    """Return a character field without its padding; bytes that are not UTF-8 are Latin-1."""
     text: bytes = raw.partition(b"\0")[0].rstrip(b" ")
     try:
         return text.decode()

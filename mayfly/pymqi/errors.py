@@ -27,7 +27,7 @@ _EXPLAINED = frozenset(
 
 
 class Error(Exception):
-    """What all errors of this package are."""
+    """The base of all errors of this package."""
 
 
 class PYIFError(Error):

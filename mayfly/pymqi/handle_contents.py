@@ -68,7 +68,7 @@ class MessageHandle:
     def __init__(self, options: int = c.MQCMHO_DEFAULT_VALIDATION) -> None:
         """MQCRTMH; raises MQRC_OPTIONS_ERROR.
 
-        The names of properties are always checked: what is no name cannot be kept in an MQRFH2.
+        The names of properties are always checked: a wrong name cannot be kept in an MQRFH2.
         """
         if options not in (c.MQCMHO_NONE, c.MQCMHO_NO_VALIDATION, c.MQCMHO_VALIDATE):
             raise _wrong_options("CMHO", options)

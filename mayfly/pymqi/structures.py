@@ -264,4 +264,4 @@ class STS(
     layout=structures.STS,
     initial={"Version": 2, "ObjectStringVSCCSID": 0, "SubNameVSCCSID": 0},
 ):
-    """What MQSTAT returns, MQSTS; ibmmq has it, pymqi has not."""
+    """The result of MQSTAT, MQSTS; ibmmq has it, pymqi has not."""

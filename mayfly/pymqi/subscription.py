@@ -144,8 +144,8 @@ class Subscription:
     ) -> None:
         """MQCLOSE of the subscription, and of its queue if that is wanted.
 
-        A durable one stays, unless MQCO_REMOVE_SUB ends it. What has come can be got as long as the
-        queue is open. Raises PYIFError when not open, MQMIError MQRC_OPTIONS_ERROR,
+        A durable one stays, unless MQCO_REMOVE_SUB ends it. Its messages can be got as long as
+        the queue is open. Raises PYIFError when not open, MQMIError MQRC_OPTIONS_ERROR,
         MQRC_OPTION_NOT_VALID_FOR_TYPE for MQCO_KEEP_SUB where nothing can be kept.
         """
         opened = self._opened

@@ -50,7 +50,7 @@ class Topic:
         topic_desc: OD | None = None,
         open_opts: int | None = None,
     ) -> Self:
-        """MQOPEN with options, else note what to open; what is left out stays as it was.
+        """MQOPEN with options, else note the topic to open; arguments left out stay as they were.
 
         Raises PYIFError when open already, MQMIError MQRC_TOPIC_STRING_ERROR,
         MQRC_UNKNOWN_OBJECT_NAME and the others of an open.

@@ -34,7 +34,7 @@ _BLANK = ord(" ")
 
 
 class Match(TypedDict, total=False):
-    """By what a get finds its message: parameters of ``Connection.get``."""
+    """The conditions of a get: parameters of ``Connection.get``."""
 
     msg_id: bytes
     correl_id: bytes

@@ -19,7 +19,7 @@ _LOG = logging.getLogger("mayfly.clock")
 
 
 def elapsed_ms() -> int:
-    """Return ms since some moment in the past: for what happens between machines, not messages."""
+    """Return ms since some moment in the past: for limits between machines, not for messages."""
     return time.monotonic_ns() // _NS_PER_MS
 
 

@@ -33,7 +33,7 @@ class EngineLock(_thread.RLock):  # type: ignore[misc]  # final in typeshed, not
     def wait_while(self, is_so: Callable[[], object]) -> None:
         """Wait until something is not so any more; call it with the lock held.
 
-        The lock is free meanwhile. Whoever ends what is waited for calls :meth:`tell`.
+        The lock is free meanwhile. The thread that changes the condition calls :meth:`tell`.
         """
         while is_so():
             self._waiting_count += 1

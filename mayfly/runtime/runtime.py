@@ -88,7 +88,7 @@ class Thread(Protocol):
 
     @property
     def ident(self) -> int | None:
-        """What :meth:`Runtime.thread_id` returns in it; None before it is started."""
+        """Its own :meth:`Runtime.thread_id`; None before it is started."""
 
     def start(self) -> None:
         """Begin; raises RuntimeError when the machine has no thread left."""

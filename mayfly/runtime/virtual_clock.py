@@ -69,7 +69,7 @@ class VirtualClock:
             pass
 
     def wake(self, driven: Driven) -> None:
-        """Run what is due at the present moment; what lies ahead waits for ``advance``."""
+        """Run the work that is due at the present moment; later work waits for ``advance``."""
         due_ms = driven.next_due_ms()
         if due_ms is not None and due_ms <= self._now_ms and self._advancer is None:
             self._run(driven)
@@ -82,7 +82,7 @@ class VirtualClock:
             if next_ms is None or next_ms > target_ms:
                 break
             run_count = 0 if next_ms > self._now_ms else run_count + 1
-            # Whoever leaves its due moment where it is would hold time here for ever.
+            # Work that leaves its due moment where it is would hold time here for ever.
             assert run_count <= _MOST_RUNS, f"work at {next_ms} stays due: {self._driven}"
             self._now_ms = max(self._now_ms, next_ms)
             for driven in list(self._driven):

@@ -1,1 +1,1 @@
-"""Security: who may come in over a network or a socket, and as which user (docs/SECURITY.md)."""
+"""Security: the admission of clients and partners, each as a user (docs/SECURITY.md)."""

@@ -1,4 +1,4 @@
-"""Admission: who is let in to which queue manager, as which user, and on which terms.
+"""Admission: lets applicants in to a queue manager, each as a user, with its limits.
 
 The checks follow each other as in IBM MQ: address, channel, TLS, the rules for channels, password,
 and the users that a channel keeps out. A password is looked at when the cheaper checks have passed.
@@ -43,7 +43,7 @@ class _Question(NamedTuple):
     applicant: Applicant
     terms: Terms
     user: User | None
-    #: What too many wrong passwords close.
+    #: The source that too many wrong passwords close.
     source: str
 
 
@@ -84,9 +84,9 @@ class Admission:
     def submit(self, applicant: Applicant) -> Future[Admitted]:
         """Begin to decide, and return at once: a loop that serves others may call it.
 
-        What needs no password, or one that is remembered, is decided when it returns. A password is
-        checked in one of two threads; when too many wait, it is MQRC_CHANNEL_NOT_AVAILABLE. The
-        answer to a wrong one comes after FAILDLAY.
+        An applicant without a password, or with a remembered one, is decided when it returns. Other
+        passwords are checked in one of two threads; when too many wait, the applicant gets
+        MQRC_CHANNEL_NOT_AVAILABLE. The answer to a wrong password comes after FAILDLAY.
         """
         answer: Future[Admitted] = Future()
         try:
@@ -143,7 +143,7 @@ class Admission:
         # On this machine the address is that of everybody.
         source = f"local {applicant.user}" if applicant.is_local else applicant.address
         authenticator = self._authenticator
-        # It comes first: what is remembered is compared so fast that it would help to guess.
+        # It comes first: remembered passwords are compared so fast that it would help to guess.
         closed_ms = authenticator.failures.closed_ms(source)
         if closed_ms:
             said = f"too many wrong passwords: closed for {closed_ms / SECOND_MS:.0f} s"

@@ -8,7 +8,7 @@ from typing import Final
 
 from mayfly.engine import LONGEST_MESSAGE_BYTES
 
-#: What a connection has that names no channel.
+#: The terms of a connection that names no channel.
 HEARTBEAT_S: Final = 300
 SHARED_CONVERSATIONS: Final = 10
 NO_LIMIT: Final = 999_999_999

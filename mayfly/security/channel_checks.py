@@ -1,4 +1,4 @@
-"""The checks of one channel: what its definition, the rules and CONNAUTH ask of an applicant."""
+"""The checks of one channel: by its definition, the rules and CONNAUTH."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LONGEST_USER: Final = 12
 
 
 class Terms(NamedTuple):
-    """What a channel offers an applicant that has passed its checks: the user comes later.
+    """The terms of a channel for an applicant that has passed its checks: the user comes later.
 
     ``channel`` and ``rule`` are None for a local connection. ``check`` is MQCHK_*: whether a
     password is needed.

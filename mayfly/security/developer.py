@@ -1,4 +1,4 @@
-"""What ``mayfly serve --dev`` defines: objects, users and a certificate to develop with.
+"""The definitions of ``mayfly serve --dev``: objects, users and a certificate to develop with.
 
 Names are those of IBM's image for developers, so that its tutorials and examples run.
 """

@@ -65,5 +65,5 @@ class Checkers:
         return future
 
     def close(self) -> None:
-        """End the threads when what they do is done; what waits is cancelled."""
+        """End the threads after their present checks; checks that wait are cancelled."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Refusals: what the log says of one, and the reason code that the client is told."""
+"""Refusals: the line of each in the log, and the reason code for the client."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _MAPS: Final = frozenset(
 
 
 class Partner(NamedTuple):
-    """What is known of a partner before its password: by this a rule finds it.
+    """The facts about a partner before its password, by which a rule finds it.
 
     ``user`` is the user that a client names, ``manager`` the queue manager that a message channel
     comes from; subject and issuer are those of a certificate.
