@@ -6,14 +6,9 @@ import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 import mayfly
 from mayfly.connection.endpoint import Address, Endpoint, Tls
@@ -25,6 +20,7 @@ from mayfly.security.admission import Admission
 from mayfly.security.developer import self_signed_certificate
 from mayfly.security.users import users_of
 from mayfly.servers.wire import WireServer
+from tests.servers.certificates import certificate_of
 
 HOST = "127.0.0.1"
 SCRIPT = """
@@ -110,35 +106,6 @@ def test_guessers_of_passwords_hold_nobody_up(scene: Scene) -> None:
     assert reasons == [rc.MQRC_NOT_AUTHORIZED] * 12
 
 
-def certificate_of(folder: Path, **attributes: str) -> Path:
-    """Return a file with a key and a certificate for a name that has signed itself."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    oids = {"CN": NameOID.COMMON_NAME, "O": NameOID.ORGANIZATION_NAME}
-    name = x509.Name([x509.NameAttribute(oids[k], v) for k, v in reversed(attributes.items())])
-    now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    file = folder / "client.pem"
-    file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        + made.public_bytes(serialization.Encoding.PEM)
-    )
-    return file
-
-
 @pytest.mark.parametrize(
     ("attributes", "is_let_in"),
     [
@@ -153,7 +120,7 @@ def test_the_name_in_a_certificate_gives_the_user_and_cannot_be_forged(
     tmp_path: Path, attributes: dict[str, str], *, is_let_in: bool
 ) -> None:
     own, key = self_signed_certificate(tmp_path, [HOST], SystemClock().now_ms())
-    shown = certificate_of(tmp_path, **attributes)
+    shown = certificate_of(tmp_path / "client.pem", **attributes)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(own, key)
     context.load_verify_locations(shown)
