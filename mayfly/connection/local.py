@@ -88,7 +88,8 @@ class LocalConnection:
         self.schedule: ScheduleVerbs = session.schedule
         self._core, self._session, self._manager, self._release = core, session, manager, release
         self._handles = objects.handles
-        self._calls, self._own_topics = calls, topics
+        #: Verbs with callbacks, and what is over without one.
+        self.calls, self._own_topics = calls, topics
 
     def open(
         self,
@@ -304,7 +305,7 @@ class LocalConnection:
     def close(self, *, commit: bool = True) -> None:
         """MQDISC."""
         try:
-            self._calls.end()
+            self.calls.end()
             self._session.close(commit=commit)
         finally:
             self._handles.clear()

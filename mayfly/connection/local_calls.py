@@ -122,28 +122,62 @@ class LocalCalls:
         context: int = c.MQHO_NONE,
     ) -> UnderWay:
         """MQPUT to a queue or a topic."""
-        completion = Completion()
-        result: PutResult | None
         try:
-            self._core.background.check_room()
-            target = self._objects.find(handle)
-            if not isinstance(target, TopicHandle):
-                target = self._objects.queue(handle, rc.MQRC_NOT_OPEN_FOR_OUTPUT)
-            if time_to_live_ms is not None:
-                check_life_ms(time_to_live_ms)
-            if expiry_tenths != c.MQEI_UNLIMITED:
-                refuses_zero = self._core.settings.is_zero_refused
-                time_to_live_ms = life_ms_of_expiry(expiry_tenths, refuse_zero=refuses_zero)
-            if properties:
-                descriptor, body = with_properties(self._core, descriptor, body, properties)
-            request = PutRequest(descriptor, msg_id, correl_id, time_to_live_ms, delay_ms)
-            if options & c.MQPMO_ASYNC_RESPONSE and isinstance(target, Handle):
-                result = target.put_async(body, request, options, context, completion=completion)
-            else:
-                result = target.put(body, request, options, context, completion=completion)
+            result, completion = self.attempt_put(
+                handle,
+                body,
+                descriptor,
+                options,
+                msg_id=msg_id,
+                correl_id=correl_id,
+                expiry_tenths=expiry_tenths,
+                time_to_live_ms=time_to_live_ms,
+                delay_ms=delay_ms,
+                properties=properties,
+                context=context,
+            )
         except MQError as error:
             return self._tell(on_done, error)
-        return self._end(completion, on_done, result)
+        return self.end_with(completion, on_done, result)
+
+    def attempt_put(
+        self,
+        handle: int,
+        body: bytes,
+        descriptor: Descriptor,
+        options: int,
+        *,
+        msg_id: bytes,
+        correl_id: bytes,
+        expiry_tenths: int,
+        time_to_live_ms: int | None,
+        delay_ms: int,
+        properties: Sequence[Property],
+        context: int,
+    ) -> tuple[PutResult | None, Completion]:
+        """MQPUT as far as it goes without the disk; raises what is wrong with it.
+
+        Hand what it has left to :meth:`end_with`, unless that is empty: the put is over then.
+        """
+        self._core.background.check_room()
+        target = self._objects.find(handle)
+        if not isinstance(target, (Handle, TopicHandle)):
+            raise mq_error(rc.MQRC_NOT_OPEN_FOR_OUTPUT, f"handle {handle} is no queue")
+        if time_to_live_ms is not None:
+            check_life_ms(time_to_live_ms)
+        if expiry_tenths != c.MQEI_UNLIMITED:
+            refuses_zero = self._core.settings.is_zero_refused
+            time_to_live_ms = life_ms_of_expiry(expiry_tenths, refuse_zero=refuses_zero)
+        if properties:
+            descriptor, body = with_properties(self._core, descriptor, body, properties)
+        request = PutRequest(descriptor, msg_id, correl_id, time_to_live_ms, delay_ms)
+        completion = Completion()
+        result: PutResult | None
+        if options & c.MQPMO_ASYNC_RESPONSE and isinstance(target, Handle):
+            result = target.put_async(body, request, options, context, completion=completion)
+        else:
+            result = target.put(body, request, options, context, completion=completion)
+        return result, completion
 
     def fetch(
         self,
@@ -184,7 +218,7 @@ class LocalCalls:
             self._session.commit(completion)
         except MQError as error:
             return self._tell(on_done, error)
-        return self._end(completion, on_done, None)
+        return self.end_with(completion, on_done, None)
 
     def wait_until(self, moment_ms: int | None, *, on_done: OnDone[None]) -> UnderWay:
         """Wait for a moment."""
@@ -225,7 +259,7 @@ class LocalCalls:
             return self._tell(on_done, error)
         if on_done is None or completion is None:
             return _DECIDED
-        return self._end(completion, on_done, None)
+        return self.end_with(completion, on_done, None)
 
     def _move(self, deliveries: Iterable[int], settlement: Settlement, within: int) -> None:
         session = _sessions.get(within)
@@ -241,7 +275,9 @@ class LocalCalls:
             raise mq_error(rc.MQRC_OPTIONS_ERROR, "a dead letter has a reason, not 0")
         put_dead_letter(self._core, self._session.beside(unit_of_work), message, reason)
 
-    def _end(self, completion: Completion, on_done: OnDone[_T], result: _T) -> UnderWay:
+    def end_with(self, completion: Completion, on_done: OnDone[_T], result: _T) -> UnderWay:
+        """Tell the result when what a verb has left is durable, or why it is not."""
+
         def end(error: MQError | None) -> None:
             on_done(result if error is None else error)
 

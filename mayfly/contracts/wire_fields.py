@@ -102,6 +102,20 @@ def scalar(value: Any) -> Any:
     return value
 
 
+#: Kinds that leave a value as it is, as conditions of a place ``v``: rows need no call for them.
+_CONDITIONS: Final[dict[Kind, str]] = {
+    whole: f"type({{v}}) is int and {_LOWEST} <= {{v}} <= {_HIGHEST}",
+    flag: "type({v}) is bool",
+    text: f"type({{v}}) is str and len({{v}}) <= {_TEXT_CHARACTERS}",
+    long_text: "type({v}) is str",
+    raw: "type({v}) is bytes",
+    identifier: "type({v}) is bytes and len({v}) <= 24",
+}
+
+#: What need not be asked of kinds that are no conditions, before the call.
+_SHORTCUTS: Final[dict[Kind, str]] = {}
+
+
 def numbers(value: Any) -> list[int]:
     """Whole numbers of 8 bytes, packed one behind the other: see :func:`packed_numbers`."""
     if type(value) is not bytes or len(value) % 8:
@@ -133,7 +147,16 @@ def one_of(*allowed: object) -> Kind:
 
 def maybe(kind: Kind) -> Kind:
     """Nil, or a value of a kind."""
-    return lambda value: None if value is None else kind(value)
+
+    def check(value: Any) -> Any:
+        return None if value is None else kind(value)
+
+    condition = _CONDITIONS.get(kind)
+    if condition is not None:
+        _CONDITIONS[check] = f"{{v}} is None or {condition}"
+    else:
+        _SHORTCUTS[check] = "None if {v} is None else "
+    return check
 
 
 def many(kind: Kind) -> Kind:
@@ -144,22 +167,72 @@ def many(kind: Kind) -> Kind:
             raise WrongValue(f"{_shown(value)} is no array")
         return [kind(each) for each in value]
 
+    _SHORTCUTS[check] = "{v} if {v} == [] else "
     return check
 
 
 class Row:
     """An array of a fixed length; each place has a name and a kind."""
 
-    __slots__ = ("_kinds", "_names", "_said")
+    __slots__ = ("_check", "_kinds", "_names", "_said")
 
     def __init__(self, said: str, **fields: Kind) -> None:
         """Take the name of the whole, and the fields in their order."""
         self._said = said
         self._names = tuple(fields)
         self._kinds = tuple(fields.values())
+        #: Made when a row comes: most programs need few of them.
+        self._check: Kind | None = None
 
     def __call__(self, values: Any) -> list[Any]:
         """Return the values checked; raises WrongValue, whose text names the field."""
+        found: list[Any] = (self._check or self._made_check())(values)
+        return found
+
+    def of(self, values: list[Any]) -> list[Any]:
+        """Return the values of a frame; raises WrongFrame."""
+        try:
+            found: list[Any] = (self._check or self._made_check())(values)
+        except WrongValue as wrong:
+            raise WrongFrame(str(wrong)) from None
+        return found
+
+    def _made_check(self) -> Kind:
+        """Return one function for the whole row, as ``namedtuple`` makes its ``__new__``.
+
+        A call for each field took as long as the put that it asked for.
+        """
+        places = [f"v{number}" for number in range(len(self._kinds))]
+        conditions = [f"type(values) is list and len(values) == {len(places)}"]
+        known: dict[str, Any] = {"WrongValue": WrongValue, "in_turn": self._checked_in_turn}
+        found = []
+        for place, kind in zip(places, self._kinds, strict=True):
+            condition = _CONDITIONS.get(kind)
+            if condition is None:
+                known[f"of_{place}"] = kind
+                shortcut = _SHORTCUTS.get(kind, "").format(v=place)
+                found.append(f"{shortcut}of_{place}({place})")
+            else:
+                conditions.append(f"({condition.format(v=place)})")
+                found.append(place)
+        unpacked_places = f"[{', '.join(places)}] = values" if places else "pass"
+        source = f"""def check(values):
+    if {conditions[0]}:
+        {unpacked_places}
+        if {" and ".join(conditions[1:]) or True}:
+            try:
+                return [{", ".join(found)}]
+            except WrongValue:
+                pass
+    return in_turn(values)
+"""
+        exec(source, known)
+        check: Kind = known["check"]
+        self._check = check
+        return check
+
+    def _checked_in_turn(self, values: Any) -> list[Any]:
+        """Find the field that is wrong, and name it."""
         kinds = self._kinds
         if type(values) is not list or len(values) != len(kinds):
             named = ", ".join(self._names)
@@ -171,13 +244,6 @@ class Row:
         except WrongValue as wrong:
             raise WrongValue(f"{self._said}.{self._names[len(found)]}: {wrong}") from None
         return found
-
-    def of(self, values: list[Any]) -> list[Any]:
-        """Return the values of a frame; raises WrongFrame."""
-        try:
-            return self(values)
-        except WrongValue as wrong:
-            raise WrongFrame(str(wrong)) from None
 
 
 def of_kind(kind: Kind, value: object, said: str) -> Any:

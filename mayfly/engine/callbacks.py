@@ -68,6 +68,11 @@ class Completion:
         #: Stands in the place of a transaction: a function that may wait, and does not fail.
         self.job: Callable[[], None] | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left: the verb is over."""
+        return self.transaction is None and self.job is None and self.finish is None
+
 
 class Background:
     """One thread that makes durable, in order, what verbs have left for later.

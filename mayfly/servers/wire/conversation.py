@@ -19,7 +19,7 @@ from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.wire.operating_verbs import Streams
 from mayfly.servers.wire.status import ConnectionStatus
-from mayfly.servers.wire.verbs import AT_ONCE, BEGUN, BLOCKING
+from mayfly.servers.wire.verbs import AT_ONCE, BEGUN, BLOCKING, Begins, Over
 
 _LOG = logging.getLogger("mayfly.wire")
 _UNDER_CURSOR = c.MQGMO_BROWSE_MSG_UNDER_CURSOR | c.MQGMO_MSG_UNDER_CURSOR
@@ -220,36 +220,35 @@ class Conversation:
 
     def _run(self, request: int, verb: int, fields: list[Any]) -> None:
         try:
-            at_once = AT_ONCE.get(verb)
-            if at_once is not None:
-                self._answer(request, at_once(self, fields))
-            elif verb in BEGUN and not self._must_block(verb, fields):
-                self._begin(request, verb, fields)
+            begins = BEGUN.get(verb)
+            if begins is not None and not (verb == Verb.GET and fields[1] & _UNDER_CURSOR):
+                self._begin(request, verb, fields, begins)
+            elif verb in AT_ONCE:
+                self._answer(request, AT_ONCE[verb](self, fields))
             else:
+                # A get under the cursor has no callback form.
                 self._block(request, verb, fields)
         except MQError as error:
             self._fail(request, error)
 
-    def _must_block(self, verb: int, fields: list[Any]) -> bool:
-        """Tell whether a get has no callback form."""
-        return bool(verb == Verb.GET and fields[1] & _UNDER_CURSOR)
-
-    def _begin(self, request: int, verb: int, fields: list[Any]) -> None:
+    def _begin(self, request: int, verb: int, fields: list[Any], begins: Begins) -> None:
         if len(self._under_way) >= MOST_REQUESTS:
             said = f"{MOST_REQUESTS} requests of this conversation are under way"
             raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
-        self._under_way[request] = None
         if verb in _WAITING and fields[1] & c.MQGMO_WAIT and request not in self._waits:
             wait_ms = fields[_WAIT_FIELD]
             until_ms = None if wait_ms < 0 else self.connection.now_ms() + wait_ms
             self._waits[request] = verb, fields, until_ms
+        told = _Told(self, request)
         try:
-            under_way = BEGUN[verb](self, fields, _Told(self, request))
+            begun = begins(self, fields, told)
         except MQError:
             self._forget(request)
             raise
-        if request in self._under_way:
-            self._under_way[request] = under_way
+        if isinstance(begun, Over):
+            self._finish(request, _answered(begun.answer))
+        elif not told.is_over:
+            self._under_way[request] = begun
 
     def met(self, request: int, handle: int, error: MQError) -> None:
         """Say that a request under way has met a queue that refuses it; any thread calls it."""
@@ -329,12 +328,15 @@ class Conversation:
 class _Told:
     """What one request that was begun tells."""
 
-    __slots__ = ("_conversation", "_request")
+    __slots__ = ("_conversation", "_request", "is_over")
 
     def __init__(self, conversation: Conversation, request: int) -> None:
         self._conversation, self._request = conversation, request
+        #: Whether the request is answered, or will be by what is left to the loop.
+        self.is_over = False
 
     def __call__(self, outcome: Any) -> None:
+        self.is_over = True
         self._conversation.done(self._request, outcome)
 
     def refused(self, handle: int, error: MQError) -> None:

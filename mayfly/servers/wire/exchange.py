@@ -20,6 +20,7 @@ from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.admitted import connection_of
 from mayfly.servers.wire.conversation import Conversation
 from mayfly.servers.wire.limits import Limits
+from mayfly.servers.wire.outbox import Outbox
 from mayfly.servers.wire.status import ConnectionStatus
 
 #: Threads for verbs that may block, and for admission, which connects.
@@ -86,6 +87,7 @@ class Exchange:
         #: What other threads want to be called in the loop; it is woken once for all of it.
         self._calls: deque[Callable[[], object]] = deque()
         self._is_woken = False
+        self.outbox = Outbox()
         self.members: dict[int, Member] = {}
         self.is_draining = False
         #: Conversations whose connection broke and that are being backed out.
@@ -238,8 +240,10 @@ class Exchange:
     def _call(self) -> None:
         self._is_woken = False
         calls = self._calls
+        self.outbox.begin()
         while calls:
             try:
                 calls.popleft()()
             except Exception:  # noqa: BLE001 - one connection's mistake is not the others'
                 _LOG.exception("a call in the loop has failed")
+        self.outbox.end()

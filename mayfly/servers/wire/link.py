@@ -13,6 +13,7 @@ from mayfly.contracts.wire import (
     FAILED,
     FIRST_FRAME_BYTES,
     HEAD_BYTES,
+    HEADER,
     OURS,
     Preamble,
     framed,
@@ -45,6 +46,9 @@ class Link(asyncio.Protocol):
     def __init__(self, exchange: Exchange, number: int) -> None:
         """Wait for the first bytes of a client."""
         self._exchange, self.number = exchange, number
+        self._outbox = exchange.outbox
+        #: Frames that go out at the end of the turn.
+        self._unsent: list[bytes] = []
         self.threads: Threads = exchange
         self._transport: asyncio.Transport | None = None
         #: The transport once the end was written: over TLS nothing can be written behind it.
@@ -84,10 +88,13 @@ class Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take what came; what makes no sense ends the connection with a line in the log."""
         self._silent_ticks = 0
+        self._outbox.begin()
         try:
             self._frames.take(data)
         except WrongFrame as wrong:
             self._refuse(str(wrong))
+        finally:
+            self._outbox.end()
 
     def pause_writing(self) -> None:
         """Read no more from a client that does not read, and take no messages for it."""
@@ -106,6 +113,7 @@ class Link(asyncio.Protocol):
     def connection_lost(self, _error: Exception | None) -> None:
         """Back out and close all that the client has begun."""
         self._transport = None
+        self._unsent.clear()
         if self._tick is not None:
             self._tick.cancel()
         self._frames.end()
@@ -117,13 +125,18 @@ class Link(asyncio.Protocol):
 
     def tell(self, conversation: int, request: int, payload: bytes) -> None:
         """Send an answer."""
-        frame = framed(conversation, request, payload)
         if self._held:
             length = self._held.pop((conversation, request), None)
             if length is not None:
                 self._held_bytes -= length
                 self.regulate()
-        self._write(frame)
+        self._write(HEADER.pack(len(payload), conversation, request) + payload)
+
+    def write_unsent(self) -> None:
+        """Write what a turn has left to be written."""
+        unsent, self._unsent = self._unsent, []
+        if unsent and self._transport is not None:
+            self._transport.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
 
     def regulate(self) -> None:
         """Read from the client as long as neither its requests nor its answers pile up."""
@@ -155,6 +168,7 @@ class Link(asyncio.Protocol):
         """Tell the client why, and end the connection."""
         if self._transport is not None and not self._transport.is_closing():
             self._write(framed(0, ENDED, packed([ENDED, *failure_of(error)])))
+            self.write_unsent()
             self._closing, self._transport = self._transport, None
             self._closing.close()
 
@@ -211,6 +225,7 @@ class Link(asyncio.Protocol):
                 self._held_bytes += len(payload)
                 self.regulate()
             conversation.take(request, values)
+            self._outbox.count_request()
         elif values[0] == Verb.CONNECT and number not in self._conversations:
             self._connect(number, request, FORMS[Verb.CONNECT].request.of(values[1:]))
         else:
@@ -316,9 +331,15 @@ class Link(asyncio.Protocol):
         self.abort()
 
     def _write(self, frame: bytes) -> None:
-        if self._transport is not None:
-            self._is_quiet = False
+        if self._transport is None:
+            return
+        self._is_quiet = False
+        if not self._outbox.is_open:
             self._transport.write(frame)
+            return
+        if not self._unsent:
+            self._outbox.note(self)
+        self._unsent.append(frame)
 
     def _refuse(self, said: str) -> None:
         self._exchange.log.warning("AMQ9503E: %s: %s", self._peer, said)

@@ -7,7 +7,7 @@ callback form, or runs on a thread that may block.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from mayfly.connection.interface import UnderWay
 from mayfly.connection.values import Settlement
@@ -34,7 +34,14 @@ class Tell(Protocol):
         """Tell that a queue cannot be got from."""
 
 
-Begins: TypeAlias = Callable[[Caller, list[Any], Tell], UnderWay]
+class Over(NamedTuple):
+    """The answer of a verb that was begun, and was over at once: nothing is told."""
+
+    answer: Any
+
+
+#: Begins a verb and returns what tells its end, or its answer; raises MQError.
+Begins: TypeAlias = Callable[[Caller, list[Any], Tell], UnderWay | Over]
 
 #: MsgIds for one request: they are made in the loop.
 _MOST_IDS = 256
@@ -87,21 +94,17 @@ AT_ONCE: dict[int, Runs] = {
 }
 
 
-def _put(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
-    handle, body, descriptor, options, msg_id, correl_id, expiry_tenths, life_ms, delay_ms = fields[
-        :9
-    ]
-    rows, context = fields[9:]
+def _put(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay | Over:
+    handle, body, descriptor, options, msg_id, correl_id, expiry_tenths, *rest = fields
+    life_ms, delay_ms, rows, context = rest
     if options & c.MQPMO_SYNCPOINT:
         conversation.begin_unit_of_work()
-    return conversation.connection.asynchronous.put(
+    calls = conversation.connection.calls
+    result, completion = calls.attempt_put(
         handle,
         body,
         descriptor,
         options,
-        on_done=lambda outcome: tell(
-            outcome if isinstance(outcome, MQError) else row_of_put(outcome)
-        ),
         msg_id=msg_id,
         correl_id=correl_id,
         expiry_tenths=expiry_tenths,
@@ -109,6 +112,13 @@ def _put(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
         delay_ms=delay_ms,
         properties=properties_of_rows(rows) if rows else (),
         context=context,
+    )
+    if completion.is_empty:
+        return Over(row_of_put(result))
+    return calls.end_with(
+        completion,
+        lambda outcome: tell(outcome if isinstance(outcome, MQError) else row_of_put(outcome)),
+        result,
     )
 
 
