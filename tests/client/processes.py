@@ -11,6 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
+import mayfly
+from mayfly.client import Client
 from tests.facts import PATIENCE_SECONDS
 from tests.machines import Machine
 
@@ -44,11 +48,21 @@ def process(
 def serving(
     home: Path, names: Sequence[str], address: str, *words: str, machine: Machine | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Have ``mayfly serve`` run for a block; yields what its first line says."""
+    """Have ``mayfly serve`` run for a block; yields what its first line says, and its process."""
     options = ("--mq", address, "--json", *words)
     with process(home, "mayfly", "serve", *names, *options, machine=machine) as server:
         assert server.stdout is not None
-        yield json.loads(server.stdout.readline())
+        yield {"pid": server.pid, **json.loads(server.stdout.readline())}
+
+
+@contextmanager
+def operating(home: Path, name: str) -> Iterator[Client]:
+    """Connect an operator by the socket in the folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MAYFLY_HOME", str(home))
+        operator = mayfly.connect(name)
+    yield operator
+    operator.close()
 
 
 class Outcome(NamedTuple):

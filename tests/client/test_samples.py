@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
-import mayfly
 from mayfly import pymqi
 from mayfly.client import Client
 from mayfly.mqi import reasons as rc
 from mayfly.runtime import SystemClock
 from mayfly.security.developer import self_signed_certificate
-from tests.client.processes import Samples, process, samples, serving
+from tests.client.processes import Samples, operating, process, samples, serving
 from tests.facts import wait_until
 from tests.machines import Machine, TwoMachines, two_machines
 from tests.pymqi.samples import (
@@ -97,16 +96,6 @@ def clear(operator: Client) -> None:
     """Empty the queues of the samples; a sample that has failed may have one open for a moment."""
     for queue in QUEUES:
         wait_until(lambda queue=queue: operator.mqsc(f"CLEAR QLOCAL({queue})").ok)  # type: ignore[misc]  # bound here
-
-
-@contextmanager
-def operating(home: Path, name: str) -> Iterator[Client]:
-    """Connect an operator by the socket in the folder."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MAYFLY_HOME", str(home))
-        operator = mayfly.connect(name)
-    yield operator
-    operator.close()
 
 
 @pytest.mark.slow
