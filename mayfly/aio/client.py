@@ -24,7 +24,8 @@ from mayfly.client.subscriptions import resumed, subscribed
 from mayfly.connection import Connection, Message, PutResult
 from mayfly.connection.values import Identifier, bytes_of, plain_descriptor
 from mayfly.mqi import constants as c
-from mayfly.mqi.errors import NoMessage
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.mqsc import MqscResult
 
 _T = TypeVar("_T")
@@ -285,18 +286,27 @@ class AsyncClient:
     async def _get_by(
         self, handle: int, wait_ms: int, *, msg_id: bytes = b"", correl_id: bytes = b""
     ) -> Message | None:
-        try:
-            delivery = await self._outcomes.delivery(
-                lambda on_done: self._connection.asynchronous.get(
-                    handle,
-                    get_options(wait_ms),
-                    on_done=on_done,
-                    wait_ms=wait_ms,
-                    msg_id=msg_id,
-                    correl_id=correl_id,
-                )
-            )
-        except NoMessage:
-            return None
-        await self._outcomes.taken(delivery, self._within)
-        return delivery.result.message
+        begin = partial(
+            self._connection.asynchronous.get,
+            handle,
+            get_options(wait_ms),
+            wait_ms=wait_ms,
+            msg_id=msg_id,
+            correl_id=correl_id,
+        )
+        while True:
+            try:
+                delivery = await self._outcomes.delivery(lambda on_done: begin(on_done=on_done))
+            except NoMessage:
+                return None
+            try:
+                await self._outcomes.taken(delivery, self._within)
+            except MQError as error:
+                # The connection was lost, and made again: with the message, or before it.
+                if error.reason != rc.MQRC_BACKED_OUT:
+                    raise
+                self._outcomes.give_back(delivery)
+                if self._within:
+                    raise
+            else:
+                return delivery.result.message

@@ -11,7 +11,8 @@ from typing import Any
 from mayfly.aio.client import AsyncClient
 from mayfly.client.connecting import TlsWanted, connected
 from mayfly.connection import Connection
-from mayfly.connection.choose import NOTHING_WANTED
+from mayfly.connection.choose import Wanted
+from mayfly.connection.endpoint import Reconnect
 
 
 def connect(
@@ -21,13 +22,15 @@ def connect(
     password: str | None = None,
     tls: TlsWanted = None,
     transacted: bool = False,
+    reconnect: Reconnect | None = None,
 ) -> Connecting:
     """Connect to a queue manager: ``async with connect("QM1") as client``, or ``await`` it.
 
-    Parameters and errors are those of ``mayfly.connect``; it does not reconnect. The connection
-    belongs to the loop in which it is entered.
+    Parameters and errors are those of ``mayfly.connect``. The connection belongs to the loop in
+    which it is entered.
     """
-    made = partial(connected, name, NOTHING_WANTED, user=user, password=password, tls=tls)
+    wanted = Wanted(reconnect=reconnect, may_reconnect=True)
+    made = partial(connected, name, wanted, user=user, password=password, tls=tls)
     return Connecting(made, transacted=transacted)
 
 

@@ -55,7 +55,7 @@ class Outcomes:
     async def delivery(self, begin: Begin[Delivery]) -> Delivery:
         """Await a get. What was delivered to a task that was cancelled goes back, uncounted."""
         self._raise_late_cancel()
-        future, on_done = self._future(if_unwanted=self._give_back)
+        future, on_done = self._future(if_unwanted=self.give_back)
         under_way = begin(on_done)
         try:
             outcome: Delivery | MQError = await future
@@ -68,7 +68,7 @@ class Outcomes:
                     ending = self._loop.run_in_executor(self._thread, under_way.cancel)
                     await asyncio.wait((ending,), timeout=_CANCEL_SECONDS)
             else:
-                self._give_back(future.result())
+                self.give_back(future.result())
             raise
 
     async def taken(self, delivery: Delivery, within: int) -> None:
@@ -113,7 +113,8 @@ class Outcomes:
             if task.cancelling():
                 raise asyncio.CancelledError
 
-    def _give_back(self, outcome: Delivery | MQError) -> None:
+    def give_back(self, outcome: Delivery | MQError) -> None:
+        """Let a message that no task gets go back to its place, uncounted."""
         if isinstance(outcome, MQError) or not outcome.number:
             return
         future, on_done = self._future()

@@ -4,60 +4,78 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, cast
 
 from mayfly.connection.endpoint import Reconnect
-from mayfly.connection.interface import Asynchronous, Connection, Opened
-from mayfly.connection.operating import Administration, ScheduleVerbs
+from mayfly.connection.interface import Connection, Opened
+from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
+from mayfly.connection.reconnecting_calls import (
+    ReconnectingCalls,
+    ReconnectingHeld,
+    ReconnectingOnward,
+)
 from mayfly.connection.reconnecting_topics import ReconnectingTopics
 from mayfly.connection.reconnection import (
     USUAL_PATIENCE,
     Lost,
+    OnChange,
     Patience,
     Reconnection,
     backed_out,
+    incompatible,
     interrupted,
 )
-from mayfly.connection.reopening import reopen_dynamic
-from mayfly.connection.values import GetResult, Inquiry, Property, PutResult, Status, Value
+from mayfly.connection.reopening import Numbers, reopen_dynamic
+from mayfly.connection.values import (
+    BackoutRule,
+    GetResult,
+    Inquiry,
+    Property,
+    PutResult,
+    Status,
+    Value,
+)
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import MQError, mq_error
 
 _IN_UNIT = c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT
 
 
 class ReconnectingConnection:
-    """The verbs of ``interface.Connection`` for programs; they raise as ``Reconnection.run``.
+    """The verbs of ``interface.Connection``; they raise as ``Reconnection.run``.
 
-    It has no verbs with a callback, because what they hold ends with a connection, and none for
-    services and pipelines.
+    It has none for pipelines. ``number`` is that of the first conversation, and stays.
     """
 
     def __init__(
-        self, connect: Callable[[], Connection], how: Reconnect, patience: Patience = USUAL_PATIENCE
+        self,
+        connect: Callable[[], Connection],
+        how: Reconnect,
+        patience: Patience = USUAL_PATIENCE,
+        on_change: OnChange | None = None,
     ) -> None:
-        """Connect; raises as ``connect``."""
-        self._again = again = Reconnection(connect, how, patience)
+        """Connect; raises as ``connect``. ``on_change`` is told as by :class:`Reconnection`."""
+        self._again = again = Reconnection(connect, how, patience, on_change)
+        self.number = again.now[0].number
         self._run, self._opened = again.run, again.objects
         self.runtime = again.runtime
         self.objects = ReconnectingObjects(again)
         self.topics = ReconnectingTopics(again)
         self.schedule = cast("ScheduleVerbs", _Part(again, lambda now: now.schedule))
-        self.asynchronous = cast("Asynchronous", _Part(again, _without_callbacks))
-        self._admin = cast("Administration", _Part(again, lambda now: now.admin))
+        calls = ReconnectingCalls(again, self.number)
+        self.asynchronous = calls
+        self.held = ReconnectingHeld(again, calls.deliveries)
+        self.onward = ReconnectingOnward(again)
+        #: What an operator does.
+        self.admin = cast("Administration", _Part(again, lambda now: now.admin))
+        self.claims = cast("ClaimVerbs", _Part(again, _without_claims))
 
     @property
     def name(self) -> str:
         """The name of the queue manager of now."""
         return self._again.now[0].name
-
-    @property
-    def number(self) -> int:
-        """The number of the conversation of now."""
-        return self._again.now[0].number
 
     def open(
         self,
@@ -85,11 +103,15 @@ class ReconnectingConnection:
                 alternate_user=alternate_user,
             )
 
-        reopen = partial(open_as, name=name, dynamic_name=dynamic_name)
-        opened = self._run(reopen)
-        if opened.made:
-            return self._opened.enter(opened, reopen_dynamic(open_as, name, opened.made))
-        return self._opened.enter(opened, reopen)
+        def reopen(now: Connection, numbers: Numbers) -> Opened:
+            return open_as(now, numbers.renamed.get(name, name), dynamic_name)
+
+        def enter(opened: Opened) -> Opened:
+            if opened.made:
+                return self._opened.enter(opened, reopen_dynamic(open_as, name, opened.made))
+            return self._opened.enter(opened, reopen)
+
+        return self._run(lambda now: reopen(now, self._opened.now), enter=enter)
 
     def close_object(self, handle: int, options: int = c.MQCO_NONE) -> int:
         """MQCLOSE."""
@@ -114,7 +136,7 @@ class ReconnectingConnection:
     ) -> PutResult | None:
         """MQPUT; raises MQRC_RECONNECT_INCOMPATIBLE for MQPMO_LOGICAL_ORDER."""
         if options & c.MQPMO_LOGICAL_ORDER:
-            raise _incompatible("MQPMO_LOGICAL_ORDER")
+            raise incompatible("MQPMO_LOGICAL_ORDER")
         return self._run(
             lambda now: now.put(
                 self._opened.inner(handle),
@@ -129,6 +151,20 @@ class ReconnectingConnection:
                 properties=properties,
                 context=self._opened.inner(context),
             ),
+            in_unit=bool(options & c.MQPMO_SYNCPOINT),
+        )
+
+    def put1(
+        self,
+        name: str,
+        body: bytes,
+        descriptor: Descriptor,
+        options: int = c.MQPMO_NONE,
+        **more: Any,
+    ) -> PutResult:
+        """MQPUT1."""
+        return self._run(
+            lambda now: now.put1(name, body, descriptor, options, **more),
             in_unit=bool(options & c.MQPMO_SYNCPOINT),
         )
 
@@ -148,18 +184,13 @@ class ReconnectingConnection:
         to the same queue manager.
         """
         if options & c.MQGMO_LOGICAL_ORDER:
-            raise _incompatible("MQGMO_LOGICAL_ORDER")
+            raise incompatible("MQGMO_LOGICAL_ORDER")
         if token is not None and not self._again.is_to_same:
             raise mq_error(rc.MQRC_RECONNECT_Q_MGR_REQD, "a get by MsgToken")
-        in_unit = bool(options & _IN_UNIT)
-        while True:
-            try:
-                return self._again.attempt(
-                    lambda now: now.get(self._opened.inner(handle), options, token=token, **more),
-                    in_unit=in_unit,
-                )
-            except Lost:
-                continue
+        return self._again.wait(
+            lambda now: now.get(self._opened.inner(handle), options, token=token, **more),
+            in_unit=bool(options & _IN_UNIT),
+        )
 
     def unlock(self, handle: int, options: int = c.MQGMO_UNLOCK) -> int:
         """MQGET with MQGMO_UNLOCK."""
@@ -176,26 +207,31 @@ class ReconnectingConnection:
         MQRC_CALL_INTERRUPTED when the connection broke before the answer came.
         """
         again = self._again
-        self._check_unit()
-        had_work = again.has_work
+        of_unit, has_work = again.end_unit(again.next_unit())
+
+        def commit(now: Connection) -> None:
+            if has_work and now is not of_unit:
+                raise backed_out()
+            now.commit()
+
         try:
-            again.attempt(lambda now: now.commit())
+            again.attempt(commit)
         except Lost as lost:
-            again.is_backed_out = False
-            if not had_work:
+            if not has_work:
                 return
             if lost.is_in_doubt:
                 raise interrupted() from lost
             raise backed_out() from lost
-        again.has_work = False
 
     def backout(self) -> None:
         """MQBACK; what was lost with its connection is backed out."""
         again = self._again
-        if not again.is_backed_out:
-            with suppress(Lost):
-                again.attempt(lambda now: now.backout())
-        again.has_work = again.is_backed_out = False
+        try:
+            again.end_unit(again.next_unit())
+        except MQError:
+            return
+        with suppress(Lost):
+            again.attempt(lambda now: now.backout())
 
     def close(self, *, commit: bool = True) -> None:
         """MQDISC; raises MQRC_BACKED_OUT when there is nothing left of what was to be committed."""
@@ -222,16 +258,6 @@ class ReconnectingConnection:
         """Whether the attempts to connect again have failed."""
         return self._again.failure is not None
 
-    @property
-    def admin(self) -> Administration:
-        """What an operator does."""
-        return self._admin
-
-    def _check_unit(self) -> None:
-        if self._again.is_backed_out:
-            self._again.is_backed_out = False
-            raise backed_out()
-
 
 class ReconnectingObjects:
     """See ``interface.Objects``, whose methods these are."""
@@ -252,6 +278,14 @@ class ReconnectingObjects:
     def set(self, handle: int, values: Mapping[int, Value]) -> None:
         """MQSET."""
         self._run(lambda now: now.objects.set(self._opened.inner(handle), values))
+
+    def backout_rule(self, handle: int) -> BackoutRule:
+        """Return BOTHRESH and BOQNAME."""
+        return self._run(lambda now: now.objects.backout_rule(self._opened.inner(handle)))
+
+    def command_level(self) -> int:
+        """Return which verbs and options the queue manager knows."""
+        return self._run(lambda now: now.objects.command_level())
 
     def lives_from_release(self, handle: int = c.MQHO_NONE) -> bool:
         """Tell whether lives begin at the release."""
@@ -275,11 +309,6 @@ class _Part:
         return verb
 
 
-def _without_callbacks(_now: Connection) -> Asynchronous:
-    said = "verbs with a callback are not made again with a connection"
+def _without_claims(_now: Connection) -> ClaimVerbs:
+    said = "claims are ended by commands, whose connections are not made again"
     raise mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, said)
-
-
-def _incompatible(option: str) -> Exception:
-    said = f"{option}: the order of a group is lost with a connection"
-    return mq_error(rc.MQRC_RECONNECT_INCOMPATIBLE, said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mayfly.connection.interface import Connection
@@ -9,24 +10,24 @@ from mayfly.connection.reconnection import Reconnection
 from mayfly.connection.topics import Subscribed
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import MQError, mq_error
 
 _WAYS = c.MQSO_CREATE | c.MQSO_RESUME | c.MQSO_ALTER
 
 
 class ReconnectingTopics:
-    """The verbs of ``interface.Topics`` that MQSUB, MQCLOSE and MQSUBRQ are."""
+    """See ``topics.Topics``, whose methods these are."""
 
     def __init__(self, again: Reconnection) -> None:
         """Stand on a reconnection."""
         self._again, self._run, self._opened = again, again.run, again.objects
+        self._temporary: set[str] = set()
 
     def subscribe(
         self, options: int, *, queue: int = 0, altered: int = 0, held: int = 0, **more: Any
     ) -> Subscribed:
         """MQSUB; raises MQRC_RECONNECT_Q_MGR_REQD for a durable one, which one manager has."""
-        if options & c.MQSO_DURABLE and not self._again.is_to_same:
-            raise mq_error(rc.MQRC_RECONNECT_Q_MGR_REQD, "a durable subscription")
+        self._check(is_durable=bool(options & c.MQSO_DURABLE))
         opened = self._opened
 
         def subscribe(now: Connection) -> Subscribed:
@@ -48,7 +49,51 @@ class ReconnectingTopics:
         def resubscribe(now: Connection, inner_queue: int) -> Subscribed:
             return now.topics.subscribe(again, queue=inner_queue, **more)
 
-        return opened.subscribe(self._run(subscribe), resubscribe, queue)
+        return self._run(subscribe, enter=lambda made: opened.subscribe(made, resubscribe, queue))
+
+    def join(self, topic: str, *, is_durable: bool = False, **more: Any) -> Subscribed:
+        """Open the subscription of a name as JMS has it; durable ones as :meth:`subscribe`."""
+        self._check(is_durable=is_durable)
+
+        def join(now: Connection) -> Subscribed:
+            return now.topics.join(topic, is_durable=is_durable, **more)
+
+        def enter(made: Subscribed) -> Subscribed:
+            return self._opened.subscribe(made, lambda now, _queue: join(now), c.MQHO_NONE)
+
+        return self._run(join, enter=enter)
+
+    def is_open(self, number: int) -> bool:
+        """Tell whether a subscription is open here."""
+        inner = self._opened.inner_subscription
+        return self._run(lambda now: now.topics.is_open(inner(number)))
+
+    def remove(self, name: str) -> None:
+        """Remove a durable subscription by its name."""
+        self._run(lambda now: now.topics.remove(name))
+
+    def belong_to(self, owner: str | int) -> None:
+        """Say whose conversation this is, also of those that follow."""
+        self._keep("the owner", lambda now: now.topics.belong_to(owner))
+
+    def claim(self, client_id: str) -> None:
+        """Be the one conversation under a client id, also when it was made again."""
+        self._keep(f"client id {client_id!r}", lambda now: now.topics.claim(client_id))
+
+    def make_temporary(self) -> str:
+        """Make a topic string; it stays, what is retained there ends with each connection."""
+        topic = self._run(lambda now: now.topics.make_temporary())
+        self._temporary.add(topic)
+        return topic
+
+    def delete_temporary(self, topic: str) -> None:
+        """Delete a topic that was made here, on whatever connection."""
+        try:
+            self._run(lambda now: now.topics.delete_temporary(topic))
+        except MQError as error:
+            if topic not in self._temporary or error.reason != rc.MQRC_UNKNOWN_OBJECT_NAME:
+                raise
+        self._temporary.discard(topic)
 
     def close(self, number: int, *, remove: bool = False) -> None:
         """Close a subscription."""
@@ -60,3 +105,11 @@ class ReconnectingTopics:
         """MQSUBRQ."""
         inner = self._opened.inner_subscription
         return self._run(lambda now: now.topics.request_retained(inner(number)))
+
+    def _keep(self, what: str, verb: Callable[[Connection], None]) -> None:
+        self._run(verb, enter=lambda _done: self._opened.remember(what, verb))
+
+    def _check(self, *, is_durable: bool) -> None:
+        """Raise MQRC_RECONNECT_Q_MGR_REQD for a durable subscription, which one manager has."""
+        if is_durable and not self._again.is_to_same:
+            raise mq_error(rc.MQRC_RECONNECT_Q_MGR_REQD, "a durable subscription")

@@ -144,8 +144,9 @@ def test_a_wait_ends_by_a_message_or_by_its_time(
             await other.put("Q1", b"x")
             assert body(await waiting) == b"x"
             waiting = asyncio.create_task(client.get("Q1", wait_ms=5_000))
+            # The get is sent, and taken up by its queue manager before the next verb is answered.
             await client.run(lambda _connection: None)
-            await asyncio.sleep(0)
+            await client.run(lambda connection: connection.now_ms())
             await asyncio.to_thread(clock.advance, 4_999)
             assert not waiting.done()
             await asyncio.to_thread(clock.advance, 1)

@@ -10,6 +10,7 @@ from mayfly import QueueManager
 from mayfly.connection import Connection
 from mayfly.mqi import constants as c
 from tests.conftest import Connect
+from tests.connection.cut import Cut
 
 BOTH_WAYS = c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT | c.MQOO_BROWSE
 
@@ -27,3 +28,12 @@ def connection(connect: Connect, queue_manager: QueueManager) -> Iterator[Connec
 def queue(connection: Connection) -> int:
     """``Q1``, open for input, output and browse."""
     return connection.open("Q1", BOTH_WAYS).handle
+
+
+@pytest.fixture
+def cut(queue_manager: QueueManager) -> Iterator[Cut]:
+    """``QM1`` with the queues ``Q1`` and ``Q2``, served by one server after the other."""
+    assert queue_manager.mqsc("DEFINE QLOCAL(Q1)\nDEFINE QLOCAL(Q2)").ok
+    it = Cut(queue_manager)
+    yield it
+    it.stop()

@@ -3,69 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, cast
+from collections.abc import Iterator
 
 import pytest
 
 from mayfly import QueueManager
-from mayfly.client import Client
 from mayfly.connection import Connection
-from mayfly.connection.endpoint import Address, Endpoint, Reconnect
+from mayfly.connection.endpoint import Reconnect
 from mayfly.connection.reconnecting import ReconnectingConnection
 from mayfly.connection.reconnection import Patience
-from mayfly.connection.remote import RemoteConnection, connect
 from mayfly.mqi import constants as c
-from mayfly.mqi import reasons as rc
-from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError
-from mayfly.servers.wire import WireServer
 from mayfly.testing import VirtualClock
 from tests.connection.conftest import BOTH_WAYS
+from tests.connection.cut import SHORT, Cut, put, reason_of
 from tests.connection.scene import JOIN_SECONDS
-from tests.connection.serving import HOST, AdmitEverybody
 from tests.facts import wait_until
-
-SHORT = Patience(first_ms=5, longest_ms=20, total_ms=60_000)
-
-
-class Cut:
-    """``QM1`` on one port, served by one server after the other."""
-
-    def __init__(self, manager: QueueManager) -> None:
-        self.manager = manager
-        self.port = 0
-        self.server: WireServer | None = None
-        self.connections: list[RemoteConnection] = []
-        self.serve()
-
-    def serve(self, manager: QueueManager | None = None) -> None:
-        admission = AdmitEverybody(operators=frozenset({"operator"}))
-        self.server = WireServer([manager or self.manager], admission)
-        self.port = self.server.listen_tcp(HOST, self.port)
-
-    def stop(self) -> None:
-        if self.server is not None:
-            self.server.close()
-            self.server = None
-
-    def again(self) -> None:
-        """Break all connections; the next server is there."""
-        self.stop()
-        self.serve()
-
-    def connect(self) -> Connection:
-        endpoint = Endpoint((Address(HOST, self.port),), "CH", "QM1")
-        self.connections.append(connect(endpoint, "operator", ""))
-        return self.connections[-1]
-
-
-@pytest.fixture
-def cut(queue_manager: QueueManager) -> Iterator[Cut]:
-    assert queue_manager.mqsc("DEFINE QLOCAL(Q1)\nDEFINE QLOCAL(Q2)").ok
-    it = Cut(queue_manager)
-    yield it
-    it.stop()
 
 
 @pytest.fixture
@@ -73,16 +26,6 @@ def connection(cut: Cut) -> Iterator[ReconnectingConnection]:
     made = ReconnectingConnection(cut.connect, Reconnect.YES, SHORT)
     yield made
     made.close(commit=False)
-
-
-def put(connection: ReconnectingConnection, handle: int, body: bytes, options: int = 0) -> None:
-    assert connection.put(handle, body, Descriptor(), options) is not None
-
-
-def reason_of(call: Callable[[], Any]) -> int:
-    with pytest.raises(MQError) as raised:
-        call()
-    return raised.value.reason
 
 
 def test_handles_and_subscriptions_are_open_again_under_their_numbers(
@@ -211,11 +154,6 @@ def test_a_commit_whose_answer_never_came_is_2549(cut: Cut) -> None:
     assert raised.value.reason == 2549
     assert connection.get(queue).message.body == b"x"
     connection.close()
-
-
-def test_verbs_with_a_callback_are_refused(connection: ReconnectingConnection) -> None:
-    client = Client(cast(Connection, connection))
-    assert reason_of(lambda: client.put_many("Q1", [b"x"])) == rc.MQRC_FUNCTION_NOT_SUPPORTED
 
 
 def test_options_that_a_new_connection_cannot_keep(connection: ReconnectingConnection) -> None:
