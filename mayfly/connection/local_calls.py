@@ -14,6 +14,7 @@ from mayfly.engine import GetRequest, Handle, Match, Message, PutRequest, Sessio
 from mayfly.engine.face.programs import (
     ANY,
     Completion,
+    Room,
     StandingWaits,
     TopicHandle,
     UnitOfWork,
@@ -290,7 +291,7 @@ class LocalCalls:
 
 
 class LocalHeld:
-    """Gets of deliveries that wait; see ``interface.Held``, whose method this is."""
+    """Gets of deliveries that wait; see ``interface.Held``, whose methods these are."""
 
     def __init__(self, session: Session, objects: OpenObjects) -> None:
         """Take the session and what is open on it."""
@@ -306,6 +307,16 @@ class LocalHeld:
         unit = self._deliveries.new_unit()
         request = GetRequest(ANY, wait_ms, view=queue.view(options, has_handle=False))
         return self._deliveries.get(handle, queue.getter(request, options, unit), unit)
+
+    def take(self, handle: int, options: int, most: int, most_bytes: int) -> list[Delivery]:
+        """Get the messages that are there."""
+        queue = self._objects.queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
+        if options & (c.MQGMO_SYNCPOINT | c.MQGMO_BROWSE_FIRST | c.MQGMO_WAIT):
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"GMO.Options {options:#x} of what is held")
+        request = GetRequest(ANY, view=queue.view(options, has_handle=False))
+        return self._deliveries.take(
+            handle, lambda held: queue.getter(request, options, held), Room(most, most_bytes)
+        )
 
 
 _DECIDED = _Decided()

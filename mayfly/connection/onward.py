@@ -20,6 +20,14 @@ class Held(Protocol):
         Raises the reason codes of a get, MQRC_NO_MSG_AVAILABLE first of all.
         """
 
+    def take(self, handle: int, options: int, most: int, most_bytes: int) -> list[Delivery]:
+        """Get messages that are there, as :meth:`get` without waiting, in one turn.
+
+        They are at most ``most``, and those by which their bodies together reach ``most_bytes``;
+        they may be fewer than there are, and none. Over a network it is one or none. Raises the
+        other reason codes of a get where there is none.
+        """
+
 
 class Onward(Protocol):
     """What becomes of a message that this unit of work has got, or is to get, in the same unit.

@@ -28,8 +28,9 @@ from mayfly.contracts.wire_fields import packed_numbers
 from mayfly.contracts.wire_rows import packed_descriptor
 from mayfly.contracts.wire_verbs import Verb
 from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.errors import MQError
+from mayfly.mqi.errors import MQError, mq_error
 
 _T = TypeVar("_T")
 
@@ -217,7 +218,7 @@ class RemoteCalls:
 
 
 class RemoteHeld:
-    """See ``interface.Held``, whose method this is."""
+    """See ``interface.Held``, whose methods these are."""
 
     def __init__(self, conversation: Conversation) -> None:
         """Ask over a conversation."""
@@ -230,6 +231,19 @@ class RemoteHeld:
         numbers = packed_numbers([index(handle)])
         asked = [numbers, options, wait_ms, None, b"", b"", False]
         return delivery_of_row(self._conversation.call(Verb.GET_ANY, asked))
+
+    def take(self, handle: int, options: int, most: int, most_bytes: int) -> list[Delivery]:
+        """Get one message that is there."""
+        if options & c.MQGMO_WAIT:
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"GMO.Options {options:#x} of what is held")
+        if most < 1 or most_bytes < 1:
+            return []
+        try:
+            return [self.get(handle, options, wait_ms=0)]
+        except MQError as error:
+            if error.reason == rc.MQRC_NO_MSG_AVAILABLE:
+                return []
+            raise
 
 
 class RemoteOnward:

@@ -49,6 +49,13 @@ class Delivery(NamedTuple):
     handle: int
 
 
+class Room(NamedTuple):
+    """How much a program takes at once: messages, and bytes of bodies until it has enough."""
+
+    messages: int
+    body_bytes: int
+
+
 class Deliveries:
     """The deliveries of one session, by number; the numbers of a session never come again."""
 
@@ -133,6 +140,44 @@ class Deliveries:
             held.backout()
             raise getter.requester.error()
         return Delivery(number, result, handle)
+
+    def take(
+        self, handle: int, getter_into: Callable[[UnitOfWork], Getter], room: Room
+    ) -> list[Delivery]:
+        """Hold the messages that are there, as far as there is room, without waiting.
+
+        They may be fewer than there are: a long search is left to a get that waits. What expired
+        messages lead to is left to the background. Raises as ``get.get``, when there is none.
+        """
+        core, found = self._core, list[Delivery]()
+        left_bytes = room.body_bytes
+        with core.engine_lock:
+            core.check_running()
+            while len(found) < room.messages and left_bytes > 0:
+                held = self.new_unit()
+                getter = getter_into(held)
+                getter.is_over = True
+                try:
+                    getter.requester.check()
+                    outcome = getter.take(in_parts=True)
+                except MQError:
+                    if not found:
+                        raise
+                    break
+                if outcome is None:
+                    break
+                result = outcome[0]
+                if result.stays:
+                    found.append(Delivery(0, result, handle))
+                    break
+                number = next(self._numbers)
+                self._held[number] = held
+                left_bytes -= len(result.message.body)
+                found.append(Delivery(number, result, handle))
+            is_something_left = bool(core.committer.deferred)
+        if is_something_left:
+            core.background.do(core.committer.run_deferred)
+        return found
 
     def settle(
         self,

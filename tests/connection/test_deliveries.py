@@ -18,6 +18,7 @@ from mayfly.testing import VirtualClock
 from tests.conftest import Connect
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import PERSISTENT, Told, got, put
+from tests.facts import wait_until
 from tests.spec.scene import ends, refused
 
 TAKEN, RETURNED = Settlement.TAKEN, Settlement.RETURNED
@@ -257,3 +258,54 @@ def test_a_queue_manager_that_crashes_counts_the_deliveries_it_lost(
     with QueueManager("QM1", folder) as manager, manager.session() as session:
         found = [(m.body, m.backout_count) for m in session.browse("Q1")]
         assert (found, manager.verify().ok) == ([(b"1", 1), (b"2", 0)], True)
+
+
+def taken(connection: Connection, queue: int, most: int, most_bytes: int) -> list[bytes]:
+    """Take what is there; return the bodies."""
+    found = connection.held.take(queue, c.MQGMO_NONE, most, most_bytes)
+    return [delivery.result.message.body for delivery in found]
+
+
+@pytest.mark.parametrize(
+    ("most", "most_bytes", "bodies"),
+    [
+        (9, 99, [b"1", b"22", b"333"]),
+        (2, 99, [b"1", b"22"]),
+        # The body that reaches the number of bytes is the last one.
+        (9, 3, [b"1", b"22"]),
+        (9, 4, [b"1", b"22", b"333"]),
+        (0, 99, []),
+    ],
+)
+def test_messages_that_are_there_are_taken_in_one_turn(
+    connection: Connection, queue: int, most: int, most_bytes: int, bodies: list[bytes]
+) -> None:
+    for body in (b"1", b"22", b"333"):
+        put(connection, queue, body)
+    assert taken(connection, queue, most, most_bytes) == bodies
+    assert [body for body, _count in seen(connection, queue)] == [b"1", b"22", b"333"][
+        len(bodies) :
+    ]
+
+
+def test_E9_expired_messages_are_passed_over_by_a_take_and_discarded(
+    queue_manager: QueueManager, connection: Connection, queue: int, clock: VirtualClock
+) -> None:
+    for n in range(3):
+        put(connection, queue, b"late %d" % n, time_to_live_ms=1_000)
+    put(connection, queue, b"live")
+    clock.advance(1_000)
+    assert taken(connection, queue, 9, 99) == [b"live"]
+    wait_until(lambda: [end.outcome for end in ends(queue_manager, "Q1")] == ["expired"] * 3)
+
+
+def test_a_take_finds_nothing_and_says_what_hinders_it(
+    queue_manager: QueueManager, connection: Connection, queue: int
+) -> None:
+    assert taken(connection, queue, 9, 99) == []
+    with refused(rc.MQRC_OPTIONS_ERROR):
+        connection.held.take(queue, c.MQGMO_WAIT, 9, 99)
+    put(connection, queue, b"x")
+    assert queue_manager.mqsc("ALTER QLOCAL(Q1) GET(DISABLED)").ok
+    with refused(rc.MQRC_GET_INHIBITED):
+        connection.held.take(queue, c.MQGMO_NONE, 9, 99)

@@ -5,7 +5,7 @@ Only ``mayfly.connection`` uses it; facades and servers stand on ``mayfly.connec
 
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.counting import Counts
-from mayfly.engine.deliveries import Delivery, Settlement
+from mayfly.engine.deliveries import Delivery, Room, Settlement
 from mayfly.engine.delivery import bytes_of
 from mayfly.engine.descriptors import plain_descriptor
 from mayfly.engine.finding.search import ANY
@@ -75,6 +75,7 @@ __all__ = [
     # Verbs that end by callback, and messages that are held until they are settled.
     "Delivery",
     "Completion",
+    "Room",
     "Settlement",
     "StandingWaits",
     "UnitOfWork",

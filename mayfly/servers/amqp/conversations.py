@@ -1,4 +1,4 @@
-"""The conversations of one client: one for all that is settled alone, and one a transaction."""
+"""The conversations of one client: one that gets, one that puts, and one a transaction."""
 
 from __future__ import annotations
 
@@ -38,10 +38,19 @@ class Conversations:
         self._connect, self._executor = connect, executor
         self.main = connect()
         self.main.topics.belong_to(self.main.number)
+        #: The one that puts outside of transactions, opened by its first put.
+        self._putting: Connection | None = None
         self._transactions: dict[bytes, Connection] = {}
         self._idle: list[Connection] = []
         self._numbers = count(1)
         self._targets: dict[tuple[int, Address], Target] = {}
+
+    def putting(self) -> Connection:
+        """Return the conversation whose units of work are the puts of a pass of the loop."""
+        if self._putting is None:
+            self._putting = self._connect()
+            self._putting.topics.belong_to(self.main.number)
+        return self._putting
 
     def declare(self) -> bytes:
         """Begin a transaction; return its id."""
@@ -99,17 +108,22 @@ class Conversations:
 
     def forget_target(self, address: Address) -> None:
         """Close the handles of an address: its link has ended."""
-        for connection in (self.main, *self._transactions.values(), *self._idle):
+        for connection in self._all():
             target = self._targets.pop((connection.number, address), None)
             if target is not None:
                 close_quietly(connection, target.handle)
 
     def end(self) -> None:
         """Back out and close all conversations, on another thread: that may wait for the disk."""
-        ending = [self.main, *self._transactions.values(), *self._idle]
+        ending = self._all()
+        self._putting = None
         self._transactions.clear()
         self._idle.clear()
         self._executor.submit(_close_all, ending)
+
+    def _all(self) -> list[Connection]:
+        putting = [] if self._putting is None else [self._putting]
+        return [self.main, *putting, *self._transactions.values(), *self._idle]
 
     def _use_again(self, connection: Connection) -> None:
         if connection.is_open and len(self._idle) < _IDLE_KEPT:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from proton import Condition, Delivery, Described, Link, Session, Terminus
 
 from mayfly.mqi.errors import MQError
-from mayfly.servers.amqp import codec, transactions
+from mayfly.servers.amqp import codec, transactions, transfers
 from mayfly.servers.amqp.codec import plain
 from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.errors import (
@@ -17,7 +17,8 @@ from mayfly.servers.amqp.errors import (
     AmqpError,
     of_mq,
 )
-from mayfly.servers.amqp.host import LinkHost, key_of
+from mayfly.servers.amqp.host import LinkHost
+from mayfly.servers.amqp.transfers import Raw
 
 _CREDIT: Final = 100
 
@@ -27,7 +28,7 @@ class Coordinator:
 
     def __init__(self, host: LinkHost, link: Link, conversations: Conversations) -> None:
         """Accept the link."""
-        self.link, self.key = link, key_of(link)
+        self.link, self.key = link, transfers.raw_of(link)
         self._host, self._conversations = host, conversations
         link.target.type = Terminus.COORDINATOR
         link.target.capabilities.copy(link.remote_target.capabilities)
@@ -43,8 +44,9 @@ class Coordinator:
         """Tell whether it belongs to a session."""
         return bool(self.link.session == session)
 
-    def delivery(self, delivery: Delivery) -> None:
+    def delivery(self, transfer: Raw) -> None:
         """Carry out one declare or discharge."""
+        delivery = transfers.wrapped(transfer)
         if delivery.settled and not delivery.readable:
             delivery.settle()
             return

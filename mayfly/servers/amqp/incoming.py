@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from proton import Data
@@ -41,6 +42,12 @@ _OWN_ANNOTATIONS = frozenset((DELIVERY_TIME, DELIVERY_DELAY, REPORT))
 _OF_THE_WAY = frozenset(("x-opt-jms-dest", "x-opt-jms-reply-to", "x-opt-to-type"))
 
 
+_NO_HEADER: Final[list[Value]] = [None] * 5
+_NO_PROPERTIES: Final[list[Value]] = [None] * 13
+_NO_MAP: Final[dict[str, Value]] = {}
+_BODIES: Final = (codec.DATA, codec.SEQUENCE, codec.VALUE)
+
+
 class Incoming(NamedTuple):
     """The arguments of a put, and the address in the message, for an anonymous link."""
 
@@ -55,6 +62,8 @@ class Incoming(NamedTuple):
 
 
 class _Fields(NamedTuple):
+    """The sections of a message; header and properties have all their fields, None for absent."""
+
     header: list[Value]
     annotations: Mapping[str, Value]
     properties: list[Value]
@@ -74,19 +83,17 @@ def incoming(raw: bytes, now_ms: int) -> Incoming:
     if kind:
         properties.insert(0, Property("mcd.Msd", Typed("string", kind)))
     life_ms, delay_ms = _lifetime(fields, now_ms)
-    message_id, correlation_id = _field(fields.properties, 0), _field(fields.properties, 5)
-    descriptor = Descriptor(
-        report=_report(fields.annotations),
-        msg_type=c.MQMT_DATAGRAM,
-        encoding=c.MQENC_NORMAL,
-        coded_char_set_id=UTF_8,
-        priority=_priority(fields.header),
-        persistence=int(bool(plain(_field(fields.header, 0)))),
-        format=data_format,
+    message_id, _user, to, _subject, reply_to, correlation_id = fields.properties[:6]
+    descriptor = _descriptor(
+        _report(fields.annotations),
+        _priority(fields.header[1]),
+        int(bool(plain(fields.header[0]))),
+        data_format,
     )
-    descriptor = _with_reply_to(descriptor, fields, properties)
+    if reply_to is not None:
+        descriptor = _with_reply_to(descriptor, fields, properties)
     return Incoming(
-        _text("to", _field(fields.properties, 2)),
+        _text("to", to),
         body,
         descriptor,
         identifiers.mq_id(message_id) or b"",
@@ -97,29 +104,52 @@ def incoming(raw: bytes, now_ms: int) -> Incoming:
     )
 
 
-def _fields(sections: list[Section]) -> _Fields:
-    found: dict[int, Value] = {s.code: s.value for s in sections}
-    return _Fields(
-        _list("header", found.get(codec.HEADER)),
-        _map("message-annotations", found.get(codec.MESSAGE_ANNOTATIONS)),
-        _list("properties", found.get(codec.PROPERTIES)),
-        _map("application-properties", found.get(codec.APPLICATION_PROPERTIES)),
-        [s for s in sections if s.code in (codec.DATA, codec.SEQUENCE, codec.VALUE)],
+@lru_cache(maxsize=64)
+def _descriptor(report: int, priority: int, persistence: int, data_format: str) -> Descriptor:
+    """Return a descriptor; most messages of a client share one, which hashes the faster for it."""
+    return Descriptor(
+        report=report,
+        msg_type=c.MQMT_DATAGRAM,
+        encoding=c.MQENC_NORMAL,
+        coded_char_set_id=UTF_8,
+        priority=priority,
+        persistence=persistence,
+        format=data_format,
     )
+
+
+def _fields(sections: list[Section]) -> _Fields:
+    header: list[Value] = _NO_HEADER
+    properties: list[Value] = _NO_PROPERTIES
+    annotations = application = _NO_MAP
+    body = []
+    for section in sections:
+        code, value = section
+        if code in _BODIES:
+            body.append(section)
+        elif code == codec.HEADER:
+            header = _list("header", value, _NO_HEADER)
+        elif code == codec.PROPERTIES:
+            properties = _list("properties", value, _NO_PROPERTIES)
+        elif code == codec.MESSAGE_ANNOTATIONS:
+            annotations = _map("message-annotations", value)
+        elif code == codec.APPLICATION_PROPERTIES:
+            application = _map("application-properties", value)
+    return _Fields(header, annotations, properties, application, body)
 
 
 def _lifetime(fields: _Fields, now_ms: int) -> tuple[int | None, int]:
     """Return life and delay in ms; ttl wins over absolute-expiry-time: it needs no equal clocks."""
-    created = _field(fields.properties, 9)
+    expiry, created = fields.properties[8:10]
     base_ms = now_ms if created is None else integer("creation-time", created)
-    ttl, expiry = _field(fields.header, 2), _field(fields.properties, 8)
+    ttl = fields.header[2]
     life_ms: int | None = None
     if ttl is not None:
         ttl_ms = integer("ttl", ttl)
         life_ms = None if ttl_ms == UNLIMITED_TTL_MS else _life("ttl", ttl_ms)
     elif expiry is not None and (at_ms := integer("absolute-expiry-time", expiry)):
         life_ms = _life("absolute-expiry-time", at_ms - base_ms)
-    return life_ms, _delay_ms(fields.annotations, base_ms)
+    return life_ms, _delay_ms(fields.annotations, base_ms) if fields.annotations else 0
 
 
 def _life(name: str, life_ms: int) -> int:
@@ -141,8 +171,7 @@ def _delay_ms(annotations: Mapping[str, Value], base_ms: int) -> int:
     return delay_ms
 
 
-def _priority(header: list[Value]) -> int:
-    given = _field(header, 1)
+def _priority(given: Value) -> int:
     return _USUAL_PRIORITY if given is None else min(integer("priority", given), _HIGHEST_PRIORITY)
 
 
@@ -167,7 +196,7 @@ def _correl_id(value: Value, properties: list[Property]) -> bytes:
 def _with_reply_to(
     descriptor: Descriptor, fields: _Fields, properties: list[Property]
 ) -> Descriptor:
-    reply_to = _text("reply-to", _field(fields.properties, 4))
+    reply_to = _text("reply-to", fields.properties[4])
     if not reply_to:
         return descriptor
     kind = plain(fields.annotations.get("x-opt-jms-reply-to"))
@@ -184,20 +213,12 @@ def _with_reply_to(
 
 def _own_properties(fields: _Fields) -> list[Property]:
     """Return the properties that keep what the descriptor has no field for."""
-    given = fields.properties
     found: list[Property] = []
-    message_id = _field(given, 0)
-    if message_id is not None and identifiers.mq_id(message_id) is None:
-        _keep(found, f"{FOLDER}.MessageId", identifiers.as_text("message-id", message_id))
-    _keep(found, "mcd.Type", _text("subject", _field(given, 3)))
-    _keep(found, f"{FOLDER}.ContentType", _text("content-type", _field(given, 6)))
-    _keep(found, f"{FOLDER}.ContentEncoding", _text("content-encoding", _field(given, 7)))
-    _keep(found, "jms.Gid", _text("group-id", _field(given, 10)))
-    sequence = _field(given, 11)
-    if sequence is not None:
-        number = integer("group-sequence", sequence)
-        found.append(Property("jms.Seq", Typed("i8", number)))
-    _keep(found, f"{FOLDER}.ReplyToGroupId", _text("reply-to-group-id", _field(given, 12)))
+    given = fields.properties
+    if given is not _NO_PROPERTIES:
+        _keep_fields(found, given)
+    if not fields.annotations and not fields.application:
+        return found
     others = {
         name: value
         for name, value in fields.annotations.items()
@@ -207,6 +228,21 @@ def _own_properties(fields: _Fields) -> list[Property]:
         _keep(found, f"{FOLDER}.Annotations", _as_json(others))
     found += _application_properties(fields.application)
     return found
+
+
+def _keep_fields(found: list[Property], given: list[Value]) -> None:
+    message_id = given[0]
+    if message_id is not None and identifiers.mq_id(message_id) is None:
+        _keep(found, f"{FOLDER}.MessageId", identifiers.as_text("message-id", message_id))
+    _keep(found, "mcd.Type", _text("subject", given[3]))
+    _keep(found, f"{FOLDER}.ContentType", _text("content-type", given[6]))
+    _keep(found, f"{FOLDER}.ContentEncoding", _text("content-encoding", given[7]))
+    _keep(found, "jms.Gid", _text("group-id", given[10]))
+    sequence = given[11]
+    if sequence is not None:
+        number = integer("group-sequence", sequence)
+        found.append(Property("jms.Seq", Typed("i8", number)))
+    _keep(found, f"{FOLDER}.ReplyToGroupId", _text("reply-to-group-id", given[12]))
 
 
 def _application_properties(given: Mapping[str, Value]) -> list[Property]:
@@ -237,17 +273,15 @@ def _as_json(values: Mapping[str, Value]) -> str:
 
 def _body(fields: _Fields) -> tuple[bytes, str, str]:
     """Return the data, their format, and the kind of body that the MQRFH2 is to name."""
-    number = fields.annotations.get(JMS_TYPE)
-    kind = _jms_kind(number)
-    codes = {s.code for s in fields.body}
-    if len(codes) > 1:
-        raise AmqpError(DECODE_ERROR, "the message has bodies of two kinds")
+    kind = _jms_kind(fields.annotations.get(JMS_TYPE))
     if not fields.body:
         return b"", "", kind
-    first = fields.body[0].value
-    if codes == {codec.DATA}:
-        return b"".join(_bytes(s.value) for s in fields.body), "", kind
-    if codes == {codec.VALUE} and isinstance(first, Scalar) and first.type == Data.STRING:
+    code, first = fields.body[0]
+    if any(s.code != code for s in fields.body):
+        raise AmqpError(DECODE_ERROR, "the message has bodies of two kinds")
+    if code == codec.DATA:
+        return b"".join([_bytes(s.value) for s in fields.body]), "", kind
+    if code == codec.VALUE and isinstance(first, Scalar) and first.type == Data.STRING:
         return first.value.encode(), "MQSTR", kind
     if kind in ("jms_map", "jms_stream"):
         return _typed_body(kind, first), "MQSTR", kind
@@ -301,10 +335,6 @@ def _keep(properties: list[Property], name: str, value: str) -> None:
         properties.append(Property(name, Typed("string", value)))
 
 
-def _field(values: list[Value], place: int) -> Value:
-    return values[place] if place < len(values) else None
-
-
 def _text(name: str, value: Value) -> str:
     if value is None:
         return ""
@@ -313,11 +343,12 @@ def _text(name: str, value: Value) -> str:
     raise AmqpError(INVALID_FIELD, f"{name} {plain(value)!r} is no text")
 
 
-def _list(name: str, value: Value) -> list[Value]:
-    if value is None:
-        return []
+def _list(name: str, value: Value, absent: list[Value]) -> list[Value]:
+    """Return the fields of a section, all that it may have; ``absent`` is one without any."""
+    if value is None or value == []:
+        return absent
     if isinstance(value, list):
-        return value
+        return value + absent[len(value) :]
     raise AmqpError(DECODE_ERROR, f"the section {name} is no list")
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from proton import Delivery, Link, Session, Terminus
+from proton import Link, Session, Terminus
 
 from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.coordinator import Coordinator
 from mayfly.servers.amqp.receiving import ReceivingClient
 from mayfly.servers.amqp.sending import SendingClient
+from mayfly.servers.amqp.transfers import Raw
 
 if TYPE_CHECKING:
     from mayfly.servers.amqp.host import LinkHost
@@ -19,12 +20,12 @@ class AnyLink(Protocol):
     """One link of a client."""
 
     link: Link
-    key: int
+    key: Raw
 
     def flow(self) -> None:
         """Take note of credit."""
 
-    def delivery(self, delivery: Delivery) -> None:
+    def delivery(self, delivery: Raw) -> None:
         """Take a message that comes, or the outcome of one that went."""
 
     def end(self, *, is_closed: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from proton import Data
@@ -40,6 +41,9 @@ class _Known(NamedTuple):
     application: list[tuple[str, Typed]]
 
 
+_NOTHING_KNOWN: Final = _Known({}, {}, {}, [])
+
+
 def outgoing(message: Message, *, destination: str, manager: str) -> bytes:
     """Return a message as bytes; ``destination`` is the address that ``to`` names.
 
@@ -48,22 +52,26 @@ def outgoing(message: Message, *, destination: str, manager: str) -> bytes:
     The rest of its life goes as ttl, and its deadline as absolute-expiry-time; a message of
     unlimited life has neither. A message whose MQRFH2 is damaged goes whole, as data.
     """
-    parts = _parts(message)
-    known = _known(parts)
+    parts, descriptor = _parts(message), message.descriptor
+    known = _known(parts) if parts.properties else _NOTHING_KNOWN
     sections = [
-        Section(codec.HEADER, _header(message)),
-        Section(codec.MESSAGE_ANNOTATIONS, _annotations(message, known, parts)),
         Section(codec.PROPERTIES, _properties(message, known, destination, manager)),
     ]
-    application: dict[Value, Value] = {
-        text(name): scalar(value) for name, value in known.application
-    }
-    application.update(
-        (text(name), value) for name, value in _of_json(known.own.get("Properties")).items()
-    )
-    if application:
-        sections.append(Section(codec.APPLICATION_PROPERTIES, application))
-    return codec.encoded(sections) + _body(parts, known)
+    if parts.properties:
+        application: dict[Value, Value] = {
+            text(name): scalar(value) for name, value in known.application
+        }
+        odd = _of_json(known.own.get("Properties"))
+        application.update((text(name), value) for name, value in odd.items())
+        if application:
+            sections.append(Section(codec.APPLICATION_PROPERTIES, application))
+    front = _header(
+        message.persistent, descriptor.priority, message.remaining_ms, message.backout_count
+    ) + _annotations(message, known, parts)
+    if parts.data_format.strip() == _WHOLE_FORMAT:
+        return front + codec.encoded(sections) + parts.data
+    sections.append(_body(parts, known))
+    return front + codec.encoded(sections, size_bytes=len(parts.data))
 
 
 def _parts(message: Message) -> Parts:
@@ -87,41 +95,63 @@ def _known(parts: Parts) -> _Known:
     return _Known(folders["mcd"], folders["jms"], folders[FOLDER], application)
 
 
-def _header(message: Message) -> list[Value]:
-    remaining_ms = message.remaining_ms
+@lru_cache(maxsize=256)
+def _header(persistent: bool, priority: int, remaining_ms: int | None, backout_count: int) -> bytes:
     ttl = None
     if remaining_ms is not None:
         ttl = Scalar(Data.UINT, min(max(remaining_ms, 1), _LONGEST_TTL_MS))
-    return [
-        Scalar(Data.BOOL, message.persistent),
-        Scalar(Data.UBYTE, message.priority),
+    fields: list[Value] = [
+        Scalar(Data.BOOL, persistent),
+        Scalar(Data.UBYTE, priority),
         ttl,
-        Scalar(Data.BOOL, message.backout_count == 0),
-        Scalar(Data.UINT, message.backout_count),
+        Scalar(Data.BOOL, backout_count == 0),
+        Scalar(Data.UINT, backout_count),
     ]
+    return codec.encoded([Section(codec.HEADER, fields)])
 
 
-def _annotations(message: Message, known: _Known, parts: Parts) -> dict[Value, Value]:
-    found: dict[Value, Value] = {}
+def _annotations(message: Message, known: _Known, parts: Parts) -> bytes:
+    descriptor = message.descriptor
     kind = _text(known.mcd.get("Msd"))
     is_text = parts.data_format.strip() == _TEXT_FORMAT
     place = JMS_KINDS.index(kind) if kind in JMS_KINDS else (5 if is_text else 3)
-    found[symbol(JMS_TYPE)] = Scalar(Data.BYTE, place)
-    is_topic = message.topic is not None
-    found[symbol("x-opt-jms-dest")] = Scalar(Data.BYTE, _TOPIC_REPLY if is_topic else _QUEUE_REPLY)
-    descriptor = message.descriptor
+    destination = _QUEUE_REPLY if message.topic is None else _TOPIC_REPLY
+    reply = None
     if descriptor.reply_to_q.strip():
-        found[symbol("x-opt-jms-reply-to")] = Scalar(Data.BYTE, _QUEUE_REPLY)
+        reply = _QUEUE_REPLY
     elif "Rto" in known.jms:
-        found[symbol("x-opt-jms-reply-to")] = Scalar(Data.BYTE, _TOPIC_REPLY)
+        reply = _TOPIC_REPLY
+    others: dict[Value, Value] = {}
     if message.deliver_at_ms != message.put_ms:
-        found[symbol(DELIVERY_TIME)] = Scalar(Data.LONG, message.deliver_at_ms)
+        others[symbol(DELIVERY_TIME)] = Scalar(Data.LONG, message.deliver_at_ms)
     if descriptor.msg_type == c.MQMT_REPORT:
-        found[symbol(MESSAGE_TYPE)] = Scalar(Data.INT, descriptor.msg_type)
-        found[symbol(FEEDBACK)] = Scalar(Data.INT, descriptor.feedback)
-    kept = _of_json(known.own.get("Annotations"))
-    found.update((symbol(name), value) for name, value in kept.items())
+        others[symbol(MESSAGE_TYPE)] = Scalar(Data.INT, descriptor.msg_type)
+        others[symbol(FEEDBACK)] = Scalar(Data.INT, descriptor.feedback)
+    kept = _of_json(known.own.get("Annotations")) if "Annotations" in known.own else {}
+    others.update((symbol(name), value) for name, value in kept.items())
+    if others:
+        return _encoded_annotations(_jms_annotations(place, destination, reply) | others)
+    return _jms_annotations_alone(place, destination, reply)
+
+
+@lru_cache(maxsize=64)
+def _jms_annotations_alone(place: int, destination: int, reply: int | None) -> bytes:
+    return _encoded_annotations(_jms_annotations(place, destination, reply))
+
+
+def _jms_annotations(place: int, destination: int, reply: int | None) -> dict[Value, Value]:
+    """Return what the JMS mapping says of body, destination and reply address."""
+    found: dict[Value, Value] = {
+        symbol(JMS_TYPE): Scalar(Data.BYTE, place),
+        symbol("x-opt-jms-dest"): Scalar(Data.BYTE, destination),
+    }
+    if reply is not None:
+        found[symbol("x-opt-jms-reply-to")] = Scalar(Data.BYTE, reply)
     return found
+
+
+def _encoded_annotations(annotations: dict[Value, Value]) -> bytes:
+    return codec.encoded([Section(codec.MESSAGE_ANNOTATIONS, annotations)])
 
 
 def _properties(message: Message, known: _Known, destination: str, manager: str) -> list[Value]:
@@ -164,17 +194,16 @@ def _reply_to(message: Message, known: _Known, here: str) -> Value:
     return _optional(known.jms.get("Rto"))
 
 
-def _body(parts: Parts, known: _Known) -> bytes:
+def _body(parts: Parts, known: _Known) -> Section:
     kind, data = _text(known.mcd.get("Msd")), parts.data
-    data_format = parts.data_format.strip()
-    if data_format == _WHOLE_FORMAT:
-        return data
     value = _structured(kind, data)
-    if value is None and (kind == "jms_text" or (not kind and data_format == _TEXT_FORMAT)):
+    if value is None and (
+        kind == "jms_text" or (not kind and parts.data_format.strip() == _TEXT_FORMAT)
+    ):
         value = _decoded_text(data, parts.data_coded_char_set_id)
     if value is None:
-        return codec.encoded([Section(codec.DATA, Scalar(Data.BINARY, data))])
-    return codec.encoded([Section(codec.VALUE, value)])
+        return Section(codec.DATA, Scalar(Data.BINARY, data))
+    return Section(codec.VALUE, value)
 
 
 def _structured(kind: str, data: bytes) -> Value:

@@ -10,13 +10,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from proton import (
     Collector,
     Condition,
     Connection,
-    Delivery,
     Endpoint,
     Link,
     Session,
@@ -35,7 +34,9 @@ from mayfly.servers.amqp.errors import (
     of_mq,
 )
 from mayfly.servers.amqp.links import AnyLink, attach
+from mayfly.servers.amqp.puts import Puts
 from mayfly.servers.amqp.service import CAPABILITIES, Service
+from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of, settle
 
 _LOG = logging.getLogger("mayfly.amqp")
 #: A client has so long to say who it is.
@@ -50,7 +51,7 @@ class Peer(asyncio.Protocol):
         """Take what the server shares; ``on_end`` is called when the connection is gone."""
         self.service = service
         self.conversations: Conversations | None = None
-        self.links: dict[int, AnyLink] = {}
+        self.links: dict[Raw, AnyLink] = {}
         self._on_end = on_end
         self._buffer = bytearray()
         #: The transport of its bytes, None when it is gone.
@@ -59,7 +60,12 @@ class Peer(asyncio.Protocol):
         self._engine: Transport | None = None
         self._connection: Connection | None = None
         self._collector = Collector()
+        self._handlers: Handlers | None = None
+        self.puts: Puts | None = None
         self._soon: deque[Callable[[], object]] = deque()
+        self._at_end: list[Callable[[], object]] = []
+        #: Links that wait until bytes have been sent.
+        self._stalled: list[Callable[[], object]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._applicant: Applicant | None = None
         self._is_paused = self._is_woken = False
@@ -93,7 +99,7 @@ class Peer(asyncio.Protocol):
         if self.conversations is not None:
             self.conversations.end()
         # Callbacks under way may still have deliveries: proton frees them with the last of these.
-        self.wire = self._engine = self._connection = None
+        self.wire = self._engine = self._connection = self._handlers = None
         self._on_end(self)
 
     def pause_writing(self) -> None:
@@ -103,7 +109,7 @@ class Peer(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on writing."""
         self._is_paused = False
-        self._flush()
+        self.pump()
 
     # Callbacks of other threads.
 
@@ -114,6 +120,14 @@ class Peer(asyncio.Protocol):
             # Two threads may both wake it up; the second finds nothing to do.
             self._is_woken = True
             self.service.loop.call_soon_threadsafe(self._run_soon)
+
+    def at_end(self, call: Callable[[], object]) -> None:
+        """Run a call at the end of this pass of the loop."""
+        self._at_end.append(call)
+
+    def when_sent(self, call: Callable[[], object]) -> None:
+        """Run a call in the loop once bytes have been sent to the client."""
+        self._stalled.append(call)
 
     def _run_soon(self) -> None:
         # First: a call that comes from now on wakes it up again.
@@ -137,6 +151,7 @@ class Peer(asyncio.Protocol):
         except MQError as error:
             self.end(of_mq(error).condition, str(error))
             return
+        self.puts = Puts(self.conversations, self.at_end, self.soon)
         self._feed_engine()
         self._tick()
 
@@ -151,6 +166,7 @@ class Peer(asyncio.Protocol):
         self._connection = Connection()
         self._connection.collect(self._collector)
         self._engine.bind(self._connection)
+        self._handlers = self._event_handlers()
 
     def _feed_engine(self) -> None:
         engine = self._engine
@@ -164,36 +180,45 @@ class Peer(asyncio.Protocol):
             part = bytes(self._buffer[:capacity])
             engine.push(part)
             del self._buffer[: len(part)]
-            self.pump()
+            self._handle_events()
         self.pump()
 
     def pump(self) -> None:
-        """Handle what has happened, and send what is to be sent."""
+        """End a pass of the loop: handle what has happened, and send what is to be sent."""
         if self._engine is None:
             return
         self._handle_events()
-        self._flush()
+        while True:
+            ending, self._at_end = self._at_end, []
+            for call in ending:
+                call()
+            self._flush()
+            # Sending makes room for more messages.
+            self._handle_events()
+            if not self._at_end:
+                break
 
     def _flush(self) -> None:
         engine, wire = self._engine, self.wire
         if engine is None or wire is None:
             return
+        has_sent = False
         while not self._is_paused and (count := engine.pending()) > 0:
             data = engine.peek(count)
             if data:
                 wire.write(data)
             engine.pop(count)
-            # Sending makes room for more messages.
-            self._handle_events()
+            has_sent = True
+        if has_sent and self._stalled:
+            stalled, self._stalled = self._stalled, []
+            for call in stalled:
+                self.soon(call)
         if engine.pending() < 0 or engine.closed:
             wire.close()
 
     def _handle_events(self) -> None:
-        while (event := self._collector.peek()) is not None:
-            handler = _HANDLERS.get(event.type.name)
-            if handler is not None:
-                handler(self, event.context)
-            self._collector.pop()
+        if self._handlers is not None:
+            handle_events(self._collector, self._handlers)
 
     def _tick(self) -> None:
         loop, engine = self.service.loop, self._engine
@@ -224,6 +249,18 @@ class Peer(asyncio.Protocol):
             self.wire.abort()
 
     # Events.
+
+    def _event_handlers(self) -> Handlers:
+        others = {
+            "PN_CONNECTION_REMOTE_OPEN": self._opened,
+            "PN_CONNECTION_REMOTE_CLOSE": self._ended,
+            "PN_SESSION_REMOTE_OPEN": self._session_opened,
+            "PN_SESSION_REMOTE_CLOSE": self._ended,
+            "PN_LINK_REMOTE_OPEN": self._attached,
+            "PN_LINK_REMOTE_CLOSE": self._closed,
+            "PN_LINK_REMOTE_DETACH": self._detached,
+        }
+        return Handlers(self._delivered, self._flow, others)
 
     def _opened(self, connection: Connection) -> None:
         hostname = connection.remote_hostname or ""
@@ -280,7 +317,7 @@ class Peer(asyncio.Protocol):
         except AmqpError as error:
             self._refuse_link(proton_link, error)
         else:
-            self.links[_key(proton_link)] = link
+            self.links[raw_of(proton_link)] = link
 
     def _refuse_link(self, link: Link, error: AmqpError) -> None:
         """Answer an attach as the specification says: with no terminus, then a detach."""
@@ -289,26 +326,26 @@ class Peer(asyncio.Protocol):
         link.condition = Condition(error.condition, error.description)
         link.close()
 
-    def _flow(self, proton_link: Link) -> None:
-        link = self.links.get(_key(proton_link))
+    def _flow(self, proton_link: Raw) -> None:
+        link = self.links.get(proton_link)
         if link is not None:
             link.flow()
 
-    def _delivered(self, delivery: Delivery) -> None:
-        link = self.links.get(_key(delivery.link))
+    def _delivered(self, delivery: Raw, proton_link: Raw) -> None:
+        link = self.links.get(proton_link)
         if link is None:
-            delivery.settle()
+            settle(delivery)
             return
         link.delivery(delivery)
 
     def _detached(self, proton_link: Link) -> None:
-        link = self.links.get(_key(proton_link))
+        link = self.links.get(raw_of(proton_link))
         if link is not None:
             self._forget(link, is_lost=False, is_closed=False)
         proton_link.detach()
 
     def _closed(self, proton_link: Link) -> None:
-        link = self.links.get(_key(proton_link))
+        link = self.links.get(raw_of(proton_link))
         if link is not None:
             self._forget(link, is_lost=False)
         proton_link.close()
@@ -344,20 +381,3 @@ class Peer(asyncio.Protocol):
             address = self.wire.get_extra_info("peername")
             _LOG.info("connection of %s closed: %s", address, why, extra={"cause": why})
             self.wire.close()
-
-
-def _key(link: Link) -> int:
-    return hash(link)
-
-
-_HANDLERS: Final[dict[str, Callable[[Peer, Any], None]]] = {
-    "PN_CONNECTION_REMOTE_OPEN": Peer._opened,
-    "PN_CONNECTION_REMOTE_CLOSE": Peer._ended,
-    "PN_SESSION_REMOTE_OPEN": Peer._session_opened,
-    "PN_SESSION_REMOTE_CLOSE": Peer._ended,
-    "PN_LINK_REMOTE_OPEN": Peer._attached,
-    "PN_LINK_REMOTE_CLOSE": Peer._closed,
-    "PN_LINK_REMOTE_DETACH": Peer._detached,
-    "PN_LINK_FLOW": Peer._flow,
-    "PN_DELIVERY": Peer._delivered,
-}

@@ -4,37 +4,40 @@ from __future__ import annotations
 
 import logging
 from asyncio import TimerHandle
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 from typing import Final
 
-from proton import Delivery as Transfer
 from proton import Link, Session
 
-from mayfly.connection import Connection, Delivery, Message, Settlement, UnderWay
+from mayfly.connection import Connection, Delivery, Message, UnderWay
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
-from mayfly.servers.amqp import transactions
+from mayfly.servers.amqp import transfers
 from mayfly.servers.amqp.conversations import Conversations, close_quietly
 from mayfly.servers.amqp.errors import AmqpError, of_mq
-from mayfly.servers.amqp.host import LinkHost, key_of
+from mayfly.servers.amqp.host import LinkHost
+from mayfly.servers.amqp.outcomes import Outcomes
 from mayfly.servers.amqp.outgoing import outgoing
 from mayfly.servers.amqp.poison import move_away
 from mayfly.servers.amqp.sources import Source, opened_source
+from mayfly.servers.amqp.transfers import Raw
 
 _LOG = logging.getLogger("mayfly.amqp")
 _WAIT: Final = c.MQGMO_WAIT | c.MQGMO_FAIL_IF_QUIESCING
 _NO_WAIT: Final = c.MQGMO_FAIL_IF_QUIESCING
 _BROWSE: Final = c.MQGMO_BROWSE_NEXT | c.MQGMO_FAIL_IF_QUIESCING
 #: A link that is not told of what it waits for looks so often: one that copies, one whose client
-#: does not want the message in front, one whose client is slow to read.
+#: does not want the message in front.
 _AGAIN_SECONDS: Final = 0.25
 #: Bytes of one session that may wait for the client to read them.
 _OUTGOING_BYTES: Final = 4 * 1024 * 1024
+#: A link takes so many messages in one pass of the loop; then other links have their turn.
+_MOST_AT_ONCE: Final = 100
+_BYTES_AT_ONCE: Final = 1024 * 1024
 _SETTLED_MODE = Link.SND_SETTLED
-#: A rejected message is dead-lettered for this reason.
-REJECTED_REASON: Final = rc.MQRC_BACKOUT_THRESHOLD_REACHED
 
 
 class ReceivingClient:
@@ -44,22 +47,21 @@ class ReceivingClient:
         self, host: LinkHost, link: Link, conversations: Conversations, source: Source
     ) -> None:
         """Take a source that is open."""
-        self.link, self.key = link, key_of(link)
+        self.link, self.key = link, transfers.raw_of(link)
         self._host, self._conversations, self._source = host, conversations, source
         self._connection: Connection = conversations.main
         self._getting: UnderWay | None = None
-        self._held: dict[int, tuple[Transfer, Delivery]] = {}
-        #: Messages that the client does not want again: position of each, by its MsgId.
-        self._unwanted: set[bytes] = set()
         #: Unwanted ones that are held until the one behind them has been looked for.
         self._aside: list[int] = []
+        self._outcomes = Outcomes(self, conversations)
         self._tags = count(1)
-        self._is_over = self._is_waiting = False
+        self._is_over = self._is_waiting = self._is_stalled = False
         #: The one timer by which the link looks again.
         self._timer: TimerHandle | None = None
         link.target.copy(link.remote_target)
         link.snd_settle_mode = link.remote_snd_settle_mode
         link.rcv_settle_mode = link.remote_rcv_settle_mode
+        self._is_settled_first = link.remote_snd_settle_mode == _SETTLED_MODE
         link.open()
 
     @classmethod
@@ -90,17 +92,40 @@ class ReceivingClient:
         self._ask()
 
     def _has_to_stop(self) -> bool:
-        return bool(self.link.credit <= 0 or self.link.drain_mode)
+        return transfers.credit(self.key) <= 0 or transfers.is_draining(self.key)
 
     def _ask(self) -> None:
-        link = self.link
-        if self._getting is not None or link.credit <= 0:
+        """Send what is there, as far as credit and room go, and wait for more."""
+        if self._getting is not None or self._is_over:
             return
-        if self._is_full():
-            # Outcomes and bytes that leave make room; the latter tell nobody.
-            self._look_again()
+        room = self._room()
+        if room > 1 and not self._aside and not self._take(room):
             return
-        self._is_waiting = not (link.drain_mode or self._aside)
+        room = self._room()
+        if room > 0:
+            self._begin_to_get()
+        elif transfers.unsent_bytes(self.key) > _OUTGOING_BYTES:
+            self._stall()
+
+    def _take(self, room: int) -> bool:
+        """Send messages that are there; False when the pass is over, or the link."""
+        try:
+            found = self._connection.held.take(
+                self._source.handle, _NO_WAIT, min(room, _MOST_AT_ONCE), _BYTES_AT_ONCE
+            )
+        except MQError:
+            # The get that waits says what hinders it, and waits for the end of that.
+            return True
+        for delivery in found:
+            self._sort(delivery)
+        if len(found) < min(room, _MOST_AT_ONCE):
+            return True
+        # Other links have their turn.
+        self._host.soon(self._ask)
+        return False
+
+    def _begin_to_get(self) -> None:
+        self._is_waiting = not (transfers.is_draining(self.key) or self._aside)
         self._getting = self._connection.asynchronous.get_any(
             [self._source.handle],
             _WAIT if self._is_waiting else _NO_WAIT,
@@ -108,43 +133,50 @@ class ReceivingClient:
             on_refused=self._refused if self._is_waiting else None,
         )
 
-    def _is_full(self) -> bool:
-        limits = self._host.service.limits
-        is_behind = self.link.session.outgoing_bytes > _OUTGOING_BYTES
-        return len(self._held) >= limits.unsettled or is_behind
+    def _room(self) -> int:
+        """Return how many messages may be sent now."""
+        if transfers.unsent_bytes(self.key) > _OUTGOING_BYTES:
+            return 0
+        room = self._host.service.limits.unsettled - len(self._outcomes)
+        return min(transfers.credit(self.key), room)
 
     def _got(self, outcome: Delivery | MQError) -> None:
         self._getting = None
         if isinstance(outcome, MQError):
             self._without_message(outcome)
             return
-        if self._is_over:
-            self._give_back([outcome.number], Settlement.RETURNED)
+        if self._is_over or transfers.credit(self.key) <= 0:
+            # The client has taken its credit back meanwhile.
+            self._outcomes.give_back([outcome.number])
             return
-        message = outcome.result.message
+        if self._sort(outcome):
+            self._return_aside()
+        self._ask()
+
+    def _sort(self, held: Delivery) -> bool:
+        """Send a message, or let it go elsewhere; False for one that waits aside."""
+        message = held.result.message
         threshold = self._source.threshold
         if 0 < threshold <= message.backout_count:
-            move_away(self._conversations, self._source, outcome)
-        elif message.msg_id in self._unwanted:
+            move_away(self._conversations, self._source, held)
+        elif message.msg_id in self._outcomes.unwanted:
             # Another link may want it; this one has said that it does not, and wants those behind.
-            self._aside.append(outcome.number)
-            self._ask()
-            return
+            self._aside.append(held.number)
+            return False
         else:
-            self._send(message, outcome)
-        self._return_aside()
-        self._ask()
+            self._send(message, held)
+        return True
 
     def _return_aside(self) -> bool:
         aside, self._aside = self._aside, []
-        self._give_back(aside, Settlement.RETURNED)
+        self._outcomes.give_back(aside)
         return bool(aside)
 
     def _without_message(self, error: MQError) -> None:
         had_aside = self._return_aside()
         if error.reason == rc.MQRC_NO_MSG_AVAILABLE:
-            if self.link.drain_mode:
-                self.link.drained()
+            if transfers.is_draining(self.key):
+                transfers.drained(self.key)
             elif had_aside:
                 self._look_again()
             elif not self._is_over:
@@ -155,145 +187,84 @@ class ReceivingClient:
     def _refused(self, _handle: int, error: MQError) -> None:
         _LOG.info("link %s waits: %s", self.link.name, error)
 
+    def _stall(self) -> None:
+        """Go on when the client has read: its outcomes, which make room too, may never come."""
+        if not self._is_stalled:
+            self._is_stalled = True
+            self._host.when_sent(self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_stalled = False
+        self.flow()
+
     def _look_again(self) -> None:
         if self._timer is None:
             self._timer = self._host.service.loop.call_later(_AGAIN_SECONDS, self._look)
 
     def _look(self) -> None:
         self._timer = None
-        if not self._is_over and self.link.credit > 0:
+        if not self._is_over and transfers.credit(self.key) > 0:
             self.flow()
             self._host.pump()
 
     def _send(self, message: Message, held: Delivery | None) -> None:
-        link = self.link
-        transfer = link.delivery(f"{next(self._tags)}")
-        link.send(
-            outgoing(message, destination=self._source.address, manager=self._connection.name)
-        )
-        link.advance()
+        raw = outgoing(message, destination=self._source.address, manager=self._connection.name)
+        transfer = transfers.send(self.key, b"%d" % next(self._tags), raw)
         if held is None or not held.number:
-            transfer.settle()
-        elif link.remote_snd_settle_mode == _SETTLED_MODE:
-            transfer.settle()
-            self._settle([held.number], Settlement.TAKEN)
+            transfers.settle(transfer)
+        elif self._is_settled_first:
+            transfers.settle(transfer)
+            self._outcomes.take(held.number)
         else:
-            self._held[hash(transfer)] = transfer, held
+            self._outcomes.sent(transfer, held)
 
     # Browsing.
 
     def _browse(self) -> None:
-        link = self.link
-        while link.credit > 0 and not self._is_full() and not self._is_over:
+        while not self._is_over and self._room() > 0:
             try:
                 result = self._connection.get(self._source.handle, _BROWSE)
             except MQError as error:
                 if error.reason != rc.MQRC_NO_MSG_AVAILABLE:
                     self._host.close_link(self, of_mq(error))
-                elif link.drain_mode:
-                    link.drained()
+                elif transfers.is_draining(self.key):
+                    transfers.drained(self.key)
                 else:
                     self._look_again()
                 return
             self._send(result.message, None)
-        if link.credit > 0:
-            self._look_again()
+        if not self._is_over and transfers.credit(self.key) > 0:
+            self._stall()
 
-    # Outcomes from the client.
+    # For its outcomes.
 
-    def delivery(self, delivery: Transfer) -> None:
+    def delivery(self, delivery: Raw) -> None:
         """Take the outcome of a message."""
-        found = self._held.get(hash(delivery))
-        if found is None:
-            if delivery.settled:
-                delivery.settle()
-            return
-        held = found[1]
-        if not delivery.updated:
-            return
-        try:
-            name = transactions.name_in(delivery)
-            if name is not None:
-                self._settle_in_transaction(delivery, held, name)
-                return
-        except AmqpError as error:
-            self._host.close_link(self, error)
-            return
-        if not delivery.settled and not delivery.remote_state:
-            return
-        state = delivery.remote_state
-        if state == Transfer.RECEIVED and not delivery.settled:
-            return
-        self._by_outcome(delivery, held, state)
+        self._outcomes.update(delivery)
 
-    def _by_outcome(self, delivery: Transfer, held: Delivery, state: int) -> None:
-        del self._held[hash(delivery)]
-        settlement, reason = Settlement.BACKED_OUT, 0
-        if state == Transfer.ACCEPTED:
-            settlement = Settlement.TAKEN
-        elif state == Transfer.RELEASED:
-            settlement = Settlement.RETURNED
-        elif state == Transfer.REJECTED:
-            settlement, reason = Settlement.DEAD_LETTERED, REJECTED_REASON
-        elif state == Transfer.MODIFIED:
-            if not delivery.remote.failed:
-                settlement = Settlement.RETURNED
-            if delivery.remote.undeliverable:
-                self._unwanted.add(held.result.message.msg_id)
-        done = partial(self._settled, delivery, held, settlement)
-        self._connection.asynchronous.settle(
-            [held.number],
-            settlement,
-            reason=reason,
-            on_done=lambda outcome: self._host.soon(partial(done, outcome)),
-        )
+    def soon(self, call: Callable[[], object]) -> None:
+        """Run a call in the loop, from any thread."""
+        self._host.soon(call)
 
-    def _settled(
-        self, delivery: Transfer, held: Delivery, settlement: Settlement, outcome: MQError | None
-    ) -> None:
-        if outcome is not None:
-            if settlement is Settlement.DEAD_LETTERED:
-                # Nobody takes the dead letter: the message stays, counted.
-                _LOG.warning("a rejected message stays on its queue: %s", outcome)
-                self._settle([held.number], Settlement.BACKED_OUT)
-            elif not self._is_over:
-                self._host.close_link(self, of_mq(outcome))
-                return
-        if not delivery.settled:
-            delivery.update(delivery.remote_state)
-        delivery.settle()
+    def at_end(self, call: Callable[[], object]) -> None:
+        """Run a call at the end of this pass of the loop."""
+        self._host.at_end(call)
+
+    def made_room(self) -> None:
+        """Go on: outcomes have come."""
         self._ask()
 
-    def _settle_in_transaction(self, delivery: Transfer, held: Delivery, name: bytes) -> None:
-        connection = self._conversations.of_transaction(name)
-        outcome = transactions.outcome_in(delivery)
-        del self._held[hash(delivery)]
-        if outcome == Transfer.ACCEPTED:
-            try:
-                self._connection.asynchronous.settle(
-                    [held.number], Settlement.TAKEN, within=connection.number
-                )
-            except MQError as error:
-                self._host.close_link(self, of_mq(error))
-                return
-        else:
-            back = Settlement.RETURNED
-            if outcome == Transfer.REJECTED or outcome == Transfer.MODIFIED:
-                back = Settlement.BACKED_OUT
-            self._settle([held.number], back)
-        if not delivery.settled:
-            transactions.accept(delivery, name)
-        delivery.settle()
-        self._ask()
+    def fail(self, error: AmqpError) -> None:
+        """End the link with a condition."""
+        self._host.close_link(self, error)
 
     # The end.
 
     def end(self, *, is_closed: bool) -> None:
         """Give back what is not settled, and close the source; a detached durable one stays."""
         self._stop()
-        numbers = [held.number for _transfer, held in self._held.values()] + self._aside
-        self._held.clear()
-        self._give_back(numbers, Settlement.RETURNED)
+        self._return_aside()
+        self._outcomes.end()
         source, connection = self._source, self._connection
         if not source.subscription:
             close_quietly(connection, source.handle)
@@ -308,7 +279,7 @@ class ReceivingClient:
     def lost(self) -> None:
         """End with the connection: the conversation gives back what it holds, counted."""
         self._stop()
-        self._held.clear()
+        self._outcomes.lost()
 
     def _stop(self) -> None:
         self._is_over = True
@@ -317,15 +288,3 @@ class ReceivingClient:
         getting, self._getting = self._getting, None
         if getting is not None:
             getting.cancel()
-
-    def _give_back(self, numbers: list[int], settlement: Settlement) -> None:
-        if numbers:
-            self._settle(numbers, settlement)
-
-    def _settle(self, numbers: list[int], settlement: Settlement) -> None:
-        self._connection.asynchronous.settle(numbers, settlement, on_done=_noted)
-
-
-def _noted(outcome: MQError | None) -> None:
-    if outcome is not None:
-        _LOG.warning("settling a message: %s", outcome)

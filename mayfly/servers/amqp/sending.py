@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
 from proton import Condition, Delivery, Link, Session
 
-from mayfly.client.open_objects import OUTDATED
-from mayfly.connection.values import PutResult
-from mayfly.mqi import constants as c
-from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
-from mayfly.servers.amqp import addresses, transactions
+from mayfly.servers.amqp import addresses, transactions, transfers
 from mayfly.servers.amqp.addresses import Address
-from mayfly.servers.amqp.conversations import Conversations, Target
+from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.dynamic import made_node
 from mayfly.servers.amqp.errors import (
     INVALID_FIELD,
@@ -22,11 +17,11 @@ from mayfly.servers.amqp.errors import (
     AmqpError,
     of_mq,
 )
-from mayfly.servers.amqp.host import LinkHost, key_of
+from mayfly.servers.amqp.host import LinkHost
 from mayfly.servers.amqp.incoming import Incoming, incoming
+from mayfly.servers.amqp.puts import put_within
 from mayfly.servers.amqp.terminus import capabilities_of
-
-_PUT: Final = c.MQPMO_FAIL_IF_QUIESCING
+from mayfly.servers.amqp.transfers import Raw
 
 
 class SendingClient:
@@ -34,8 +29,10 @@ class SendingClient:
 
     def __init__(self, host: LinkHost, link: Link, conversations: Conversations) -> None:
         """Open the target; raises AmqpError."""
-        self.link, self.key = link, key_of(link)
+        self.link, self.key = link, transfers.raw_of(link)
         self._host, self._conversations = host, conversations
+        assert host.puts is not None
+        self._puts = host.puts
         target = link.remote_target
         self._address: Address | None = None
         if target.dynamic:
@@ -45,15 +42,18 @@ class SendingClient:
             if target.address:
                 self._address = addresses.read(target.address, capabilities_of(target))
         if self._address is not None:
-            conversations.target(conversations.main, self._address)
+            conversations.target(conversations.putting(), self._address)
         link.source.copy(link.remote_source)
         link.rcv_settle_mode = link.remote_rcv_settle_mode
         link.snd_settle_mode = link.remote_snd_settle_mode
         link.max_message_size = host.message_limit
-        self._parts: dict[int, bytearray] = {}
+        self._parts: dict[Raw, bytearray] = {}
         #: Transfers that are too long: what comes of them is read and forgotten.
-        self._too_long: set[int] = set()
-        self._under_way = 0
+        self._too_long: set[Raw] = set()
+        #: Transfers whose messages are being put. They are settled by the outcome alone: a client
+        #: may settle one before.
+        self._under_way: set[Raw] = set()
+        self._is_over = False
         link.open()
         link.flow(host.service.limits.credit)
 
@@ -64,24 +64,25 @@ class SendingClient:
         """Tell whether it belongs to a session."""
         return bool(self.link.session == session)
 
-    def delivery(self, delivery: Delivery) -> None:
+    def delivery(self, delivery: Raw) -> None:
         """Take a transfer, whole or in part; put the message when all of it is there."""
-        if delivery.settled and not delivery.readable and not delivery.partial:
-            delivery.settle()
+        is_partial = transfers.is_partial(delivery)
+        if not transfers.is_readable(delivery):
+            if delivery in self._under_way or is_partial:
+                return
+            if transfers.is_settled(delivery):
+                transfers.settle(delivery)
             return
-        if not delivery.readable and delivery.partial:
-            return
-        key = hash(delivery)
-        if delivery.aborted:
-            self._drop(key)
-            delivery.settle()
+        if transfers.is_aborted(delivery):
+            self._drop(delivery)
+            transfers.settle(delivery)
             self._again()
             return
-        raw = self._received(key, delivery)
-        if delivery.partial:
+        raw = self._received(delivery, is_partial=is_partial)
+        if is_partial:
             return
-        self._drop(key)
-        self.link.advance()
+        self._drop(delivery)
+        transfers.end_of_message(self.key)
         if raw is None:
             said = f"a message has at most {self._host.message_limit} bytes here"
             self._told(delivery, AmqpError(TOO_LARGE, said))
@@ -96,61 +97,60 @@ class SendingClient:
 
     def lost(self) -> None:
         """Forget what has come in part."""
-        for key in list(self._parts):
-            self._drop(key)
+        self._is_over = True
+        for delivery in list(self._parts):
+            self._drop(delivery)
 
-    def _received(self, key: int, delivery: Delivery) -> bytes | None:
+    def _received(self, delivery: Raw, *, is_partial: bool) -> bytes | None:
         """Return what has come of a message; None once it is too long."""
+        pending = transfers.pending_bytes(delivery)
+        limit = self._host.message_limit
+        if not is_partial and delivery not in self._parts and pending <= limit:
+            # Most messages come in one frame.
+            return transfers.read(self.key, pending)
         budget = self._host.service.partial
-        part = self._parts.setdefault(key, bytearray())
-        while delivery.pending:
-            read = self.link.recv(delivery.pending)
-            if not read:
-                break
-            if len(part) + len(read) <= self._host.message_limit and budget.take(len(read)):
+        part = self._parts.setdefault(delivery, bytearray())
+        while read := transfers.read(self.key, transfers.pending_bytes(delivery)):
+            if len(part) + len(read) <= limit and budget.take(len(read)):
                 part += read
             else:
                 # The rest is read and forgotten: the outcome comes when the message ends.
                 budget.give(len(part))
                 part.clear()
-                self._too_long.add(key)
-        return None if key in self._too_long else bytes(part)
+                self._too_long.add(delivery)
+        return None if delivery in self._too_long else bytes(part)
 
-    def _drop(self, key: int) -> None:
-        self._too_long.discard(key)
-        part = self._parts.pop(key, None)
+    def _drop(self, delivery: Raw) -> None:
+        self._too_long.discard(delivery)
+        part = self._parts.pop(delivery, None)
         if part:
             self._host.service.partial.give(len(part))
 
-    def _put(self, delivery: Delivery, raw: bytes) -> None:
+    def _put(self, delivery: Raw, raw: bytes) -> None:
+        conversations = self._conversations
         try:
-            name = transactions.name_in(delivery)
-            connection = self._conversations.main
-            if name is not None:
-                connection = self._conversations.of_transaction(name)
-            message = incoming(raw, connection.now_ms())
+            message = incoming(raw, conversations.main.now_ms())
             address = self._address_of(message)
-            target = self._conversations.target(connection, address)
+            if transfers.remote_state(delivery) == transactions.TRANSACTIONAL_STATE:
+                self._put_in_transaction(delivery, address, message)
+                return
+            self._puts.put(address, message, partial(self._done, delivery))
         except AmqpError as error:
             self._told(delivery, error)
-            return
         except MQError as error:
             self._told(delivery, of_mq(error))
-            return
-        self._under_way += 1
-        done = partial(self._done, delivery, name, address)
-        connection.asynchronous.put(
-            target.handle,
-            message.body,
-            _descriptor(message, target),
-            _PUT if name is None else _PUT | c.MQPMO_SYNCPOINT,
-            on_done=lambda outcome: self._host.soon(partial(done, outcome)),
-            msg_id=message.msg_id,
-            correl_id=message.correl_id,
-            time_to_live_ms=message.time_to_live_ms,
-            delay_ms=message.delay_ms,
-            properties=message.properties,
-        )
+        else:
+            self._under_way.add(delivery)
+
+    def _put_in_transaction(self, delivery: Raw, address: Address, message: Incoming) -> None:
+        told = transfers.wrapped(delivery)
+        name = transactions.name_in(told)
+        connection = self._conversations.of_transaction(name)
+        put_within(self._conversations, connection, address, message)
+        if not told.settled:
+            transactions.accept(told, name)
+        told.settle()
+        self._again()
 
     def _address_of(self, message: Incoming) -> Address:
         if self._address is not None:
@@ -159,48 +159,33 @@ class SendingClient:
             raise AmqpError(INVALID_FIELD, "a message on an anonymous link says where it goes")
         return addresses.read(message.to)
 
-    def _done(
-        self,
-        delivery: Delivery,
-        name: bytes | None,
-        address: Address,
-        outcome: PutResult | MQError | None,
-    ) -> None:
-        self._under_way -= 1
-        if isinstance(outcome, MQError):
-            if outcome.reason in OUTDATED:
-                # The next message opens it as it is defined then.
-                self._conversations.forget_target(address)
+    def _done(self, delivery: Raw, outcome: MQError | None) -> None:
+        self._under_way.discard(delivery)
+        if self._is_over:
+            return
+        if outcome is not None:
             self._told(delivery, of_mq(outcome))
             return
-        if not delivery.settled:
-            if name is None:
-                delivery.update(Delivery.ACCEPTED)
-            else:
-                transactions.accept(delivery, name)
-        delivery.settle()
+        transfers.answer(delivery, transfers.ACCEPTED)
         self._again()
 
-    def _told(self, delivery: Delivery, error: AmqpError) -> None:
+    def _told(self, delivery: Raw, error: AmqpError) -> None:
         """Reject a message; where the client has settled it already, the link ends instead."""
-        if delivery.settled:
-            delivery.settle()
+        told = transfers.wrapped(delivery)
+        if told.settled:
+            told.settle()
             self._host.close_link(self, error)
             return
-        delivery.local.condition = Condition(error.condition, error.description)
-        delivery.update(Delivery.REJECTED)
-        delivery.settle()
+        told.local.condition = Condition(error.condition, error.description)
+        told.update(Delivery.REJECTED)
+        told.settle()
         self._again()
 
     def _again(self) -> None:
         """Give credit for as many as have been put."""
-        missing = self._host.service.limits.credit - self.link.credit - self._under_way
-        if missing * 2 >= self._host.service.limits.credit and not self._host.service.partial.full:
-            self.link.flow(missing)
-
-
-def _descriptor(message: Incoming, target: Target) -> Descriptor:
-    """Return the descriptor; durable means nothing on a queue that ends with its connection."""
-    if not target.is_temporary:
-        return message.descriptor
-    return message.descriptor._replace(persistence=c.MQPER_NOT_PERSISTENT)
+        limit, under_way = self._host.service.limits.credit, len(self._under_way)
+        if under_way * 2 > limit:
+            return
+        missing = limit - transfers.credit(self.key) - under_way
+        if missing * 2 >= limit and not self._host.service.partial.full:
+            transfers.give_credit(self.key, missing)

@@ -29,13 +29,11 @@ _NAMES: Final = {
 }
 
 
-def name_in(delivery: Delivery) -> bytes | None:
-    """Return the id of the transaction that a transfer or an outcome is in, None without one.
+def name_in(delivery: Delivery) -> bytes:
+    """Return the id of the transaction that a transfer or an outcome in one names.
 
-    Raises AmqpError amqp:decode-error for a malformed one.
+    Raises AmqpError amqp:decode-error for a malformed state.
     """
-    if delivery.remote_state != TRANSACTIONAL_STATE:
-        return None
     return _fields(delivery)[0]
 
 

@@ -1,0 +1,207 @@
+"""What a client holds of one link, and what becomes of it by the client's outcomes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+from proton import Delivery as Transfer
+
+from mayfly.connection import Delivery, Settlement
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
+from mayfly.servers.amqp import transactions, transfers
+from mayfly.servers.amqp.conversations import Conversations
+from mayfly.servers.amqp.errors import AmqpError, of_mq
+from mayfly.servers.amqp.transfers import Raw
+
+_LOG = logging.getLogger("mayfly.amqp")
+#: A rejected message is dead-lettered for this reason.
+REJECTED_REASON: Final = rc.MQRC_BACKOUT_THRESHOLD_REACHED
+
+
+class Holder(Protocol):
+    """The link whose messages are held."""
+
+    def soon(self, call: Callable[[], object]) -> None:
+        """Run a call in the loop, from any thread."""
+
+    def at_end(self, call: Callable[[], object]) -> None:
+        """Run a call at the end of this pass of the loop."""
+
+    def made_room(self) -> None:
+        """Go on: outcomes have come."""
+
+    def fail(self, error: AmqpError) -> None:
+        """End the link with a condition."""
+
+
+class _Held(NamedTuple):
+    """A message that the client holds: the number of its delivery, and its MsgId."""
+
+    number: int
+    msg_id: bytes
+
+
+class Outcomes:
+    """The messages that a client holds of one link."""
+
+    def __init__(self, holder: Holder, conversations: Conversations) -> None:
+        """Begin with none."""
+        self._holder, self._conversations = holder, conversations
+        self._connection = conversations.main
+        self._held: dict[Raw, _Held] = {}
+        #: Accepted in this pass of the loop: they are settled together at its end.
+        self._accepted: list[tuple[Raw | None, int]] = []
+        #: Those whose outcome is under way; the outcome alone settles them.
+        self._ending: set[Raw] = set()
+        self._is_over = False
+        #: MsgIds of messages that the client does not want again.
+        self.unwanted: set[bytes] = set()
+
+    def __len__(self) -> int:
+        """Return how many messages the client holds."""
+        return len(self._held)
+
+    def sent(self, transfer: Raw, held: Delivery) -> None:
+        """Note a message that has been sent and is to be settled by the client."""
+        self._held[transfer] = _Held(held.number, held.result.message.msg_id)
+
+    def take(self, number: int) -> None:
+        """Take a message that has been sent settled."""
+        self._accept(None, number)
+
+    def give_back(self, numbers: list[int]) -> None:
+        """Let messages go back to their places, as if nobody had got them."""
+        if numbers:
+            self._settle(numbers, Settlement.RETURNED)
+
+    def end(self) -> None:
+        """Give back all: the link has ended."""
+        numbers = [held.number for held in self._held.values()]
+        self.lost()
+        self.give_back(numbers)
+
+    def lost(self) -> None:
+        """Forget all: the conversation ends, which gives back what it holds, counted."""
+        self._is_over = True
+        self._held.clear()
+
+    def update(self, delivery: Raw) -> None:
+        """Take what the client says of a message."""
+        held = self._held.get(delivery)
+        if held is None:
+            if transfers.is_settled(delivery) and delivery not in self._ending:
+                transfers.settle(delivery)
+            return
+        if not transfers.is_updated(delivery):
+            return
+        state = transfers.remote_state(delivery)
+        if state == Transfer.ACCEPTED:
+            del self._held[delivery]
+            self._ending.add(delivery)
+            self._accept(delivery, held.number)
+        elif state == transactions.TRANSACTIONAL_STATE:
+            try:
+                self._settle_in_transaction(delivery, held)
+            except AmqpError as error:
+                self._holder.fail(error)
+        elif transfers.is_settled(delivery) or (state and state != Transfer.RECEIVED):
+            self._by_outcome(delivery, held, state)
+
+    def _accept(self, delivery: Raw | None, number: int) -> None:
+        if not self._accepted:
+            self._holder.at_end(self._settle_accepted)
+        self._accepted.append((delivery, number))
+
+    def _settle_accepted(self) -> None:
+        accepted, self._accepted = self._accepted, []
+        done = partial(self._end_accepted, accepted)
+        self._connection.asynchronous.settle(
+            [number for _delivery, number in accepted],
+            Settlement.TAKEN,
+            on_done=lambda outcome: self._holder.soon(partial(done, outcome)),
+        )
+
+    def _end_accepted(
+        self, accepted: list[tuple[Raw | None, int]], outcome: MQError | None
+    ) -> None:
+        for delivery, _number in accepted:
+            self._ending.discard(delivery)
+            if delivery is not None and outcome is None and not self._is_over:
+                transfers.answer(delivery, Transfer.ACCEPTED)
+        self._go_on(outcome)
+
+    def _by_outcome(self, delivery: Raw, held: _Held, state: int) -> None:
+        del self._held[delivery]
+        self._ending.add(delivery)
+        settlement, reason = Settlement.BACKED_OUT, 0
+        if state == Transfer.RELEASED:
+            settlement = Settlement.RETURNED
+        elif state == Transfer.REJECTED:
+            settlement, reason = Settlement.DEAD_LETTERED, REJECTED_REASON
+        elif state == Transfer.MODIFIED:
+            remote = transfers.wrapped(delivery).remote
+            if not remote.failed:
+                settlement = Settlement.RETURNED
+            if remote.undeliverable:
+                self.unwanted.add(held.msg_id)
+        done = partial(self._end_outcome, delivery, held.number, settlement)
+        self._connection.asynchronous.settle(
+            [held.number],
+            settlement,
+            reason=reason,
+            on_done=lambda outcome: self._holder.soon(partial(done, outcome)),
+        )
+
+    def _end_outcome(
+        self, delivery: Raw, number: int, settlement: Settlement, outcome: MQError | None
+    ) -> None:
+        self._ending.discard(delivery)
+        if outcome is not None and settlement is Settlement.DEAD_LETTERED:
+            # Nobody takes the dead letter: the message stays, counted.
+            _LOG.warning("a rejected message stays on its queue: %s", outcome)
+            self._settle([number], Settlement.BACKED_OUT)
+            outcome = None
+        if outcome is None and not self._is_over:
+            transfers.answer(delivery, transfers.remote_state(delivery))
+        self._go_on(outcome)
+
+    def _settle_in_transaction(self, delivery: Raw, held: _Held) -> None:
+        told = transfers.wrapped(delivery)
+        name, outcome = transactions.name_in(told), transactions.outcome_in(told)
+        connection = self._conversations.of_transaction(name)
+        del self._held[delivery]
+        if outcome == Transfer.ACCEPTED:
+            try:
+                self._connection.asynchronous.settle(
+                    [held.number], Settlement.TAKEN, within=connection.number
+                )
+            except MQError as error:
+                raise of_mq(error) from error
+        elif outcome in (Transfer.REJECTED, Transfer.MODIFIED):
+            self._settle([held.number], Settlement.BACKED_OUT)
+        else:
+            self.give_back([held.number])
+        if not told.settled:
+            transactions.accept(told, name)
+        told.settle()
+        self._holder.made_room()
+
+    def _go_on(self, outcome: MQError | None) -> None:
+        if self._is_over:
+            return
+        if outcome is None:
+            self._holder.made_room()
+        else:
+            self._holder.fail(of_mq(outcome))
+
+    def _settle(self, numbers: list[int], settlement: Settlement) -> None:
+        self._connection.asynchronous.settle(numbers, settlement, on_done=_noted)
+
+
+def _noted(outcome: MQError | None) -> None:
+    if outcome is not None:
+        _LOG.warning("settling a message: %s", outcome)

@@ -1,0 +1,173 @@
+"""Transfers, outcomes and credit: the way of each message, by the C functions of proton.
+
+An event with its delivery, link and session takes a wrapper each in proton's Python classes, and
+these take as much time as the queue manager takes for the message. So the way of a message calls
+the functions, here and nowhere else; they are those of version 0.40.0, which pyproject.toml pins.
+Everything else, an attach or a rejection, has the classes: :func:`wrapped`.
+
+A raw delivery or link is a pointer. It is valid until the delivery is settled here, or the
+connection is gone; a connection that is gone is not called back (``Peer.soon``). Pointers are equal
+and hash alike when they point to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import cproton as p
+from proton import Collector, Connection, Delivery, Link, Session
+
+#: A pointer to a delivery, or to a link.
+Raw: TypeAlias = Any
+
+ACCEPTED: Final = Delivery.ACCEPTED
+_WRAPPERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "pn_connection": lambda event: Connection.wrap(p.pn_event_connection(event)),
+    "pn_session": lambda event: Session.wrap(p.pn_event_session(event)),
+    "pn_link": lambda event: Link.wrap(p.pn_event_link(event)),
+}
+
+
+class Handlers(NamedTuple):
+    """What is called with each event of a connection."""
+
+    delivery: Callable[[Raw, Raw], object]
+    flow: Callable[[Raw], object]
+    #: By the names of events; called with the wrapped connection, session or link.
+    others: Mapping[str, Callable[[Any], object]]
+
+
+def handle_events(collector: Collector, handlers: Handlers) -> None:
+    """Call the handlers of all events that proton has collected."""
+    raw = collector._impl
+    while event := p.pn_collector_peek(raw):
+        kind = p.pn_event_type(event)
+        if kind == p.PN_DELIVERY:
+            delivery = p.pn_event_delivery(event)
+            handlers.delivery(delivery, p.pn_delivery_link(delivery))
+        elif kind == p.PN_LINK_FLOW:
+            handlers.flow(p.pn_event_link(event))
+        else:
+            other = handlers.others.get(p.pn_event_type_name(kind))
+            if other is not None:
+                other(_WRAPPERS[p.pn_event_class_name(event)](event))
+        p.pn_collector_pop(raw)
+
+
+def raw_of(link: Link) -> Raw:
+    """Return the pointer to a link."""
+    return link._impl
+
+
+def wrapped(delivery: Raw) -> Delivery:
+    """Return a delivery with all that proton's class knows of it."""
+    return Delivery.wrap(delivery)
+
+
+def raw_delivery_of(delivery: Delivery) -> Raw:
+    """Return the pointer to a delivery."""
+    return delivery._impl
+
+
+# A client that sends.
+
+
+def is_readable(delivery: Raw) -> bool:
+    """Tell whether bytes of it, or its end, are to be read now."""
+    return bool(p.pn_delivery_readable(delivery))
+
+
+def is_partial(delivery: Raw) -> bool:
+    """Tell whether more of it is to come."""
+    return bool(p.pn_delivery_partial(delivery))
+
+
+def is_aborted(delivery: Raw) -> bool:
+    """Tell whether the client has given it up."""
+    return bool(p.pn_delivery_aborted(delivery))
+
+
+def pending_bytes(delivery: Raw) -> int:
+    """Return how many bytes of it have come and are not read."""
+    return int(p.pn_delivery_pending(delivery))
+
+
+def read(link: Raw, count: int) -> bytes:
+    """Return the next bytes of the delivery under way on a link, at most so many."""
+    length, data = p.pn_link_recv(link, count)
+    return bytes(data) if length > 0 else b""
+
+
+def end_of_message(link: Raw) -> None:
+    """Go on to the next delivery of a link."""
+    p.pn_link_advance(link)
+
+
+# A client that receives.
+
+
+def send(link: Raw, tag: bytes, message: bytes) -> Raw:
+    """Send a message; return its delivery."""
+    delivery = p.pn_delivery(link, tag)
+    p.pn_link_send(link, message)
+    p.pn_link_advance(link)
+    return delivery
+
+
+def unsent_bytes(link: Raw) -> int:
+    """Return how many bytes of the session of a link the client has not taken yet."""
+    return int(p.pn_session_outgoing_bytes(p.pn_link_session(link)))
+
+
+# Outcomes.
+
+
+def is_settled(delivery: Raw) -> bool:
+    """Tell whether the client has settled it."""
+    return bool(p.pn_delivery_settled(delivery))
+
+
+def is_updated(delivery: Raw) -> bool:
+    """Tell whether its state at the client has changed."""
+    return bool(p.pn_delivery_updated(delivery))
+
+
+def remote_state(delivery: Raw) -> int:
+    """Return its state at the client, 0 for none: ``Delivery.ACCEPTED`` and so on."""
+    return int(p.pn_delivery_remote_state(delivery))
+
+
+def answer(delivery: Raw, state: int) -> None:
+    """Tell the client a state without fields, unless it has settled; then settle here."""
+    if not p.pn_delivery_settled(delivery):
+        p.pn_delivery_update(delivery, state)
+    p.pn_delivery_settle(delivery)
+
+
+def settle(delivery: Raw) -> None:
+    """Settle it here; the pointer is no longer valid."""
+    p.pn_delivery_settle(delivery)
+
+
+# Credit.
+
+
+def credit(link: Raw) -> int:
+    """Return the credit of a link, given to or by the client."""
+    return int(p.pn_link_credit(link))
+
+
+def give_credit(link: Raw, count: int) -> None:
+    """Let the client send so many messages more."""
+    p.pn_link_flow(link, count)
+
+
+def is_draining(link: Raw) -> bool:
+    """Tell whether the client wants its credit used or taken back."""
+    return bool(p.pn_link_get_drain(link))
+
+
+def drained(link: Raw) -> None:
+    """Take the credit back: nothing is there."""
+    p.pn_link_drained(link)
