@@ -10,10 +10,13 @@ from proton import Data
 
 from mayfly.connection import Message
 from mayfly.mqi import constants as c
+from mayfly.mqi.delay_header import FORMAT as DELAY_FORMAT
+from mayfly.mqi.delay_header import DelayHeader, find_delay_header
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed, parse
 from mayfly.properties.folders import Parts, parts_of
 from mayfly.selectors.identifiers import correlation_text
+from mayfly.selectors.names import JMS_MAYFLY_DELAYED
 from mayfly.servers.amqp import codec, identifiers
 from mayfly.servers.amqp.codec import Scalar, Section, Value, symbol, text
 from mayfly.servers.amqp.errors import AmqpError
@@ -50,14 +53,24 @@ def outgoing(message: Message, *, destination: str, manager: str) -> bytes:
     ``manager`` is the queue manager here: replies to another one say so.
 
     The rest of its life goes as ttl, and its deadline as absolute-expiry-time; a message of
-    unlimited life has neither. A message whose MQRFH2 is damaged goes whole, as data.
+    unlimited life has neither. A message whose MQRFH2 is damaged goes whole, as data. One that is
+    on the staging queue goes as what was sent, to the address that it was sent to (D2, D3).
     """
-    parts, descriptor = _parts(message), message.descriptor
-    known = _known(parts) if parts.properties else _NOTHING_KNOWN
+    descriptor, delay = message.descriptor, None
+    if descriptor.format == DELAY_FORMAT:
+        delay = find_delay_header(DELAY_FORMAT, message.body)
+    parts = _parts(message, delay)
+    known = _known(parts) if parts.properties or delay is not None else _NOTHING_KNOWN
+    if delay is not None:
+        # Its MsgId and CorrelId there are those of the staging queue (D3).
+        known.own.pop("MessageId", None)
+        known.application.append((JMS_MAYFLY_DELAYED, Typed("boolean", True)))
+        if message.topic is None:
+            destination = _address_of(delay, manager)
     sections = [
         Section(codec.PROPERTIES, _properties(message, known, destination, manager)),
     ]
-    if parts.properties:
+    if known is not _NOTHING_KNOWN:
         application: dict[Value, Value] = {
             text(name): scalar(value) for name, value in known.application
         }
@@ -74,13 +87,20 @@ def outgoing(message: Message, *, destination: str, manager: str) -> bytes:
     return front + codec.encoded(sections, size_bytes=len(parts.data))
 
 
-def _parts(message: Message) -> Parts:
-    descriptor = message.descriptor
+def _address_of(delay: DelayHeader, here: str) -> str:
+    queue, manager = delay.target_queue, delay.target_manager
+    return queue if manager in ("", here) else f"queue://{manager}/{queue}"
+
+
+def _parts(message: Message, delay: DelayHeader | None) -> Parts:
+    descriptor, body = message.descriptor, message.body
+    if delay is not None:
+        descriptor, body = delay.descriptor_of_data(descriptor), body[delay.length_bytes :]
     try:
-        return parts_of(descriptor, message.body)
+        return parts_of(descriptor, body)
     except MQError:
         encoding, ccsid = descriptor.encoding, descriptor.coded_char_set_id
-        return Parts([], [], False, descriptor.format, encoding, ccsid, message.body)
+        return Parts([], [], False, descriptor.format, encoding, ccsid, body)
 
 
 def _known(parts: Parts) -> _Known:

@@ -23,6 +23,7 @@ from proton import (
 
 from mayfly import QueueManager, jms
 from mayfly.mqi import constants as c
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Scalar, Section, Value
 from mayfly.servers.amqp.codec import symbol as amqp_symbol
@@ -132,6 +133,52 @@ def test_absolute_expiry_time_is_in_relation_to_creation_time(
 def test_an_absolute_expiry_time_that_is_past_is_rejected(client: New) -> None:
     name, said = refused(put(client(), with_expiry(NOW_MS - 1)))
     assert (name, said.partition(":")[0]) == ("amqp:invalid-field", "absolute-expiry-time")
+
+
+def test_D2_D3_on_the_staging_queue_a_message_is_what_was_sent(
+    qm: QueueManager, client: New
+) -> None:
+    one = client()
+    put(
+        one,
+        Message(
+            id="mine",
+            body="later",
+            correlation_id="order 17",
+            properties={"colour": "red"},
+            annotations={DELAY: ulong(5_000)},
+        ),
+    )
+    with qm.session() as session:
+        staged = next(session.browse(STAGING_QUEUE))
+    message, delivery = one.receive(one.receiver(STAGING_QUEUE, credit=1))
+    assert (message.body, message.address) == ("later", "Q1")
+    assert message.properties == {"colour": "red", "JMS_Mayfly_Delayed": True}
+    assert message.annotations[TIME] == NOW_MS + 5_000
+    # The ids are those that it has there: a new MsgId, and the one of the send as CorrelId.
+    assert message.id == f"ID:{staged.msg_id.hex()}"
+    assert message.correlation_id == f"ID:{staged.correl_id.hex()}"
+    one.settle(delivery, Delivery.ACCEPTED)
+    assert qm.curdepth(STAGING_QUEUE) == 0
+
+
+def test_D9_a_message_with_a_group_is_not_delayed(qm: QueueManager, client: New) -> None:
+    one = client()
+    grouped = Message(body="x", group_id="G", annotations={DELAY: ulong(1)})
+    name, said = refused(put(one, grouped))
+    assert (name, said.partition(":")[0]) == ("amqp:not-allowed", "MQRC_OPTIONS_ERROR (2046)")
+    assert put(one, Message(body="x", group_id="G")).remote_state == Delivery.ACCEPTED
+    assert (qm.curdepth("Q1"), qm.curdepth(STAGING_QUEUE)) == (1, 0)
+
+
+def test_D19_a_message_too_long_for_its_queue_is_beyond_a_limit(
+    qm: QueueManager, client: New
+) -> None:
+    assert qm.mqsc("ALTER QLOCAL(Q1) MAXMSGL(10)").ok
+    delayed = Message(body="too long for it", annotations={DELAY: ulong(1)})
+    name, said = refused(put(client(), delayed))
+    assert name == "amqp:resource-limit-exceeded"
+    assert said.startswith("MQRC_MSG_TOO_BIG_FOR_Q (2030)")
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,20 @@ def test_drain_ends_when_nothing_is_left(qm: QueueManager, client: New) -> None:
     assert (live(qm), qm.counts("Q1").locked) == (1, 1)
 
 
+def test_a_drain_behind_a_settled_outcome_is_answered(client: New) -> None:
+    """Qpid JMS settles a message and asks at once whether there is another."""
+    one = client()
+    sender, receiver = one.sender("Q1"), one.receiver("Q1")
+    for _round in range(20):
+        one.send(sender, Message(body="x", durable=True))
+        receiver.flow(10)
+        _message, delivery = one.receive(receiver)
+        delivery.update(Delivery.ACCEPTED)
+        delivery.settle()
+        # In one piece with the outcome, whose effect waits for the disk.
+        assert one.drained(receiver, 0) == 0
+
+
 @pytest.mark.parametrize(
     ("state", "fields", "backouts"),
     [
