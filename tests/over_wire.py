@@ -17,6 +17,7 @@ from mayfly import QueueManager
 from mayfly.connection import Connection, by_name
 from mayfly.connection.choose import NOTHING_WANTED, Wanted
 from mayfly.connection.connectors import LocalConnector
+from mayfly.connection.reconnection import USUAL_ATTEMPTS, Attempts
 from mayfly.connection.remote import connect
 from mayfly.queue_manager import managers_here
 from tests.connection.serving import Served, serving
@@ -78,6 +79,7 @@ def over_the_wire(patch: pytest.MonkeyPatch) -> Iterator[Servers]:
             _password: str | None = None,
             *,
             program: str,
+            attempts: Attempts = USUAL_ATTEMPTS,
         ) -> Connection:
             return servers.to(connector.manager, user, program)
 

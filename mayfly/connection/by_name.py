@@ -75,7 +75,7 @@ def connect(
         assert found is not None
         return _connect_by(found, account, password, program)
 
-    return cast("Connection", ReconnectingConnection(again, how))
+    return cast("Connection", ReconnectingConnection(again, how, attempts=wanted.attempts))
 
 
 def _connect_by(

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from mayfly.connection.ccdt import ChannelTable, read_table
 from mayfly.connection.endpoint import Endpoint, Reconnect, addresses_of
 from mayfly.connection.key_files import with_key_repository
+from mayfly.connection.reconnection import USUAL_ATTEMPTS, Attempts
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.runtime import Runtime
@@ -47,8 +48,8 @@ class Wanted(NamedTuple):
     """What a program says beside the name: a channel, where its keys are, how it connects.
 
     ``table_url`` names a channel table in the place of MQCCDTURL. ``key_repository`` empty is that
-    of MQSSLKEYR; ``reconnect`` None is what the channel says. ``may_reconnect`` is for programs
-    that use no verbs with a callback.
+    of MQSSLKEYR; ``reconnect`` None is what the channel says. ``may_reconnect`` is for programs,
+    which may have a say in the ``attempts``; services connect again themselves.
     """
 
     endpoint: Endpoint | None = None
@@ -58,6 +59,7 @@ class Wanted(NamedTuple):
     reconnect: Reconnect | None = None
     table_url: str = ""
     may_reconnect: bool = False
+    attempts: Attempts = USUAL_ATTEMPTS
 
 
 NOTHING_WANTED = Wanted()

@@ -8,6 +8,7 @@ from mayfly import connection
 from mayfly.connection.choose import NOTHING_WANTED, Wanted
 from mayfly.connection.interface import Connection
 from mayfly.connection.local import LocalConnection
+from mayfly.connection.reconnection import USUAL_ATTEMPTS, Attempts
 from mayfly.queue_manager import QueueManager
 
 
@@ -15,12 +16,17 @@ class Connector(Protocol):
     """Connects users to one queue manager, wherever it is."""
 
     def __call__(
-        self, user: str | None = None, password: str | None = None, *, program: str
+        self,
+        user: str | None = None,
+        password: str | None = None,
+        *,
+        program: str,
+        attempts: Attempts = USUAL_ATTEMPTS,
     ) -> Connection:
         """Return a new conversation of a user; ``program`` becomes PutApplName.
 
-        ``user`` None is whoever the queue manager takes the program for. Raises the reason codes of
-        MQCONN, MQRC_NOT_AUTHORIZED.
+        ``attempts`` counts when the conversation is made again. ``user`` None is whoever the queue
+        manager takes the program for. Raises the reason codes of MQCONN, MQRC_NOT_AUTHORIZED.
         """
 
 
@@ -37,7 +43,12 @@ class LocalConnector:
         self.manager = manager
 
     def __call__(
-        self, user: str | None = None, password: str | None = None, *, program: str
+        self,
+        user: str | None = None,
+        password: str | None = None,
+        *,
+        program: str,
+        attempts: Attempts = USUAL_ATTEMPTS,
     ) -> LocalConnection:
         """Return a new conversation; the password is not looked at."""
         return LocalConnection(self.manager.session(user, program=program), self.manager)
@@ -51,9 +62,15 @@ class NamedConnector:
         self._name, self._wanted = name, wanted
 
     def __call__(
-        self, user: str | None = None, password: str | None = None, *, program: str
+        self,
+        user: str | None = None,
+        password: str | None = None,
+        *,
+        program: str,
+        attempts: Attempts = USUAL_ATTEMPTS,
     ) -> Connection:
         """Return a new conversation; raises as ``connection.connect``."""
+        wanted = self._wanted._replace(attempts=attempts)
         return connection.connect(
-            self._name, user, password=password, program=program, wanted=self._wanted
+            self._name, user, password=password, program=program, wanted=wanted
         )

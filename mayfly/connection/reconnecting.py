@@ -16,9 +16,10 @@ from mayfly.connection.reconnecting_calls import (
 )
 from mayfly.connection.reconnecting_topics import ReconnectingTopics
 from mayfly.connection.reconnection import (
+    USUAL_ATTEMPTS,
     USUAL_PATIENCE,
+    Attempts,
     Lost,
-    OnChange,
     Patience,
     Reconnection,
     backed_out,
@@ -54,10 +55,10 @@ class ReconnectingConnection:
         connect: Callable[[], Connection],
         how: Reconnect,
         patience: Patience = USUAL_PATIENCE,
-        on_change: OnChange | None = None,
+        attempts: Attempts = USUAL_ATTEMPTS,
     ) -> None:
-        """Connect; raises as ``connect``. ``on_change`` is told as by :class:`Reconnection`."""
-        self._again = again = Reconnection(connect, how, patience, on_change)
+        """Connect; raises as ``connect``."""
+        self._again = again = Reconnection(connect, how, patience, attempts)
         self.number = again.now[0].number
         self._run, self._opened = again.run, again.objects
         self.runtime = again.runtime

@@ -151,7 +151,7 @@ class BegunVerbs:
         if self._again.is_lost(connection):
             is_doubtful = begun.is_final and isinstance(error, LostAnswer)
             return None if is_doubtful else self._lost
-        if begun.is_wait and error.reason in DRAINED and not self._again.is_closed:
+        if begun.is_wait and error.reason in DRAINED and not self._again.has_ended:
             return self._drained
         return None
 
@@ -200,7 +200,7 @@ class BegunVerbs:
     def _connect_again(self, connection: Connection, number: int) -> MQError | None:
         """Return why there is no connection to begin on."""
         try:
-            if self._again.is_closed or self._again.is_lost(connection):
+            if self._again.has_ended or self._again.is_lost(connection):
                 self._again.again(number)
         except MQError as error:
             return error

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeVar
 
 from mayfly.connection.endpoint import Reconnect
 from mayfly.connection.interface import Connection
@@ -23,11 +23,9 @@ from mayfly.mqi.errors import (
     NotAuthorized,
     mq_error,
 )
-from mayfly.runtime import Runtime, elapsed_ms
+from mayfly.runtime import Event, Runtime, elapsed_ms
 
 _T = TypeVar("_T")
-#: Is told what becomes of a connection that was lost.
-OnChange: TypeAlias = Callable[[MQError], object]
 _LOG = logging.getLogger("mayfly.client")
 #: A server that drains ends waits with these, and the connection when its work is done.
 DRAINED = frozenset({rc.MQRC_Q_MGR_QUIESCING, rc.MQRC_CONNECTION_QUIESCING})
@@ -51,6 +49,21 @@ class Patience(NamedTuple):
 USUAL_PATIENCE = Patience()
 
 
+class Attempts(NamedTuple):
+    """What the owner of several connections has to do with their attempts to connect again.
+
+    ``on_change`` is called, on the thread that connects again, with MQRC_RECONNECTING before the
+    first attempt, then with MQRC_RECONNECTED or why there is no new connection. ``ends`` is an
+    event that ends all attempts: verbs that wait for one raise then.
+    """
+
+    on_change: Callable[[MQError], object] | None = None
+    ends: Event | None = None
+
+
+USUAL_ATTEMPTS = Attempts()
+
+
 class Lost(Exception):
     """A verb met a connection that was lost, and that has been made again since."""
 
@@ -67,22 +80,20 @@ class Reconnection:
         connect: Callable[[], Connection],
         how: Reconnect,
         patience: Patience,
-        on_change: OnChange | None = None,
+        attempts: Attempts = USUAL_ATTEMPTS,
     ) -> None:
-        """Connect; raises as ``connect``.
-
-        ``on_change`` is called, on the thread that connects again, with MQRC_RECONNECTING before
-        the first attempt, then with MQRC_RECONNECTED or why there is no new connection.
-        """
+        """Connect; raises as ``connect``."""
         self._connect, self._patience = connect, patience
-        self._on_change = on_change
+        self._on_change = attempts.on_change
         self.is_to_same = how is Reconnect.QUEUE_MANAGER
         self.runtime = Runtime()
         self.objects = OpenedObjects()
         self._lock = self.runtime.reentrant_lock("reconnect")
         #: Held for moments: what is open and what the unit of work has belong to one connection.
         self._state = self.runtime.lock("reconnected")
-        self._is_closed = self.runtime.event()
+        #: Whether there are no attempts any more, and whether the program has closed it.
+        self._ends = attempts.ends or self.runtime.event()
+        self.is_closed = False
         #: The connection of now and its number: one tuple, so that no thread sees halves of two.
         self.now: tuple[Connection, int] = connect(), 0
         self._identifier = _identifier_of(self.now[0]) if self.is_to_same else ""
@@ -214,15 +225,15 @@ class Reconnection:
             return self.now[0], had_work
 
     def is_lost(self, connection: Connection) -> bool:
-        """Tell whether a verb failed because its connection is gone, and nobody has closed it."""
-        return connection.is_broken and not self._is_closed.is_set()
+        """Tell whether a verb failed because its connection is gone, and there may be another."""
+        return connection.is_broken and not self.has_ended
 
     def again(self, number: int) -> None:
         """Connect again, unless another thread has done so since the connection of a number."""
         with self._lock:
             if self.failure is not None:
                 raise self.failure
-            if self.is_closed:
+            if self.has_ended:
                 raise _closed()
             if self.now[1] != number:
                 return
@@ -232,7 +243,7 @@ class Reconnection:
                 self._again(number)
             except MQError as error:
                 self.failure = error
-                if not self.is_closed:
+                if not self.has_ended:
                     self._tell(error)
                 raise
             _LOG.info("connected again to %s (MQRC_RECONNECTED)", self.now[0].name)
@@ -240,24 +251,25 @@ class Reconnection:
 
     def wait_for_loss(self, connection: Connection) -> None:
         """Wait until a connection that its server drains is gone, or its program closes it."""
-        while not (self.is_lost(connection) or self._is_closed.is_set()):
-            self._is_closed.wait(_LOOK_SECONDS)
+        while not (self.is_lost(connection) or self.has_ended):
+            self._ends.wait(_LOOK_SECONDS)
 
     def close(self) -> Connection:
         """End all attempts; returns the connection of now."""
-        self._is_closed.set()
+        self.is_closed = True
+        self._ends.set()
         return self.now[0]
 
     @property
-    def is_closed(self) -> bool:
-        """Whether the program has closed it."""
-        return self._is_closed.is_set()
+    def has_ended(self) -> bool:
+        """Whether there are no attempts any more."""
+        return self._ends.is_set()
 
     def _again(self, number: int) -> None:
         until_ms, wait_ms = elapsed_ms() + self._patience.total_ms, 0
         while True:
-            self._is_closed.wait(wait_ms / 1_000)
-            if self._is_closed.is_set():
+            self._ends.wait(wait_ms / 1_000)
+            if self.has_ended:
                 raise _closed()
             try:
                 self._take_over(number)

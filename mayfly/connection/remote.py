@@ -30,7 +30,7 @@ from mayfly.contracts.wire_verbs import Verb
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
 from mayfly.runtime import Runtime
 
 #: With these another address of the list may be tried.
@@ -260,6 +260,10 @@ class RemoteConnection:
                 if commit:
                     self._puts.check_before_commit()
                 self._call(Verb.DISCONNECT, [commit], is_doubtful=commit)
+        except ConnectionBroken:
+            # What is gone is backed out.
+            if commit:
+                raise
         finally:
             conversation.close()
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import NoReturn, Self
 
 from mayfly.connection import Connection as QueueConnection
 from mayfly.connection import Opened
+from mayfly.connection.reconnection import Attempts
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
 from mayfly.jms.destinations import Destination, TemporaryQueue, TemporaryTopic
 from mayfly.jms.errors import (
@@ -24,8 +26,10 @@ from mayfly.jms.temporary_topics import TemporaryTopics
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, ObjectError
+from mayfly.runtime import Runtime
 
 _MODEL_QUEUE = "SYSTEM.DEFAULT.MODEL.QUEUE"
+_OWNER_BYTES = 6
 
 
 class Connection:
@@ -33,7 +37,7 @@ class Connection:
 
     def __init__(
         self,
-        connect: Callable[[], QueueConnection],
+        connect: Callable[[Attempts], QueueConnection],
         client_id: str | None = None,
         lifetime_ms: int = 0,
     ) -> None:
@@ -46,10 +50,15 @@ class Connection:
         self._connect = connect
         self._client_id: str | None = None
         self._is_begun = False
+        #: Ends the attempts of all conversations to connect again.
+        self._ends = Runtime().event()
         #: Has the client id, and holds temporary queues and topics, which go when it closes.
-        self.mq = connect()
-        self.mq.topics.belong_to(self.mq.number)
+        self.mq = connect(Attempts(self._tell_change, self._ends))
+        #: What it and its sessions belong to; a number of a conversation is given again one day.
+        self._owner = int.from_bytes(self.mq.runtime.random_bytes(_OWNER_BYTES), "big")
+        self.mq.topics.belong_to(self._owner)
         runtime = self.mq.runtime
+        self.reports = ExceptionReports(runtime)
         #: Told when it is started or closed, for those who wait for that.
         self._changed = runtime.condition()
         #: How many do.
@@ -58,7 +67,6 @@ class Connection:
         self._sessions: list[Session] = []
         self._temporary: dict[str, Opened] = {}
         self.topics = TemporaryTopics(self.mq)
-        self.reports = ExceptionReports(runtime)
         self.is_open = True
         self.is_started = False
         if client_id is not None:
@@ -170,6 +178,7 @@ class Connection:
                 return
             self.is_open = False
         self.reports.close()
+        self._ends.set()
         for session in self.sessions():
             session.close()
         self.wake()
@@ -180,9 +189,18 @@ class Connection:
 
     def connect(self) -> QueueConnection:
         """Return a new conversation of the connection's user."""
-        mq = self._connect()
-        mq.topics.belong_to(self.mq.number if self._client_id is None else self._client_id)
+        mq = self._connect(Attempts(self._reconnect_first, self._ends))
+        mq.topics.belong_to(self._owner if self._client_id is None else self._client_id)
         return mq
+
+    def _tell_change(self, change: MQError) -> None:
+        self.reports.tell_change(change)
+
+    def _reconnect_first(self, change: MQError) -> None:
+        """Connect again before a session does: temporary queues that it uses must be there."""
+        if change.reason == rc.MQRC_RECONNECTING:
+            with suppress(MQError):
+                self.mq.now_ms()
 
     def sessions(self) -> list[Session]:
         """Return the open sessions."""

@@ -143,6 +143,11 @@ class MessageConsumer:
                 if self._owner_is_open():
                     raise
                 return None
+            except MQError as error:
+                # The connection was lost with the message, and made again: it comes again.
+                if error.reason != rc.MQRC_BACKED_OUT or not self.is_automatic:
+                    raise
+                continue
             if is_ended:
                 return message
 
@@ -312,7 +317,8 @@ class MessageConsumer:
             self._mq.close_object(handle)
 
     def _owner_is_open(self) -> bool:
-        return self._is_open and self._session.is_open
+        session = self._session
+        return self._is_open and session.is_open and session.connection.is_open
 
 
 def has_body(message: Message, body_type: type) -> bool:

@@ -5,12 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from mayfly.jms.errors import JMSException
+from mayfly.jms.errors import JMSException, jms_error
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime
 
 _LOG = logging.getLogger("mayfly.jms")
-_ENDED = (rc.MQRC_CONNECTION_BROKEN, rc.MQRC_Q_MGR_STOPPING, rc.MQRC_Q_MGR_QUIESCING)
+_ENDED = (
+    rc.MQRC_CONNECTION_BROKEN,
+    rc.MQRC_Q_MGR_STOPPING,
+    rc.MQRC_Q_MGR_QUIESCING,
+    rc.MQRC_RECONNECT_FAILED,
+    rc.MQRC_RECONNECT_QMID_MISMATCH,
+    rc.MQRC_RECONNECT_TIMED_OUT,
+)
 
 
 class ExceptionReports:
@@ -31,6 +39,13 @@ class ExceptionReports:
     def report(self, error: JMSException) -> None:
         """Log an error and tell the exception listener."""
         _LOG.error("%s", error, exc_info=error.__cause__)
+        self._tell(error)
+
+    def tell_change(self, change: MQError) -> None:
+        """Tell that the connection is made again, is there again, or is not; it is logged."""
+        self._tell(jms_error(change))
+
+    def _tell(self, error: JMSException) -> None:
         listener = self._begin(error)
         if listener is None:
             return

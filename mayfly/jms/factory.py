@@ -8,7 +8,15 @@ from typing import Self
 from mayfly.connection import Connection as QueueConnection
 from mayfly.connection.choose import Wanted
 from mayfly.connection.connectors import Connector, LocalConnector, NamedConnector
-from mayfly.connection.endpoint import DEFAULT_PORT, Address, Endpoint, Tls, addresses_of
+from mayfly.connection.endpoint import (
+    DEFAULT_PORT,
+    Address,
+    Endpoint,
+    Reconnect,
+    Tls,
+    addresses_of,
+)
+from mayfly.connection.reconnection import Attempts
 from mayfly.connection.url import DEFAULT_CHANNEL, endpoint_of_url
 from mayfly.jms.connections import Connection
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
@@ -38,6 +46,7 @@ class ConnectionFactory:
         password: str | None = None,
         application_name: str = "jms",
         client_id: str | None = None,
+        reconnect: Reconnect | None = None,
         total_tran_lifetime_timeout_s: int = 0,
     ) -> None:
         """Take a queue manager object, or say where the one of a name is.
@@ -49,7 +58,9 @@ class ConnectionFactory:
         PEM file of certificates to trust. ``user`` and ``password`` are for connections made
         without; ``application_name`` becomes PutApplName.
 
-        Of connections with a ``client_id`` only one can be open at a time.
+        Of connections with a ``client_id`` only one can be open at a time. ``reconnect`` YES makes
+        connections over a network anew that break, QUEUE_MANAGER to the same queue manager only;
+        None is as the channel says.
         ``total_tran_lifetime_timeout_s`` is how long a unit of work of transacted sessions may
         last, from the call of its first send or receive on; from that moment its commit is refused
         and rolls back. 0 is for ever. Raises ValueError, TypeError, and JMSException with
@@ -60,7 +71,7 @@ class ConnectionFactory:
             raise ValueError("ccdt_url beside host or connection_name_list: one of them")
         if tls and endpoint is None:
             raise ValueError("tls is for host or connection_name_list; a table says it itself")
-        self._connector = _connector(manager, queue_manager, endpoint, ccdt_url or "")
+        self._connector = _connector(manager, queue_manager, endpoint, ccdt_url or "", reconnect)
         self._user, self._password, self._application_name = user, password, application_name
         self._client_id = client_id
         self._lifetime_ms = timeout_ms(
@@ -78,6 +89,7 @@ class ConnectionFactory:
         password: str | None = None,
         application_name: str = "jms",
         client_id: str | None = None,
+        reconnect: Reconnect | None = None,
         total_tran_lifetime_timeout_s: int = 0,
     ) -> Self:
         """Return a factory for ``mq://host:1414/QM1?channel=DEV.APP.SVRCONN``, ``mqs://`` with TLS.
@@ -94,6 +106,7 @@ class ConnectionFactory:
             password=password,
             application_name=application_name,
             client_id=client_id,
+            reconnect=reconnect,
             total_tran_lifetime_timeout_s=total_tran_lifetime_timeout_s,
         )
 
@@ -112,9 +125,10 @@ class ConnectionFactory:
         user = self._user if user_name is None else user_name
         secret = self._password if user_name is None and password is None else password
 
-        def connect() -> QueueConnection:
+        def connect(attempts: Attempts) -> QueueConnection:
+            program = self._application_name
             try:
-                return self._connector(user, secret, program=self._application_name)
+                return self._connector(user, secret, program=program, attempts=attempts)
             except MQError as error:
                 if error.reason != rc.MQRC_SSL_INITIALIZATION_ERROR:
                     raise
@@ -144,13 +158,18 @@ class ConnectionFactory:
 
 
 def _connector(
-    manager: QueueManager | None, name: str, endpoint: Endpoint | None, table_url: str
+    manager: QueueManager | None,
+    name: str,
+    endpoint: Endpoint | None,
+    table_url: str,
+    reconnect: Reconnect | None,
 ) -> Connector:
     if endpoint is None and not table_url and not name:
         return LocalConnector(manager)
     if manager is not None:
         raise ValueError("a queue manager object is in this process: it has no host and name")
-    return NamedConnector(name, Wanted(endpoint, table_url=table_url))
+    wanted = Wanted(endpoint, table_url=table_url, reconnect=reconnect, may_reconnect=True)
+    return NamedConnector(name, wanted)
 
 
 @classic

@@ -213,7 +213,11 @@ class Listening:
         if isinstance(outcome, MQError):
             if self._has_ended():
                 return False
-            raise outcome
+            if outcome.reason != rc.MQRC_BACKED_OUT:
+                raise outcome
+            # The unit of work was lost with its connection; its messages come again.
+            self._session.undo()
+            self._session.connection.reports.report(jms_error(outcome))
         if isinstance(outcome, Delivery) and self._current is not None:
             self._deal_with(self._current, outcome)
         return True
@@ -323,6 +327,10 @@ class Listening:
         return None
 
     def _hold(self, listener: Listener, error: MQError) -> None:
+        if error.reason == rc.MQRC_BACKED_OUT:
+            # It was lost with its connection: the next one brings it, its backout count raised.
+            self._session.connection.reports.report(jms_error(error))
+            return
         # Its message is on the queue again and would come at once, for ever.
         listener.is_held = True
 

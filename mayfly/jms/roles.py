@@ -25,6 +25,7 @@ class OwningConnection(Protocol):
     lifetime_ms: int
     topics: TemporaryTopics
     reports: ExceptionReports
+    is_open: bool
     is_started: bool
 
     @property

@@ -10,7 +10,7 @@ from mayfly.connection import Connection, Delivery, Settlement
 from mayfly.connection.endpoint import Reconnect
 from mayfly.connection.interface import OnDone, UnderWay
 from mayfly.connection.reconnecting import ReconnectingConnection
-from mayfly.connection.reconnection import Patience
+from mayfly.connection.reconnection import Attempts, Patience
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError
@@ -326,9 +326,8 @@ def test_a_moment_is_waited_for_across_connections(
 
 def test_programs_on_callbacks_are_told_of_the_way(cut: Cut) -> None:
     changes: list[int] = []
-    made = ReconnectingConnection(
-        cut.connect, Reconnect.YES, SHORT, lambda change: changes.append(change.reason)
-    )
+    attempts = Attempts(lambda change: changes.append(change.reason))
+    made = ReconnectingConnection(cut.connect, Reconnect.YES, SHORT, attempts)
     told = Told()
     made.asynchronous.wait_until(None, on_done=told)
     cut.again()
