@@ -3,6 +3,7 @@
 Java reads its classes from an archive, which ``python -m tests.spark_start`` makes. A small session
 starts in ten seconds of processor time, of which loading classes takes five; ``make test`` starts
 some thirty Javas. Java passes over an archive that is missing or that another Java or Spark made.
+Its second compiler is left out: a Java that ends after seconds would spend a third of them there.
 Python imports pyspark from its folder (tests/spark/start/sitecustomize.py).
 """
 
@@ -20,6 +21,7 @@ _SITE = ROOT / "tests" / "spark" / "start"
 #: Java would tell of each class that it leaves out, and of an archive that does not fit.
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 _USE = f"{_QUIET} -Xshare:auto -XX:SharedArchiveFile={ARCHIVE}"
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m"
 _MAKE = f"{_QUIET} -XX:ArchiveClassesAtExit={ARCHIVE}"
 
 
@@ -29,8 +31,9 @@ def environment() -> dict[str, str]:
     path = [str(_SITE), str(ROOT)]
     variables = {"PYTHONPATH": os.pathsep.join(path)}
     if ARCHIVE.is_file():
-        variables |= _java_options(_USE) | {"SPARK_MASTER_OPTS": _USE, "SPARK_WORKER_OPTS": _USE}
-    return variables
+        variables |= {"SPARK_MASTER_OPTS": _USE, "SPARK_WORKER_OPTS": _USE}
+        return variables | _java_options(f"{_SHORT_LIVED} {_USE}")
+    return variables | _java_options(_SHORT_LIVED)
 
 
 def _java_options(options: str) -> dict[str, str]:

@@ -212,6 +212,8 @@ def test_replay_ends_every_life_as_a_walk_through_time_does(messages: list[Messa
     assert _ends(trace) == _walk(messages)
 
 
+# The demo compares the same and more (mayfly/demo/run.py), and test_readme.py runs it.
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_year_in_spark_equals_the_year_in_process_and_the_known_answer(spark: Any) -> None:
