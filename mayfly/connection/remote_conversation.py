@@ -8,7 +8,7 @@ from typing import Any
 
 from mayfly.connection.remote_link import Link
 from mayfly.connection.remote_requests import OnAnswer, OnMet, Request, answer_of
-from mayfly.contracts.wire_fields import packed
+from mayfly.contracts.wire_fields import Packer
 from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -25,6 +25,7 @@ class Conversation:
         self.is_closed = False
         #: The objects that are open: MQOT_* by number.
         self.open_handles: dict[int, int] = {}
+        self._packer, self._packing = Packer(), link.runtime.lock("wire-pack")
         #: What ends objects that the program has dropped.
         self.dropped: deque[Callable[[], None]] = deque()
 
@@ -32,7 +33,7 @@ class Conversation:
         """Run a verb and return its answer; raises MQError, as ``Link.call``."""
         if self.is_closed or self.dropped:
             self._look_round()
-        payload = _packed(verb, fields)
+        payload = self._packed(verb, fields)
         return self.link.call(self.number, payload, FORMS[verb].answer, is_doubtful=is_doubtful)
 
     def begin(
@@ -58,14 +59,14 @@ class Conversation:
                 on_done(answer)
 
         told: OnAnswer = tell
-        payload = _packed(verb, fields)
+        payload = self._packed(verb, fields)
         return self.link.begin(self.number, payload, told, is_doubtful=is_doubtful, on_met=on_met)
 
     def post(self, verb: Verb, fields: list[Any]) -> Request:
         """Send the request of a verb without waiting for the answer; raises MQError."""
         if self.is_closed or self.dropped:
             self._look_round()
-        return self.link.post(self.number, _packed(verb, fields))
+        return self.link.post(self.number, self._packed(verb, fields))
 
     def close(self) -> None:
         """Forget it; its link ends with the last conversation."""
@@ -88,9 +89,9 @@ class Conversation:
         while self.dropped:
             self.dropped.popleft()()
 
-
-def _packed(verb: Verb, fields: list[Any]) -> bytes:
-    try:
-        return packed([int(verb), *fields])
-    except ValueError as error:
-        raise mq_error(rc.MQRC_UNEXPECTED_ERROR, f"{verb.name}: {error}") from None
+    def _packed(self, verb: Verb, fields: list[Any]) -> bytes:
+        try:
+            with self._packing:
+                return self._packer.packed([int(verb), *fields])
+        except ValueError as error:
+            raise mq_error(rc.MQRC_UNEXPECTED_ERROR, f"{verb.name}: {error}") from None

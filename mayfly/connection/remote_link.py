@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 from typing import Any
@@ -18,6 +19,7 @@ from mayfly.connection.endpoint import AnyAddress
 from mayfly.connection.remote_callbacks import Callbacks
 from mayfly.connection.remote_keeper import keeper
 from mayfly.connection.remote_requests import OnAnswer, OnMet, Request, answer_of
+from mayfly.connection.remote_sender import Sender
 from mayfly.connection.remote_stream import NoStream, Stream, broken
 from mayfly.connection.wire_values import error_of_row
 from mayfly.contracts.wire import (
@@ -48,24 +50,23 @@ class Link:
     """One socket to a server, for all conversations that share it; any thread may use it."""
 
     def __init__(self, stream: Stream, address: AnyAddress, runtime: Runtime) -> None:
-        """Begin to speak: the server is told our versions with the first request."""
+        """Begin to speak."""
         self._stream, self.runtime = stream, runtime
+        self._sender = Sender(stream, runtime, lambda error: self.abandon(broken(error)))
         self.address = address
         self.tick_ms = 0
-        self._preamble: bytes | None = OURS.packed()
         self._numbers = count(1)
         #: For those that begin a conversation.
         self.conversation_numbers = count(1)
         self.conversation_count = 0
         self._slots: dict[int, Request] = {}
-        self._sending = runtime.lock("wire-send")
         self._roles = runtime.lock("wire-roles")
         self._is_reading = False
         #: Threads that wait for their answer while another one reads.
         self._waiting: deque[Request] = deque()
         self._frames = Frames(self._begin, self._hand_over, FIRST_FRAME_BYTES)
         self._error: MQError | None = None
-        self._has_received, self._has_sent = True, True
+        self._has_received = True
         self._silent_ticks = 0
         #: How many requests with callbacks are under way.
         self._begun_count = 0
@@ -134,14 +135,16 @@ class Link:
             self._end_begun()
 
     def post(self, conversation: int, payload: bytes) -> Request:
-        """Send a request without waiting; its answer comes with those of later ones."""
+        """Send a request soon, without waiting; its answer comes with those of later ones."""
         slot = Request(is_doubtful=False)
-        self._send(conversation, payload, slot)
+        self._send(conversation, payload, slot, self._sender.gather)
         return slot
 
     def read_until(self, request: Request) -> None:
         """Wait until a request that was posted is answered, or the connection gone."""
-        self._await(request)
+        if request.is_open:
+            self._sender.flush()
+            self._await(request)
 
     @property
     def error(self) -> MQError | None:
@@ -162,6 +165,7 @@ class Link:
         """Break it off: every request that is not answered fails."""
         if self._error is None:
             self._error = error
+        self._sender.end()
         self._stream.abort()
         slots, self._slots = self._slots, {}
         for slot in slots.values():
@@ -178,6 +182,7 @@ class Link:
         """End the socket, without a lock: in the midst of anything."""
         if self._error is None:
             self._error = mq_error(rc.MQRC_HCONN_ERROR, "the connection was dropped")
+        self._sender.end()
         self._stream.abort()
         if not self._is_reading:
             self._stream.close()
@@ -186,6 +191,7 @@ class Link:
         """Be unusable in a forked child, without a word to the server."""
         self._error = mq_error(rc.MQRC_HCONN_ERROR, "the connection was made before a fork")
         self._stream = NoStream()
+        self._sender.leave_to_parent()
 
     def check(self) -> None:
         """Read what has come, without waiting: a server that is gone is noticed."""
@@ -203,42 +209,37 @@ class Link:
         self._has_received = False
         if self._silent_ticks >= _SILENT_TICKS:
             self.abandon(broken("the server sent nothing for two heartbeats"))
-        elif not self._has_sent and self._sending.acquire(blocking=False):
-            failure: OSError | None = None
-            try:
-                self._stream.send(_ALIVE)
-            except OSError as error:
-                failure = error
-            finally:
-                self._sending.release()
-            if failure is not None:
-                self.abandon(broken(failure))
-        self._has_sent = False
+        elif not self._sender.has_sent:
+            self._sender.try_send(_ALIVE)
+        self._sender.has_sent = False
 
     # Sending.
 
-    def _send(self, conversation: int, payload: bytes, slot: Request) -> int:
+    def _send(
+        self,
+        conversation: int,
+        payload: bytes,
+        slot: Request,
+        send: Callable[[bytes], None] | None = None,
+    ) -> int:
         """Send a request; whatever fails here has not reached the server as a whole."""
         if self._error is not None:
             raise self._error
         request = next(self._numbers) & 0xFFFFFFFF
         self._slots[request] = slot
         frame = HEADER.pack(len(payload), conversation, request) + payload
-        if self._preamble is not None:
-            frame, self._preamble = self._preamble + frame, None
         try:
-            with self._sending:
-                self._stream.send(frame)
+            (send or self._sender.send)(frame)
         except OSError as error:
-            self._slots.pop(request, None)
+            is_told = self._slots.pop(request, None) is None
             failure = broken(error)
             self.abandon(failure)
-            raise failure from None
+            if not is_told:
+                raise failure from None
         except BaseException:
             # A part of the frame may be on its way.
             self.abandon(broken("sending was interrupted"))
             raise
-        self._has_sent = True
         return request
 
     # Receiving.
@@ -281,8 +282,7 @@ class Link:
     def _leave_role(self) -> None:
         """Let another thread read, if one waits."""
         if self._error is not None:
-            with self._sending:
-                self._stream.close()
+            self._sender.close()
         with self._roles:
             self._is_reading = False
             while self._waiting:

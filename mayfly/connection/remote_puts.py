@@ -8,7 +8,7 @@ from typing import Any
 from mayfly.connection.remote_conversation import Conversation
 from mayfly.connection.remote_requests import Request, answer_of
 from mayfly.connection.values import PutResult
-from mayfly.contracts.wire import MOST_UNANSWERED_PUTS
+from mayfly.contracts.wire import DONE_BYTES, MOST_UNANSWERED_PUTS
 from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.lifetime.window import Window
 from mayfly.mqi import constants as c
@@ -92,8 +92,11 @@ class UnansweredPuts:
 
     def _take_answers(self) -> None:
         while self._sent and not self._sent[0].is_open:
+            payload = self._sent.popleft().payload
+            if isinstance(payload, bytes) and payload.startswith(DONE_BYTES):
+                continue
             try:
-                answer_of(self._sent.popleft().payload, FORMS[Verb.PUT].answer)
+                answer_of(payload, FORMS[Verb.PUT].answer)
             except MQError as error:
                 self._failure = self._failure or error
 

@@ -38,6 +38,8 @@ MOST_UNANSWERED_PUTS: Final = 256
 
 #: How an answer begins: with a value, with a failure (class, reason code, detail).
 DONE, FAILED = 0, 1
+#: The first bytes of an answer with a value, for those who do not ask for the value.
+DONE_BYTES: Final = bytes((0x92, DONE))
 #: What a frame of conversation 0 is, in the place of the request number: a sign of life; the end,
 #: with its reason; what a request under way meets, with its number.
 ALIVE, ENDED, MET = 0, 1, 2

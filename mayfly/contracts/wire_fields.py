@@ -34,6 +34,37 @@ def packed(values: object) -> bytes:
     return data
 
 
+class Packer:
+    """Packs values as :func:`packed` does, for one thread at a time, into a buffer that it keeps.
+
+    A new buffer took as long as the packing.
+    """
+
+    __slots__ = ("_pack",)
+
+    #: What a long message has made it grow to is not kept.
+    _KEPT_BYTES = 65_536
+
+    def __init__(self) -> None:
+        """Begin with a short buffer."""
+        self._pack = _new_pack()
+
+    def packed(self, values: object) -> bytes:
+        """Return values as they travel; raises ValueError, TypeError for what cannot."""
+        try:
+            data: bytes = self._pack(values)
+        except OverflowError as error:
+            raise ValueError(f"no number of 8 bytes: {error}") from error
+        if len(data) > self._KEPT_BYTES:
+            self._pack = _new_pack()
+        return data
+
+
+def _new_pack() -> Callable[[object], bytes]:
+    pack: Callable[[object], bytes] = msgpack.Packer(use_bin_type=True, buf_size=4_096).pack
+    return pack
+
+
 def unpacked(payload: bytes, most_elements: int = MOST_ELEMENTS) -> list[Any]:
     """Return the array of a frame; raises WrongFrame. Lengths that lie cost no memory."""
     try:

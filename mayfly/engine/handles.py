@@ -220,7 +220,7 @@ class Handle:
         if not is_asynchronous(self._path, request, options):
             return result
         self._owner.opens.async_puts.done(self._path, result)
-        return result._replace(warning=rc.MQRC_NONE)
+        return result._replace(warning=rc.MQRC_NONE) if result.warning else result
 
     def get(self, request: GetRequest, options: int = c.MQGMO_NONE) -> GetResult:
         """MQGET, destructive or browsing by its MQGMO options; raises C8, B8 and ``get.get``'s.

@@ -39,20 +39,22 @@ class AsyncPuts:
     def __init__(self, core: Core) -> None:
         """Begin with nothing put."""
         self._core = core
+        #: Without those that went well, which are most.
         self._status = Status()
+        self._success_count = 0
 
     def take(self) -> Status:
         """Return the status and begin anew."""
-        status, self._status = self._status, Status()
+        status = self._status._replace(success_count=self._success_count)
+        self._status, self._success_count = Status(), 0
         return status
 
     def done(self, path: Path, result: PutResult) -> None:
         """Count a put that has put its message, maybe with a warning."""
-        status = self._status
         if not result.warning:
-            self._status = status._replace(success_count=status.success_count + 1)
+            self._success_count += 1
             return
-        self._status = status._replace(warning_count=status.warning_count + 1)
+        self._status = self._status._replace(warning_count=self._status.warning_count + 1)
         self._note(path, c.MQCC_WARNING, result.warning)
 
     def failed(self, path: Path, error: MQError) -> None:

@@ -126,6 +126,8 @@ def with_options(core: Core, request: PutRequest, open_options: int, options: in
     if options & c.MQPMO_NEW_CORREL_ID:
         with core.engine_lock:
             request = request._replace(correl_id=new_id(core))
+    if context_option == request.context_option:
+        return request
     return request._replace(context_option=context_option)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from mayfly.connection import LocalConnection
 from mayfly.connection.interface import UnderWay
 from mayfly.contracts.wire import DONE, FAILED, MET, MOST_REQUESTS
-from mayfly.contracts.wire_fields import WrongFrame, packed
+from mayfly.contracts.wire_fields import Packer, WrongFrame, packed
 from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -19,7 +19,7 @@ from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.wire.operating_verbs import Streams
 from mayfly.servers.wire.status import ConnectionStatus
-from mayfly.servers.wire.verbs import AT_ONCE, BEGUN, BLOCKING, Begins, Over
+from mayfly.servers.wire.verbs import AT_ONCE, BEGUN, BLOCKING, Begins
 
 _LOG = logging.getLogger("mayfly.wire")
 _UNDER_CURSOR = c.MQGMO_BROWSE_MSG_UNDER_CURSOR | c.MQGMO_MSG_UNDER_CURSOR
@@ -34,6 +34,9 @@ _LONG_QUEUE = 64
 
 class Threads(Protocol):
     """The loop of the server, and threads beside it."""
+
+    #: Of the loop.
+    packer: Packer
 
     def is_in_loop(self) -> bool:
         """Tell whether the calling thread runs the loop."""
@@ -239,16 +242,18 @@ class Conversation:
             wait_ms = fields[_WAIT_FIELD]
             until_ms = None if wait_ms < 0 else self.connection.now_ms() + wait_ms
             self._waits[request] = verb, fields, until_ms
-        told = _Told(self, request)
         try:
-            begun = begins(self, fields, told)
+            begun = begins(self, fields)
+            if isinstance(begun, tuple):
+                self._answer(request, begun[0])
+                return
+            told = _Told(self, request)
+            under_way = begun(told)
         except MQError:
             self._forget(request)
             raise
-        if isinstance(begun, Over):
-            self._finish(request, _answered(begun.answer))
-        elif not told.is_over:
-            self._under_way[request] = begun
+        if not told.is_over:
+            self._under_way[request] = under_way
 
     def met(self, request: int, handle: int, error: MQError) -> None:
         """Say that a request under way has met a queue that refuses it; any thread calls it."""
@@ -319,7 +324,8 @@ class Conversation:
             self._link.regulate()
 
     def _answer(self, request: int, value: Any) -> None:
-        self._link.tell(self.number, request, _answered(value))
+        payload = _answered(value, self._threads.packer.packed)
+        self._link.tell(self.number, request, payload)
 
     def _fail(self, request: int, error: MQError) -> None:
         self._link.tell(self.number, request, _failed(error))
@@ -343,9 +349,9 @@ class _Told:
         self._conversation.met(self._request, handle, error)
 
 
-def _answered(value: Any) -> bytes:
+def _answered(value: Any, pack: Callable[[object], bytes] = packed) -> bytes:
     try:
-        return packed([DONE, value])
+        return pack([DONE, value])
     except ValueError as error:
         return _failed(mq_error(rc.MQRC_UNEXPECTED_ERROR, f"the answer cannot travel: {error}"))
 

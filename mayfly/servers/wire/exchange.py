@@ -12,6 +12,7 @@ from functools import partial
 from typing import Protocol, TypeAlias
 
 from mayfly.connection import LocalConnection
+from mayfly.contracts.wire_fields import Packer
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.queue_manager import QueueManager
@@ -87,7 +88,7 @@ class Exchange:
         #: What other threads want to be called in the loop; it is woken once for all of it.
         self._calls: deque[Callable[[], object]] = deque()
         self._is_woken = False
-        self.outbox = Outbox()
+        self.outbox, self.packer = Outbox(), Packer()
         self.members: dict[int, Member] = {}
         self.is_draining = False
         #: Conversations whose connection broke and that are being backed out.

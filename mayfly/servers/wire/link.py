@@ -36,6 +36,8 @@ _ALIVE = framed(0, ALIVE, packed([ALIVE]))
 _SILENT_TICKS = 3
 #: The time to be let in has so many ticks.
 _TICKS_TO_ADMISSION = 2
+#: A turn that answers many requests writes after so many: nobody waits for its end.
+_FRAMES_AT_A_TIME = 16
 #: Longer requests are counted until they are answered.
 _LONG_BYTES = 1_024
 
@@ -225,7 +227,6 @@ class Link(asyncio.Protocol):
                 self._held_bytes += len(payload)
                 self.regulate()
             conversation.take(request, values)
-            self._outbox.count_request()
         elif values[0] == Verb.CONNECT and number not in self._conversations:
             self._connect(number, request, FORMS[Verb.CONNECT].request.of(values[1:]))
         else:
@@ -337,9 +338,12 @@ class Link(asyncio.Protocol):
         if not self._outbox.is_open:
             self._transport.write(frame)
             return
-        if not self._unsent:
+        unsent = self._unsent
+        if not unsent:
             self._outbox.note(self)
-        self._unsent.append(frame)
+        unsent.append(frame)
+        if len(unsent) >= _FRAMES_AT_A_TIME:
+            self._outbox.write()
 
     def _refuse(self, said: str) -> None:
         self._exchange.log.warning("AMQ9503E: %s: %s", self._peer, said)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-#: A turn that takes many requests writes after so many of them: nobody waits for its end.
-_REQUESTS_AT_A_TIME = 16
-
 
 class Writer(Protocol):
     """A connection of a client that has something to write."""
@@ -22,36 +19,28 @@ class Outbox:
     other threads have left for it. A write costs as much as a put.
     """
 
-    __slots__ = ("_request_count", "_writers", "is_open")
+    __slots__ = ("_writers", "is_open")
 
     def __init__(self) -> None:
         """Begin outside of a turn: what is to be written then is written at once."""
         self.is_open = False
         self._writers: list[Writer] = []
-        self._request_count = 0
 
     def begin(self) -> None:
         """Begin a turn."""
         self.is_open = True
-        self._request_count = 0
 
     def note(self, writer: Writer) -> None:
         """Let a connection write at the end of the turn; it says so once."""
         self._writers.append(writer)
 
-    def count_request(self) -> None:
-        """Note that one more request is done with."""
-        self._request_count += 1
-        if self._request_count >= _REQUESTS_AT_A_TIME:
-            self._request_count = 0
-            self._write()
-
     def end(self) -> None:
         """End the turn."""
         self.is_open = False
-        self._write()
+        self.write()
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Let all of them write what they have."""
         if self._writers:
             writers, self._writers = self._writers, []
             for writer in writers:

@@ -7,7 +7,7 @@ callback form, or runs on a thread that may block.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from mayfly.connection.interface import UnderWay
 from mayfly.connection.values import Settlement
@@ -34,14 +34,10 @@ class Tell(Protocol):
         """Tell that a queue cannot be got from."""
 
 
-class Over(NamedTuple):
-    """The answer of a verb that was begun, and was over at once: nothing is told."""
-
-    answer: Any
-
-
-#: Begins a verb and returns what tells its end, or its answer; raises MQError.
-Begins: TypeAlias = Callable[[Caller, list[Any], Tell], UnderWay | Over]
+#: What a verb has left when it cannot be over at once: begins the rest, whose end is told.
+Rest: TypeAlias = Callable[[Tell], UnderWay]
+#: Returns its answer alone in a tuple, or what is left; raises MQError.
+Begins: TypeAlias = Callable[[Caller, list[Any]], tuple[Any] | Rest]
 
 #: MsgIds for one request: they are made in the loop.
 _MOST_IDS = 256
@@ -94,7 +90,7 @@ AT_ONCE: dict[int, Runs] = {
 }
 
 
-def _put(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay | Over:
+def _put(conversation: Caller, fields: list[Any]) -> tuple[Any] | Rest:
     handle, body, descriptor, options, msg_id, correl_id, expiry_tenths, *rest = fields
     life_ms, delay_ms, rows, context = rest
     if options & c.MQPMO_SYNCPOINT:
@@ -114,20 +110,20 @@ def _put(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay | Over
         context=context,
     )
     if completion.is_empty:
-        return Over(row_of_put(result))
-    return calls.end_with(
+        return (row_of_put(result),)
+    return lambda tell: calls.end_with(
         completion,
         lambda outcome: tell(outcome if isinstance(outcome, MQError) else row_of_put(outcome)),
         result,
     )
 
 
-def _get(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
+def _get(conversation: Caller, fields: list[Any]) -> Rest:
     handle, options, wait_ms, max_length, msg_id, correl_id, group_id, number, offset = fields[:9]
     token, in_handle, with_extension = fields[9:]
     if options & _SYNCPOINT_GETS:
         conversation.begin_unit_of_work()
-    return conversation.connection.asynchronous.fetch(
+    return lambda tell: conversation.connection.asynchronous.fetch(
         handle,
         options,
         on_done=lambda outcome: tell(
@@ -146,11 +142,11 @@ def _get(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
     )
 
 
-def _get_any(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
+def _get_any(conversation: Caller, fields: list[Any]) -> Rest:
     handles, options, wait_ms, max_length, msg_id, correl_id, tells_refusals = fields
     if options & c.MQGMO_SYNCPOINT:
         conversation.begin_unit_of_work()
-    return conversation.connection.asynchronous.get_any(
+    return lambda tell: conversation.connection.asynchronous.get_any(
         handles,
         options,
         on_done=lambda outcome: tell(
@@ -164,24 +160,24 @@ def _get_any(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
     )
 
 
-def _wait_until(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
-    return conversation.connection.asynchronous.wait_until(*fields, on_done=tell)
+def _wait_until(conversation: Caller, fields: list[Any]) -> Rest:
+    return lambda tell: conversation.connection.asynchronous.wait_until(*fields, on_done=tell)
 
 
-def _await_definitions(conversation: Caller, _fields: list[Any], tell: Tell) -> UnderWay:
-    return conversation.connection.asynchronous.await_definitions(on_done=tell)
+def _await_definitions(conversation: Caller, _fields: list[Any]) -> Rest:
+    return lambda tell: conversation.connection.asynchronous.await_definitions(on_done=tell)
 
 
-def _commit(conversation: Caller, _fields: list[Any], tell: Tell) -> UnderWay:
+def _commit(conversation: Caller, _fields: list[Any]) -> Rest:
     conversation.end_unit_of_work()
-    return conversation.connection.asynchronous.commit(tell)
+    return conversation.connection.asynchronous.commit
 
 
-def _settle(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
+def _settle(conversation: Caller, fields: list[Any]) -> Rest:
     numbers, settlement, reason, within = fields
     if within:
         conversation.check_neighbour(within)
-    return conversation.connection.asynchronous.settle(
+    return lambda tell: conversation.connection.asynchronous.settle(
         numbers, Settlement(settlement), reason=reason, within=within, on_done=tell
     )
 

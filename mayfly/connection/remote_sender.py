@@ -1,0 +1,140 @@
+"""The sending half of a client's connection: whole frames in their order, at once or gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mayfly.connection.remote_stream import NoStream, Stream
+from mayfly.contracts.wire import OURS
+from mayfly.runtime import Runtime
+
+#: So many frames, or bytes, are not kept back any longer.
+_MOST_FRAMES, _MOST_BYTES = 16, 32_768
+#: And none of them for much longer than this.
+_GATHER_SECONDS = 0.001
+#: After so many such times without a frame the thread sleeps, and after a second it ends.
+_QUIET_ROUNDS, _LINGER_SECONDS = 20, 1.0
+
+
+class Sender:
+    """Sends frames; any thread may. What is gathered goes out before what is sent.
+
+    A send costs the client as much as the rest of a put, and the server more. So puts that nobody
+    can see before the commit are kept back until 16 are there, something else is to be sent, or a
+    millisecond has passed: a life begins when the server has the put. A thread looks at the time;
+    there is none unless something is gathered.
+    """
+
+    def __init__(
+        self, stream: Stream, runtime: Runtime, on_failure: Callable[[OSError | str], object]
+    ) -> None:
+        """Begin to speak: the server is told our versions with the first frame.
+
+        ``on_failure`` is told why what nobody waits for cannot be sent.
+        """
+        self._stream, self._runtime, self._on_failure = stream, runtime, on_failure
+        self._lock = runtime.lock("wire-send")
+        self._gathered: list[bytes] = [OURS.packed()]
+        self._gathered_bytes = 0
+        #: Whether something was sent since this was last reset.
+        self.has_sent = True
+        self._changed = runtime.condition()
+        self._has_thread = self._is_watched = self._is_over = False
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame; raises OSError, after which nothing more may be sent."""
+        with self._lock:
+            if self._gathered:
+                self._gathered.append(frame)
+                self._send_gathered()
+            else:
+                self._stream.send(frame)
+        self.has_sent = True
+
+    def gather(self, frame: bytes) -> None:
+        """Send a frame soon; raises OSError as :meth:`send`."""
+        with self._lock:
+            self._gathered.append(frame)
+            self._gathered_bytes += len(frame)
+            if len(self._gathered) >= _MOST_FRAMES or self._gathered_bytes >= _MOST_BYTES:
+                self._send_gathered()
+        if not self._is_watched:
+            self._watch()
+
+    def flush(self) -> None:
+        """Send what is gathered."""
+        try:
+            with self._lock:
+                self._send_gathered()
+        except OSError as error:
+            self._on_failure(error)
+        except BaseException:
+            # A part of a frame may be on its way.
+            self._on_failure("sending was interrupted")
+            raise
+
+    def try_send(self, frame: bytes) -> None:
+        """Send a frame unless another thread is sending: that shows that we live as well."""
+        failure: OSError | None = None
+        if self._lock.acquire(blocking=False):
+            try:
+                self._stream.send(frame)
+            except OSError as error:
+                failure = error
+            finally:
+                self._lock.release()
+        if failure is not None:
+            self._on_failure(failure)
+
+    def close(self) -> None:
+        """Give the socket back when nobody is sending any more; nobody is receiving."""
+        with self._lock:
+            self._gathered.clear()
+            self._stream.close()
+
+    def end(self) -> None:
+        """Let the thread end; nothing more is sent."""
+        self._is_over = True
+
+    def leave_to_parent(self) -> None:
+        """Be unusable in a forked child."""
+        self._stream = NoStream()
+        self._lock = self._runtime.lock("wire-send")
+        self._gathered.clear()
+
+    def _send_gathered(self) -> None:
+        """Send it; the caller has the lock."""
+        if self._gathered:
+            frames, self._gathered, self._gathered_bytes = self._gathered, [], 0
+            self._stream.send(b"".join(frames))
+            self.has_sent = True
+
+    def _watch(self) -> None:
+        with self._changed:
+            self._is_watched = True
+            is_new, self._has_thread = not self._has_thread, True
+            self._changed.notify_all()
+        if is_new:
+            self._runtime.thread(self._run, "mayfly-wire-send").start()
+
+    def _run(self) -> None:
+        """Send what is gathered in time; sleep between bursts."""
+        quiet_rounds = 0
+        while not self._is_over:
+            with self._changed:
+                if quiet_rounds >= _QUIET_ROUNDS:
+                    if not self._rests():
+                        return
+                    quiet_rounds = 0
+                self._changed.wait(_GATHER_SECONDS)
+            quiet_rounds = 0 if self._gathered else quiet_rounds + 1
+            if self._gathered and not self._is_over:
+                self.flush()
+
+    def _rests(self) -> bool:
+        """Sleep until something is gathered; False when nothing was: the thread ends."""
+        self._is_watched = False
+        if not self._gathered:
+            self._changed.wait(_LINGER_SECONDS)
+        self._is_watched = self._has_thread = self._is_watched or bool(self._gathered)
+        return self._is_watched
