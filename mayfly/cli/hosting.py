@@ -37,15 +37,19 @@ from mayfly.security.admission import Admission
 from mayfly.security.refreshing import refreshes_of
 from mayfly.servers.amqp.listener import AmqpListener
 from mayfly.servers.host import Host
+from mayfly.servers.http.listener import HttpListener
 from mayfly.servers.listeners import FlightListener, FolderListener, Listener, MqListener
 from mayfly.servers.logs import log_to
 from mayfly.servers.settings import (
     AMQP_CHANNEL,
     DEVELOPMENT_AMQP_CHANNEL,
+    DEVELOPMENT_HTTP_ADMIN_CHANNEL,
+    HTTP_ADMIN_CHANNEL,
     ServedFolder,
     ServeSettings,
     check_settings,
 )
+from mayfly.servers.standing import Standing
 from mayfly.store.database import DATABASE_FILE
 
 TOKEN_FILE = "token"
@@ -117,8 +121,9 @@ def run_server(
         token, token_file = _token(settings.token_file, first_folder)
         admission = Admission([manager.engine for manager in held.managers], token=token)
         stack.callback(admission.close)
-        listeners = _listeners(settings._replace(tls=tls), held, token, admission)
-        host = Host(held.managers, listeners, admission)
+        standing = Standing(held.managers)
+        listeners = _listeners(settings._replace(tls=tls), held, token, admission, standing)
+        host = Host(held.managers, listeners, admission, standing)
         for manager in held.managers:
             # REFRESH SECURITY and SIGHUP read the files of TLS again.
             refreshes_of(manager.engine).tell(host.reload)
@@ -261,18 +266,19 @@ def set_scan(manager: QueueManager, seconds: int | None) -> None:
 
 
 def _listeners(
-    settings: ServeSettings, held: _Held, token: str, admission: Admission
+    settings: ServeSettings, held: _Held, token: str, admission: Admission, standing: Standing
 ) -> list[Listener]:
     """Return the listeners in the order of their start: the slowest of a network comes last.
 
     The sockets in the folders follow: a program that finds one may use all the rest.
     """
     tls = settings.tls
-    address = settings.listen.mq
-    if address is not None and not address.is_loopback and tls.certificate is None:
-        _LOG.warning(
-            "mq listens on %s without TLS: no password of another machine is taken", address
-        )
+    for name, address in settings.listen._asdict().items():
+        # Flight has rules of its own.
+        is_open = address is not None and not address.is_loopback and name != "flight"
+        if is_open and tls.certificate is None:
+            said = "%s listens on %s without TLS: no password of another machine is taken"
+            _LOG.warning(said, name, address)
     mq = MqListener(held.managers, admission, settings.listen.mq, tls=tls, limits=settings.limits)
     listeners: list[Listener] = [mq]
     if settings.listen.flight is not None:
@@ -285,12 +291,24 @@ def _listeners(
                 tls=tls,
             )
         )
+    is_developing = settings.development.is_on
     if settings.listen.amqp is not None:
-        channel = settings.amqp_channel
-        if not channel:
-            channel = DEVELOPMENT_AMQP_CHANNEL if settings.development.is_on else AMQP_CHANNEL
+        default = DEVELOPMENT_AMQP_CHANNEL if is_developing else AMQP_CHANNEL
+        channel = settings.amqp_channel or default
         listeners.append(
             AmqpListener(held.managers, admission, settings.listen.amqp, channel=channel, tls=tls)
+        )
+    if settings.listen.http is not None:
+        default = DEVELOPMENT_HTTP_ADMIN_CHANNEL if is_developing else HTTP_ADMIN_CHANNEL
+        listeners.append(
+            HttpListener(
+                held.managers,
+                admission,
+                settings.listen.http,
+                channel=settings.http_admin_channel or default,
+                tls=tls,
+                standing=standing,
+            )
         )
     listeners.append(FolderListener(mq, list(held.folders.values())))
     return listeners

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -19,29 +18,13 @@ from mayfly.contracts.folder_sockets import FolderSocket
 from mayfly.contracts.wire import OURS, PREAMBLE
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.servers.standing import State
 
 #: A server that lives answers the first bytes at once; a busy machine may need a while.
 ANSWER_SECONDS = 5.0
 LiveOption = Annotated[
     bool, typer.Option("--live", help="End with 0 if it lives, though it is not ready.")
 ]
-
-
-class State(StrEnum):
-    """How a server and its queue manager stand."""
-
-    STOPPED = "stopped"
-    STARTING = "starting"
-    READY = "ready"
-    DRAINING = "draining"
-    DISK_FULL = "disk full"
-    #: The process is there and does not answer.
-    SILENT = "silent"
-    #: The process answers, and the queue manager has stopped: its disk failed, or is damaged.
-    FAILED = "failed"
-
-
-_LIVE = frozenset({State.STARTING, State.READY, State.DRAINING, State.DISK_FULL})
 
 
 class Health(NamedTuple):
@@ -53,7 +36,7 @@ class Health(NamedTuple):
     @property
     def is_live(self) -> bool:
         """Whether a new process would be no better."""
-        return self.state in _LIVE
+        return self.state.is_live
 
     @property
     def is_ready(self) -> bool:

@@ -59,6 +59,15 @@ AmqpOption = Annotated[
         help="Serve programs of AMQP 1.0 here; port 0 is any. Needs mayfly-mq\\[amqp].",
     ),
 ]
+HttpOption = Annotated[
+    str | None,
+    typer.Option(
+        "--http",
+        metavar="HOST:PORT",
+        help="Serve probes and administration by HTTP here; port 0 is any. "
+        "Needs mayfly-mq\\[http].",
+    ),
+]
 TokenOption = Annotated[
     Path | None,
     typer.Option(
@@ -153,6 +162,7 @@ def serve(
     mq: MqOption = None,
     flight: FlightOption = None,
     amqp: AmqpOption = None,
+    http: HttpOption = None,
     token_file: TokenOption = None,
     tls_certificate: CertificateOption = None,
     tls_key: KeyOption = None,
@@ -186,7 +196,8 @@ def serve(
     scripts = tuple(mqsc or ())
     served = ServedFolder(names[0], path, configuration, scripts, expiry_interval_seconds)
     tls_files = TlsFiles(tls_certificate, tls_key, tls_client_roots, without_client_certificates)
-    listen = Listen(_address("--mq", mq), _address("--flight", flight), _address("--amqp", amqp))
+    given_addresses = {"mq": mq, "flight": flight, "amqp": amqp, "http": http}
+    listen = Listen(**{name: _address(f"--{name}", text) for name, text in given_addresses.items()})
     development = Development(dev, virtual_clock, tls)
     given = _Given(names, served, listen, tls_files, token_file, log, development)
     _run(given, check=check, as_json=as_json)

@@ -5,23 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from enum import StrEnum
 
 from mayfly.queue_manager import QueueManager
 from mayfly.security.admission import Admission
 from mayfly.servers.listeners import Listener
 from mayfly.servers.service_manager import notify
+from mayfly.servers.standing import Standing, State
 
 _LOG = logging.getLogger("mayfly.host")
-
-
-class HostState(StrEnum):
-    """How a host stands."""
-
-    STARTING = "starting"
-    READY = "ready"
-    DRAINING = "draining"
-    ENDED = "ended"
 
 
 class Host:
@@ -35,14 +26,18 @@ class Host:
         managers: Sequence[QueueManager],
         listeners: Sequence[Listener],
         admission: Admission,
+        standing: Standing | None = None,
     ) -> None:
-        """Take open queue managers, and listeners in the order of their start."""
+        """Take open queue managers, and listeners in the order of their start.
+
+        ``standing`` is where it says how it stands, for those that ask.
+        """
         self._admission = admission
         self.managers = list(managers)
         self._listeners = list(listeners)
         self._started: list[Listener] = []
         self._said_stopped: set[str] = set()
-        self.state = HostState.STARTING
+        self.standing = standing or Standing(managers)
 
     def start(self) -> dict[str, str]:
         """Start the listeners; return their addresses by name.
@@ -65,7 +60,7 @@ class Host:
         except BaseException:
             self.stop()
             raise
-        self.state = HostState.READY
+        self.standing.state = State.READY
         names = [manager.name for manager in self.managers]
         _LOG.info("ready: %s", ", ".join(names), extra={"queue_managers": names})
         notify("READY=1", f"STATUS=serving {', '.join(names)}")
@@ -93,7 +88,7 @@ class Host:
         They take no new connection, and connections that are idle or end their unit of work in
         time end by themselves. :meth:`stop` ends the others.
         """
-        self.state = HostState.DRAINING
+        self.standing.state = State.DRAINING
         notify("STOPPING=1", "STATUS=draining")
         _LOG.info("draining for at most %d s", timeout_ms // 1000)
         drains = [
@@ -115,7 +110,7 @@ class Host:
 
     def stop(self) -> None:
         """End all connections, the listener that was started last first."""
-        self.state = HostState.ENDED
+        self.standing.state = State.STOPPED
         while self._started:
             self._started.pop().stop()
 

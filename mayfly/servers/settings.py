@@ -13,6 +13,8 @@ DEFAULT_MQ = ListenAddress("127.0.0.1", 1414)
 DEFAULT_FLIGHT = ListenAddress("127.0.0.1", 9414)
 #: The rules of these channels are for clients of AMQP; its default rules let nobody in.
 AMQP_CHANNEL, DEVELOPMENT_AMQP_CHANNEL = "SYSTEM.DEF.SVRCONN", "DEV.APP.SVRCONN"
+#: The rules of these channels are for administrators by HTTP.
+HTTP_ADMIN_CHANNEL, DEVELOPMENT_HTTP_ADMIN_CHANNEL = "SYSTEM.ADMIN.SVRCONN", "DEV.ADMIN.SVRCONN"
 #: Clients have this long to end their work after SIGTERM.
 DRAIN_SECONDS = 10
 _NO_CONFIGURATION = Configuration()
@@ -66,6 +68,7 @@ class Listen(NamedTuple):
     mq: ListenAddress | None = None
     flight: ListenAddress | None = None
     amqp: ListenAddress | None = None
+    http: ListenAddress | None = None
 
 
 #: What listens where nothing is named.
@@ -97,6 +100,8 @@ class ServeSettings(NamedTuple):
     development: Development = Development()
     #: The channel whose rules are for clients of AMQP; "" is AMQP_CHANNEL, or that of --dev.
     amqp_channel: str = ""
+    #: Likewise for administrators by HTTP: "" is HTTP_ADMIN_CHANNEL, or that of --dev.
+    http_admin_channel: str = ""
 
 
 def check_settings(settings: ServeSettings) -> None:

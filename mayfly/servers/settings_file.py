@@ -39,6 +39,7 @@ def read_settings(path: Path) -> ServeSettings:
         top.fail("[[queue_manager]]", "is missing: a server has at least one queue manager")
     listen = top.table("listen")
     amqp_channel = listen.plain_text("amqp_channel") or ""
+    http_admin_channel = listen.plain_text("http_admin_channel") or ""
     settings = ServeSettings(
         queue_managers,
         listen=_listen(listen),
@@ -48,6 +49,7 @@ def read_settings(path: Path) -> ServeSettings:
         drain_seconds=_number(top, "drain_seconds", 0, _LONGEST_DRAIN_SECONDS, DRAIN_SECONDS),
         token_file=_place(top, "token_file"),
         amqp_channel=amqp_channel,
+        http_admin_channel=http_admin_channel,
     )
     top.refuse_the_rest()
     try:
@@ -90,7 +92,7 @@ def _settings(table: Table) -> dict[str, SettingValue]:
 
 
 def _listen(table: Table) -> Listen:
-    listen = Listen(_address(table, "mq"), _address(table, "flight"), _address(table, "amqp"))
+    listen = Listen(*(_address(table, name) for name in Listen._fields))
     table.refuse_the_rest()
     return listen if any(listen) else DEFAULT_LISTEN
 

@@ -11,7 +11,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
-from mayfly.cli.ping import Health, State, health_of
+from mayfly.cli.ping import Health, health_of
 from mayfly.cli.served import Served, Serving
 from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE
 from mayfly.engine import Session
@@ -20,6 +20,7 @@ from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime
 from mayfly.runtime.files import Files
 from mayfly.security.admission import Admission
+from mayfly.servers.standing import Standing, State
 from mayfly.servers.wire import WireServer
 from mayfly.store.ballast import BALLAST_BYTES, BALLAST_FILE
 from tests.cli.conftest import Invoke
@@ -130,6 +131,9 @@ def test_on_a_full_disk_it_lives_and_is_ready_again_as_soon_as_there_is_room(
         assert reason_of_filling(session) == rc.MQRC_STORAGE_MEDIUM_FULL
         health = health_of("QM1", folder)
         assert (health.state, health.is_live, health.is_ready) == (State.DISK_FULL, True, False)
+        standing = Standing([manager])
+        standing.state = State.READY
+        assert standing.states() == {"QM1": State.DISK_FULL}
         [row] = manager.mqsc("DISPLAY QMSTATUS").rows
         assert row == {
             "QMNAME": "QM1",

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.cli.ping import Health, State
+from mayfly.cli.ping import Health
 from mayfly.servers.settings_file import read_settings
+from mayfly.servers.standing import State
 
 DOCS = (Path(__file__).parents[2] / "docs" / "SERVING.md").read_text("utf-8")
 
@@ -31,13 +32,14 @@ def test_the_file_in_the_documentation_is_right_and_has_every_key(tmp_path: Path
         (tmp_path / name).touch()
     settings = read_settings(tmp_path / "config.toml")
     given = tomllib.loads(text)
-    # One key for queue_managers, none for development, which no file can say; amqp_channel is one
+    # One key for queue_managers, none for development, which no file can say; the channels are keys
     # of listen.
-    assert len(given) == len(settings) - 2
+    channels = ["amqp_channel", "http_admin_channel"]
+    assert len(given) == len(settings) - 1 - len(channels)
     assert list(given["limits"]) == list(settings.limits._fields)
     assert list(given["tls"]) == list(settings.tls._fields)
-    assert list(given["listen"]) == [*settings.listen._fields, "amqp_channel"]
-    assert settings.amqp_channel == given["listen"]["amqp_channel"]
+    assert list(given["listen"]) == [*settings.listen._fields, *channels]
+    assert [getattr(settings, key) for key in channels] == ["APPS", "OPS"]
 
 
 def test_every_state_stands_in_the_documentation_as_it_is() -> None:

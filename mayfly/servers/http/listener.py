@@ -1,0 +1,83 @@
+"""The listener for HTTP of a host; Starlette and uvicorn are imported when it starts."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mayfly.queue_manager import QueueManager
+from mayfly.servers.exposure import ListenAddress
+from mayfly.servers.listeners import load_files, tls_context
+from mayfly.servers.settings import TlsFiles
+from mayfly.servers.standing import Standing
+from mayfly.servers.wire.exchange import Admits
+
+if TYPE_CHECKING:
+    from mayfly.servers.http.server import HttpServer
+
+
+class HttpListener:
+    """HTTP over TCP or TLS."""
+
+    name = "http"
+
+    def __init__(
+        self,
+        managers: Sequence[QueueManager],
+        admission: Admits,
+        address: ListenAddress,
+        *,
+        channel: str,
+        tls: TlsFiles,
+        standing: Standing,
+    ) -> None:
+        """Take what the server is made of; the rules of ``channel`` are for administrators."""
+        self._managers = {manager.name: manager for manager in managers}
+        self._admission, self._address = admission, address
+        self._channel, self._tls, self._standing = channel, tls, standing
+        self._context: ssl.SSLContext | None = None
+        self._server: HttpServer | None = None
+
+    def start(self) -> str:
+        """Begin to listen.
+
+        Raises OSError for an address that is taken, for files of TLS that cannot be used, and where
+        Starlette or uvicorn are not installed.
+        """
+        try:
+            from mayfly.servers.http.application import application
+            from mayfly.servers.http.server import HttpServer
+            from mayfly.servers.http.service import Service
+        except ModuleNotFoundError as error:
+            raise OSError(f"--http needs mayfly-mq[http]: {error}") from error
+        if self._tls.certificate is not None:
+            self._context = tls_context(self._tls)
+        service = Service(self._managers, self._admission, self._channel, self._standing)
+        server = HttpServer(application(service))
+        try:
+            port = server.listen(*self._address, self._context)
+        except OSError as error:
+            said = f"cannot listen on {self._address}: {error.strerror or error}"
+            raise OSError(said) from error
+        self._server = server
+        return str(self._address._replace(port=port))
+
+    def reload(self) -> None:
+        """Load the certificate, its key and the authorities of clients into the context in use."""
+        if self._context is not None:
+            tls_context(self._tls)
+            load_files(self._context, self._tls)
+
+    def look(self) -> None:
+        """Nothing is due once a second."""
+
+    def drain(self, timeout_ms: int) -> None:
+        """Wait for requests under way; probes are told that it drains."""
+        if self._server is not None:
+            self._server.drain(timeout_ms)
+
+    def stop(self) -> None:
+        """End all connections."""
+        if self._server is not None:
+            self._server.close()

@@ -1,0 +1,58 @@
+"""How a server and its queue managers stand: what probes are told (docs/SERVING.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+from mayfly.admin import QMSTATUS, inquire, named, object_type
+from mayfly.mqi.errors import MQError
+from mayfly.queue_manager import QueueManager
+
+
+class State(StrEnum):
+    """How a server and its queue manager stand."""
+
+    STOPPED = "stopped"
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+    DISK_FULL = "disk full"
+    #: The process is there and does not answer.
+    SILENT = "silent"
+    #: The process answers, and the queue manager has stopped: its disk failed, or is damaged.
+    FAILED = "failed"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a new process would be no better."""
+        return self in _LIVE
+
+
+_LIVE: Final = frozenset({State.STARTING, State.READY, State.DRAINING, State.DISK_FULL})
+
+
+class Standing:
+    """How a host stands; the host says so in ``state``, and listeners that answer probes ask."""
+
+    def __init__(self, managers: Sequence[QueueManager]) -> None:
+        """Take the queue managers of the host, which starts."""
+        self._managers = list(managers)
+        self.state = State.STARTING
+
+    def states(self) -> dict[str, State]:
+        """Return how each queue manager stands, by its name."""
+        return {manager.name: self._state_of(manager) for manager in self._managers}
+
+    def _state_of(self, manager: QueueManager) -> State:
+        if manager.is_stopped:
+            return State.FAILED
+        if self.state is not State.READY:
+            return self.state
+        try:
+            [status] = inquire(manager.engine, (QMSTATUS,), "*")
+        except MQError:
+            return State.FAILED
+        row = object_type(QMSTATUS).shown["DISK"]
+        return State.READY if named(row, status.values["DISK"]) == "OK" else State.DISK_FULL
