@@ -101,7 +101,8 @@ class Outcomes:
         state = transfers.remote_state(delivery)
         if state == Transfer.ACCEPTED:
             del self._held[delivery]
-            self._accept(self._owed(delivery), held.number)
+            self._ending.add(delivery)
+            self._accept(delivery, held.number)
         elif state == transactions.TRANSACTIONAL_STATE:
             try:
                 self._settle_in_transaction(delivery, held)
@@ -109,17 +110,6 @@ class Outcomes:
                 self._holder.fail(error)
         elif transfers.is_settled(delivery) or (state and state != Transfer.RECEIVED):
             self._by_outcome(delivery, held, state)
-
-    def _owed(self, delivery: Raw) -> Raw | None:
-        """Return a delivery whose client waits to hear of its outcome, None where it does not.
-
-        What the client alone has settled is settled at once: proton answers no drain before.
-        """
-        if transfers.is_settled(delivery):
-            transfers.settle(delivery)
-            return None
-        self._ending.add(delivery)
-        return delivery
 
     def _accept(self, delivery: Raw | None, number: int) -> None:
         if not self._accepted:
@@ -146,6 +136,7 @@ class Outcomes:
 
     def _by_outcome(self, delivery: Raw, held: _Held, state: int) -> None:
         del self._held[delivery]
+        self._ending.add(delivery)
         settlement, reason = Settlement.BACKED_OUT, 0
         if state == Transfer.RELEASED:
             settlement = Settlement.RETURNED
@@ -157,7 +148,7 @@ class Outcomes:
                 settlement = Settlement.RETURNED
             if remote.undeliverable:
                 self.unwanted.add(held.msg_id)
-        done = partial(self._end_outcome, self._owed(delivery), held.number, settlement)
+        done = partial(self._end_outcome, delivery, held.number, settlement)
         self._connection.asynchronous.settle(
             [held.number],
             settlement,
@@ -166,7 +157,7 @@ class Outcomes:
         )
 
     def _end_outcome(
-        self, delivery: Raw | None, number: int, settlement: Settlement, outcome: MQError | None
+        self, delivery: Raw, number: int, settlement: Settlement, outcome: MQError | None
     ) -> None:
         self._ending.discard(delivery)
         if outcome is not None and settlement is Settlement.DEAD_LETTERED:
@@ -174,7 +165,7 @@ class Outcomes:
             _LOG.warning("a rejected message stays on its queue: %s", outcome)
             self._settle([number], Settlement.BACKED_OUT)
             outcome = None
-        if delivery is not None and outcome is None and not self._is_over:
+        if outcome is None and not self._is_over:
             transfers.answer(delivery, transfers.remote_state(delivery))
         self._go_on(outcome)
 

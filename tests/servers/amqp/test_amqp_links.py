@@ -89,17 +89,18 @@ def test_drain_ends_when_nothing_is_left(qm: QueueManager, client: New) -> None:
     assert (live(qm), qm.counts("Q1").locked) == (1, 1)
 
 
-def test_a_drain_behind_a_settled_outcome_is_answered(client: New) -> None:
-    """Qpid JMS settles a message and asks at once whether there is another."""
+@pytest.mark.parametrize("outcome", [Delivery.ACCEPTED, Delivery.REJECTED])
+def test_a_drain_behind_a_settled_outcome_is_answered(client: New, outcome: int) -> None:
+    """Qpid JMS settles and drains at once; proton answers none while a settled one is kept."""
     one = client()
     sender, receiver = one.sender("Q1"), one.receiver("Q1")
     for _round in range(20):
         one.send(sender, Message(body="x", durable=True))
         receiver.flow(10)
         _message, delivery = one.receive(receiver)
-        delivery.update(Delivery.ACCEPTED)
+        delivery.update(outcome)
         delivery.settle()
-        # In one piece with the outcome, whose effect waits for the disk.
+        one.push()
         assert one.drained(receiver, 0) == 0
 
 
@@ -192,13 +193,11 @@ def test_BOTHRESH_moves_a_message_to_BOQNAME(qm: QueueManager, client: New) -> N
     for _ in range(2):
         _message, delivery = one.receive(receiver)
         one.settle(delivery, Delivery.MODIFIED, failed=True)
-    one.until(lambda: _moved(one, qm))
-    assert live(qm, "RETRIED") == 0
-
-
-def _moved(one: Client, qm: QueueManager) -> bool:
-    one.settle_down()
-    return live(qm, "BACK") == 1
+    # The client is told nothing of it.
+    for _ in range(2_000_000):
+        if live(qm, "BACK") == 1:
+            break
+    assert (live(qm, "RETRIED"), live(qm, "BACK")) == (0, 1)
 
 
 def test_a_link_closed_in_order_gives_back_uncounted(qm: QueueManager, client: New) -> None:
