@@ -70,13 +70,14 @@ def _between_processes(folder: Path) -> float:
 
 def _serve(folder: Path, port: Queue[int]) -> None:
     """Serve the receiving queue manager until this process is killed."""
-    from mayfly.servers.flight import FlightServer
+    from mayfly.security.admission import Admission
+    from mayfly.servers.wire import WireServer
 
     with QueueManager("QM2", folder) as two:
         two.mqsc(_RECEIVER)
-        with FlightServer(two, port=0, token=_TOKEN) as server:
-            port.put(server.port)
-            threading.Event().wait()
+        server = WireServer([two], Admission([two.engine], token=_TOKEN))
+        port.put(server.listen_tcp("127.0.0.1", 0))
+        threading.Event().wait()
 
 
 def _send_all(one: QueueManager) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mayfly.channel import Channels
+from mayfly.channel import ChannelDefinition, Channels, Link, connect_local
 from mayfly.engine import (
     Engine,
     Identifier,
@@ -34,6 +35,7 @@ from mayfly.engine.face.operating import (
 )
 from mayfly.hierarchy import Hierarchy
 from mayfly.lifetime.times import Clock
+from mayfly.mqi.attribute_selectors import MQXPT_LOCAL
 from mayfly.mqi.errors import FolderInUse
 from mayfly.mqsc import MqscResult, run_script
 from mayfly.runtime import Runtime
@@ -103,7 +105,7 @@ class QueueManager:
         #: Bulk reads and writes of pipelines, each message exactly once.
         self.claims, self.stages = engine.claims, engine.stages
         #: The channels to and from other queue managers (docs/CHANNELS.md).
-        self.channels = Channels(engine)
+        self.channels = Channels(engine, partial(_link_of, name, engine.runtime))
         self.channels.restart()
         #: Publish/subscribe with other queue managers (docs/HIERARCHY.md).
         self.hierarchy = Hierarchy(engine)
@@ -251,6 +253,16 @@ class QueueManager:
     ) -> None:
         """Close."""
         self.close()
+
+
+def _link_of(manager: str, runtime: Runtime, definition: ChannelDefinition) -> Link:
+    """Return the link of a sender of a queue manager, as TRPTYPE says; raises LinkDown, MQError."""
+    if definition.trptype == MQXPT_LOCAL:
+        return connect_local(definition)
+    # Connections know queue managers; and a queue manager without such a channel needs no sockets.
+    from mayfly.connection.channel_link import ChannelLink
+
+    return ChannelLink(definition, manager, runtime)
 
 
 @contextmanager

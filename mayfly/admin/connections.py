@@ -113,7 +113,8 @@ def inquire_instances(manager: Engine, pattern: str) -> list[Record]:
     """Return a status for each socket by which clients have come through a channel."""
     instances: dict[int, list[ClientConnection]] = {}
     for client in client_connections(manager):
-        if client.channel and matches(client.channel, pattern):
+        is_program = bool(client.channel) and not client.sending_manager
+        if is_program and matches(client.channel, pattern):
             instances.setdefault(client.instance, []).append(client)
     return [_instance(clients) for _number, clients in sorted(instances.items())]
 
@@ -159,6 +160,9 @@ def _instance(clients: Sequence[ClientConnection]) -> Record:
         "RAPPLTAG": first.application,
         "CURSHCNV": len(clients),
         "MSGS": sum(client.request_count for client in clients),
+        "HBINT": first.heartbeat_ms // SECOND_MS,
+        "BYTSSENT": first.sent_bytes,
+        "BYTSRCVD": first.received_bytes,
         "CHSTADA": date,
         "CHSTATI": time,
     }

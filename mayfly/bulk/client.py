@@ -37,12 +37,9 @@ from mayfly.bulk.patience import (
 from mayfly.contracts import ledger
 from mayfly.contracts.ledger import INFO_ACTION, LEDGER_VERB, LedgerInfo, LedgerRequest
 from mayfly.contracts.requests import PROTOCOL
+from mayfly.contracts.tls_files import CERTIFICATE_VARIABLE, KEY_VARIABLE, ROOTS_VARIABLE
 from mayfly.contracts.tokens import TokenMissing, check_token, read_token
 
-#: Names the file of the certificates that servers are checked against.
-ROOTS_VARIABLE = "MAYFLY_TLS_ROOTS"
-#: Name the files of a client's own certificate chain and its key, which some servers ask for.
-CERTIFICATE_VARIABLE, KEY_VARIABLE = "MAYFLY_TLS_CERTIFICATE", "MAYFLY_TLS_KEY"
 #: The action that answers with the url of the server's port.
 ADDRESS_ACTION = "address"
 #: Record batches of this size are few enough to be cheap and small enough to wait for.

@@ -9,21 +9,28 @@ from mayfly.channel.clients import (
     clients_known,
     end_client,
 )
-from mayfly.channel.links import Link, LinkDown, Parcel
+from mayfly.channel.incoming import IncomingLink
+from mayfly.channel.links import Link, LinkDown, Traffic
+from mayfly.channel.receiver import Caller
 from mayfly.channel.status import ChannelStatus, Status
-from mayfly.contracts.channels import Opening, ReceiverState
+from mayfly.contracts.channels import Opening, Parcel, ReceiverState
+from mayfly.engine.face.transit import ChannelDefinition
 
 __all__ = [
+    "Caller",
+    "ChannelDefinition",
     "ChannelStatus",
     "Channels",
     "ClientConnection",
     "Clients",
+    "IncomingLink",
     "Link",
     "LinkDown",
     "Opening",
     "Parcel",
     "ReceiverState",
     "Status",
+    "Traffic",
     "addresses_of",
     "channels_of",
     "client_connections",

@@ -8,16 +8,16 @@ import weakref
 from functools import partial
 
 from mayfly.channel.incoming import IncomingLinks
-from mayfly.channel.links import Link, LinkDown, end_link, is_batch_of
+from mayfly.channel.links import NO_TRAFFIC, Link, LinkDown, end_link, is_batch_of
 from mayfly.channel.local import LocalLink
-from mayfly.channel.receiver import Receiver
+from mayfly.channel.receiver import Caller, Receiver
 from mayfly.channel.running import Connect, RunningChannel
 from mayfly.channel.status import ChannelStatus, Status
 from mayfly.contracts.channels import Opening, ReceiverState
 from mayfly.engine import Engine, find_channel, manager_definition
 from mayfly.engine.face.transit import ChannelDefinition, channel_definitions, when_woken
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQCHT_RECEIVER, MQCHT_SENDER, MQCHT_SVRCONN, MQXPT_LOCAL
+from mayfly.mqi.attribute_selectors import MQCHT_RECEIVER, MQCHT_SENDER, MQCHT_SVRCONN
 from mayfly.mqi.errors import mq_error
 from mayfly.store.channels import INACTIVE, STOPPED, ChannelRow
 
@@ -54,22 +54,6 @@ def _all_open(name: str) -> list[Channels]:
         return [channels for channels in _OPEN if channels.is_of(name)]
 
 
-def connect(definition: ChannelDefinition) -> Link:
-    """Return the link of a sender, as TRPTYPE says; raises LinkDown.
-
-    MQRC_NOT_AUTHORIZED without the token that a server asks for, and MQRC_CHANNEL_CONFIG_ERROR
-    where what a network needs is not installed.
-    """
-    if definition.trptype == MQXPT_LOCAL:
-        return connect_local(definition)
-    try:
-        from mayfly.channel.network import NetworkLink
-    except ImportError as error:
-        said = f"TRPTYPE(TCP) needs pip install 'mayfly-mq[serve]': {error}"
-        raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said) from error
-    return NetworkLink(definition)
-
-
 def channels_of(manager: Engine) -> Channels:
     """Return the channels of a queue manager."""
     channels = _OF_MANAGERS[manager]()
@@ -80,8 +64,11 @@ def channels_of(manager: Engine) -> Channels:
 class Channels:
     """Starts, stops and shows the channels of one queue manager; any thread may call it."""
 
-    def __init__(self, manager: Engine, connect: Connect = connect) -> None:
-        """Begin with none; :meth:`restart` starts those that ran when it was last open."""
+    def __init__(self, manager: Engine, connect: Connect = connect_local) -> None:
+        """Begin with none; :meth:`restart` starts those that ran when it was last open.
+
+        ``connect`` makes the link of a sender as TRPTYPE says; raises LinkDown and MQError.
+        """
         self._manager = manager
         #: Makes the link of a sender from its definition.
         self.connect = connect
@@ -230,7 +217,9 @@ class Channels:
             for receiver in self._receivers.values():
                 receiver.close()
 
-    def accept(self, opening: Opening) -> tuple[Receiver, ReceiverState]:
+    def accept(
+        self, opening: Opening, caller: Caller | None = None
+    ) -> tuple[Receiver, ReceiverState]:
         """Begin to receive; raises as :meth:`check_receiver`, and MQRC_NOT_AUTHORIZED.
 
         Raises LinkDown when two open queue managers of this process have the sender's name. Raises
@@ -256,7 +245,7 @@ class Channels:
                 # Nothing is in doubt there, so nobody will ask for the last batch.
                 state = state._replace(sequence=opening.sequence, luw="")
                 manager.shipments.save(state)
-            receiver = Receiver(manager, definition, state, opening.instance_id)
+            receiver = Receiver(manager, definition, state, opening, caller)
             self._receivers[name, partner] = receiver
         manager_limits = manager_definition(manager)
         batch_size = min(definition.batchsz, manager_limits.maxumsgs)
@@ -313,16 +302,17 @@ class Channels:
             raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"channel {name} is no sender")
 
     def _receiver_status(self, state: ChannelRow, receiver: Receiver | None) -> ChannelStatus:
-        status = Status.INACTIVE
+        status, traffic, heartbeat_s = Status.INACTIVE, NO_TRAFFIC, 0
         if receiver is not None and receiver.is_open:
             status = Status.PAUSED if receiver.is_paused else Status.RUNNING
+            traffic, heartbeat_s = receiver.traffic(), receiver.heartbeat_s
         elif self.is_stopped(state.name):
             status = Status.STOPPED
         return ChannelStatus(
             name=state.name,
             is_sender=False,
             status=status,
-            connection=state.partner,
+            connection=(receiver.address if receiver is not None else "") or state.partner,
             partner=state.partner,
             transmission_queue="",
             message_count=0 if receiver is None else receiver.message_count,
@@ -335,6 +325,9 @@ class Channels:
             short_retries_left=0,
             long_retries_left=0,
             failure="",
+            heartbeat_s=heartbeat_s,
+            sent_bytes=traffic.sent_bytes,
+            received_bytes=traffic.received_bytes,
         )
 
     def _cut_off(self, name: str) -> None:

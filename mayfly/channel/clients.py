@@ -18,7 +18,9 @@ class ClientConnection(Protocol):
 
     ``number`` is that of the connection on its queue manager, ``instance`` that of the socket,
     which several conversations may share. ``address`` is empty for a UNIX socket. A blank
-    ``channel`` is that of an operator.
+    ``channel`` is that of an operator. ``sending_manager`` is empty, or the conversation is a
+    message channel of that queue manager. Both ends speak at least every ``heartbeat_ms``, 0 for
+    whenever they like. The bytes are those of the socket.
     """
 
     @property
@@ -41,6 +43,14 @@ class ClientConnection(Protocol):
     def connected_ms(self) -> int: ...
     @property
     def request_count(self) -> int: ...
+    @property
+    def heartbeat_ms(self) -> int: ...
+    @property
+    def sent_bytes(self) -> int: ...
+    @property
+    def received_bytes(self) -> int: ...
+    @property
+    def sending_manager(self) -> str: ...
 
 
 class Clients(Protocol):

@@ -6,8 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from mayfly.contracts.channels import Opening, ReceiverState
-from mayfly.mqi.descriptor import Descriptor
+from mayfly.contracts.channels import Opening, Parcel, ReceiverState
 
 _LOG = logging.getLogger("mayfly.channel")
 #: So much of an instance id, 64 bits, stands in the name of a batch.
@@ -18,20 +17,15 @@ class LinkDown(ConnectionError):
     """The partner cannot be reached or has not answered: the call may have taken effect."""
 
 
-class Parcel(NamedTuple):
-    """A message on its way; ``life_ms`` is what was left when it was sent, None without end.
+class Traffic(NamedTuple):
+    """The bytes of one connection, as its own end counts them."""
 
-    ``is_fast`` puts it outside the batch: it may get lost, and is visible at once.
-    """
+    sent_bytes: int
+    received_bytes: int
 
-    queue: str
-    manager: str
-    descriptor: Descriptor
-    msg_id: bytes
-    correl_id: bytes
-    life_ms: int | None
-    body: bytes
-    is_fast: bool
+
+#: Of a link that leads to a queue manager of the same process.
+NO_TRAFFIC = Traffic(0, 0)
 
 
 class Link(Protocol):
@@ -65,6 +59,9 @@ class Link(Protocol):
 
     def ping(self, channel: str) -> None:
         """Find out whether the receiver of a channel answers."""
+
+    def traffic(self) -> Traffic:
+        """Return what has gone over it; any thread may ask."""
 
     def close(self) -> None:
         """End; unconfirmed messages are backed out there."""

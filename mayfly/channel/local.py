@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from mayfly.channel.links import LinkDown, Parcel
-from mayfly.channel.receiver import GONE, Receiver
-from mayfly.contracts.channels import Opening, ReceiverState
+from mayfly.channel.links import NO_TRAFFIC, LinkDown, Traffic
+from mayfly.channel.receiver import GONE, Caller, Receiver
+from mayfly.contracts.channels import Opening, Parcel, ReceiverState
 from mayfly.mqi.errors import MQError
 
 
 class Partner(Protocol):
     """The other queue manager's channels, as far as a link uses them."""
 
-    def accept(self, opening: Opening) -> tuple[Receiver, ReceiverState]:
-        """Begin to receive from a sender."""
+    def accept(self, opening: Opening, caller: Caller | None) -> tuple[Receiver, ReceiverState]:
+        """Begin to receive from a sender, which has come over a network if it has a caller."""
 
     def check_receiver(self, channel: str) -> None:
         """Raise why no sender could begin."""
@@ -25,11 +25,14 @@ class Partner(Protocol):
 class LocalLink:
     """Calls the receiver in the sender's own thread."""
 
-    def __init__(self, find: Callable[[], Partner | None], name: str) -> None:
+    def __init__(
+        self, find: Callable[[], Partner | None], name: str, caller: Caller | None = None
+    ) -> None:
         """Lead to a queue manager of this process, wherever ``find`` finds it now.
 
         Raises LinkDown when it is not open.
         """
+        self._caller = caller
         partner = find()
         if partner is None:
             raise LinkDown(f"queue manager {name!r} is not open in this process")
@@ -39,7 +42,7 @@ class LocalLink:
     def negotiate(self, opening: Opening) -> ReceiverState:
         """Begin to send."""
         with _answering():
-            self._receiver, standing = self._partner.accept(opening)
+            self._receiver, standing = self._partner.accept(opening, self._caller)
         return standing
 
     def send(self, parcels: Sequence[Parcel]) -> int | None:
@@ -66,6 +69,15 @@ class LocalLink:
         """Find out whether the channel is defined there."""
         with _answering():
             self._partner.check_receiver(channel)
+
+    def traffic(self) -> Traffic:
+        """Return that nothing goes over a network."""
+        return NO_TRAFFIC
+
+    @property
+    def connection_number(self) -> int:
+        """The number of the receiver's connection to its queue manager, 0 without a receiver."""
+        return 0 if self._receiver is None else self._receiver.connection_number
 
     def close(self) -> None:
         """End."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.channel.links import Parcel
+from mayfly.contracts.channels import Parcel
 from mayfly.engine.face.transit import out_of_transit, seen_in_transit
 from mayfly.lifetime.reports import Original
 from mayfly.lifetime.transmission import shorter_life_ms

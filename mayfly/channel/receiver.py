@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
-from mayfly.channel.links import LinkDown, Parcel
+from mayfly.channel.links import NO_TRAFFIC, LinkDown, Traffic
 from mayfly.channel.parcels import original_of
+from mayfly.contracts.channels import Opening, Parcel
 from mayfly.engine import Engine, PutRequest, Session, full_name, stored_id
 from mayfly.engine.face.transit import (
     ChannelDefinition,
@@ -35,22 +37,43 @@ _PASSING = (
 GONE = (rc.MQRC_CONNECTION_BROKEN, rc.MQRC_Q_MGR_STOPPING, rc.MQRC_HCONN_ERROR)
 
 
+class Caller(NamedTuple):
+    """The sender's end of a connection over a network, as the server that has let it in knows it.
+
+    ``user`` is the one whose authority the puts need, None for one who may do everything.
+    ``on_end`` is called when the receiver ends; any thread may call it, holding any lock.
+    """
+
+    address: str
+    user: str | None
+    groups: tuple[str, ...]
+    traffic: Callable[[], Traffic]
+    on_end: Callable[[], None]
+
+
 class Receiver:
     """One sender's messages of one channel; a later one of the same sender takes its place."""
 
     def __init__(
-        self, manager: Engine, definition: ChannelDefinition, state: ChannelRow, sender_id: str
+        self,
+        manager: Engine,
+        definition: ChannelDefinition,
+        state: ChannelRow,
+        opening: Opening,
+        caller: Caller | None,
     ) -> None:
-        """Open a session of MCAUSER; raises MQRC_NOT_AUTHORIZED for one without CONNECT.
+        """Open a session of the caller's user, within a process of MCAUSER.
 
-        ``sender_id`` is the instance id of the queue manager that sends.
+        Raises MQRC_NOT_AUTHORIZED for a user without CONNECT.
         """
         self._manager = manager
-        self.sender_id = sender_id
+        self._opening, self._caller = opening, caller
         self._definition = definition
         self.state = state
-        user = definition.mcauser or None
-        self._session = manager.session(user, transacted=True, program=PROGRAM)
+        user, groups = definition.mcauser or None, tuple[str, ...]()
+        if caller is not None:
+            user, groups = caller.user, caller.groups
+        self._session = manager.session(user, transacted=True, program=PROGRAM, groups=groups)
         #: Held by whoever works for the sender, so that a close waits for a commit under way.
         self._lock = manager.runtime.lock("receiver")
         self._waiting: deque[Parcel] = deque()
@@ -58,6 +81,30 @@ class Receiver:
         self.is_paused = False
         self.is_open = True
         self.message_count = self.batch_count = 0
+
+    @property
+    def sender_id(self) -> str:
+        """The instance id of the queue manager that sends."""
+        return self._opening.instance_id
+
+    @property
+    def heartbeat_s(self) -> int:
+        """How often its sender speaks at least, 0 for whenever it has something to say."""
+        return self._opening.heartbeat_s
+
+    @property
+    def address(self) -> str:
+        """Where its sender is, empty within a process."""
+        return "" if self._caller is None else self._caller.address
+
+    @property
+    def connection_number(self) -> int:
+        """The number of its connection to this queue manager."""
+        return self._session.number
+
+    def traffic(self) -> Traffic:
+        """Return the bytes that this end has sent and received."""
+        return NO_TRAFFIC if self._caller is None else self._caller.traffic()
 
     def take_in(self, parcels: Iterable[Parcel]) -> int | None:
         """Put messages; returns in how many ms to :meth:`go_on`, None when all are put.
@@ -188,3 +235,5 @@ class Receiver:
             self.is_open = self.is_paused = False
             self._waiting.clear()
             self._session.close(commit=False)
+            if self._caller is not None:
+                self._caller.on_end()

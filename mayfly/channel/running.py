@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from mayfly.channel.links import Link, end_link
+from mayfly.channel.links import NO_TRAFFIC, Link, end_link
 from mayfly.channel.retries import Retries
 from mayfly.channel.sender import Sender
 from mayfly.channel.status import ChannelStatus, Status
@@ -152,7 +152,8 @@ class RunningChannel:
     def standing(self) -> ChannelStatus:
         """Return how the channel stands."""
         state, sender, definition = self._state, self._sender, self._definition
-        is_in_doubt = bool(state.doubt_luw)
+        is_in_doubt, link = bool(state.doubt_luw), self._link
+        traffic = NO_TRAFFIC if link is None else link.traffic()
         return ChannelStatus(
             name=self._name,
             is_sender=True,
@@ -170,6 +171,9 @@ class RunningChannel:
             short_retries_left=self._retries.short_left,
             long_retries_left=self._retries.long_left,
             failure=self._failure,
+            heartbeat_s=0 if link is None or sender is None else sender.heartbeat_s,
+            sent_bytes=traffic.sent_bytes,
+            received_bytes=traffic.received_bytes,
         )
 
     @property

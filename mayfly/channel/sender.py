@@ -13,9 +13,9 @@ decides: it is committed there or not.
 
 from __future__ import annotations
 
-from mayfly.channel.links import Link, Parcel, end_link, luw_name
+from mayfly.channel.links import Link, end_link, luw_name
 from mayfly.channel.parcels import as_it_stands, original_of, parcel_of
-from mayfly.contracts.channels import Opening, ReceiverState
+from mayfly.contracts.channels import Opening, Parcel, ReceiverState
 from mayfly.engine import Engine, full_name, manager_definition, new_message_id
 from mayfly.engine.face.transit import ChannelDefinition, Refused, Shipment
 from mayfly.lifetime.transmission import transit_ms
@@ -55,6 +55,13 @@ class Sender:
         """The name of the queue manager at the other end, empty before the negotiation."""
         return "" if self._standing is None else self._standing.manager
 
+    @property
+    def heartbeat_s(self) -> int:
+        """How often the partner hears of it at least: seldom while a batch stays open."""
+        heartbeat_s = self._definition.hbint
+        held_s = -(-self._definition.batchint // _MS_PER_S)
+        return heartbeat_s + held_s if heartbeat_s else 0
+
     def connect(self, link: Link) -> None:
         """Negotiate, and settle what is in doubt as the partner tells it.
 
@@ -70,7 +77,7 @@ class Sender:
             definition.batchsz,
             self._max_message_bytes(),
             bool(state.is_reset),
-            self._heartbeat_s(),
+            self.heartbeat_s,
             self._manager.ledger.instance_id,
         )
         standing = link.negotiate(opening)
@@ -216,9 +223,3 @@ class Sender:
         own = self._definition.maxmsgl
         largest = own or manager_definition(self._manager).maxmsgl
         return largest if self._standing is None else min(largest, self._standing.max_message_bytes)
-
-    def _heartbeat_s(self) -> int:
-        """Return how often the partner hears of it at least: seldom while a batch stays open."""
-        heartbeat_s = self._definition.hbint
-        held_s = -(-self._definition.batchint // _MS_PER_S)
-        return heartbeat_s + held_s if heartbeat_s else 0

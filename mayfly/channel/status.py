@@ -28,7 +28,9 @@ class ChannelStatus:
 
     ``message_count`` and ``batch_count`` run from the start of the channel; ``sequence`` and
     ``luw`` are those of the last batch that both sides are sure of, ``current_*`` those of one in
-    doubt, else the same. ``failure`` says why it retries or has stopped.
+    doubt, else the same. ``failure`` says why it retries or has stopped. ``heartbeat_s`` is what
+    both sides have agreed on; it and the bytes are 0 while the channel has no connection, and the
+    bytes are 0 within a process.
     """
 
     name: str
@@ -47,3 +49,6 @@ class ChannelStatus:
     short_retries_left: int
     long_retries_left: int
     failure: str
+    heartbeat_s: int
+    sent_bytes: int
+    received_bytes: int

@@ -34,6 +34,7 @@ from mayfly.cli.served import served_at
 from mayfly.cli.show import aligned, print_json
 from mayfly.cli.signals import stop_event
 from mayfly.cli.values import duration_ms
+from mayfly.contracts.tls_files import ROOTS_VARIABLE
 from mayfly.lake.measures import LATE_AFTER_MS
 from mayfly.lifetime.times import SECOND_MS
 
@@ -278,7 +279,7 @@ def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
         )
     token_file = None if served.token_file is None else Path(served.token_file)
     with pipeline_errors():
-        from mayfly.bulk.client import ROOTS_VARIABLE, LedgerClient
+        from mayfly.bulk.client import LedgerClient
         from mayfly.bulk.folder_socket import folder_url
 
         with LedgerClient(folder_url(folder), token_file=token_file) as client:

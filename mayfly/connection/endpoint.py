@@ -71,15 +71,17 @@ class Tls(NamedTuple):
     """How a connection is encrypted, and whom the client trusts.
 
     ``cipher`` is a CipherSpec. ``authorities`` is a PEM file of certificates that the client
-    trusts, None those of the machine; ``certificate`` a PEM file with the client's own certificate
-    and private key. With ``peer_name``, a pattern of a distinguished name (SSLPEER), the server is
-    known by that name; without one by the host name that the client has connected to.
+    trusts, None those of the machine. ``certificate`` is a PEM file with the client's own
+    certificate and private key, unless ``key`` is the file of the key. With ``peer_name``, a
+    pattern of a distinguished name (SSLPEER), the server is known by that name; without one by the
+    host name that the client has connected to.
     """
 
     cipher: str = "ANY_TLS12_OR_HIGHER"
     authorities: Path | None = None
     certificate: Path | None = None
     peer_name: str = ""
+    key: Path | None = None
 
     def context(self) -> ssl.SSLContext:
         """Return what Python makes such connections with.
@@ -94,9 +96,10 @@ class Tls(NamedTuple):
             made.check_hostname = not self.peer_name
             if self.certificate is not None:
                 # An empty password: OpenSSL asks the terminal for that of a key that has one.
-                made.load_cert_chain(self.certificate, password="")
+                made.load_cert_chain(self.certificate, self.key, password="")
         except (OSError, ssl.SSLError) as error:
-            files = [str(path) for path in (self.authorities, self.certificate) if path]
+            named = self.authorities, self.certificate, self.key
+            files = [str(path) for path in named if path]
             said = f"{' or '.join(files)}: {error}"
             raise mq_error(rc.MQRC_KEY_REPOSITORY_ERROR, said) from error
         _restrict(made, self.cipher)

@@ -163,8 +163,8 @@ class Link:
 
     def abandon(self, error: MQError) -> None:
         """Break it off: every request that is not answered fails."""
-        if self._error is None:
-            self._error = error
+        # The first cause counts: the reader finds the end of the stream as well.
+        error = self._error = self._error or error
         self._sender.end()
         self._stream.abort()
         slots, self._slots = self._slots, {}

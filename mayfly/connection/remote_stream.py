@@ -36,6 +36,9 @@ class Stream(Protocol):
     def receive_now(self) -> bytes | None:
         """Return what is there, None when nothing is; empty at the end. Raises OSError."""
 
+    def limit(self, seconds: float | None) -> None:
+        """Let later calls that wait so long raise TimeoutError, an OSError; None: no limit."""
+
     def abort(self) -> None:
         """End both directions; a thread that receives is woken."""
 
@@ -59,6 +62,10 @@ class PlainStream:
         """Return what is there."""
         return self._socket.recv(_CHUNK_BYTES) if _is_readable(self._socket) else None
 
+    def limit(self, seconds: float | None) -> None:
+        """Limit how long later calls wait."""
+        self._socket.settimeout(seconds)
+
     def abort(self) -> None:
         """End both directions."""
         _end(self._socket)
@@ -76,6 +83,7 @@ class TlsStream:
         self._socket = encrypted
         encrypted.setblocking(False)
         self._lock = runtime.lock("tls")
+        self._limit_seconds: float | None = None
 
     def send(self, data: bytes) -> None:
         """Send all."""
@@ -85,9 +93,9 @@ class TlsStream:
                 with self._lock:
                     left = left[self._socket.send(left) :]
             except ssl.SSLWantReadError:
-                select.select([self._socket], [], [])
+                self._wait(to_read=True)
             except ssl.SSLWantWriteError:
-                select.select([], [self._socket], [])
+                self._wait(to_read=False)
 
     def receive(self) -> bytes:
         """Wait for some bytes."""
@@ -95,7 +103,7 @@ class TlsStream:
             data = self.receive_now()
             if data is not None:
                 return data
-            select.select([self._socket], [], [])
+            self._wait(to_read=True)
 
     def receive_now(self) -> bytes | None:
         """Return what is there."""
@@ -107,6 +115,10 @@ class TlsStream:
         except ssl.SSLEOFError:
             return b""
 
+    def limit(self, seconds: float | None) -> None:
+        """Limit how long later calls wait."""
+        self._limit_seconds = seconds
+
     def abort(self) -> None:
         """End both directions."""
         _end(self._socket)
@@ -114,6 +126,12 @@ class TlsStream:
     def close(self) -> None:
         """Give the socket back."""
         self._socket.close()
+
+    def _wait(self, *, to_read: bool) -> None:
+        for_reading = [self._socket] if to_read else []
+        for_writing = [] if to_read else [self._socket]
+        if not any(select.select(for_reading, for_writing, [], self._limit_seconds)):
+            raise TimeoutError("timed out")
 
 
 class NoStream:
@@ -130,6 +148,9 @@ class NoStream:
     def receive_now(self) -> bytes | None:
         """Receive nothing."""
         return b""
+
+    def limit(self, _seconds: float | None) -> None:
+        """Leave it as it is."""
 
     def abort(self) -> None:
         """Leave it as it is."""

@@ -1,50 +1,75 @@
-"""What a sender channel and its receiver say to each other over Arrow Flight.
+"""What a sender channel and its receiver say to each other over the wire (docs/WIRE.md).
 
-A call is answered by ``{"answer": …}``, by ``{"refused": reason code, "text": …}``, or by
-``{"down": text}`` from a receiver that has ended, whatever the call had done by then.
+A conversation begins with CONNECT, which says the version of all that follows. A request is an
+array that begins with the number of its verb; behind it are the fields of a named tuple, in order.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from enum import IntEnum, unique
+from typing import Any, Final, NamedTuple
 
-from mayfly.contracts.columns import Column, Kind, always
-
-#: Both ends must speak the same; it is part of the first call.
-VERSION = 3
-PING, BEGIN, GO_ON, CONFIRM, END = (
-    f"channel-{verb}" for verb in ("ping", "begin", "go-on", "confirm", "end")
+from mayfly.contracts.wire_fields import (
+    Kind,
+    Row,
+    WrongFrame,
+    WrongValue,
+    flag,
+    many,
+    maybe,
+    packed,
+    raw,
+    text,
+    whole,
 )
-#: The upload of a batch.
-SEND = "channel-send"
-LINK, OPENING = "link", "opening"
-ANSWER, REFUSED, DOWN, TEXT = "answer", "refused", "down", "text"
+from mayfly.contracts.wire_rows import descriptor, packed_descriptor
+from mayfly.mqi.descriptor import Descriptor
 
-#: A message on its way; ``descriptor`` as it is stored (mqi/descriptor.py), ``life_ms`` null
-#: without end.
-COLUMNS: tuple[Column, ...] = (
-    always("queue", Kind.TEXT),
-    always("manager", Kind.TEXT),
-    always("descriptor", Kind.BYTES),
-    always("msg_id", Kind.BYTES),
-    always("correl_id", Kind.BYTES),
-    Column("life_ms", Kind.INT64),
-    always("body", Kind.BYTES),
-    always("is_fast", Kind.FLAG),
-)
+#: Both ends must speak the same. Versions 1 to 3 were spoken over Arrow Flight.
+VERSION: Final = 4
+_ID_BYTES: Final = 24
+#: What a message takes in a frame beside its data and its descriptor: names, ids, lengths.
+_HEAD_BYTES: Final = 400
 
 
-class PackedParcel(NamedTuple):
-    """One row of COLUMNS."""
+@unique
+class ChannelVerb(IntEnum):
+    """What a sender asks for. The numbers are none of ``wire_verbs.Verb``."""
 
-    queue: str
-    manager: str
-    descriptor: bytes
-    msg_id: bytes
-    correl_id: bytes
-    life_ms: int | None
-    body: bytes
-    is_fast: bool
+    CONNECT = 80
+    #: Begin to send; PING needs no more than CONNECT.
+    NEGOTIATE = 81
+    #: Messages of a batch that is too long for one frame. The first such frame begins the batch.
+    PARCELS = 82
+    #: The rest of a batch: put all of it now, or keep it until GO_ON.
+    PUT_BATCH = 83
+    KEEP_BATCH = 84
+    GO_ON = 85
+    CONFIRM = 86
+    PING = 87
+    END = 88
+
+
+class Introduction(NamedTuple):
+    """CONNECT: who sends to whom. ``queue_manager`` blank is the only one that is served.
+
+    ``token`` blank shows none. ``heartbeat_ms`` 0 wants no signs of life.
+    """
+
+    version: int
+    channel: str
+    queue_manager: str
+    sending_manager: str
+    token: str
+    heartbeat_ms: int
+
+
+class Welcome(NamedTuple):
+    """The answer to CONNECT: the receiving queue manager, and how often both sides speak."""
+
+    queue_manager: str
+    heartbeat_ms: int
 
 
 class Opening(NamedTuple):
@@ -64,6 +89,17 @@ class Opening(NamedTuple):
     instance_id: str
 
 
+class Negotiation(NamedTuple):
+    """NEGOTIATE: an opening without the names, which CONNECT has said."""
+
+    sequence: int
+    batch_size: int
+    max_message_bytes: int
+    is_reset: bool
+    heartbeat_s: int
+    instance_id: str
+
+
 class ReceiverState(NamedTuple):
     """What a receiver says of itself: the last batch it has committed, and what it can take."""
 
@@ -72,3 +108,211 @@ class ReceiverState(NamedTuple):
     sequence: int
     batch_size: int
     max_message_bytes: int
+
+
+class Parcel(NamedTuple):
+    """A message on its way; ``life_ms`` is what was left when it was sent, None without end.
+
+    ``is_fast`` puts it outside the batch: it may get lost, and is visible at once.
+    """
+
+    queue: str
+    manager: str
+    descriptor: Descriptor
+    msg_id: bytes
+    correl_id: bytes
+    life_ms: int | None
+    body: bytes
+    is_fast: bool
+
+
+class Parcels(NamedTuple):
+    """PARCELS: a part of a batch."""
+
+    parcels: Sequence[Parcel]
+
+
+class Batch(NamedTuple):
+    """PUT_BATCH and KEEP_BATCH: how many messages the batch has, and those not yet sent."""
+
+    message_count: int
+    parcels: Sequence[Parcel]
+
+
+class GoOn(NamedTuple):
+    """GO_ON: for how long the batch was on the link."""
+
+    transit_ms: int
+
+
+class Confirm(NamedTuple):
+    """CONFIRM: the name of the batch, and the number of its last message."""
+
+    luw: str
+    sequence: int
+
+
+class Nothing(NamedTuple):
+    """PING and END."""
+
+
+def natural(value: Any) -> int:
+    """A whole number that is not negative."""
+    if whole(value) < 0:
+        raise WrongValue(f"{value} is negative")
+    return int(value)
+
+
+def positive(value: Any) -> int:
+    """A whole number of at least 1."""
+    if whole(value) < 1:
+        raise WrongValue(f"{value} is not at least 1")
+    return int(value)
+
+
+def whole_id(value: Any) -> bytes:
+    """A MsgId or CorrelId: exactly 24 bytes."""
+    if type(value) is not bytes or len(value) != _ID_BYTES:
+        shown = f"{value[:60]!r}" if type(value) is bytes else repr(value)
+        raise WrongValue(f"{shown} is not made of {_ID_BYTES} bytes")
+    return value
+
+
+class Request:
+    """The named tuple of a request, and the kinds of its fields."""
+
+    __slots__ = ("_made", "_row")
+
+    def __init__(self, made: Any, said: str, **kinds: Kind) -> None:
+        """Take the named tuple, its name in errors, and a kind for each of its fields in order."""
+        assert tuple(kinds) == made._fields, kinds
+        self._made, self._row = made, Row(said, **kinds)
+
+    def of(self, values: list[Any]) -> Any:
+        """Return a request that came; raises WrongFrame, whose text names field and value."""
+        return self._made(*self._row.of(values))
+
+
+_PARCEL: Final = Row(
+    "parcel",
+    queue=text,
+    manager=text,
+    descriptor=descriptor,
+    msg_id=whole_id,
+    correl_id=whole_id,
+    life_ms=maybe(natural),
+    body=raw,
+    is_fast=flag,
+)
+_WELCOME: Final = Row("welcome", queue_manager=text, heartbeat_ms=natural)
+_STATE: Final = Row(
+    "state",
+    manager=text,
+    luw=text,
+    sequence=natural,
+    batch_size=positive,
+    max_message_bytes=natural,
+)
+
+
+def _parcel(values: Any) -> Parcel:
+    return Parcel(*_PARCEL(values))
+
+
+def _welcome(values: Any) -> Welcome:
+    return Welcome(*_WELCOME(values))
+
+
+def _state(values: Any) -> ReceiverState:
+    return ReceiverState(*_STATE(values))
+
+
+def _nothing(_value: object) -> None:
+    """Nil, and whatever a later version may say in its place."""
+
+
+class Form(NamedTuple):
+    """What a verb takes, and what it answers."""
+
+    request: Request
+    answer: Kind
+
+
+_BATCH: Final = {"message_count": natural, "parcels": many(_parcel)}
+
+FORMS: Final[dict[int, Form]] = {
+    ChannelVerb.CONNECT: Form(
+        Request(
+            Introduction,
+            "connect",
+            version=whole,
+            channel=text,
+            queue_manager=text,
+            sending_manager=text,
+            token=text,
+            heartbeat_ms=natural,
+        ),
+        _welcome,
+    ),
+    ChannelVerb.NEGOTIATE: Form(
+        Request(
+            Negotiation,
+            "negotiate",
+            sequence=natural,
+            batch_size=positive,
+            max_message_bytes=natural,
+            is_reset=flag,
+            heartbeat_s=natural,
+            instance_id=text,
+        ),
+        _state,
+    ),
+    ChannelVerb.PARCELS: Form(Request(Parcels, "parcels", parcels=many(_parcel)), _nothing),
+    # In how many ms the sender asks to go on, nil when all is put.
+    ChannelVerb.PUT_BATCH: Form(Request(Batch, "put_batch", **_BATCH), maybe(natural)),
+    # For how many ms the receiver has had it.
+    ChannelVerb.KEEP_BATCH: Form(Request(Batch, "keep_batch", **_BATCH), natural),
+    ChannelVerb.GO_ON: Form(Request(GoOn, "go_on", transit_ms=natural), maybe(natural)),
+    ChannelVerb.CONFIRM: Form(Request(Confirm, "confirm", luw=text, sequence=natural), _nothing),
+    ChannelVerb.PING: Form(Request(Nothing, "ping"), _nothing),
+    ChannelVerb.END: Form(Request(Nothing, "end"), _nothing),
+}
+
+
+def introduction_of(values: list[Any]) -> Introduction:
+    """Return the CONNECT that came; raises WrongFrame, for another version before anything else."""
+    if values and type(values[0]) is int and values[0] != VERSION:
+        said = f"message channels of version {values[0]} are not spoken here: {VERSION}"
+        raise WrongFrame(f"connect.version: {said}")
+    introduction: Introduction = FORMS[ChannelVerb.CONNECT].request.of(values)
+    return introduction
+
+
+def packed_request(verb: ChannelVerb, request: tuple[Any, ...]) -> bytes:
+    """Return a request as it travels; raises ValueError for what cannot."""
+    if isinstance(request, Parcels | Batch):
+        *first, parcels = request
+        return packed([int(verb), *first, [_travelling(parcel) for parcel in parcels]])
+    return packed([int(verb), *request])
+
+
+def _travelling(parcel: Parcel) -> list[Any]:
+    queue, manager, described, *rest = parcel
+    return [queue, manager, packed_descriptor(described), *rest]
+
+
+def parts(parcels: Sequence[Parcel], most_bytes: int) -> list[list[Parcel]]:
+    """Return messages in parts of at most ``most_bytes``; one that is longer is a part alone.
+
+    There is at least one part, which is empty for no messages.
+    """
+    found: list[list[Parcel]] = [[]]
+    room = most_bytes
+    for parcel in parcels:
+        bytes_needed = len(packed_descriptor(parcel.descriptor)) + len(parcel.body) + _HEAD_BYTES
+        if bytes_needed > room and found[-1]:
+            found.append([])
+            room = most_bytes
+        room -= bytes_needed
+        found[-1].append(parcel)
+    return found

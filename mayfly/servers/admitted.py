@@ -11,14 +11,20 @@ from mayfly.queue_manager import QueueManager
 from mayfly.security.applicant import Admitted, Applicant
 
 
-def connection_of(
-    managers: Mapping[str, QueueManager], applicant: Applicant, admitted: Admitted
-) -> LocalConnection:
-    """Open a conversation on the terms of admission; raises MQRC_Q_MGR_NAME_ERROR."""
+def manager_of(managers: Mapping[str, QueueManager], applicant: Applicant) -> QueueManager:
+    """Return the queue manager that was asked for; raises MQRC_Q_MGR_NAME_ERROR."""
     manager = managers.get(applicant.queue_manager)
     if manager is None:
         said = f"queue manager {applicant.queue_manager!r} is not served here"
         raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
+    return manager
+
+
+def connection_of(
+    managers: Mapping[str, QueueManager], applicant: Applicant, admitted: Admitted
+) -> LocalConnection:
+    """Open a conversation on the terms of admission; raises MQRC_Q_MGR_NAME_ERROR."""
+    manager = manager_of(managers, applicant)
     user = None if admitted.is_operator else admitted.user
     program = applicant.application or "mayfly"
     session = manager.session(user, program=program, groups=admitted.groups)

@@ -17,17 +17,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from mayfly.bulk.channels import PARCEL
 from mayfly.bulk.client import ADDRESS_ACTION, DEFAULT_MAX_BYTES
 from mayfly.bulk.errors import BadRequest, BulkError, UnknownManager, to_flight
 from mayfly.bulk.queue_client import MessagePage, message_batch
 from mayfly.bulk.schema import LEDGER, MESSAGE, pages
 from mayfly.bulk.stages import STAGED
-from mayfly.contracts import channels, claims, ledger, stages
+from mayfly.contracts import claims, ledger, stages
 from mayfly.contracts.reasons import MQ_ERROR
 from mayfly.contracts.requests import PROTOCOL
 from mayfly.mqi.errors import MQError
-from mayfly.servers import flight_channels, flight_claims, flight_ledger, flight_stages
+from mayfly.servers import flight_claims, flight_ledger, flight_stages
 from mayfly.servers.flight_calls import (
     ActionVerb,
     CallRefused,
@@ -211,20 +210,14 @@ ACTIONS: dict[str, ActionVerb] = {
     claims.CONSUMERS: ActionVerb("how all consumers stand", flight_claims.consumers),
     claims.RANGES: ActionVerb("parts of a queue to be browsed", flight_claims.browse_ranges),
     stages.COMMIT_ACTION: ActionVerb("put what stages hold", flight_stages.commit),
-    channels.PING: ActionVerb("whether a channel receives", flight_channels.ping),
-    channels.BEGIN: ActionVerb("begin to send on a channel", flight_channels.begin),
-    channels.GO_ON: ActionVerb("put what is kept, or could not be put", flight_channels.go_on),
-    channels.CONFIRM: ActionVerb("commit a batch", flight_channels.confirm),
-    channels.END: ActionVerb("send no more on a channel", flight_channels.end),
 }
 
 #: Verbs of uploads: verb -> function that takes record batches and answers with a JSON object.
 PUTS: dict[str, PutVerb] = {
     stages.STAGE_VERB: PutVerb(STAGED, flight_stages.stage),
-    channels.SEND: PutVerb(PARCEL, flight_channels.send),
 }
 
-#: The version of the contract of each verb that may say one; a sender of a channel says it once.
+#: The version of the contract of each verb that may say one.
 PROTOCOLS: dict[str, int] = {
     **dict.fromkeys(ledger.VERBS, ledger.VERSION),
     **dict.fromkeys(claims.VERBS, claims.VERSION),

@@ -152,6 +152,8 @@ class _IdleConnections:
         for status in server.connections():
             count, looks = self._seen.get(status.number, (-1, 0))
             is_busy = status.is_running or status.unit_of_work_ms is not None
+            # A message channel that has nothing to send ends by itself (DISCINT).
+            is_busy = is_busy or bool(status.sending_manager)
             if is_busy or count != status.request_count:
                 looks = 0
             if looks >= self._idle_seconds:

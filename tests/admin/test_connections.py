@@ -159,6 +159,10 @@ class Client:
     has_tls: bool = False
     connected_ms: int = START_MS
     request_count: int = 20
+    heartbeat_ms: int = 30_000
+    sent_bytes: int = 700
+    received_bytes: int = 900
+    sending_manager: str = ""
 
 
 @dataclass
@@ -187,6 +191,8 @@ def test_clients_of_a_server_are_shown_by_channel_and_stopped_with_it(qm: QueueM
         Client(session.number + 1_001, 2, "APP", address="10.0.0.8"),
         Client(session.number + 1_002, 3, "OTHER"),
         Client(session.number + 1_003, 4, "APP", queue_manager="QM2"),
+        # A message channel is not shown as a client.
+        Client(session.number + 1_004, 5, "FROM.QM3", sending_manager="QM3"),
     ]
     server = Server(clients)
     with clients_known(qm.engine, server):
@@ -198,6 +204,8 @@ def test_clients_of_a_server_are_shown_by_channel_and_stopped_with_it(qm: QueueM
             for row in rows
         ] == [("10.0.0.7", "RUNNING", "app", 2, 40), ("10.0.0.8", "RUNNING", "app", 1, 20)]
         assert (rows[0]["CHLTYPE"], rows[0]["CHSTATI"]) == ("SVRCONN", "22.13.20")
+        traffic = rows[0]["HBINT"], rows[0]["BYTSSENT"], rows[0]["BYTSRCVD"]
+        assert traffic == (30, 700, 900)
         assert len(admin.inquire(qm.engine, (CHSTATUS,), "*")) == 3
         assert qm.mqsc("STOP CHANNEL(APP) MODE(TERMINATE)").ok
         assert server.ended == [clients[0].number, clients[1].number, clients[2].number]

@@ -8,16 +8,14 @@ import sys
 import threading
 from pathlib import Path
 
-from mayfly.servers.flight import FlightServer
 from tests.channel.load import BATCH_SIZE, THREADS, put_for_ever
-from tests.channel.network_scene import TOKEN, lead_to
+from tests.channel.network_scene import Served, lead_to
 from tests.channel.scene import CHANNEL, receiving, sending
 
 
 def receive(folder: Path, port: int) -> None:
     """Serve QM2."""
-    server = FlightServer(receiving(None, folder / "2"), port=port, token=TOKEN)
-    server.start()
+    Served(receiving(None, folder / "2"), port=port)
 
 
 def send(folder: Path, port: int, journals: Path, seed: str) -> None:

@@ -14,6 +14,7 @@ from mayfly.channel import (
     Opening,
     Parcel,
     ReceiverState,
+    Traffic,
     connect_local,
 )
 from mayfly.engine import Message
@@ -138,6 +139,9 @@ class FragileLink:
         self._at("before ping")
         self._link.ping(channel)
         self._at("behind ping")
+
+    def traffic(self) -> Traffic:
+        return self._link.traffic()
 
     def close(self) -> None:
         self._link.close()

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import threading
+import ssl
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.flight as flight
+import msgpack
 import pytest
 
 from mayfly import QueueManager
-from mayfly.bulk.channels import PARCEL, ChannelClient
-from mayfly.bulk.errors import BadRequest
-from mayfly.channel import Link, LinkDown, Opening, Status
+from mayfly.channel import ChannelDefinition, Link, LinkDown, Opening, Status
 from mayfly.channel.addresses import Address, addresses_of
-from mayfly.channel.network import NetworkLink
-from mayfly.contracts import channels as wire
-from mayfly.contracts.channels import PackedParcel
-from mayfly.contracts.requests import PROTOCOL
+from mayfly.connection.channel_link import ChannelLink
+from mayfly.contracts.channels import ChannelVerb
+from mayfly.contracts.wire import DONE, FAILED
 from mayfly.engine import find_channel
-from mayfly.engine.face.transit import ChannelDefinition
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.descriptor import Descriptor, pack_descriptor
-from mayfly.servers.flight import FlightServer
+from mayfly.runtime import Runtime
 from mayfly.testing import VirtualClock
-from tests.channel.network_scene import TOKEN, lead_to, served
+from tests.channel.network_scene import TOKEN, Served, lead_to, served
+from tests.channel.raw_sender import HEARTBEAT_S, RawSender, parcel
 from tests.channel.scene import (
     CHANNEL,
     START_MS,
@@ -45,10 +38,10 @@ from tests.channel.scene import (
     standing,
 )
 from tests.channel.test_moving import Line
+from tests.facts import wait_until
 from tests.ports import held_port
 from tests.servers.certificates import certificate
 
-HEARTBEAT_S = 300
 SILENCE_MS = 360_000
 
 
@@ -73,13 +66,13 @@ def two(there_clock: VirtualClock) -> Iterator[QueueManager]:
 
 
 @pytest.fixture
-def server(two: QueueManager) -> Iterator[FlightServer]:
+def server(two: QueueManager) -> Iterator[Served]:
     with served(two) as server:
         yield server
 
 
 @pytest.fixture
-def one(clock: VirtualClock, server: FlightServer) -> Iterator[QueueManager]:
+def one(clock: VirtualClock, server: Served) -> Iterator[QueueManager]:
     with sending(clock) as manager:
         lead_to(manager, server.port)
         yield manager
@@ -95,10 +88,9 @@ def port() -> Iterator[int]:
 
 
 @pytest.fixture
-def client(server: FlightServer) -> Iterator[ChannelClient]:
-    client = ChannelClient(server.url, token=TOKEN)
-    yield client
-    client.close()
+def client(server: Served) -> Iterator[RawSender]:
+    with RawSender(server.port) as client:
+        yield client
 
 
 # The messages
@@ -181,7 +173,7 @@ def test_Q1_what_nobody_takes_is_a_dead_letter_there(one: QueueManager, two: Que
 
 
 def test_the_first_address_that_answers_is_taken(
-    one: QueueManager, two: QueueManager, server: FlightServer, port: int
+    one: QueueManager, two: QueueManager, server: Served, port: int
 ) -> None:
     lead_to(one, port, server.port)
     one.channels.start(CHANNEL)
@@ -196,8 +188,8 @@ def test_where_nobody_listens_the_channel_retries_until_somebody_does(
     put(one, b"x")
     one.channels.start(CHANNEL)
     assert standing(one).status is Status.RETRYING
-    assert f"no Mayfly server answers at grpc://127.0.0.1:{port}" in standing(one).failure
-    with served(two, port):
+    assert f"nobody listens on 127.0.0.1({port})" in standing(one).failure
+    with served(two, port=port):
         clock.advance(59_999)
         assert standing(one).status is Status.RETRYING
         clock.advance(1)
@@ -250,11 +242,9 @@ def test_SSLCIPH_speaks_TLS(
     clock: VirtualClock, two: QueueManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain, key = certificate(tmp_path)
-    pair = chain.read_bytes(), key.read_bytes()
-    with (
-        FlightServer(two, port=0, token=TOKEN, tls_certificate=pair) as server,
-        sending(clock) as one,
-    ):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(chain, key)
+    with served(two, tls_context=context) as server, sending(clock) as one:
         lead_to(one, server.port, more="SSLCIPH(ANY_TLS12_OR_HIGHER)")
         put(one, b"secret")
         one.channels.start(CHANNEL)
@@ -265,18 +255,15 @@ def test_SSLCIPH_speaks_TLS(
 
 
 @pytest.fixture
-def several(two: QueueManager) -> Iterator[FlightServer]:
+def several(two: QueueManager) -> Iterator[Served]:
     """A server of QM2 and of QM3, which has a receiver of the same name and a queue IN."""
-    with (
-        QueueManager("QM3") as three,
-        FlightServer([three, two], port=0, token=TOKEN) as server,
-    ):
+    with QueueManager("QM3") as three, served(three, two) as server:
         done(three, f"DEFINE QLOCAL(IN)\nDEFINE CHANNEL({CHANNEL}) CHLTYPE(RCVR)")
         yield server
 
 
 def test_QMNAME_says_which_of_several_queue_managers_is_meant(
-    clock: VirtualClock, two: QueueManager, several: FlightServer
+    clock: VirtualClock, two: QueueManager, several: Served
 ) -> None:
     with sending(clock) as one:
         lead_to(one, several.port, more="QMNAME(QM2)")
@@ -290,17 +277,23 @@ def test_QMNAME_says_which_of_several_queue_managers_is_meant(
 
 
 @pytest.mark.parametrize(
-    ("more", "named"), [("", "None"), ("QMNAME('')", "None"), ("QMNAME(QM9)", "'QM9'")]
+    ("more", "said"),
+    [
+        ("", "{} serves several queue managers, or none: QMNAME says which"),
+        ("QMNAME('')", "{} serves several queue managers, or none: QMNAME says which"),
+        ("QMNAME(QM9)", "no queue manager 'QM9' is served at {}"),
+    ],
 )
 def test_without_the_QMNAME_of_one_of_several_nothing_travels(
-    clock: VirtualClock, two: QueueManager, several: FlightServer, more: str, named: str
+    clock: VirtualClock, two: QueueManager, several: Served, more: str, said: str
 ) -> None:
     with sending(clock) as one:
         lead_to(one, several.port, more=more)
         put(one, b"x")
         one.channels.start(CHANNEL)
         assert standing(one).status is Status.RETRYING
-        assert f"no queue manager {named} here; served: QM2, QM3" in standing(one).failure
+        named = said.format(f"127.0.0.1({several.port})")
+        assert standing(one).failure == f"MQRC_Q_MGR_NAME_ERROR (2058): {named}"
         assert (bodies(two), one.curdepth(XMITQ)) == ([], 1)
         # DISPLAY CHSTATUS says it, too.
         [row] = one.mqsc(f"DISPLAY CHSTATUS({CHANNEL}) FAILURE").rows
@@ -308,11 +301,11 @@ def test_without_the_QMNAME_of_one_of_several_nothing_travels(
 
 
 def test_another_QMNAME_than_the_one_that_is_served_is_refused(
-    one: QueueManager, server: FlightServer
+    one: QueueManager, server: Served
 ) -> None:
     lead_to(one, server.port, more="QMNAME(QM3)")
     one.channels.start(CHANNEL)
-    assert "no queue manager 'QM3' here; served: QM2" in standing(one).failure
+    assert "no queue manager 'QM3' is served at 127.0.0.1" in standing(one).failure
     lead_to(one, server.port, more="QMNAME(QM2)")
     one.channels.start(CHANNEL)
     assert standing(one).status is Status.RUNNING
@@ -352,7 +345,7 @@ def test_a_link_that_somebody_has_closed_does_nothing_more(
 ) -> None:
     """STOP CHANNEL MODE(FORCE) comes from another thread, between any two calls."""
     definition = find_channel(one.engine, CHANNEL)
-    link = NetworkLink(definition)
+    link = ChannelLink(definition, "QM1", Runtime())
     link.negotiate(Opening(CHANNEL, "QM1", 0, 50, 1_000, False, 300, "a" * 32))
     assert standing(two).status is Status.RUNNING
     link.close()
@@ -370,64 +363,38 @@ def test_a_link_that_somebody_has_closed_does_nothing_more(
 # A sender that falls silent
 
 
-def opening(heartbeat_s: int = HEARTBEAT_S, instance_id: str = "a" * 32) -> dict[str, Any]:
-    return {
-        PROTOCOL: wire.VERSION,
-        wire.OPENING: [CHANNEL, "QM1", 0, 50, 1_000_000, False, heartbeat_s, instance_id],
-    }
-
-
-def begun(client: ChannelClient, heartbeat_s: int = HEARTBEAT_S) -> str:
-    """Return the link of a sender that this test plays itself."""
-    answer = client.ask(wire.BEGIN, opening(heartbeat_s), timeout_s=60)
-    link: str = answer[wire.ANSWER][wire.LINK]
-    return link
-
-
-def parcel(body: bytes = b"x", **more: Any) -> PackedParcel:
-    descriptor = pack_descriptor(Descriptor(persistence=1, priority=0))
-    whole = PackedParcel("IN", "QM2", descriptor, b"m" * 24, bytes(24), None, body, False)
-    return whole._replace(**more)
-
-
-def sent(client: ChannelClient, link: str, *parcels: PackedParcel) -> dict[str, Any]:
-    return client.send(parcels, {wire.LINK: link, "is_kept": False}, timeout_s=60)
-
-
 @pytest.mark.parametrize("late_ms", [-1, 0])
 def test_a_sender_that_is_silent_too_long_is_given_up(
-    client: ChannelClient, two: QueueManager, there_clock: VirtualClock, late_ms: int
+    client: RawSender, two: QueueManager, there_clock: VirtualClock, late_ms: int
 ) -> None:
     assert silence_ms(HEARTBEAT_S) == SILENCE_MS
-    link = begun(client)
+    client.begun()
     there_clock.advance(100_000)
-    assert sent(client, link, parcel()) == {wire.ANSWER: None}
+    assert client.sent(parcel()) == [DONE, None]
     there_clock.advance(SILENCE_MS + late_ms)
-    confirmed = client.ask(wire.CONFIRM, {wire.LINK: link, "luw": "A", "sequence": 1}, timeout_s=60)
     if late_ms < 0:
-        assert (confirmed, bodies(two)) == ({wire.ANSWER: None}, [b"x"])
+        assert (client.confirmed(), bodies(two)) == ([DONE, None], [b"x"])
     else:
-        assert confirmed == {wire.DOWN: "QM2 has ended this link, or never had it"}
+        assert client.end_said() == f"CHANNEL({CHANNEL}) has ended at QM2"
         assert (two.curdepth("IN"), bodies(two)) == (0, [])
         assert standing(two).status is Status.INACTIVE
 
 
 def test_a_ping_says_that_the_sender_lives(
-    client: ChannelClient, two: QueueManager, there_clock: VirtualClock
+    client: RawSender, two: QueueManager, there_clock: VirtualClock
 ) -> None:
-    link = begun(client)
+    client.begun()
     for _ in range(3):
         there_clock.advance(SILENCE_MS - 1)
-        ping = {wire.LINK: link, "channel": CHANNEL}
-        assert client.ask(wire.PING, ping, timeout_s=60) == {wire.ANSWER: None}
+        assert client.ask(int(ChannelVerb.PING)) == [DONE, None]
     assert standing(two).status is Status.RUNNING
 
 
 def test_HBINT_0_waits_for_ever(
-    client: ChannelClient, two: QueueManager, there_clock: VirtualClock
+    client: RawSender, two: QueueManager, there_clock: VirtualClock
 ) -> None:
     assert silence_ms(0) is None
-    begun(client, heartbeat_s=0)
+    client.begun(heartbeat_s=0)
     there_clock.advance(10**9)
     assert standing(two).status is Status.RUNNING
 
@@ -437,160 +404,174 @@ def test_silence_is_twice_a_short_heartbeat_and_a_minute_longer_than_a_long_one(
 
 
 def test_whoever_sends_now_takes_the_place_of_who_sent_before(
-    client: ChannelClient, two: QueueManager
+    client: RawSender, server: Served, two: QueueManager
 ) -> None:
-    first = begun(client)
-    sent(client, first, parcel(b"1"))
-    second = begun(client)
-    late = client.ask(wire.CONFIRM, {wire.LINK: first, "luw": "A", "sequence": 1}, timeout_s=60)
-    assert wire.DOWN in late
-    sent(client, second, parcel(b"2"))
-    client.ask(wire.CONFIRM, {wire.LINK: second, "luw": "B", "sequence": 1}, timeout_s=60)
+    client.begun()
+    client.sent(parcel(body=b"1"))
+    with RawSender(server.port) as second:
+        second.begun()
+        assert client.end_said() == f"CHANNEL({CHANNEL}) has ended at QM2"
+        second.sent(parcel(body=b"2"))
+        second.confirmed("B")
     assert bodies(two) == [b"2"]
 
 
 def test_another_of_the_name_is_refused_while_a_sender_has_its_link(
-    client: ChannelClient, two: QueueManager
+    client: RawSender, server: Served, two: QueueManager
 ) -> None:
     """Before anything is committed: else they would cut each other off for ever."""
-    first = begun(client)
-    other = opening(instance_id="b" * 32)
-    refused = client.ask(wire.BEGIN, other, timeout_s=60)
-    assert refused[wire.REFUSED] == rc.MQRC_CHANNEL_CONFIG_ERROR
-    assert "another queue manager named QM1 sends on QM1.TO.QM2" in refused[wire.TEXT]
-    sent(client, first, parcel(b"1"))
-    client.ask(wire.END, {wire.LINK: first}, timeout_s=60)
-    assert wire.ANSWER in client.ask(wire.BEGIN, other, timeout_s=60)
+    client.begun()
+    with RawSender(server.port) as other:
+        other.introduced()
+        outcome, _class, reason, said = other.negotiated(instance_id="b" * 32)
+        assert (outcome, reason) == (FAILED, rc.MQRC_CHANNEL_CONFIG_ERROR)
+        assert "another queue manager named QM1 sends on QM1.TO.QM2" in said
+        client.sent(parcel(body=b"1"))
+        assert client.ask(int(ChannelVerb.END)) == [DONE, None]
+        assert other.negotiated(instance_id="b" * 32)[0] == DONE
     assert bodies(two) == []
 
 
 def test_the_end_of_a_link_backs_out_what_is_not_confirmed(
-    client: ChannelClient, two: QueueManager
+    client: RawSender, two: QueueManager
 ) -> None:
-    link = begun(client)
-    sent(client, link, parcel())
-    assert client.ask(wire.END, {wire.LINK: link}, timeout_s=60) == {wire.ANSWER: None}
+    client.begun()
+    client.sent(parcel())
+    assert client.ask(int(ChannelVerb.END)) == [DONE, None]
     assert (two.curdepth("IN"), standing(two).status) == (0, Status.INACTIVE)
+    assert client.is_closed()
+
+
+def test_a_connection_that_is_lost_backs_out_what_is_not_confirmed(
+    client: RawSender, two: QueueManager
+) -> None:
+    client.begun()
+    client.sent(parcel())
+    assert two.counts("IN").uncommitted == 1
+    client.socket.close()
+    wait_until(lambda: standing(two).status is Status.INACTIVE)
+    assert (two.curdepth("IN"), bodies(two)) == (0, [])
 
 
 # What no sender of ours would say
 
 
 @pytest.mark.parametrize(
-    ("verb", "request_", "said"),
+    ("verb", "fields", "said"),
     [
-        (wire.BEGIN, {**opening(), PROTOCOL: 1}, "protocol 1 is not spoken here: 3"),
-        (wire.BEGIN, {**opening(), wire.OPENING: [CHANNEL]}, "is no opening"),
-        (wire.BEGIN, {**opening(), wire.OPENING: [CHANNEL, "Q", 0, 0, 1, False, 1, ""]}, "no open"),
-        (wire.BEGIN, {**opening(), wire.OPENING: [CHANNEL, "Q", 0, 1, 1, 0, 1, ""]}, "no opening"),
-        (wire.BEGIN, {**opening(), wire.OPENING: [CHANNEL, "Q", 0, 1, 1, False, 1]}, "no opening"),
-        (wire.CONFIRM, {wire.LINK: "x", "luw": "A"}, "asked for"),
-        (wire.CONFIRM, {wire.LINK: "x", "luw": 1, "sequence": 1}, "luw cannot be 1"),
-        (wire.GO_ON, {wire.LINK: None, "transit_ms": 0}, "link cannot be None"),
+        (ChannelVerb.NEGOTIATE, [], "negotiate is no array of 6 values: sequence, batch_size,"),
+        (ChannelVerb.NEGOTIATE, [0, 0, 1, False, 1, ""], "negotiate.batch_size: 0 is not at least"),
+        (ChannelVerb.NEGOTIATE, [-1, 1, 1, False, 1, ""], "negotiate.sequence: -1 is negative"),
+        (ChannelVerb.NEGOTIATE, [0, 1, 1, 0, 1, ""], "negotiate.is_reset: 0 is no flag"),
+        (ChannelVerb.NEGOTIATE, [0, 1, 1, False, 1], "negotiate is no array of 6 values"),
+        (ChannelVerb.CONFIRM, ["A"], "confirm is no array of 2 values: luw, sequence"),
+        (ChannelVerb.CONFIRM, [1, 1], "confirm.luw: 1 is no text"),
+        (ChannelVerb.GO_ON, [None], "go_on.transit_ms: None is no whole number"),
+        (ChannelVerb.PUT_BATCH, [1, None], "put_batch.parcels: None is no array"),
     ],
 )
-def test_a_call_that_makes_no_sense_is_refused(
-    client: ChannelClient, verb: str, request_: dict[str, Any], said: str
+def test_a_call_that_makes_no_sense_is_refused_and_the_link_goes_on(
+    client: RawSender, verb: int, fields: list[object], said: str
 ) -> None:
-    with pytest.raises(BadRequest) as refused:
-        client.ask(verb, request_, timeout_s=60)
-    assert said in refused.value.text
+    client.introduced()
+    outcome, _class, reason, detail = client.ask(int(verb), *fields)
+    assert (outcome, reason) == (FAILED, rc.MQRC_UNEXPECTED_ERROR)
+    assert said in detail
+    assert client.negotiated()[0] == DONE
+
+
+@pytest.mark.parametrize("verb", [1, 5, 999, "ping", int(ChannelVerb.CONNECT)])
+def test_a_verb_of_programs_or_of_nobody_is_refused(client: RawSender, verb: object) -> None:
+    client.begun()
+    assert client.ask(verb)[2] == rc.MQRC_FUNCTION_NOT_SUPPORTED
+
+
+def test_nothing_is_put_before_the_channel_has_begun(client: RawSender, two: QueueManager) -> None:
+    client.introduced()
+    for verb, fields in (
+        (ChannelVerb.GO_ON, [0]),
+        (ChannelVerb.CONFIRM, ["A", 1]),
+        (ChannelVerb.PUT_BATCH, [1, [parcel()]]),
+    ):
+        assert client.ask(int(verb), *fields)[0] == FAILED
+    assert two.curdepth("IN") == 0
 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"descriptor": b""}, "a descriptor cannot be read"),
-        ({"descriptor": b"\1\0" + bytes(20)}, "a descriptor cannot be read"),
-        ({"descriptor": b"\2" + bytes(100)}, "a descriptor cannot be read"),
-        ({"msg_id": b"m"}, "are no message's"),
-        ({"correl_id": bytes(25)}, "are no message's"),
-        ({"life_ms": -1}, "are no message's"),
+        ({"descriptor": b""}, "parcel.descriptor: the frame is no msgpack array"),
+        ({"descriptor": msgpack.packb([1])}, "parcel.descriptor: descriptor is no array of 24"),
+        ({"descriptor": bytes(5_000)}, "parcel.descriptor: a descriptor is made of at most 4096"),
+        ({"msg_id": b"m"}, "parcel.msg_id: b'm' is not made of 24 bytes"),
+        ({"correl_id": bytes(25)}, "is not made of 24 bytes"),
+        ({"life_ms": -1}, "parcel.life_ms: -1 is negative"),
+        ({"queue": 5}, "parcel.queue: 5 is no text"),
+        ({"body": "text"}, "parcel.body: 'text' is not made of bytes"),
+        ({"is_fast": 1}, "parcel.is_fast: 1 is no flag"),
     ],
 )
 def test_what_is_no_message_is_refused_and_its_batch_with_it(
-    client: ChannelClient, two: QueueManager, wrong: dict[str, Any], said: str
+    client: RawSender, two: QueueManager, wrong: dict[str, object], said: str
 ) -> None:
-    link = begun(client)
-    with pytest.raises(BadRequest) as refused:
-        sent(client, link, parcel(), parcel(**wrong))
-    assert said in refused.value.text
-    client.ask(wire.CONFIRM, {wire.LINK: link, "luw": "A", "sequence": 1}, timeout_s=60)
+    client.begun()
+    assert client.ask(int(ChannelVerb.PARCELS), [parcel()]) == [DONE, None]
+    outcome, _class, reason, detail = client.ask(int(ChannelVerb.PUT_BATCH), 2, [parcel(**wrong)])
+    assert (outcome, reason) == (FAILED, rc.MQRC_UNEXPECTED_ERROR)
+    assert said in detail
+    client.confirmed()
     assert bodies(two) == []
 
 
 def test_a_batch_of_which_a_part_is_missing_is_not_put(
-    client: ChannelClient, server: FlightServer, two: QueueManager
+    client: RawSender, two: QueueManager
 ) -> None:
-    link = begun(client)
-    asked = {wire.SEND: {wire.LINK: link, "is_kept": False, "parcel_count": 1}}
-    descriptor = flight.FlightDescriptor.for_command(json.dumps(asked).encode())
-    options = flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {TOKEN}".encode())])
-    with flight.connect(server.url) as connection:
-        writer, answers = connection.do_put(descriptor, PARCEL, options)
-        writer.done_writing()
-        answer = answers.read().to_pybytes()
-        writer.close()
-    assert answer == b'{"down": "0 of 1 messages have come"}'
+    client.begun()
+    outcome, _class, reason, detail = client.ask(int(ChannelVerb.PUT_BATCH), 2, [parcel()])
+    assert (outcome, reason) == (FAILED, rc.MQRC_CONNECTION_BROKEN)
+    assert detail == "1 of 2 messages have come"
     assert two.curdepth("IN") == 0
 
 
-def test_an_unknown_channel_is_refused_by_its_reason(client: ChannelClient) -> None:
-    wrong = {**opening(), wire.OPENING: ["NONE", "QM1", 0, 50, 1_000, False, 300, ""]}
-    answer = client.ask(wire.BEGIN, wrong, timeout_s=60)
-    assert answer[wire.REFUSED] == rc.MQRC_UNKNOWN_CHANNEL_NAME
-    assert answer[wire.TEXT] == "QM2 has no CHANNEL(NONE) CHLTYPE(RCVR)"
+def test_a_batch_has_at_most_as_many_messages_as_both_sides_have_agreed_on(
+    client: RawSender, two: QueueManager
+) -> None:
+    client.introduced()
+    client.negotiated(batch_size=3)
+    assert client.ask(int(ChannelVerb.PARCELS), [parcel()] * 3) == [DONE, None]
+    refused = client.ask(int(ChannelVerb.PARCELS), [parcel()])
+    assert refused[2:] == [rc.MQRC_UNEXPECTED_ERROR, "parcels: 4 messages for a batch of 3"]
+    # All of it is forgotten.
+    assert client.sent(parcel(body=b"next")) == [DONE, None]
+    assert client.confirmed() == [DONE, None]
+    assert bodies(two) == [b"next"]
+
+
+def test_an_unknown_channel_is_refused_by_its_reason(
+    client: RawSender, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = client.introduced(channel="NONE")
+    assert (answer[0], answer[2]) == (FAILED, rc.MQRC_UNKNOWN_CHANNEL_NAME)
+    [record] = [r for r in caplog.records if r.name == "mayfly.security"]
+    assert (vars(record)["amq"], vars(record)["channel"]) == ("AMQ9519E", "NONE")
 
 
 # The time on the link (E7)
 
 
-class Heard(VirtualClock):
-    """A clock that tells when somebody on another thread has asked it."""
-
-    def __init__(self) -> None:
-        """Begin unasked."""
-        super().__init__(START_MS)
-        self.is_asked = threading.Event()
-        self._own = threading.get_ident()
-
-    def now_ms(self) -> int:
-        """Return the time."""
-        now_ms = super().now_ms()
-        if threading.get_ident() != self._own:
-            # Only now: the test lets time pass at once.
-            self.is_asked.set()
-        return now_ms
-
-
-def test_E7_a_batch_that_comes_in_slowly_is_timed_by_the_clock_of_its_receiver() -> None:
+def test_E7_a_batch_that_comes_in_slowly_is_timed_by_the_clock_of_its_receiver(
+    client: RawSender, two: QueueManager, there_clock: VirtualClock
+) -> None:
     """A large batch on a thin line: only what neither end has spent is halved."""
-    clock = Heard()
-    with receiving(clock) as two, served(two) as server:
-        connection = flight.connect(server.url)
-        options = flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {TOKEN}".encode())])
-        client = ChannelClient(server.url)
-        link = begun(client)
-        clock.is_asked.clear()
-        asked = {wire.SEND: {wire.LINK: link, "is_kept": True, "parcel_count": 2}}
-        descriptor = flight.FlightDescriptor.for_command(json.dumps(asked).encode())
-        writer, answers = connection.do_put(descriptor, PARCEL, options)
-        assert clock.is_asked.wait(60)
-        clock.advance(1_500)
-        rows = [parcel(life_ms=20_000), parcel(life_ms=2_000)]
-        columns = zip(*rows, strict=True)
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, PARCEL, strict=True)]
-        writer.write_batch(pa.record_batch(arrays, schema=PARCEL))
-        writer.done_writing()
-        assert json.loads(answers.read().to_pybytes()) == {wire.ANSWER: 1_500}
-        writer.close()
-        assert bodies(two) == []
-        go_on = {wire.LINK: link, "transit_ms": 500}
-        assert client.ask(wire.GO_ON, go_on, timeout_s=60) == {wire.ANSWER: None}
-        confirm = {wire.LINK: link, "luw": "A", "sequence": 2}
-        assert client.ask(wire.CONFIRM, confirm, timeout_s=60) == {wire.ANSWER: None}
-        assert [m.remaining_ms for m in messages(two)] == [18_000]
-        connection.close()
+    client.begun()
+    assert client.ask(int(ChannelVerb.PARCELS), []) == [DONE, None]
+    there_clock.advance(1_500)
+    rows = [parcel(life_ms=20_000), parcel(life_ms=2_000)]
+    assert client.ask(int(ChannelVerb.KEEP_BATCH), 2, rows) == [DONE, 1_500]
+    assert bodies(two) == []
+    assert client.ask(int(ChannelVerb.GO_ON), 500) == [DONE, None]
+    assert client.confirmed("A", 2) == [DONE, None]
+    assert [m.remaining_ms for m in messages(two)] == [18_000]
 
 
 def test_E7_over_a_network_each_batch_is_timed(
@@ -599,7 +580,7 @@ def test_E7_over_a_network_each_batch_is_timed(
     line = Line(clock, 2_000)
 
     def connect(definition: ChannelDefinition) -> Link:
-        return FragileLink(NetworkLink(definition), line.at)
+        return FragileLink(ChannelLink(definition, "QM1", Runtime()), line.at)
 
     one.channels.connect = connect
     one.channels.start(CHANNEL)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -131,7 +130,7 @@ def test_two_served_queue_managers_have_a_channel(queue: Invoke, home: Path) -> 
         sends = f"""
             DEFINE QLOCAL(QM2) USAGE(XMITQ)
             DEFINE CHANNEL(QM1.TO.QM2) CHLTYPE(SDR) XMITQ(QM2) TRPTYPE(TCP) +
-                CONNAME('127.0.0.1({urlsplit(there["flight"]).port})') +
+                CONNAME('127.0.0.1({there["mq"].rpartition(":")[2]})') +
                 TOKENFILE('{there["token_file"]}')
             START CHANNEL(QM1.TO.QM2)
         """

@@ -6,6 +6,7 @@ tests.contracts.test_contracts``.
 
 import ast
 import json
+from enum import IntEnum
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,9 +18,19 @@ from mayfly.bulk import queue_client as bulk_claims
 from mayfly.bulk import stages as bulk_stages
 from mayfly.bulk.schema import LEDGER, MESSAGE, schema_of
 from mayfly.contracts import channels, claims, ledger, messages, reasons, stages
+from mayfly.contracts.channels import (
+    FORMS,
+    VERSION,
+    ChannelVerb,
+    Introduction,
+    introduction_of,
+    packed_request,
+)
 from mayfly.contracts.columns import Column, names_of
 from mayfly.contracts.outcomes import OUTCOME_CODES, pack_counts, unpack_counts
 from mayfly.contracts.requests import kinds_of
+from mayfly.contracts.wire_fields import WrongFrame, unpacked
+from mayfly.contracts.wire_verbs import Verb
 from mayfly.mqi.descriptor import Descriptor
 
 CONTRACTS: tuple[ModuleType, ...] = (channels, claims, ledger, messages, stages)
@@ -43,7 +54,14 @@ def told_of(contract: ModuleType) -> dict[str, Any]:
         if name.isupper() and isinstance(value, str)
     }
     columns = [list(column) for column in getattr(contract, "COLUMNS", ())]
+    verbs = {
+        verb.name: int(verb)
+        for kind in vars(contract).values()
+        if isinstance(kind, type) and issubclass(kind, IntEnum) and kind is not IntEnum
+        for verb in kind
+    }
     return {
+        "verbs": verbs,
         "version": contract.VERSION,
         "texts": texts,
         "columns": columns,
@@ -75,12 +93,40 @@ def test_each_row_that_travels_has_fields_that_a_server_can_check() -> None:
             assert kinds_of(getattr(contract, name))
 
 
-def test_a_parcel_has_the_columns_that_travel() -> None:
-    assert names_of(channels.COLUMNS) == channels.PackedParcel._fields
-    nullable = {c.name: c.is_nullable for c in channels.COLUMNS}
-    assert {
-        n: type(None) in kinds for n, kinds in kinds_of(channels.PackedParcel).items()
-    } == nullable
+def test_what_a_channel_says_comes_over_as_it_was_said() -> None:
+    """Each request has a kind for each of its fields, in their order."""
+    descriptor = Descriptor(priority=3, format="MQSTR", group_id=b"g" * 24)
+    parcel = channels.Parcel("Q", "M", descriptor, b"m" * 24, bytes(24), 7, b"\0x", True)
+    endless = parcel._replace(life_ms=None, is_fast=False, body=b"")
+    said = {
+        ChannelVerb.CONNECT: Introduction(VERSION, "C", "TO", "FROM", "token", 300_000),
+        ChannelVerb.NEGOTIATE: channels.Negotiation(5, 50, 100, True, 300, "id"),
+        ChannelVerb.PARCELS: channels.Parcels([parcel, endless]),
+        ChannelVerb.PUT_BATCH: channels.Batch(3, [parcel]),
+        ChannelVerb.KEEP_BATCH: channels.Batch(0, []),
+        ChannelVerb.GO_ON: channels.GoOn(17),
+        ChannelVerb.CONFIRM: channels.Confirm("LUW", 55),
+        ChannelVerb.PING: channels.Nothing(),
+        ChannelVerb.END: channels.Nothing(),
+    }
+    assert said.keys() == set(ChannelVerb)
+    for verb, request in said.items():
+        number, *values = unpacked(packed_request(verb, request))
+        assert (number, FORMS[verb].request.of(values)) == (verb, request)
+    state = channels.ReceiverState("QM2", "LUW", 4, 50, 100)
+    assert FORMS[ChannelVerb.NEGOTIATE].answer(list(state)) == state
+    assert FORMS[ChannelVerb.CONNECT].answer(["QM2", 5]) == channels.Welcome("QM2", 5)
+
+
+def test_the_verbs_of_channels_have_numbers_of_their_own() -> None:
+    assert not set(map(int, ChannelVerb)) & set(map(int, Verb))
+
+
+def test_a_channel_of_another_version_is_refused_before_its_fields_are_looked_at() -> None:
+    for version in (1, VERSION + 1):
+        with pytest.raises(WrongFrame) as refused:
+            introduction_of([version, {"a": "later form"}])
+        assert f"version {version} are not spoken here: {VERSION}" in str(refused.value)
 
 
 def test_messages_travel_with_fields_of_the_descriptor() -> None:
@@ -95,9 +141,9 @@ def test_arrow_schemas_are_those_of_the_contracts() -> None:
     for schema, columns in ((LEDGER, ledger.COLUMNS), (MESSAGE, messages.COLUMNS)):
         assert [(f.name, f.nullable) for f in schema] == [(c.name, c.is_nullable) for c in columns]
     kinds = [
-        str(field.type) for field in schema_of([Column("x", c.kind) for c in channels.COLUMNS])
+        str(field.type) for field in schema_of([Column("x", c.kind) for c in messages.COLUMNS])
     ]
-    assert kinds == [c.kind.value for c in channels.COLUMNS]
+    assert kinds == [c.kind.value for c in messages.COLUMNS]
 
 
 def texts_in(path: Path) -> set[str]:
@@ -110,7 +156,7 @@ def texts_in(path: Path) -> set[str]:
 
 def test_reasons_and_verbs_are_spelled_in_their_contract_alone() -> None:
     known = {value for name, value in vars(reasons).items() if name.isupper()}
-    known |= {*claims.VERBS, *stages.VERBS, channels.SEND, stages.JOB_PREFIX}
+    known |= {*claims.VERBS, *stages.VERBS, stages.JOB_PREFIX}
     # These are words of everyday use, too.
     known -= {"claimed", "browse", "claim", "attach", "consumers", "stage"}
     spelled = {

@@ -20,10 +20,9 @@ from random import Random
 from typing import Any
 
 from mayfly import QueueManager
-from mayfly.servers.flight import FlightServer
+from tests.channel.network_scene import Served
 from tests.hierarchy.scene import run
 
-TOKEN = "a token"
 NEIGHBOURS = {"TOP": ("LEFT", "RIGHT"), "LEFT": ("TOP",), "RIGHT": ("TOP",)}
 #: What the body of a retained publication begins with; the label of its unit follows.
 KEPT = b"kept "
@@ -87,8 +86,7 @@ def subscribe_for_ever(
 
 def lead_to_each_other(manager: QueueManager) -> None:
     """Serve it, learn where the others are served, and let its channels lead there."""
-    server = FlightServer(manager, port=0, token=TOKEN)
-    server.start()
+    server = Served(manager)
     print(f"port {server.port}", flush=True)
     ports = json.loads(sys.stdin.readline())
     for other in NEIGHBOURS[manager.name]:

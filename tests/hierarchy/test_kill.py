@@ -20,7 +20,8 @@ from mayfly.engine.face.transit import PUBLICATIONS
 from mayfly.hierarchy.announcements import REQUESTS
 from mayfly.hierarchy.publications import PUT_ASIDE
 from mayfly.testing import VirtualClock
-from tests.hierarchy.load import KEPT, NEIGHBOURS, TOKEN
+from tests.channel.network_scene import TOKEN
+from tests.hierarchy.load import KEPT, NEIGHBOURS
 from tests.hierarchy.scene import bodies, connect, proxies, run
 from tests.store.kills import ROOT, kill
 

@@ -10,13 +10,14 @@ from typing import Any, Protocol
 
 from mayfly.connection import LocalConnection
 from mayfly.connection.interface import UnderWay
-from mayfly.contracts.wire import DONE, FAILED, MET, MOST_REQUESTS
+from mayfly.contracts.wire import MET, MOST_REQUESTS
 from mayfly.contracts.wire_fields import Packer, WrongFrame, packed
 from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.security.applicant import Admitted, Applicant
+from mayfly.servers.wire.answers import answered, failed
 from mayfly.servers.wire.operating_verbs import Streams
 from mayfly.servers.wire.status import ConnectionStatus
 from mayfly.servers.wire.verbs import AT_ONCE, BEGUN, BLOCKING, Begins
@@ -53,6 +54,10 @@ class Carrier(Protocol):
 
     number: int
     threads: Threads
+    #: The interval in which both sides speak, 0 for none; and the bytes of the socket.
+    heartbeat_ms: int
+    sent_bytes: int
+    received_bytes: int
 
     def tell(self, conversation: int, request: int, payload: bytes) -> None:
         """Send an answer; in the loop."""
@@ -65,6 +70,9 @@ class Carrier(Protocol):
 
     def forget(self, number: int) -> None:
         """Forget a conversation that has ended."""
+
+    def end(self, error: MQError) -> None:
+        """Tell the client why, and end the connection; in the loop."""
 
 
 class Conversation:
@@ -176,6 +184,11 @@ class Conversation:
         """Note that the next unit of work has not begun."""
         self._unit_of_work_ms = None
 
+    @property
+    def connection_number(self) -> int:
+        """Its number on its queue manager."""
+        return self.connection.number
+
     def check_neighbour(self, number: int) -> None:
         """Raise MQRC_UOW_NOT_AVAILABLE unless a conversation is one of this user's connection."""
         if not self._link.has_conversation(number):
@@ -200,6 +213,9 @@ class Conversation:
             connection.holdings.handle_count,
             self._request_count,
             bool(self._under_way) or self._is_blocked,
+            self._link.heartbeat_ms,
+            self._link.sent_bytes,
+            self._link.received_bytes,
         )
 
     def quiesce(self) -> bool:
@@ -262,7 +278,7 @@ class Conversation:
 
     def done(self, request: int, outcome: Any) -> None:
         """Answer what was begun; any thread calls it."""
-        payload = _failed(outcome) if isinstance(outcome, MQError) else _answered(outcome)
+        payload = failed(outcome) if isinstance(outcome, MQError) else answered(outcome)
         if self._threads.is_in_loop():
             self._finish(request, payload)
         else:
@@ -298,12 +314,12 @@ class Conversation:
     def _blocked(self, request: int, work: partial[Any]) -> None:
         """Run a verb that blocks, on a thread that may."""
         try:
-            payload = _answered(work())
+            payload = answered(work())
         except MQError as error:
-            payload = _failed(error)
+            payload = failed(error)
         except Exception as error:  # noqa: BLE001 - a mistake here must not let the client wait
             _LOG.exception("a verb of conversation %d has failed", self.connection.number)
-            payload = _failed(mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__))
+            payload = failed(mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__))
         self._threads.call_soon(partial(self._unblock, request, payload))
 
     def _disconnect(self, commit: bool) -> None:
@@ -324,11 +340,11 @@ class Conversation:
             self._link.regulate()
 
     def _answer(self, request: int, value: Any) -> None:
-        payload = _answered(value, self._threads.packer.packed)
+        payload = answered(value, self._threads.packer.packed)
         self._link.tell(self.number, request, payload)
 
     def _fail(self, request: int, error: MQError) -> None:
-        self._link.tell(self.number, request, _failed(error))
+        self._link.tell(self.number, request, failed(error))
 
 
 class _Told:
@@ -347,17 +363,3 @@ class _Told:
 
     def refused(self, handle: int, error: MQError) -> None:
         self._conversation.met(self._request, handle, error)
-
-
-def _answered(value: Any, pack: Callable[[object], bytes] = packed) -> bytes:
-    try:
-        return pack([DONE, value])
-    except ValueError as error:
-        return _failed(mq_error(rc.MQRC_UNEXPECTED_ERROR, f"the answer cannot travel: {error}"))
-
-
-def _failed(error: MQError) -> bytes:
-    failure = failure_of(error)
-    # A detail may quote what no text can be.
-    detail = failure.detail.encode(errors="replace").decode()
-    return packed([FAILED, failure.error_class, failure.reason, detail])

@@ -11,15 +11,13 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from mayfly.connection import LocalConnection
 from mayfly.contracts.wire_fields import Packer
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Runtime
 from mayfly.security.applicant import Admitted, Applicant
-from mayfly.servers.admitted import connection_of
-from mayfly.servers.wire.conversation import Conversation
+from mayfly.servers.wire.entrances import AnyConversation, Entered, Entrance
 from mayfly.servers.wire.limits import Limits
 from mayfly.servers.wire.outbox import Outbox
 from mayfly.servers.wire.status import ConnectionStatus
@@ -27,8 +25,8 @@ from mayfly.servers.wire.status import ConnectionStatus
 #: Threads for verbs that may block, and for admission, which connects.
 _BLOCKING_THREADS, _ADMISSION_THREADS = 8, 4
 _LOG = logging.getLogger("mayfly.wire")
-#: What admission ends with: a connection and its terms, or why there is none.
-Outcome: TypeAlias = tuple[LocalConnection, Admitted] | MQError
+#: What admission ends with: what was opened and on which terms, or why there is none.
+Outcome: TypeAlias = tuple[Entered, Admitted] | MQError
 
 
 class Admits(Protocol):
@@ -141,7 +139,7 @@ class Exchange:
         self.members[member.number] = member
         return True
 
-    def leave(self, member: Member, conversations: list[Conversation]) -> None:
+    def leave(self, member: Member, conversations: list[AnyConversation]) -> None:
         """Forget a connection that is gone, and back out what it has left."""
         self.members.pop(member.number, None)
         for conversation in conversations:
@@ -151,6 +149,7 @@ class Exchange:
     def admit(
         self,
         applicant: Applicant,
+        entrance: Entrance,
         member: Member,
         on_done: Callable[[Outcome], None],
     ) -> None:
@@ -161,7 +160,7 @@ class Exchange:
         """
 
         def finish(answer: Future[Admitted]) -> None:
-            self._decide(lambda: self._connected(applicant, answer.result()), decided)
+            self._decide(lambda: self._entered(applicant, entrance, answer.result()), decided)
 
         def decided(outcome: Outcome) -> None:
             self.call_soon(partial(self._admitted, member, on_done, outcome))
@@ -194,12 +193,12 @@ class Exchange:
             outcome = mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__)
         decided(outcome)
 
-    def _connected(
-        self, applicant: Applicant, admitted: Admitted
-    ) -> tuple[LocalConnection, Admitted]:
+    def _entered(
+        self, applicant: Applicant, entrance: Entrance, admitted: Admitted
+    ) -> tuple[Entered, Admitted]:
         if self.is_draining:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server stops")
-        return connection_of(self.managers, applicant, admitted), admitted
+        return entrance.enter(self.managers, applicant, admitted), admitted
 
     def _admitted(
         self,
@@ -215,10 +214,8 @@ class Exchange:
             outcome = mq_error(rc.MQRC_CHANNEL_NOT_AVAILABLE, said)
         on_done(outcome)
 
-    def _one_too_many(
-        self, member: Member, connection: LocalConnection, admitted: Admitted
-    ) -> bool:
-        instance = connection.name, member.channel
+    def _one_too_many(self, member: Member, entered: Entered, admitted: Admitted) -> bool:
+        instance = entered.name, member.channel
         if member.instance is not None:
             return False
         same = [each for each in self.members.values() if each.instance == instance]
@@ -227,7 +224,7 @@ class Exchange:
             len(of_client) >= admitted.max_instances_per_client
         )
 
-    def _end(self, conversation: Conversation) -> None:
+    def _end(self, conversation: AnyConversation) -> None:
         try:
             conversation.end()
         except MQError as error:

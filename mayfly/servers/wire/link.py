@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from mayfly.contracts.wire import (
     ALIVE,
-    DONE,
     ENDED,
-    FAILED,
     FIRST_FRAME_BYTES,
     HEAD_BYTES,
     HEADER,
@@ -21,11 +20,12 @@ from mayfly.contracts.wire import (
 )
 from mayfly.contracts.wire_fields import WrongFrame, packed, unpacked
 from mayfly.contracts.wire_frames import Frames
-from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
-from mayfly.security.applicant import Admitted, Applicant
-from mayfly.servers.wire.conversation import Conversation, Threads
+from mayfly.security.applicant import Applicant
+from mayfly.servers.wire.answers import answered, failed
+from mayfly.servers.wire.conversation import Threads
+from mayfly.servers.wire.entrances import AnyConversation, Entrance, entrance_of
 from mayfly.servers.wire.exchange import Exchange, Outcome
 from mayfly.servers.wire.peer import Peer
 from mayfly.servers.wire.status import ConnectionStatus
@@ -58,7 +58,7 @@ class Link(asyncio.Protocol):
         self._peer = Peer("", has_tls=False)
         self._frames = Frames(self._begin, self._take, FIRST_FRAME_BYTES)
         #: By the numbers that the client gives them; None while admission is asked.
-        self._conversations: dict[int, Conversation | None] = {}
+        self._conversations: dict[int, AnyConversation | None] = {}
         self._tick_seconds = exchange.limits.admission_ms / 2_000
         self._tick: asyncio.TimerHandle | None = None
         self._silent_ticks = self._waited_ticks = 0
@@ -69,6 +69,8 @@ class Link(asyncio.Protocol):
         self._held: dict[tuple[int, int], int] = {}
         self._held_bytes = 0
         self.channel = ""
+        self.heartbeat_ms = 0
+        self.sent_bytes = self.received_bytes = 0
         #: Queue manager and channel of its first conversation.
         self.instance: tuple[str, str] | None = None
         self._share_conversations = 1
@@ -90,6 +92,7 @@ class Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take what came; what makes no sense ends the connection with a line in the log."""
         self._silent_ticks = 0
+        self.received_bytes += len(data)
         self._outbox.begin()
         try:
             self._frames.take(data)
@@ -158,7 +161,7 @@ class Link(asyncio.Protocol):
     def has_conversation(self, number: int) -> bool:
         """Tell whether a conversation, by its number on its queue manager, is one of these."""
         return any(
-            each is not None and each.connection.number == number
+            each is not None and each.connection_number == number
             for each in self._conversations.values()
         )
 
@@ -188,7 +191,7 @@ class Link(asyncio.Protocol):
         if transport is not None:
             transport.abort()
 
-    def _open_conversations(self) -> list[Conversation]:
+    def _open_conversations(self) -> list[AnyConversation]:
         return [each for each in self._conversations.values() if each is not None]
 
     def status(self) -> list[ConnectionStatus]:
@@ -227,80 +230,56 @@ class Link(asyncio.Protocol):
                 self._held_bytes += len(payload)
                 self.regulate()
             conversation.take(request, values)
-        elif values[0] == Verb.CONNECT and number not in self._conversations:
-            self._connect(number, request, FORMS[Verb.CONNECT].request.of(values[1:]))
+        elif number not in self._conversations and (entrance := entrance_of(values[0])):
+            self._connect(number, request, entrance, values[1:])
         else:
             said = f"conversation {number} is not open"
-            self.tell(number, request, _failed(mq_error(rc.MQRC_HCONN_ERROR, said)))
+            self.tell(number, request, failed(mq_error(rc.MQRC_HCONN_ERROR, said)))
 
     # Conversations.
 
-    def _connect(self, number: int, request: int, fields: list[Any]) -> None:
-        channel, queue_manager, user, password, application, heartbeat_ms, _more = fields
+    def _connect(self, number: int, request: int, entrance: Entrance, fields: list[Any]) -> None:
+        applicant, heartbeat_ms = entrance.applicant(fields, self._peer)
         if len(self._conversations) >= self._share_conversations:
             said = f"{self._share_conversations} conversations share this connection already"
             error = mq_error(rc.MQRC_CHANNEL_NOT_AVAILABLE, said)
-            self.tell(number, request, _failed(error))
+            self.tell(number, request, failed(error))
             return
-        applicant = Applicant(
-            queue_manager=self._exchange.manager_name(queue_manager),
-            address=self._peer.address,
-            channel=channel,
-            user=user,
-            password=password,
-            has_tls=self._peer.has_tls,
-            certificate_subject=self._peer.certificate_subject,
-            certificate_issuer=self._peer.certificate_issuer,
-            application=application,
-        )
+        asked_name = applicant.queue_manager
+        applicant = replace(applicant, queue_manager=self._exchange.manager_name(asked_name))
         self._conversations[number] = None
-        self.channel = channel
-        self._exchange.admit(
-            applicant, self, partial(self._admitted, number, request, heartbeat_ms, applicant)
-        )
+        self.channel = applicant.channel
+        beginning = _Beginning(number, request, entrance, heartbeat_ms, applicant)
+        self._exchange.admit(applicant, entrance, self, partial(self._admitted, beginning))
 
-    def _admitted(
-        self,
-        number: int,
-        request: int,
-        heartbeat_ms: int,
-        applicant: Applicant,
-        outcome: Outcome,
-    ) -> None:
+    def _admitted(self, beginning: _Beginning, outcome: Outcome) -> None:
         """Answer to CONNECT; in the loop."""
+        number, request, entrance, heartbeat_ms, applicant = beginning
         if isinstance(outcome, MQError):
             self._conversations.pop(number, None)
-            self.tell(number, request, _failed(outcome))
+            self.tell(number, request, failed(outcome))
             return
-        connection, admitted = outcome
-        conversation = Conversation(self, number, connection, applicant, admitted)
+        entered, admitted = outcome
+        conversation = entrance.begin(self, number, entered, (applicant, admitted))
+        terms = entrance.terms(heartbeat_ms, self._exchange.limits.heartbeat_ms, admitted)
         if self._transport is None:
             self._exchange.leave(self, [conversation])
             return
         self._conversations[number] = conversation
         if not self._is_admitted:
             self._is_admitted = True
-            self.instance = connection.name, applicant.channel
-            self._share_conversations = max(1, admitted.share_conversations)
-            self._tick_seconds = self._interval_ms(heartbeat_ms, admitted) / 2_000
+            self.instance = entered.name, applicant.channel
+            self._share_conversations = terms.share_conversations
+            self.heartbeat_ms = terms.heartbeat_ms
+            self._tick_seconds = terms.heartbeat_ms / 2_000
             self._start_ticking()
-        most_bytes = admitted.max_message_bytes + HEAD_BYTES
+        most_bytes = terms.max_message_bytes + HEAD_BYTES
         self._frames.most_bytes = max(self._frames.most_bytes, most_bytes)
-        answer = [
-            connection.name,
-            connection.number,
-            admitted.user,
-            round(self._tick_seconds * 2_000),
-            self._share_conversations,
-            admitted.max_message_bytes,
-            [],
-        ]
-        self.tell(number, request, packed([DONE, answer]))
-
-    def _interval_ms(self, asked_ms: int, admitted: Admitted) -> int:
-        """Return the interval of heartbeats: the shorter of both sides', 0 for none."""
-        said = (asked_ms, admitted.heartbeat_s * 1_000, self._exchange.limits.heartbeat_ms)
-        return min((each for each in said if each > 0), default=0)
+        # Those of the connection, which an earlier conversation has settled.
+        terms = terms._replace(
+            heartbeat_ms=self.heartbeat_ms, share_conversations=self._share_conversations
+        )
+        self.tell(number, request, answered(entrance.greeting(entered, admitted, terms)))
 
     # Signs of life.
 
@@ -335,6 +314,7 @@ class Link(asyncio.Protocol):
         if self._transport is None:
             return
         self._is_quiet = False
+        self.sent_bytes += len(frame)
         if not self._outbox.is_open:
             self._transport.write(frame)
             return
@@ -350,5 +330,11 @@ class Link(asyncio.Protocol):
         self.end(mq_error(rc.MQRC_CONNECTION_BROKEN, said))
 
 
-def _failed(error: MQError) -> bytes:
-    return packed([FAILED, *failure_of(error)])
+class _Beginning(NamedTuple):
+    """A conversation whose applicant admission looks at."""
+
+    number: int
+    request: int
+    entrance: Entrance
+    heartbeat_ms: int
+    applicant: Applicant

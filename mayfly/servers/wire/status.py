@@ -11,7 +11,9 @@ class ConnectionStatus(NamedTuple):
     ``number`` is that of the conversation on its queue manager, ``instance`` that of the socket,
     which several conversations may share. ``address`` is empty for a UNIX socket. Times are the
     queue manager's, in ms since 1970: of the connect, and of the first verb of the open unit of
-    work, None without one. ``is_running`` tells whether a verb is under way.
+    work, None without one. ``is_running`` tells whether a verb is under way. Both ends speak at
+    least every ``heartbeat_ms``, 0 for whenever they like. The bytes are those of the socket.
+    ``sending_manager`` is the queue manager of a message channel, empty for a program.
     """
 
     number: int
@@ -28,3 +30,7 @@ class ConnectionStatus(NamedTuple):
     open_handles: int
     request_count: int
     is_running: bool
+    heartbeat_ms: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    sending_manager: str = ""

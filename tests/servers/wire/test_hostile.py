@@ -9,7 +9,7 @@ import socket
 import struct
 import tracemalloc
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import msgpack
 import pytest
@@ -35,16 +35,17 @@ SHORT_TERMS = Admitted(user="", heartbeat_s=1)
 class Raw:
     """A client that sends what it likes."""
 
-    def __init__(self, served: Served, conversation: int = 1) -> None:
-        assert isinstance(served.address, Address)
-        self.socket = socket.create_connection(served.address)
+    def __init__(self, served: Served | Address, conversation: int = 1) -> None:
+        address = served if isinstance(served, Address) else served.address
+        assert isinstance(address, Address)
+        self.socket = socket.create_connection(address)
         self.socket.settimeout(JOIN_SECONDS)
         self.conversation = conversation
         self._last_request = 0
         self.socket.sendall(OURS.packed())
         assert self._read(PREAMBLE.size) == OURS.packed()
 
-    def __enter__(self) -> Raw:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:

@@ -1,0 +1,290 @@
+"""The receiving end of a message channel: a conversation whose client is a queue manager."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from mayfly.channel import Caller, IncomingLink, LinkDown, Opening, Parcel, Traffic
+from mayfly.channel.channels import channels_of
+from mayfly.contracts.channels import (
+    FORMS,
+    Batch,
+    ChannelVerb,
+    Confirm,
+    GoOn,
+    Negotiation,
+    Parcels,
+)
+from mayfly.contracts.wire_fields import WrongFrame
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.queue_manager import QueueManager
+from mayfly.security.applicant import Admitted, Applicant
+from mayfly.servers.wire.answers import answered, failed
+from mayfly.servers.wire.conversation import Carrier
+from mayfly.servers.wire.status import ConnectionStatus
+
+_LOG = logging.getLogger("mayfly.wire")
+#: A sender waits for the answer to all but parts of a batch: no more of them queue up.
+_LONG_QUEUE = 64
+
+
+class ChannelConversation:
+    """Runs the requests of one sender in their order, each on a thread that may block.
+
+    All else of it runs in the loop of the server.
+    """
+
+    def __init__(
+        self,
+        link: Carrier,
+        number: int,
+        manager: QueueManager,
+        applicant: Applicant,
+        admitted: Admitted,
+    ) -> None:
+        """Receive for a queue manager under a number that the sender has chosen."""
+        self._link, self.number, self._manager = link, number, manager
+        self._threads = link.threads
+        self._applicant, self._admitted = applicant, admitted
+        self._links = channels_of(manager.engine).incoming
+        self._connected_ms = self._links.now_ms()
+        self._request_count = 0
+        #: The link of its receiver, from NEGOTIATE on, and how many messages a batch may have.
+        self._incoming: IncomingLink | None = None
+        self._batch_size = 0
+        #: What has come of the next batch, since when, and whether one is open at the receiver.
+        self._parcels: list[Parcel] = []
+        self._since_ms: int | None = None
+        self._has_batch = False
+        self._queued: deque[tuple[int, int, Any]] = deque()
+        self._is_busy = self._is_over = self._is_quiescing = False
+
+    @property
+    def connection_number(self) -> int:
+        """The number of the receiver's connection to the queue manager, 0 without one."""
+        return 0 if self._incoming is None else self._incoming.connection_number
+
+    @property
+    def has_queue(self) -> bool:
+        """Whether so many requests wait behind the one under way that no more are to be read."""
+        return len(self._queued) >= _LONG_QUEUE
+
+    def suspend(self) -> None:
+        """Do nothing: no request of a sender waits for messages."""
+
+    def resume(self) -> None:
+        """Do nothing, as :meth:`suspend`."""
+
+    def take(self, request: int, values: list[Any]) -> None:
+        """Take a request."""
+        self._request_count += 1
+        verb = values[0]
+        form = FORMS.get(verb) if type(verb) is int else None
+        if form is None or verb == ChannelVerb.CONNECT:
+            said = f"verb: {verb!r} is not known on a message channel"
+            self._fail(request, mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, said))
+            return
+        try:
+            asked = form.request.of(values[1:])
+        except WrongFrame as wrong:
+            self._drop_batch()
+            self._fail(request, mq_error(rc.MQRC_UNEXPECTED_ERROR, str(wrong)))
+            return
+        if self._is_busy:
+            self._queued.append((request, verb, asked))
+            if self.has_queue:
+                self._link.regulate()
+        else:
+            self._run(request, verb, asked)
+
+    def status(self) -> ConnectionStatus:
+        """Return what DISPLAY CONN shows."""
+        applicant = self._applicant
+        return ConnectionStatus(
+            self.connection_number,
+            self._link.number,
+            self._manager.name,
+            applicant.channel,
+            self._admitted.user,
+            applicant.address,
+            applicant.application,
+            self._admitted.is_operator,
+            applicant.has_tls,
+            self._connected_ms,
+            self._connected_ms if self._has_batch else None,
+            0,
+            self._request_count,
+            self._is_busy,
+            self._link.heartbeat_ms,
+            *self._traffic(),
+            applicant.sending_manager,
+        )
+
+    def quiesce(self) -> bool:
+        """Begin no further batch; return True when none is open."""
+        self._is_quiescing = True
+        return not (self._is_busy or self._queued or self._has_batch)
+
+    def end(self) -> None:
+        """Back out what is not confirmed; on a thread that may block."""
+        self._is_over = True
+        if self._incoming is not None:
+            self._links.end(self._incoming)
+
+    def _run(self, request: int, verb: int, asked: Any) -> None:
+        if isinstance(asked, Parcels | Batch):
+            try:
+                self._add(asked)
+            except MQError as error:
+                self._drop_batch()
+                self._fail(request, error)
+                return
+            if isinstance(asked, Parcels):
+                self._link.tell(self.number, request, answered(None))
+                return
+        self._is_busy = True
+        self._threads.run_blocking(partial(self._blocked, request, verb, asked))
+
+    def _add(self, asked: Parcels | Batch) -> None:
+        """Keep the messages of a request until the rest of their batch has come."""
+        if self._is_quiescing and not self._has_batch:
+            raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
+        if self._since_ms is None:
+            self._since_ms = self._links.now_ms()
+        message_count = len(self._parcels) + len(asked.parcels)
+        if message_count > self._batch_size:
+            said = f"parcels: {message_count} messages for a batch of {self._batch_size}"
+            raise mq_error(rc.MQRC_UNEXPECTED_ERROR, said)
+        self._parcels += asked.parcels
+
+    def _drop_batch(self) -> None:
+        """Forget the part of a batch that has come: the rest of it is wrong."""
+        self._parcels, self._since_ms = [], None
+
+    def _blocked(self, request: int, verb: int, asked: Any) -> None:
+        """Run a request, on a thread that may block."""
+        try:
+            payload = answered(_VERBS[ChannelVerb(verb)](self, asked))
+        except LinkDown as error:
+            payload = failed(mq_error(rc.MQRC_CONNECTION_BROKEN, str(error)))
+        except MQError as error:
+            payload = failed(error)
+        except Exception as error:  # noqa: BLE001 - a mistake here must not let the sender wait
+            _LOG.exception("a request of channel %s has failed", self._applicant.channel)
+            payload = failed(mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__))
+        self._threads.call_soon(partial(self._unblock, request, payload))
+
+    def _unblock(self, request: int, payload: bytes) -> None:
+        """Answer, then run what has queued up."""
+        self._link.tell(self.number, request, payload)
+        self._is_busy = False
+        had_queue = self.has_queue
+        while self._queued and not self._is_busy and not self._is_over:
+            self._run(*self._queued.popleft())
+        if had_queue:
+            self._link.regulate()
+        self._end_link()
+
+    def _fail(self, request: int, error: MQError) -> None:
+        self._link.tell(self.number, request, failed(error))
+
+    # The end of the receiver, whoever has ended it.
+
+    def _receiver_ended(self) -> None:
+        """End the connection of a receiver that has ended; any thread calls it."""
+        self._is_over = True
+        self._threads.call_soon(self._end_link)
+
+    def _end_link(self) -> None:
+        # A request under way is answered first: it says why.
+        if self._is_over and not self._is_busy:
+            said = f"CHANNEL({self._applicant.channel}) has ended at {self._manager.name}"
+            self._link.end(mq_error(rc.MQRC_CONNECTION_BROKEN, said))
+
+    # The verbs.
+
+    def negotiate(self, asked: Negotiation) -> list[Any]:
+        """Begin to receive; raises as ``Channels.accept``."""
+        if self._incoming is not None:
+            raise mq_error(rc.MQRC_UNEXPECTED_ERROR, "negotiate: this channel has begun")
+        applicant, admitted = self._applicant, self._admitted
+        caller = Caller(
+            applicant.address,
+            None if admitted.is_operator else admitted.user,
+            admitted.groups,
+            self._traffic,
+            self._receiver_ended,
+        )
+        opening = Opening(applicant.channel, applicant.sending_manager, *asked)
+        try:
+            self._incoming, state = self._links.begin(opening, caller)
+        except (MQError, LinkDown) as error:
+            names = applicant.channel, applicant.sending_manager
+            _LOG.warning("AMQ9503E: channel %s of %s is refused: %s", *names, error)
+            raise
+        self._batch_size = state.batch_size
+        return list(state)
+
+    def put_batch(self, batch: Batch) -> int | None:
+        """Put the messages of a batch, all of which must have come."""
+        parcels, _since_ms = self._whole(batch)
+        return self._begun().send(parcels)
+
+    def keep_batch(self, batch: Batch) -> int:
+        """Keep the messages of a batch; return for how many ms they have been coming in."""
+        parcels, since_ms = self._whole(batch)
+        return self._begun().hand_over(parcels, self._links.now_ms() - since_ms)
+
+    def go_on(self, asked: GoOn) -> int | None:
+        """Put what is kept, or could not be put."""
+        return self._begun().go_on(asked.transit_ms)
+
+    def confirm(self, asked: Confirm) -> None:
+        """Commit a batch."""
+        self._begun().confirm(asked.luw, asked.sequence)
+        self._has_batch = False
+
+    def ping(self, _asked: object) -> None:
+        """Say whether the channel receives, and hear that its sender lives."""
+        channel = self._applicant.channel
+        if self._incoming is None:
+            self._links.check_receiver(channel)
+        else:
+            self._incoming.ping(channel)
+
+    def end_receiver(self, _asked: object) -> None:
+        """End as the sender wants."""
+        self.end()
+
+    def _traffic(self) -> Traffic:
+        return Traffic(self._link.sent_bytes, self._link.received_bytes)
+
+    def _whole(self, batch: Batch) -> tuple[list[Parcel], int]:
+        parcels, since_ms = self._parcels, self._since_ms
+        self._drop_batch()
+        if len(parcels) != batch.message_count or since_ms is None:
+            raise LinkDown(f"{len(parcels)} of {batch.message_count} messages have come")
+        # Fast messages are not confirmed.
+        self._has_batch = not all(parcel.is_fast for parcel in parcels)
+        return parcels, since_ms
+
+    def _begun(self) -> IncomingLink:
+        if self._incoming is None:
+            raise mq_error(rc.MQRC_UNEXPECTED_ERROR, "this channel has not begun: negotiate first")
+        return self._incoming
+
+
+_VERBS: dict[ChannelVerb, Callable[[ChannelConversation, Any], Any]] = {
+    ChannelVerb.NEGOTIATE: ChannelConversation.negotiate,
+    ChannelVerb.PUT_BATCH: ChannelConversation.put_batch,
+    ChannelVerb.KEEP_BATCH: ChannelConversation.keep_batch,
+    ChannelVerb.GO_ON: ChannelConversation.go_on,
+    ChannelVerb.CONFIRM: ChannelConversation.confirm,
+    ChannelVerb.PING: ChannelConversation.ping,
+    ChannelVerb.END: ChannelConversation.end_receiver,
+}

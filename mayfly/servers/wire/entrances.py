@@ -1,0 +1,196 @@
+"""How conversations begin: a table of the verbs that may come first, and what each leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+from mayfly.connection import LocalConnection
+from mayfly.contracts.channels import ChannelVerb, introduction_of
+from mayfly.contracts.wire_verbs import FORMS, Verb
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.queue_manager import QueueManager
+from mayfly.security.applicant import Admitted, Applicant
+from mayfly.servers.admitted import connection_of, manager_of
+from mayfly.servers.wire.channel_conversation import ChannelConversation
+from mayfly.servers.wire.conversation import Carrier, Conversation
+from mayfly.servers.wire.peer import Peer
+from mayfly.servers.wire.status import ConnectionStatus
+
+
+class AnyConversation(Protocol):
+    """A conversation of whatever kind, as its connection needs it."""
+
+    @property
+    def connection_number(self) -> int:
+        """Its number on its queue manager."""
+
+    @property
+    def has_queue(self) -> bool:
+        """Whether so many requests queue up that no more are to be read."""
+
+    def take(self, request: int, values: list[Any]) -> None:
+        """Take a request; raises WrongFrame for one that cannot be answered."""
+
+    def suspend(self) -> None:
+        """Take no messages for gets that wait: the client does not read what it has."""
+
+    def resume(self) -> None:
+        """Let gets wait again."""
+
+    def status(self) -> ConnectionStatus:
+        """Return what DISPLAY CONN shows."""
+
+    def quiesce(self) -> bool:
+        """End what waits; return True when no work is left."""
+
+    def end(self) -> None:
+        """Back out what is not committed; on a thread that may block."""
+
+
+class Entered(Protocol):
+    """What was opened for an applicant that admission has let in."""
+
+    @property
+    def name(self) -> str:
+        """The name of the queue manager."""
+
+    def close(self, *, commit: bool) -> None:
+        """Give it up: the server refuses the applicant after all."""
+
+
+class Terms(NamedTuple):
+    """What both sides keep to: signs of life in this interval, 0 for none; sharing; length."""
+
+    heartbeat_ms: int
+    share_conversations: int
+    max_message_bytes: int
+
+
+class Entrance(Protocol):
+    """How a conversation begins whose first request is one verb."""
+
+    def applicant(self, fields: list[Any], peer: Peer) -> tuple[Applicant, int]:
+        """Return who asks, and in which interval both sides are to speak, in ms.
+
+        ``fields`` are those behind the verb. Raises WrongFrame.
+        """
+
+    def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> Terms:
+        """Return the terms; ``limit_ms`` is the longest interval of this server, 0 without one."""
+
+    def enter(
+        self, managers: Mapping[str, QueueManager], applicant: Applicant, admitted: Admitted
+    ) -> Entered:
+        """Open what was admitted, on a thread that may block; raises MQError."""
+
+    def begin(
+        self, link: Carrier, number: int, entered: Any, who: tuple[Applicant, Admitted]
+    ) -> AnyConversation:
+        """Return the conversation, under the number that the client has chosen."""
+
+    def greeting(self, entered: Any, admitted: Admitted, terms: Terms) -> list[Any]:
+        """Return the answer to the first request."""
+
+
+class _Clients:
+    """CONNECT of a program."""
+
+    def applicant(self, fields: list[Any], peer: Peer) -> tuple[Applicant, int]:
+        asked = FORMS[Verb.CONNECT].request.of(fields)
+        channel, queue_manager, user, password, application, heartbeat_ms, _more = asked
+        applicant = Applicant(
+            queue_manager=queue_manager,
+            address=peer.address,
+            channel=channel,
+            user=user,
+            password=password,
+            has_tls=peer.has_tls,
+            certificate_subject=peer.certificate_subject,
+            certificate_issuer=peer.certificate_issuer,
+            application=application,
+        )
+        return applicant, heartbeat_ms
+
+    def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> Terms:
+        # The shorter interval of both sides counts.
+        heartbeat_ms = _shortest(asked_ms, admitted.heartbeat_s * SECOND_MS, limit_ms)
+        shared = max(1, admitted.share_conversations)
+        return Terms(heartbeat_ms, shared, admitted.max_message_bytes)
+
+    def enter(
+        self, managers: Mapping[str, QueueManager], applicant: Applicant, admitted: Admitted
+    ) -> LocalConnection:
+        return connection_of(managers, applicant, admitted)
+
+    def begin(
+        self, link: Carrier, number: int, entered: Any, who: tuple[Applicant, Admitted]
+    ) -> AnyConversation:
+        return Conversation(link, number, entered, *who)
+
+    def greeting(self, entered: Any, admitted: Admitted, terms: Terms) -> list[Any]:
+        return [entered.name, entered.number, admitted.user, *terms, []]
+
+
+class _Receiving(NamedTuple):
+    """A queue manager whose receiver a sender may begin."""
+
+    manager: QueueManager
+
+    @property
+    def name(self) -> str:
+        return self.manager.name
+
+    def close(self, *, commit: bool) -> None:
+        """Nothing is open before the sender negotiates."""
+
+
+class _Senders:
+    """CONNECT of a message channel."""
+
+    def applicant(self, fields: list[Any], peer: Peer) -> tuple[Applicant, int]:
+        asked = introduction_of(fields)
+        applicant = Applicant(
+            queue_manager=asked.queue_manager,
+            address=peer.address,
+            channel=asked.channel,
+            password=asked.token,
+            has_tls=peer.has_tls,
+            certificate_subject=peer.certificate_subject,
+            certificate_issuer=peer.certificate_issuer,
+            application=f"channel of {asked.sending_manager}",
+            sending_manager=asked.sending_manager,
+        )
+        return applicant, asked.heartbeat_ms
+
+    def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> Terms:
+        # HBINT of the sender counts, and 0 is never: the receiver has none of its own to say.
+        return Terms(_shortest(asked_ms, limit_ms), 1, admitted.max_message_bytes)
+
+    def enter(
+        self, managers: Mapping[str, QueueManager], applicant: Applicant, _admitted: Admitted
+    ) -> _Receiving:
+        return _Receiving(manager_of(managers, applicant))
+
+    def begin(
+        self, link: Carrier, number: int, entered: Any, who: tuple[Applicant, Admitted]
+    ) -> AnyConversation:
+        return ChannelConversation(link, number, entered.manager, *who)
+
+    def greeting(self, entered: Any, _admitted: Admitted, terms: Terms) -> list[Any]:
+        return [entered.name, terms.heartbeat_ms]
+
+
+_ENTRANCES: Final[dict[int, Entrance]] = {
+    Verb.CONNECT: _Clients(),
+    ChannelVerb.CONNECT: _Senders(),
+}
+
+
+def entrance_of(verb: object) -> Entrance | None:
+    """Return the entrance of a first request; None for a verb that cannot come first."""
+    return _ENTRANCES.get(verb) if type(verb) is int else None
+
+
+def _shortest(*intervals_ms: int) -> int:
+    return min((each for each in intervals_ms if each > 0), default=0)
