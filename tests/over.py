@@ -127,7 +127,15 @@ class QueueOfClient:
             context=context.__index__(),
         )
 
-    put_async = put
+    def put_async(
+        self,
+        body: bytes,
+        request: PutRequest,
+        options: int = c.MQPMO_NONE,
+        context: SupportsIndex = c.MQHO_NONE,
+    ) -> PutResult | None:
+        """MQPUT with MQPMO_ASYNC_RESPONSE; parameters as ``Handle.put_async``."""
+        return self.put(body, request, options | c.MQPMO_ASYNC_RESPONSE, context)
 
     def get(self, request: GetRequest, options: int = c.MQGMO_NONE) -> GetResult:
         """MQGET; parameters as ``Handle.get``."""

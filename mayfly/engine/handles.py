@@ -206,9 +206,9 @@ class Handle:
     ) -> PutResult | None:
         """MQPUT with MQPMO_ASYNC_RESPONSE: None when the queue refuses the message (P13).
 
-        Session.status tells why, and of warnings, which the result does not have then. What is
-        wrong with the call is raised as by :meth:`put`; a persistent message outside of syncpoint
-        is put as by that.
+        Session.status tells why, and of warnings, which the result does not have then; a unit of
+        work without the message cannot be committed. A wrong call raises as :meth:`put`, by which a
+        persistent message outside of syncpoint is put.
         """
         try:
             result = self.put(body, request, options, context, completion=completion)
@@ -216,6 +216,8 @@ class Handle:
             if not is_asynchronous(self._path, request, options):
                 raise
             self._owner.opens.async_puts.failed(self._path, error)
+            if options & c.MQPMO_SYNCPOINT:
+                self._owner.unit_of_work.failure = error
             return None
         if not is_asynchronous(self._path, request, options):
             return result

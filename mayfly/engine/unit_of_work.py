@@ -66,6 +66,8 @@ class UnitOfWork(Hold):
         self._operation_count = 0
         #: When the first message was put or got, None for an empty one.
         self.began_ms: int | None = None
+        #: Why an asynchronous put in it has put nothing: it cannot be committed then (P13).
+        self.failure: MQError | None = None
         #: Its session is closed, by another thread maybe; set under the lock.
         self.is_ended = False
         #: Its parts on queues of other members of a queue-sharing group, by member.
@@ -217,9 +219,14 @@ class UnitOfWork(Hold):
         report that it owes is sent (E17).
 
         Raises MQRC_STORAGE_MEDIUM_FULL (everything is undone, backout counts as they were) or
-        MQRC_CONNECTION_BROKEN (outcome unknown). With ``later`` nothing is durable on return.
+        MQRC_CONNECTION_BROKEN (outcome unknown). After an asynchronous put that has failed it backs
+        out and raises MQRC_BACKED_OUT (P13). With ``later`` nothing is durable on return.
         """
         core = self._core
+        if self.failure is not None:
+            said = f"an asynchronous put has failed: {self.failure}"
+            self.backout()
+            raise mq_error(rc.MQRC_BACKED_OUT, said)
         if self.is_empty:
             return
         with core.engine_lock:
@@ -268,6 +275,7 @@ class UnitOfWork(Hold):
 
         It always succeeds; on a full disk, or if it counts not, the counts stay as they were.
         """
+        self.failure = None
         undo, self._undo = self._undo, {}
         for each in undo.values():
             each()

@@ -100,18 +100,63 @@ def test_P13_a_persistent_message_outside_of_syncpoint_is_told_of_at_once(
     assert session.status() == Status()
 
 
-@pytest.mark.in_process
-def test_P13_in_a_unit_of_work_the_rest_of_it_stays(
+def test_P13_a_unit_of_work_without_one_of_its_messages_is_backed_out_by_its_commit(
+    queue_manager: QueueManager, unit: Session
+) -> None:
+    local(queue_manager, MAXDEPTH=2)
+    local(queue_manager, "Q2")
+    with queue_manager.session() as other:
+        other.put("Q1", b"got")
+    message = unit.get("Q1")
+    assert message is not None
+    handle, second = unit.open("Q1", OUTPUT), unit.open("Q2", OUTPUT)
+    for _ in range(3):
+        handle.put_async(b"x", PutRequest(PERSISTENT), c.MQPMO_SYNCPOINT)
+    second.put_async(b"y", PutRequest(PERSISTENT), c.MQPMO_SYNCPOINT)
+    with refused(rc.MQRC_BACKED_OUT):
+        unit.commit()
+    status = unit.status()
+    assert (status.reason, status.success_count, status.failure_count) == (rc.MQRC_Q_FULL, 3, 1)
+    assert (queue_manager.curdepth("Q1"), queue_manager.curdepth("Q2")) == (1, 0)
+    message = unit.get("Q1")
+    assert message is not None
+    assert (message.body, message.backout_count) == (b"got", 1)
+    unit.commit()
+    assert queue_manager.curdepth("Q1") == 0
+
+
+def test_P13_a_backout_forgets_the_failed_put(queue_manager: QueueManager, unit: Session) -> None:
+    local(queue_manager, MAXDEPTH=1)
+    handle = unit.open("Q1", OUTPUT)
+    for _ in range(2):
+        handle.put_async(b"x", PutRequest(PERSISTENT), c.MQPMO_SYNCPOINT)
+    unit.backout()
+    handle.put_async(b"y", PutRequest(PERSISTENT), c.MQPMO_SYNCPOINT)
+    unit.commit()
+    assert queue_manager.curdepth("Q1") == 1
+
+
+def test_P13_a_failed_put_outside_of_syncpoint_says_nothing_of_the_unit_of_work(
+    queue_manager: QueueManager, unit: Session
+) -> None:
+    local(queue_manager, MAXDEPTH=1)
+    handle = unit.open("Q1", OUTPUT)
+    handle.put_async(b"x", PutRequest(PERSISTENT), c.MQPMO_SYNCPOINT)
+    handle.put_async(b"x", PutRequest(V2._replace(persistence=c.MQPER_NOT_PERSISTENT)))
+    unit.commit()
+    assert queue_manager.curdepth("Q1") == 1
+
+
+def test_P13_closing_a_unit_of_work_without_one_of_its_messages_backs_it_out(
     queue_manager: QueueManager, unit: Session
 ) -> None:
     local(queue_manager, MAXDEPTH=1)
     handle = unit.open("Q1", OUTPUT)
     for _ in range(2):
         handle.put_async(b"x", PutRequest(PERSISTENT), c.MQPMO_SYNCPOINT)
-    status = unit.status()
-    assert (status.reason, status.success_count, status.failure_count) == (rc.MQRC_Q_FULL, 1, 1)
-    unit.commit()
-    assert queue_manager.counts("Q1") == (0, 1, 0, 0, 0)
+    with refused(rc.MQRC_BACKED_OUT):
+        unit.close()
+    assert queue_manager.curdepth("Q1") == 0
 
 
 def test_P13_a_wrong_call_is_raised_at_once(
