@@ -36,7 +36,12 @@ class ClientSubscription:
         return self._connection.topics.request_retained(self._opened.number)
 
     def close(self, *, remove: bool = False) -> None:
-        """Close it; a durable one stays and collects, unless it is to be removed."""
+        """Close it; a durable one stays and collects, unless it is to be removed.
+
+        The end of its client has closed it already.
+        """
+        if not self._connection.is_open:
+            return
         self._connection.topics.close(self._opened.number, remove=remove)
 
 

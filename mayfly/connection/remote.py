@@ -81,7 +81,9 @@ def _connected(
     link: Link, endpoint: Endpoint, user: str, password: str, application: str
 ) -> RemoteConnection:
     conversation = Conversation(link)
-    said = endpoint.channel, endpoint.queue_manager, user, password, application
+    # Who it is may have characters that are none, as the environment of a process may.
+    named = [each.encode(errors="replace").decode() for each in (user, application)]
+    said = endpoint.channel, endpoint.queue_manager, named[0], password, named[1]
     facts = conversation.call(Verb.CONNECT, [*said, endpoint.heartbeat_s * 1_000, []])
     name, number, _user, heartbeat_ms, _share, max_message_bytes, _more = facts
     link.let_in(heartbeat_ms)

@@ -9,6 +9,7 @@ from typing import Any
 from mayfly.connection.remote_link import Link
 from mayfly.connection.remote_requests import OnAnswer, OnMet, Request, answer_of
 from mayfly.contracts.wire_fields import Packer
+from mayfly.contracts.wire_mistakes import reason_of
 from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -93,5 +94,7 @@ class Conversation:
         try:
             with self._packing:
                 return self._packer.packed([int(verb), *fields])
-        except ValueError as error:
-            raise mq_error(rc.MQRC_UNEXPECTED_ERROR, f"{verb.name}: {error}") from None
+        except (ValueError, TypeError) as error:
+            field = FORMS[verb].request.field_that_cannot_travel(fields)
+            said = f"{verb.name.lower()}.{field}: {error}"
+            raise mq_error(reason_of(verb, field), said) from None

@@ -18,11 +18,19 @@ _TEXT_CHARACTERS: Final = 65_536
 
 
 class WrongValue(Exception):
-    """A value that cannot be what it stands for; the text says why."""
+    """A value that cannot be what it stands for; the text says why, ``field`` is its name."""
+
+    def __init__(self, said: str, field: str = "") -> None:
+        super().__init__(said)
+        self.field = field
 
 
 class WrongFrame(Exception):
     """A frame that makes no sense; the text names the field and its value."""
+
+    def __init__(self, said: str, field: str = "") -> None:
+        super().__init__(said)
+        self.field = field
 
 
 def packed(values: object) -> bytes:
@@ -225,8 +233,17 @@ class Row:
         try:
             found: list[Any] = (self._check or self._made_check())(values)
         except WrongValue as wrong:
-            raise WrongFrame(str(wrong)) from None
+            raise WrongFrame(str(wrong), wrong.field) from None
         return found
+
+    def field_that_cannot_travel(self, values: list[Any]) -> str:
+        """Return the name of the first value that cannot be packed."""
+        for name, value in zip(self._names, values, strict=True):
+            try:
+                packed(value)
+            except (ValueError, TypeError):
+                return name
+        return ""
 
     def _made_check(self) -> Kind:
         """Return one function for the whole row, as ``namedtuple`` makes its ``__new__``.
@@ -273,7 +290,8 @@ class Row:
             for kind, value in zip(kinds, values, strict=True):
                 found.append(kind(value))
         except WrongValue as wrong:
-            raise WrongValue(f"{self._said}.{self._names[len(found)]}: {wrong}") from None
+            name = self._names[len(found)]
+            raise WrongValue(f"{self._said}.{name}: {wrong}", name) from None
         return found
 
 

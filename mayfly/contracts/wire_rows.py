@@ -24,7 +24,9 @@ from mayfly.contracts.wire_fields import (
     unpacked,
     whole,
 )
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import mq_error
 
 _DESCRIPTOR_BYTES: Final = 4_096
 #: The 13 numbers, nine texts and two tokens of a descriptor.
@@ -39,8 +41,14 @@ _DESCRIPTOR = Row(
 
 @lru_cache(maxsize=1_024)
 def packed_descriptor(descriptor: Descriptor) -> bytes:
-    """Return a descriptor as it travels: a msgpack array of its own; most messages share one."""
-    return packed(descriptor)
+    """Return a descriptor as it travels: a msgpack array of its own; most messages share one.
+
+    Raises MQRC_MD_ERROR for one that cannot travel.
+    """
+    try:
+        return packed(descriptor)
+    except (ValueError, TypeError) as error:
+        raise mq_error(rc.MQRC_MD_ERROR, f"the descriptor: {error}") from None
 
 
 @lru_cache(maxsize=1_024)

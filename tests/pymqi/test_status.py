@@ -84,6 +84,18 @@ def test_P13_which_puts_are_asynchronous(
     else:
         assert fails(queue.put, *arguments).reason == CMQC.MQRC_PUT_INHIBITED
     assert connection.stat(ASYNC_ERROR).PutFailureCount == int(is_silent)
+    connection.backout()
+
+
+def test_P13_a_unit_of_work_without_one_of_its_messages_is_2003(
+    queue_manager: QueueManager, connection: pymqi.QueueManager, queue: pymqi.Queue, fails: Fails
+) -> None:
+    queue_manager.mqsc("ALTER QLOCAL(Q1) MAXDEPTH(1)")
+    for end in (connection.commit, connection.disconnect):
+        for _ in range(2):
+            queue.put(b"x", pymqi.MD(), pymqi.PMO(Options=ASYNC | CMQC.MQPMO_SYNCPOINT))
+        assert fails(end).reason == CMQC.MQRC_BACKED_OUT
+        assert queue_manager.curdepth("Q1") == 0
 
 
 def test_P13_a_publication_is_told_of_at_once(

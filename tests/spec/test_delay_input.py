@@ -49,7 +49,6 @@ def nothing_happened(qm: QueueManager) -> bool:
     )
 
 
-@pytest.mark.differs_over_socket
 @pytest.mark.parametrize("life_ms", [None, 60_000])
 @pytest.mark.parametrize("delay_ms", [*ABSURD, None], ids=repr)
 def test_D7_delay_that_is_none_is_an_options_error(
@@ -66,7 +65,6 @@ def test_D7_delay_that_is_none_is_an_options_error(
     assert nothing_happened(queue_manager)
 
 
-@pytest.mark.differs_over_socket
 @pytest.mark.parametrize("rule", [0, 1], ids=["TTLFROM(SEND)", "TTLFROM(RELEASE)"])
 @pytest.mark.parametrize("delay_ms", ABSURD, ids=repr)
 def test_D7_also_where_the_life_begins_later_and_in_a_unit_of_work(

@@ -61,7 +61,6 @@ def test_P1_a_text_has_the_bytes_of_its_field(
     assert manager.curdepth("Q1") + manager.curdepth("QM2") == 3
 
 
-@pytest.mark.differs_over_socket
 @pytest.mark.parametrize("queue", QUEUES)
 @pytest.mark.parametrize(
     "fields",
@@ -106,7 +105,6 @@ def test_a_reply_queue_that_ends_before_it_begins_is_none(
         session.put("Q1", b"x", reply_to_q="\0BACK", report=c.MQRO_COA)
 
 
-@pytest.mark.differs_over_socket
 @pytest.mark.parametrize(
     ("user", "kept"),
     [("ä" * 13, "ä" * 12), ("😀" * 5, "😀" * 3), ("al\0ice", "al"), ("\ud800", "?")],

@@ -342,7 +342,6 @@ def test_all_msgs_available_keeps_incomplete_groups_back(
     assert got(handle, LOGICAL | ALL_MSGS) == [b"G1", b"G2", b"G3"]
 
 
-@pytest.mark.differs_over_socket
 def test_all_msgs_available_without_logical_order_is_asked_of_each_get(handle: Handle) -> None:
     member(handle, G, 2, is_last=True)
     member(handle, G, 1)
@@ -472,7 +471,6 @@ def test_2245_a_group_got_partly_in_a_unit_of_work(session: Session, handle: Han
     session.commit()
 
 
-@pytest.mark.differs_over_socket
 def test_2241_a_get_that_leaves_logical_order_is_told(handle: Handle) -> None:
     for number in (1, 2, 3):
         member(handle, G, number, is_last=number == 3)
@@ -778,7 +776,6 @@ def test_E11_a_member_that_no_get_would_return_is_not_discarded(
     assert ends(queue_manager, "Q1") == [End("got", 1_000), End("expired", 1_000)]
 
 
-@pytest.mark.differs_over_socket
 def test_E8_the_first_member_expired_is_discarded_by_the_get_that_wanted_the_group(
     queue_manager: QueueManager, clock: VirtualClock, handle: Handle
 ) -> None:

@@ -293,7 +293,6 @@ def test_remote_definitions_survive_a_restart(tmp_path: Path, new_session: NewSe
         assert [life.outcome for life in lives(manager, "QM2")] == ["got", "got"]
 
 
-@pytest.mark.differs_over_socket
 @pytest.mark.parametrize("delay_ms", [0, 1_000])
 @pytest.mark.parametrize(
     ("name", "reason"),

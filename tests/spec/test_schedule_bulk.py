@@ -189,7 +189,6 @@ def test_D7_what_has_expired_on_staging_hinders_no_bulk_change(
 NO_NUMBERS: list[Any] = [1.5, 0.0, True, "5", b"", 10**18, -(10**18), float("nan")]
 
 
-@pytest.mark.differs_over_socket
 @pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
 @pytest.mark.parametrize("by", ["by_ms", "delay_ms", "deliver_at_ms"])
 def test_bulk_reschedule_by_no_number_is_an_options_error(

@@ -267,7 +267,6 @@ def test_D7_reschedule_beyond_the_expiry_is_refused_and_changes_nothing(
 NO_NUMBERS: list[Any] = [-1, 1.5, 0.0, True, False, "5", b"", 10**18, -(10**18), float("nan")]
 
 
-@pytest.mark.differs_over_socket
 @pytest.mark.parametrize("by", ["delay_ms", "deliver_at_ms"])
 @pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
 def test_reschedule_to_no_moment_is_an_options_error(

@@ -437,7 +437,6 @@ def test_all_segments_available_keeps_parts_of_a_message_back(handle: Handle) ->
     assert [take(handle, options).message.body for _ in "abc"] == [b"a", b"b", b"c"]
 
 
-@pytest.mark.differs_over_socket
 def test_a_message_begun_in_segments_goes_on_in_segments(handle: Handle) -> None:
     abc(handle)
     assert take(handle, LOGICAL).message.body == b"a"
@@ -572,7 +571,6 @@ def test_a_whole_message_has_the_life_of_its_shortest_segment(
     assert take(handle, WHOLE).message.remaining_ms == 600
 
 
-@pytest.mark.differs_over_socket
 @pytest.mark.parametrize("at_ms", [999, 1_000, 1_001])
 def test_E8_an_expired_segment_is_discarded_by_the_get_of_the_whole(
     queue_manager: QueueManager, clock: VirtualClock, handle: Handle, at_ms: int

@@ -207,7 +207,6 @@ def test_a_blank_selection_string_selects_everything(
     assert data(session.open("Q1", INPUT, selector=blank)) == b"b"
 
 
-@pytest.mark.differs_over_socket
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -141,7 +141,6 @@ def test_2432_names_are_unique(queue_manager: QueueManager, session: Session) ->
     assert len(managed_queues(queue_manager)) == 1
 
 
-@pytest.mark.differs_over_socket
 def test_2440_a_durable_subscription_needs_a_name(session: Session) -> None:
     for name in ("", "  ", "x" * 10_241):
         with refused(rc.MQRC_SUB_NAME_ERROR):
@@ -382,7 +381,6 @@ def test_2017_a_subscription_whose_queue_cannot_be_opened_is_not_made(
             session.resume("D")
 
 
-@pytest.mark.differs_over_socket
 def test_a_closed_session_subscribes_to_nothing(
     queue_manager: QueueManager, new_session: NewSession
 ) -> None:

@@ -12,6 +12,7 @@ from mayfly.connection import LocalConnection
 from mayfly.connection.interface import UnderWay
 from mayfly.contracts.wire import MET, MOST_REQUESTS
 from mayfly.contracts.wire_fields import Packer, WrongFrame, packed
+from mayfly.contracts.wire_mistakes import reason_of
 from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -142,7 +143,7 @@ class Conversation:
         try:
             fields = form.request.of(values[1:])
         except WrongFrame as wrong:
-            self._fail(request, mq_error(rc.MQRC_UNEXPECTED_ERROR, str(wrong)))
+            self._fail(request, mq_error(reason_of(verb, wrong.field), str(wrong)))
             return
         if verb == Verb.CANCEL:
             self._cancel(request, *fields)
