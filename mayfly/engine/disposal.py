@@ -1,9 +1,8 @@
-"""A message leaves its queue other than by a get: discarded for age, dead-lettered, reported on."""
+"""A message leaves its queue other than by a get: it is dead-lettered, or reported on."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 
 from mayfly.engine.authority.checks import check_putter
 from mayfly.engine.core import Core
@@ -15,61 +14,20 @@ from mayfly.engine.delivery import (
     send,
 )
 from mayfly.engine.descriptors import Context, Prepared, prepare
-from mayfly.engine.holding import messages, puts
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.remote.wrapping import embedded_or_none
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.dead_letters import Refusal, behind_header
-from mayfly.lifetime.life import Event
 from mayfly.lifetime.reports import Cause, Original, Report, build_report, is_owed
 from mayfly.lifetime.transmission import shorter_life_ms
 from mayfly.lifetime.window import Window, remaining_ms, window_at_put
 from mayfly.mqi.constants import MQAT_QMGR, MQPMO_SET_ALL_CONTEXT, MQRO_DISCARD_MSG
-from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
+from mayfly.mqi.descriptor import Descriptor, pack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.store.units import StoredMessage
 
 _LOG = logging.getLogger("mayfly.disposal")
-
-
-def discard_expired(
-    core: Core, found: Iterable[tuple[LocalQueue, StoredMessage, int]], now_ms: int
-) -> Transaction:
-    """Return the transaction that discards expired messages and sends their reports (E13, E14).
-
-    The messages are hidden from this moment on. Discards are never part of anybody's unit of work.
-    """
-    transaction = Transaction()
-    for each in found:
-        messages.end(core, transaction, each, Event.DEADLINE_SEEN, now_ms)
-        _report_expired(core, transaction, each[:2], now_ms)
-    return transaction
-
-
-def discard_late(
-    core: Core,
-    transaction: Transaction,
-    late: Iterable[tuple[LocalQueue, StoredMessage]],
-    now_ms: int,
-) -> None:
-    """Add the ends of puts that expired before their commit to its transaction, and reports (E17).
-
-    They are never part of their queues, where they have counted as uncommitted.
-    """
-    for queue, row in late:
-        puts.end_late(core, transaction, queue, row, now_ms)
-        _report_expired(core, transaction, (queue, row), now_ms)
-
-
-def _report_expired(
-    core: Core, transaction: Transaction, ended: tuple[LocalQueue, StoredMessage], now_ms: int
-) -> None:
-    queue, row = ended
-    descriptor = unpack_descriptor(row.descriptor)
-    if descriptor.report:
-        original = behind_transit(core, queue, original_of(queue, row, descriptor, now_ms))
-        send_report(core, transaction, Cause.EXPIRATION, original)
 
 
 def original_of(

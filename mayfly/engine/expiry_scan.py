@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mayfly.engine.core import Core
-from mayfly.engine.disposal import discard_expired
+from mayfly.engine.expired import discard_expired
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
 from mayfly.lifetime.times import ms_of_seconds, next_scan_ms
 from mayfly.mqi.constants import MQEXPI_OFF

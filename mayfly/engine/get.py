@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import shown
-from mayfly.engine.disposal import discard_expired, original_of, send_report
+from mayfly.engine.disposal import original_of, send_report
+from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import look
 from mayfly.engine.finding.search import ANY, Match
 from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
@@ -326,8 +327,7 @@ class Getter:
         if not result.stays:
             assert self._unit_of_work is not None
             self._unit_of_work.take_own(own)
-            found = own.queue, own.row, 0
-            confirm_delivery(self._core, found, None, self._unit_of_work, now_ms)
+            confirm_delivery(self._core, (own.queue, own.row, 0), None, self._unit_of_work, now_ms)
         return result, None
 
 

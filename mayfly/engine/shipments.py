@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mayfly.engine.core import Core
-from mayfly.engine.disposal import behind_transit, discard_expired, send_report
+from mayfly.engine.disposal import behind_transit, send_report
+from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.search import ANY, in_order
 from mayfly.engine.handles import Handle
 from mayfly.engine.holding import messages

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
-from mayfly.engine.disposal import discard_late
+from mayfly.engine.expired import discard_late
 from mayfly.engine.holding import messages, puts
 from mayfly.engine.holding.messages import Hold
 from mayfly.engine.queues import LocalQueue, QueueOwner

@@ -17,8 +17,8 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.engine import GetRequest, PutRequest, Session
-from mayfly.engine.disposal import discard_expired
 from mayfly.engine.end_non_persistent import end_non_persistent
+from mayfly.engine.expired import discard_expired
 from mayfly.engine.face.administration import QMODEL
 from mayfly.engine.get import Getter
 from mayfly.engine.holding import messages

@@ -365,6 +365,19 @@ def test_E14_a_row_past_its_deadline_is_discarded_and_reported_once(
     assert len(bodies(session, REPLIES)) == count - 1
 
 
+@pytest.mark.parametrize("count", [1, 30], ids=["alone", "bulk"])
+def test_EXPQ_moves_a_row_past_its_deadline_once(
+    manager: QueueManager, session: Session, count: int
+) -> None:
+    local(manager, "LATE")
+    alter(manager, "Q1", EXPQ="LATE")
+    named = [stage(manager, place(), plain(count, persistence=1, expire_at_ms=START_MS))]
+    for _ in range(2):
+        commit(manager, "q", 0, named)
+    assert ends(manager, "Q1") == [End("expired", 0)] * count
+    assert (manager.curdepth("Q1"), manager.curdepth("LATE")) == (0, count)
+
+
 def test_D17_a_named_deadline_does_not_move_with_ttlfrom_release(
     manager: QueueManager, session: Session, clock: VirtualClock
 ) -> None:

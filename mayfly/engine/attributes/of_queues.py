@@ -127,6 +127,8 @@ class QueueDefinition(Definition):
         objects=QUEUE_KINDS,
         unit=TENTHS,
     )
+    # Where expired messages go, "" for nowhere; an attribute of Mayfly's own.
+    expq: str = attribute("", None, length=48, objects=_HOLDERS)
     cluster: str = attribute("", s.MQCA_CLUSTER_NAME, length=48, objects=(QLOCAL, QALIAS, QREMOTE))
     defbind: int = attribute(
         s.MQBND_BIND_ON_OPEN,

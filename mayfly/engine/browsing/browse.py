@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from mayfly.engine.browsing.marking import HandleMarks
 from mayfly.engine.core import Core
-from mayfly.engine.disposal import discard_expired
+from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import look
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.finding.selector_progress import SelectorProgress, place_for

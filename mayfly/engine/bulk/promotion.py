@@ -21,6 +21,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage, check_room, new_id, new_row, size_on
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter_of, send_report
+from mayfly.engine.expired import follow_expiry
 from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.put import PutRequest, put
@@ -223,7 +224,9 @@ class Promotion(UnitOfWork):
             self._expired.append((path.queue, life))
             self._expired_count += 1
             original = Original(prepared.descriptor, own.msg_id, own.correl_id, body, 0)
-            self._report(Cause.EXPIRATION, original)
+            followed = Transaction()
+            follow_expiry(core, followed, (path.queue, message), original)
+            self.adopt(followed)
 
     def _report(self, cause: Cause, original: Original, reason: int = 0) -> None:
         report = Transaction()

@@ -19,7 +19,8 @@ from mayfly.engine.claims.consumer import (
     QueueClaims,
 )
 from mayfly.engine.core import Core
-from mayfly.engine.disposal import discard_expired, original_of, send_report
+from mayfly.engine.disposal import original_of, send_report
+from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import DISCARD_BATCH
 from mayfly.engine.holding import many
 from mayfly.engine.holding.messages import pass_over

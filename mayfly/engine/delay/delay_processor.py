@@ -9,7 +9,7 @@ from mayfly.engine.attributes.of_manager import DDELAY_SPARK
 from mayfly.engine.core import Core
 from mayfly.engine.delay.release import Release
 from mayfly.engine.delay.staging import why_unsuitable
-from mayfly.engine.disposal import discard_expired
+from mayfly.engine.expired import discard_expired
 from mayfly.engine.holding.messages import pass_over
 from mayfly.engine.put import DELAY_COMMAND_LEVEL
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue

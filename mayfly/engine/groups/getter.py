@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
-from mayfly.engine.disposal import discard_expired
+from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import DISCARD_BATCH, REFUSALS
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.get import GetRequest, GetResult, Getter, confirm_delivery, seen

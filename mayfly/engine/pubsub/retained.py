@@ -21,7 +21,8 @@ from mayfly.engine.delivery import (
     new_row,
     size_on,
 )
-from mayfly.engine.disposal import as_given, discard_expired
+from mayfly.engine.disposal import as_given
+from mayfly.engine.expired import discard_expired
 from mayfly.engine.holding import messages, puts
 from mayfly.engine.objects.administration import enter_queue
 from mayfly.engine.pubsub.copies import copy_row, prepared_for

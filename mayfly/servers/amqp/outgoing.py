@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from proton import Data
 
 from mayfly.connection import Message
+from mayfly.lifetime.expired import EXPIRED_AT, ORIGINAL_QUEUE, REASON
 from mayfly.mqi import constants as c
 from mayfly.mqi.delay_header import FORMAT as DELAY_FORMAT
 from mayfly.mqi.delay_header import DelayHeader, find_delay_header
@@ -33,6 +34,12 @@ from mayfly.servers.amqp.values import scalar
 _TEXT_FORMAT, _WHOLE_FORMAT = "MQSTR", "AMQP"
 _LONGEST_TTL_MS: Final = 2**32 - 2
 _QUEUE_REPLY, _TOPIC_REPLY = 0, 1
+#: What a message on an expiry queue says of its life: annotation by property.
+_OF_EXPIRED: Final = {
+    REASON: "x-opt-mayfly-reason",
+    ORIGINAL_QUEUE: "x-opt-mayfly-original-queue",
+    EXPIRED_AT: "x-opt-mayfly-expired-at",
+}
 
 
 class _Known(NamedTuple):
@@ -147,6 +154,9 @@ def _annotations(message: Message, known: _Known, parts: Parts) -> bytes:
     if descriptor.msg_type == c.MQMT_REPORT:
         others[symbol(MESSAGE_TYPE)] = Scalar(Data.INT, descriptor.msg_type)
         others[symbol(FEEDBACK)] = Scalar(Data.INT, descriptor.feedback)
+    for name, value in known.application:
+        if name in _OF_EXPIRED:
+            others[symbol(_OF_EXPIRED[name])] = scalar(value)
     kept = _of_json(known.own.get("Annotations")) if "Annotations" in known.own else {}
     others.update((symbol(name), value) for name, value in kept.items())
     if others:

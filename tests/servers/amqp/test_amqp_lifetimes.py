@@ -280,6 +280,22 @@ def test_E20_an_expired_message_is_reported_to_its_sender(
     assert message.body == "x"
 
 
+def test_EXPQ_is_an_expiry_address(clock: VirtualClock, qm: QueueManager, client: New) -> None:
+    assert qm.mqsc("DEFINE QLOCAL(LATE)\nALTER QLOCAL(Q1) EXPQ(LATE)").ok
+    one = client()
+    one.send(one.sender("Q1"), Message(body="x", ttl=5, id="7", properties={"n": 1}))
+    expired_at_ms = clock.now_ms() + 5_000
+    clock.advance(5_000)
+    assert one.drained(one.receiver("Q1"), 1) == 0
+    message, _delivery = one.receive(one.receiver("LATE", credit=1))
+    assert (message.body, message.id, message.ttl, message.expiry_time) == ("x", "7", 0, 0)
+    told = {"reason": "expired", "original-queue": "Q1", "expired-at": expired_at_ms}
+    found = {str(name): value for name, value in message.annotations.items()}
+    assert {name: found[f"x-opt-mayfly-{name}"] for name in told} == told
+    properties = ("MayflyReason", "MayflyOriginalQueue", "MayflyExpiredAt")
+    assert message.properties == {"n": 1, **dict(zip(properties, told.values(), strict=True))}
+
+
 @pytest.mark.parametrize("given", ["text-7", ulong(7), UUID(int=7), b"\1\2"])
 def test_message_and_correlation_ids_come_back_as_they_were(client: New, given: object) -> None:
     one = client()
