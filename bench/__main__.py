@@ -10,6 +10,7 @@ from bench.figures import Figure, table
 PARTS = (
     "messaging",
     "remote_clients",
+    "amqp",
     "by_id",
     "authority",
     "channel",
