@@ -226,7 +226,7 @@ def _taker(peer: AmqpPeer, count: int) -> Iterator[subprocess.Popen[str]]:
 
 def _delays_of(taker: subprocess.Popen[str]) -> list[float]:
     assert taker.stdout is not None
-    return [float(word) for word in taker.stdout.readline().split()]
+    return sorted(float(word) for word in taker.stdout.readline().split())
 
 
 def _take(port: str, user: str, password: str, address: str, count: str) -> None:

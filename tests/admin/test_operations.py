@@ -261,7 +261,7 @@ def test_each_attribute_of_MQ_has_the_number_by_which_commands_name_it() -> None
             if row.selector is not None:
                 # MQIA_ to 2000, MQIACF_, MQIACH_ below; MQCA_, MQCACF_, MQCACH_ from 2001 on.
                 assert row.is_text == (row.selector > 2_000), row.keyword
-    mayflys_own = {"AUTHCHK", "DDELAY", "FAILURE", "QMNAME", "TOKENFILE", "TTLFROM"}
+    mayflys_own = {"AUTHCHK", "DDELAY", "EXPQ", "FAILURE", "QMNAME", "TOKENFILE", "TTLFROM"}
     mayflys_own |= {"STAGED", "LIVE", "EXPIRED", "VALUE", "DEFAULT", "HANDLES", "UOWAGE", "DISK"}
     # A command names DESTCORL by a byte string, not by a text of hexadecimal digits, and OPENOPTS
     # by a number.
