@@ -51,15 +51,18 @@ test: $(READY)
 # The state machines and models.
 MODELS := $(wildcard tests/model tests/*/test_*machine.py tests/*/test_model.py) \
   tests/channel/test_conservation.py
+# What is said to a native session, a connection, pymqi or JMS (tests/over.py).
+RULES := tests/spec tests/connection tests/pymqi tests/jms
 
 # Kills of all that takes part, executors of a cluster too, for an hour; make test has the short ones.
-# Then every example of the state machines, of which make test takes a quarter, and the tests of
-# rules over sockets. On the disk, where make test may put its folders into memory.
+# Then every example of the state machines, of which make test takes a quarter, and all tests of
+# rules over sockets, of which it takes a sample. On the disk, where make test may put its folders
+# into memory.
 soak: export PYTEST_DEBUG_TEMPROOT ?= $(or $(TMPDIR),/tmp)
 soak: $(AMQP)
 	@$(BIN)/python -m pytest -q -m soak
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-profile soak $(MODELS)
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --over socket tests/spec
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --over socket $(RULES)
 
 # Those with other examples each time, ten times over.
 search: $(READY)

@@ -14,8 +14,7 @@ from hypothesis import settings
 from mayfly import QueueManager
 from mayfly.connection import Connection, LocalConnection
 from tests import spark_start
-from tests.over import WAYS, NewSession
-from tests.over_wire import IN_PROCESS, IS_ASKED_FOR, over_the_wire
+from tests.over import SESSION, SOCKET, WAYS, NewSession, Servers, is_in_sample
 from tests.workers import file_of, one_spark_worker, shares_spark
 
 # A busy machine is not a failing rule; what is slow is seen in bench. What make test says depends
@@ -31,43 +30,56 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
+#: Marks of tests that cannot run over a socket, and of those that may fail there.
+NOT_OVER_SOCKET = ("in_process", "differs_over_socket")
+
 #: Connects a user, None for who opened it, to a queue manager.
 Connect = Callable[[QueueManager, str | None], Connection]
 
 
-@pytest.fixture(params=["local"])
-def connect() -> Connect:
-    """Connect in each way that there is; tests of rules that take this run in all of them.
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a sample of the tests of rules over a socket as well."""
+    if (
+        "over" in metafunc.fixturenames
+        and metafunc.config.getoption("over") == SESSION
+        and is_in_sample(metafunc.function.__name__)
+        and not any(map(metafunc.definition.get_closest_marker, NOT_OVER_SOCKET))
+    ):
+        metafunc.parametrize("over", [SESSION, SOCKET], indirect=True)
+
+
+@pytest.fixture
+def over(request: pytest.FixtureRequest) -> str:
+    """The way in which the test reaches its queue managers, of ``WAYS``."""
+    way: str = getattr(request, "param", request.config.getoption("over"))
+    return way
+
+
+@pytest.fixture
+def connect(over: str) -> Iterator[Connect]:
+    """Connect in the way of the command line; the sample over a socket as well.
 
     Tests that connect by a name, as pymqi's, need nothing of it: their way is ``connect`` of
     ``mayfly.connection``.
     """
+    servers = Servers()
 
     def connect_locally(manager: QueueManager, user: str | None) -> Connection:
         return LocalConnection(manager.session(user), manager)
 
-    return connect_locally
-
-
-@pytest.fixture(autouse=IS_ASKED_FOR)
-def _over_the_wire(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run the tests of a facade over sockets, where the environment asks for it."""
-    for name, why in IN_PROCESS.items():
-        if request.node.name.startswith(name):
-            pytest.skip(why)
-    with pytest.MonkeyPatch.context() as patch, over_the_wire(patch):
-        yield
+    yield servers.connect if over == SOCKET else connect_locally
+    servers.close()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the way in which tests of rules reach a queue manager."""
-    parser.addoption("--over", choices=WAYS, default=WAYS[0], help="see tests/over.py")
+    parser.addoption("--over", choices=WAYS, default=SESSION, help="see tests/over.py")
 
 
 @pytest.fixture
-def new_session(request: pytest.FixtureRequest) -> Iterator[NewSession]:
-    """Open sessions in the way of the command line; those that are left over are backed out."""
-    sessions = NewSession(request.config.getoption("over"))
+def new_session(over: str) -> Iterator[NewSession]:
+    """Open sessions in that way; those that are left over are backed out."""
+    sessions = NewSession(over)
     yield sessions
     sessions.close()
 
@@ -125,9 +137,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     own, then the others by their number of slow tests: a long file that is begun at the end would
     leave the other workers nothing to do.
     """
-    if config.getoption("over") != WAYS[0]:
+    if config.getoption("over") != SESSION:
         items[:] = [item for item in items if _runs_over_any_way(item)]
-    if config.getoption("over") == "socket":
+    if config.getoption("over") == SOCKET:
         for item in items:
             if item.get_closest_marker("differs_over_socket"):
                 item.add_marker(pytest.mark.xfail(reason="see tests/over.py", strict=False))
@@ -145,4 +157,4 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _runs_over_any_way(item: pytest.Item) -> bool:
     takes = getattr(item, "fixturenames", ())
-    return "new_session" in takes and item.get_closest_marker("in_process") is None
+    return "over" in takes and item.get_closest_marker("in_process") is None

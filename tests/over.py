@@ -1,29 +1,130 @@
 """Ways in which the tests of rules reach a queue manager: ``pytest --over=socket tests/spec``.
 
 ``session``, the default, gives the native session. ``connection`` and ``socket`` give a client of a
-connection in this process, and of one over TCP; its verbs are the same. They leave out the tests
-that are marked ``in_process``, which look inside or use what only the native session has, and all
-that take no session from here. What a rule says and a client over a socket does not do yet is
-marked ``differs_over_socket``: such a test may fail there.
+connection in this process, and of one over TCP; its verbs are the same. The tests of the facades,
+tests/pymqi and tests/jms, connect by a name: with ``socket`` over TCP, else in this process.
+
+Both ways leave out the tests that are marked ``in_process``, which look inside or use what only the
+native session has, and all that do not take the fixture ``over``. What a rule says and a client
+over a socket does not do yet is marked ``differs_over_socket``: such a test may fail there.
+
+``session`` runs a sample of the test functions over a socket as well. ``make soak`` runs all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, SupportsIndex, cast
+from zlib import crc32
 
+import pytest
+
+import mayfly.connection
 from mayfly import QueueManager
 from mayfly.client import Client
-from mayfly.connection import Connection, GetResult, LocalConnection, Opened, PutResult, Status
+from mayfly.connection import (
+    Connection,
+    GetResult,
+    LocalConnection,
+    Opened,
+    PutResult,
+    Status,
+    by_name,
+)
+from mayfly.connection.choose import NOTHING_WANTED, Wanted
+from mayfly.connection.connectors import LocalConnector
+from mayfly.connection.reconnection import USUAL_ATTEMPTS, Attempts
 from mayfly.connection.remote import connect
 from mayfly.engine import GetRequest, PutRequest, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
+from mayfly.queue_manager import managers_here
 from tests.connection.serving import Served, serving
 
-WAYS = ("session", "connection", "socket")
+SESSION, SOCKET = "session", "socket"
+WAYS = (SESSION, "connection", SOCKET)
+#: One function of so many is in the sample, by its name.
+_SAMPLE_OF = 20
+
+
+def is_in_sample(function: str) -> bool:
+    """Whether a test function runs over a socket in each run of the tests."""
+    return crc32(function.encode()) % _SAMPLE_OF == 0
+
+
+class Servers:
+    """Serves each queue manager to which somebody connects, until the end of the test."""
+
+    def __init__(self) -> None:
+        """Nothing is served yet."""
+        self._stack = ExitStack()
+        self._served: dict[int, tuple[QueueManager, Served]] = {}
+
+    def connect(
+        self,
+        manager: QueueManager,
+        user: str | None,
+        program: str = "mayfly",
+        groups: Sequence[str] = (),
+    ) -> Connection:
+        """Connect a user, None for who opened the queue manager."""
+        if id(manager) not in self._served:
+            server = self._stack.enter_context(serving(manager))
+            # As in the process itself: nobody by name is who opened the queue manager.
+            server.admission.operators = frozenset({""})
+            self._served[id(manager)] = manager, server
+        served = self._served[id(manager)][1]
+        served.admission.terms = replace(served.admission.terms, groups=tuple(groups))
+        return connect(served.endpoint(manager.name), user or "", "secret", application=program)
+
+    def connect_by_name(
+        self,
+        name: str,
+        user: str | None = None,
+        *,
+        password: str | None = None,
+        program: str = "mayfly",
+        wanted: Wanted = NOTHING_WANTED,
+    ) -> Connection:
+        """Connect as ``mayfly.connection.connect``; to what is open here over a socket."""
+        here = {n: m for n, m in managers_here().items() if not m.is_stopped}
+        if not name and len(here) == 1:
+            (name,) = here
+        manager = here.get(name)
+        if wanted.endpoint is not None or manager is None:
+            return by_name.connect(name, user, password=password, program=program, wanted=wanted)
+        return self.connect(manager, user, program)
+
+    def close(self) -> None:
+        """End the servers."""
+        self._stack.close()
+
+
+@contextmanager
+def names_over(way: str) -> Iterator[None]:
+    """Let connections by a name go this way."""
+    if way != SOCKET:
+        yield
+        return
+    servers = Servers()
+
+    def connect_like(
+        connector: LocalConnector,
+        user: str | None = None,
+        _password: str | None = None,
+        *,
+        program: str,
+        attempts: Attempts = USUAL_ATTEMPTS,
+    ) -> Connection:
+        return servers.connect(connector.manager, user, program)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mayfly.connection, "connect", servers.connect_by_name)
+        patch.setattr(LocalConnector, "__call__", connect_like)
+        yield
+    servers.close()
 
 
 class NewSession:
@@ -32,8 +133,7 @@ class NewSession:
     def __init__(self, way: str) -> None:
         """Open them in one of ``WAYS``."""
         self._way = way
-        self._served: dict[int, Served] = {}
-        self._servers = ExitStack()
+        self._servers = Servers()
         self._clients: list[Client] = []
 
     def __call__(
@@ -46,14 +146,14 @@ class NewSession:
         groups: Sequence[str] = (),
     ) -> Session:
         """Open one; parameters as ``QueueManager.session``."""
-        if self._way == "session":
+        if self._way == SESSION:
             return manager.session(user, transacted, program, groups=groups)
         connection: Connection
         if self._way == "connection":
             own = manager.session(user, program=program, groups=groups)
             connection = LocalConnection(own, manager)
         else:
-            connection = self._over_a_socket(manager, user or "", program, groups)
+            connection = self._servers.connect(manager, user, program, groups)
         self._clients.append(OpeningClient(connection, transacted=transacted))
         # What a test uses of a session, a client has; another test is marked in_process.
         return cast(Session, self._clients[-1])
@@ -64,17 +164,6 @@ class NewSession:
             with suppress(MQError):
                 client.close(commit=False)
         self._servers.close()
-
-    def _over_a_socket(
-        self, manager: QueueManager, user: str, program: str, groups: Sequence[str]
-    ) -> Connection:
-        served = self._served.get(id(manager))
-        if served is None:
-            served = self._served[id(manager)] = self._servers.enter_context(serving(manager))
-            # As in the process itself: nobody by name is who opened the queue manager.
-            served.admission.operators = frozenset({""})
-        served.admission.terms = replace(served.admission.terms, groups=tuple(groups))
-        return connect(served.endpoint(manager.name), user, "secret", application=program)
 
 
 class OpeningClient(Client):

@@ -23,6 +23,7 @@ from tests.connection.scene import JOIN_SECONDS, PERSISTENT, VOLATILE, Told, got
 WAIT = c.MQGMO_WAIT
 
 
+@pytest.mark.in_process
 def test_a_standing_get_is_told_by_whoever_brings_its_message(
     connection: Connection, queue: int
 ) -> None:
@@ -34,6 +35,7 @@ def test_a_standing_get_is_told_by_whoever_brings_its_message(
     assert under_way.cancel() is False
 
 
+@pytest.mark.in_process
 def test_standing_gets_are_served_in_their_order_and_told_in_it(
     connection: Connection, queue: int
 ) -> None:
@@ -60,6 +62,7 @@ def test_a_cancelled_get_is_never_told_and_leaves_its_message(
     assert queue_manager.curdepth("Q1") == 1
 
 
+@pytest.mark.in_process
 def test_a_get_without_wait_and_one_whose_time_is_over_say_that_nothing_came(
     connection: Connection, queue: int, clock: VirtualClock
 ) -> None:
@@ -88,6 +91,7 @@ def test_what_is_wrong_is_told_and_not_raised(connection: Connection, queue: int
     ]
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
@@ -118,6 +122,7 @@ def test_the_end_of_what_a_get_stands_on_is_told(connect: Connect, end: str, rea
     manager.close()
 
 
+@pytest.mark.in_process
 def test_a_get_on_several_queues_takes_one_message_and_names_its_handle(
     queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:
@@ -179,6 +184,7 @@ def test_a_get_on_several_queues_ends_on_all_of_them(
     assert not under_way.cancel()
 
 
+@pytest.mark.in_process
 def test_a_callback_may_call_verbs_and_is_not_called_inside_of_itself(
     connection: Connection, queue: int
 ) -> None:
@@ -200,6 +206,7 @@ def test_a_callback_may_call_verbs_and_is_not_called_inside_of_itself(
     assert (bodies, deepest) == ([b"%d" % number for number in range(500)], 1)
 
 
+@pytest.mark.in_process
 def test_a_callback_that_raises_is_logged_and_the_next_is_called(
     connection: Connection, queue: int, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -194,6 +194,7 @@ def test_several_are_settled_by_one_transaction_or_none(
         connection.close()
 
 
+@pytest.mark.in_process
 def test_another_conversation_settles_what_is_moved_into_its_unit_of_work(
     connect: Connect, queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:
@@ -266,6 +267,7 @@ def taken(connection: Connection, queue: int, most: int, most_bytes: int) -> lis
     return [delivery.result.message.body for delivery in found]
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(
     ("most", "most_bytes", "bodies"),
     [

@@ -70,6 +70,7 @@ def test_claims_that_this_store_has_not_made_are_refused(claimed: Connection) ->
     assert [standing.message_count for standing in claimed.claims.standings()] == [2]
 
 
+@pytest.mark.differs_over_socket
 def test_claims_are_an_operators(connect: Connect, queue_manager: QueueManager) -> None:
     assert queue_manager.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('bob') AUTHADD(CONNECT)").ok
     bob = connect(queue_manager, "bob")

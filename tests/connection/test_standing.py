@@ -58,6 +58,7 @@ def test_a_cancelled_look_is_not_told(connection: Connection, queue: int) -> Non
     assert told.outcomes == []
 
 
+@pytest.mark.in_process
 def test_a_refused_queue_is_told_once_and_got_from_when_it_is_enabled(
     queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:
@@ -116,6 +117,7 @@ def test_a_moment_is_told_when_it_comes(
     assert told.wait() == [None]
 
 
+@pytest.mark.in_process
 def test_a_change_of_definitions_is_told_once(
     queue_manager: QueueManager, connection: Connection
 ) -> None:
@@ -221,6 +223,7 @@ def test_put1_puts_like_an_open_queue_and_leaves_nothing_open(
     assert queue_manager.mqsc("DELETE QLOCAL(GONE) PURGE").ok
 
 
+@pytest.mark.differs_over_socket
 def test_onward_a_message_keeps_its_life_in_the_unit_of_work_that_got_it(
     queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:

@@ -1,4 +1,7 @@
-"""A queue manager in virtual time with queues, and both APIs of JMS on it."""
+"""A queue manager in virtual time with queues, and both APIs of JMS on it.
+
+A sample of the tests runs a second time, over a socket (tests/over.py).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,14 @@ import pytest
 
 from mayfly import QueueManager, jms
 from tests.jms.scene import DEFINITIONS
+from tests.over import names_over
+
+
+@pytest.fixture(autouse=True)
+def _over(over: str) -> Iterator[None]:
+    """How a factory reaches its queue manager."""
+    with names_over(over):
+        yield
 
 
 @pytest.fixture

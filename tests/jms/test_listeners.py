@@ -20,7 +20,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreDamaged
 from mayfly.store.database import DATABASE_FILE
 from mayfly.testing import VirtualClock
-from tests.facts import wait_until_blocked
+from tests.facts import wait_until, wait_until_blocked
 from tests.jms.scene import PATIENCE_SECONDS, alter, number_of, on_queue, refused, text_of
 
 MODES = [jms.AUTO_ACKNOWLEDGE, jms.DUPS_OK_ACKNOWLEDGE]
@@ -202,6 +202,7 @@ def test_a_long_search_ends_and_its_listener_waits(
     assert inbox.text() == "yes"
 
 
+@pytest.mark.in_process
 def test_several_listeners_of_one_session_leave_their_thread_at_its_close(
     factory: jms.ConnectionFactory,
 ) -> None:
@@ -784,7 +785,8 @@ def test_a_message_that_nobody_takes_is_told_once_and_held_until_somebody_can(
         context.set_exception_listener(errors)
         listen(context, inbox)
         assert errors.next().reason == rc.MQRC_BACKOUT_THRESHOLD_REACHED
-        assert manager.engine.waits.is_waited_on(DEFINITIONS)
+        # Over a socket the wait begins a moment later.
+        wait_until(lambda: manager.engine.waits.is_waited_on(DEFINITIONS))
         assert (manager.counts("Q1").live, manager.counts("Q1").locked) == (1, 0)
         context.start()
         assert errors.next().reason == rc.MQRC_BACKOUT_THRESHOLD_REACHED
@@ -799,6 +801,7 @@ def test_a_message_that_nobody_takes_is_told_once_and_held_until_somebody_can(
     assert (manager.curdepth("Q1"), manager.curdepth("BACKOUTS")) == (0, 1)
 
 
+@pytest.mark.differs_over_socket
 def test_the_end_of_the_queue_manager_is_told_once(clock: VirtualClock) -> None:
     errors = Inbox()
     with QueueManager("QM2", clock=clock) as manager:
@@ -815,6 +818,7 @@ def test_the_end_of_the_queue_manager_is_told_once(clock: VirtualClock) -> None:
     assert errors.is_empty
 
 
+@pytest.mark.in_process
 @pytest.mark.slow
 def test_damage_that_is_read_for_a_listener_is_told(tmp_path: Path, clock: VirtualClock) -> None:
     with QueueManager("QM1", tmp_path, clock) as manager, manager.session(transacted=True) as s:
@@ -839,6 +843,7 @@ def test_damage_that_is_read_for_a_listener_is_told(tmp_path: Path, clock: Virtu
     assert errors.is_empty
 
 
+@pytest.mark.in_process
 def test_an_exception_listener_may_close_its_connection(
     factory: jms.ConnectionFactory, manager: QueueManager
 ) -> None:

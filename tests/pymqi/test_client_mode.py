@@ -19,6 +19,9 @@ from tests.ports import held_port
 from tests.pymqi.conftest import Fails
 from tests.servers.certificates import certificate
 
+#: Each test says itself over which socket it goes.
+pytestmark = pytest.mark.in_process
+
 
 class Served:
     """``QM1`` on a port, plain and with TLS."""

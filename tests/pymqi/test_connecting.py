@@ -14,6 +14,7 @@ from mayfly.queue_manager import managers_here as open_managers
 Fails = Callable[..., pymqi.MQMIError]
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("name", ["QM1", b"QM1", b"QM1".ljust(48), "", b"QM1\0\0"], ids=repr)
 def test_connect_finds_the_open_queue_manager(
     queue_manager: QueueManager, name: str | bytes
@@ -61,6 +62,7 @@ def test_blank_name_is_ambiguous_with_two_queue_managers(fails: Fails) -> None:
         assert fails(pymqi.connect, "").reason == CMQC.MQRC_Q_MGR_NAME_ERROR
 
 
+@pytest.mark.in_process
 def test_connect_opens_the_folder_under_home_until_the_last_disconnects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +114,7 @@ def test_verbs_without_a_connection_are_pyif_errors(
         connection.put1("Q1", b"x")
 
 
+@pytest.mark.in_process
 def test_verbs_on_a_closed_queue_manager_are_2009(fails: Fails) -> None:
     manager = QueueManager("QC")
     manager.mqsc("DEFINE QLOCAL(Q1)")

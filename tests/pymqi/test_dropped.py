@@ -49,6 +49,7 @@ def in_time(thread: Thread) -> bool:
     return not thread.is_alive()
 
 
+@pytest.mark.in_process
 def test_what_is_collected_in_the_midst_of_the_engine_ends_at_the_next_verb(
     clock: Collecting,
 ) -> None:
