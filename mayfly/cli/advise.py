@@ -98,6 +98,15 @@ ManagerOption = Annotated[
         "--qmgr", metavar="QMGR", help="Queue manager: whose lives of a lake, or whose own ledger."
     ),
 ]
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help="The server of --qmgr, mq://HOST:PORT?channel=CHANNEL, mqs:// with TLS. The password "
+        "is in MAYFLY_PASSWORD.",
+    ),
+]
 MarginOption = Annotated[
     int | None,
     typer.Option(
@@ -132,6 +141,7 @@ def advise(
     bothresh: BothreshOption = None,
     config: ConfigOption = None,
     qmgr: ManagerOption = None,
+    url: UrlOption = None,
     margin_ms: MarginOption = None,
     idle_per_hour: IdleOption = None,
     seed: SeedOption = 0,
@@ -171,7 +181,7 @@ def _answer(said: dict[str, Any]) -> Advice:
     longest_ms = values.get("longest_on_message_ms")
     durations = _durations(values.get("on_message"), longest_ms)
     with Console(stderr=True).status("reading what was recorded"):
-        record = recorded(*(values.get(name) for name in ("source", "qmgr", "queue")))
+        record = recorded(*(values.get(name) for name in ("source", "qmgr", "queue", "url")))
     if record is not None and record.bothresh is not None:
         values.setdefault("bothresh", record.bothresh)
     with Console(stderr=True).status("trying the settings"):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mayfly.cli.managers import opened
+from mayfly.cli.managers import connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.store.database import DATABASE_FILE
+from mayfly.store.ledger import PositionTrimmed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from mayfly import QueueManager
     from mayfly.advise.arrivals import Arrivals
+    from mayfly.connection.operating import LedgerVerbs
 
 _PAGE_COUNT = 50_000
 
@@ -25,11 +27,15 @@ class Recorded(NamedTuple):
     bothresh: int | None
 
 
-def recorded(source: Path | None, qmgr: str | None, queue: str | None) -> Recorded | None:
+def recorded(
+    source: Path | None, qmgr: str | None, queue: str | None, url: str | None
+) -> Recorded | None:
     """Return what was recorded, None when nothing is named to look in.
 
     Raises CommandFailed when it is not there or empty, ValueError when it is not clear which.
     """
+    if url is not None and (qmgr is None or source is not None):
+        raise ValueError(f"--url {url} is the server of a queue manager: name that by --qmgr alone")
     if source is None and qmgr is None:
         if queue is not None:
             raise ValueError(f"--queue {queue} of what? Name a trace, a lake or --qmgr")
@@ -37,7 +43,8 @@ def recorded(source: Path | None, qmgr: str | None, queue: str | None) -> Record
     if source is not None and not source.exists():
         raise CommandFailed(ExitCode.FILE, f"there is no trace, lake or queue manager at {source}")
     if source is None or (source / DATABASE_FILE).exists():
-        return _of_manager(qmgr or Path(str(source)).resolve().name, source, queue)
+        folder = None if source is None else str(source)
+        return _of_manager(qmgr or Path(str(source)).resolve().name, url or folder, queue)
     return Recorded(_arrivals(_trace(source, qmgr), queue, str(source)), None)
 
 
@@ -60,17 +67,20 @@ def _trace(source: Path, qmgr: str | None) -> pa.Table:
             raise CommandFailed(ExitCode.NOTHING, str(error)) from error
 
 
-def _of_manager(name: str, folder: Path | None, queue: str | None) -> Recorded:
+def _of_manager(name: str, place: str | None, queue: str | None) -> Recorded:
+    """Read the ledger of a queue manager: of its folder, or of the server that has it open."""
     from mayfly.replay.lives import trace_of_lives
 
-    with opened(name, folder) as manager:
-        arrivals = _arrivals(trace_of_lives(_lives(manager)), queue, f"the ledger of {name}")
-        rows = manager.mqsc(f"DISPLAY QLOCAL('{arrivals.queue}') BOTHRESH").rows
+    with connected(name, place, program="mayfly advise") as connection:
+        admin = connection.admin
+        lives = _lives(admin.ledger, name)
+        arrivals = _arrivals(trace_of_lives(lives), queue, f"the ledger of {name}")
+        rows = admin.mqsc(f"DISPLAY QLOCAL('{arrivals.queue}') BOTHRESH").rows
     # The queue may be gone; its lives are still there.
     return Recorded(arrivals, int(rows[0]["BOTHRESH"]) if rows else None)
 
 
-def _lives(manager: QueueManager) -> pa.Table:
+def _lives(ledger: LedgerVerbs, name: str) -> pa.Table:
     """Return the lives in a ledger that `mayfly.replay.lives` replays."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -79,15 +89,25 @@ def _lives(manager: QueueManager) -> pa.Table:
     from mayfly.lifetime.life import KIND_LIFE
     from mayfly.replay.lives import LIFE_COLUMNS, REPLAYED
 
-    ledger = manager.ledger
-    batches = []
-    position = ledger.first_position() - 1
-    while rows := ledger.page(position, _PAGE_COUNT):
-        batches.append(ledger_batch(rows, manager.name, ledger.instance_id))
-        position = rows[-1][0]
+    batches = [ledger_batch(rows, name, "") for rows in _pages(ledger)]
     table = pa.Table.from_batches(batches, schema=LEDGER)
     is_life = (pc.field("kind") == KIND_LIFE) & pc.field("outcome").isin(REPLAYED)
     return table.filter(is_life).select(list(LIFE_COLUMNS))
+
+
+def _pages(ledger: LedgerVerbs) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield what the ledger holds; a server may remove the oldest rows meanwhile."""
+    position = ledger.first_position() - 1
+    while True:
+        try:
+            rows = ledger.page(position, _PAGE_COUNT)
+        except PositionTrimmed as trimmed:
+            position = trimmed.first_position - 1
+            continue
+        if not rows:
+            return
+        yield rows
+        position = rows[-1][0]
 
 
 def _arrivals(trace: pa.Table, queue: str | None, name: str) -> Arrivals:

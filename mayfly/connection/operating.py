@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from mayfly.connection.values import (
     AuditEntry,
@@ -97,8 +97,26 @@ class ClaimVerbs(Protocol):
         """
 
 
+class LedgerVerbs(Protocol):
+    """The ledger of ended lives, by position (docs/LEDGER.md)."""
+
+    def first_position(self) -> int:
+        """Return the oldest position that is held, one past the newest when there is none."""
+
+    def page(self, after_position: int, max_rows: int) -> list[tuple[Any, ...]]:
+        """Return rows (LEDGER_COLUMNS) that follow a position, at most so many; [] at the end.
+
+        Fewer may come although there are more. Raises PositionTrimmed where retention has removed
+        the row right behind the position.
+        """
+
+
 class Administration(Protocol):
     """What an operator does with a queue manager."""
+
+    @property
+    def ledger(self) -> LedgerVerbs:
+        """The lives that have ended."""
 
     def mqsc(self, script: str) -> MqscResult:
         """Run MQSC commands; a wrong one makes ``ok`` False and does not stop those after it."""

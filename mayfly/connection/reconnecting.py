@@ -70,7 +70,9 @@ class ReconnectingConnection:
         self.held = ReconnectingHeld(again, calls.deliveries)
         self.onward = ReconnectingOnward(again)
         #: What an operator does.
-        self.admin = cast("Administration", _Part(again, lambda now: now.admin))
+        admin = _Part(again, lambda now: now.admin)
+        admin.ledger = _Part(again, lambda now: now.admin.ledger)
+        self.admin = cast("Administration", admin)
         self.claims = cast("ClaimVerbs", _Part(again, _without_claims))
 
     @property
@@ -299,6 +301,9 @@ class ReconnectingObjects:
 
 class _Part:
     """A part of the connection of now: its methods run like verbs."""
+
+    #: A part of this one, where there is one.
+    ledger: _Part
 
     def __init__(self, again: Reconnection, part: Callable[[Connection], Any]) -> None:
         self._again, self._part = again, part

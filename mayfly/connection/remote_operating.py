@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mayfly.connection.remote_conversation import Conversation
@@ -22,6 +22,7 @@ from mayfly.connection.values import (
 from mayfly.connection.wire_values import script_of_row, whereabouts_of_row
 from mayfly.contracts.wire_verbs import Verb
 from mayfly.mqsc import MqscResult
+from mayfly.store.ledger import PositionTrimmed
 
 _EVERYTHING = ScheduleFilter()
 
@@ -112,6 +113,11 @@ class RemoteAdministration:
         """Ask over a conversation."""
         self._call = conversation.call
 
+    @property
+    def ledger(self) -> RemoteLedger:
+        """The lives that have ended."""
+        return RemoteLedger(self._call)
+
     def mqsc(self, script: str) -> MqscResult:
         """Run MQSC commands."""
         return script_of_row(self._call(Verb.MQSC, [script], is_doubtful=True))
@@ -153,6 +159,26 @@ class RemoteAdministration:
     def run_due(self) -> None:
         """Do all work that is due."""
         self._call(Verb.RUN_DUE, [])
+
+
+class RemoteLedger:
+    """See ``operating.LedgerVerbs``, whose methods these are."""
+
+    def __init__(self, call: Callable[[Verb, list[Any]], Any]) -> None:
+        """Ask by the verbs of a conversation."""
+        self._call = call
+
+    def first_position(self) -> int:
+        """Return the oldest position that is held."""
+        position: int = self._call(Verb.LEDGER_FIRST, [])
+        return position
+
+    def page(self, after_position: int, max_rows: int) -> list[tuple[Any, ...]]:
+        """Return rows that follow a position."""
+        rows, first_held = self._call(Verb.LEDGER_PAGE, [after_position, max_rows])
+        if first_held is not None:
+            raise PositionTrimmed(after_position, first_held)
+        return [tuple(row) for row in rows]
 
 
 class RemoteClaims:

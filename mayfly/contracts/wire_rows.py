@@ -8,7 +8,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from mayfly.contracts.columns import Kind as ColumnKind
+from mayfly.contracts.ledger import COLUMNS as LEDGER_COLUMNS
 from mayfly.contracts.wire_fields import (
+    Kind,
     Row,
     WrongFrame,
     WrongValue,
@@ -239,6 +242,23 @@ OWN_TIME: Final = Row(
     expired_count=whole,
     put_ahead_count=whole,
     waiting_count=whole,
+)
+_KINDS: Final[dict[ColumnKind, Kind]] = {
+    ColumnKind.TEXT: text,
+    ColumnKind.BYTES: raw,
+    ColumnKind.INT8: whole,
+    ColumnKind.INT32: whole,
+    ColumnKind.INT64: whole,
+    # As it is stored.
+    ColumnKind.COUNTS: text,
+}
+#: The columns of the ledger itself: those before them say whose it is.
+LEDGER_ROW: Final = Row(
+    "ledger_row",
+    **{
+        column.name: maybe(_KINDS[column.kind]) if column.is_nullable else _KINDS[column.kind]
+        for column in LEDGER_COLUMNS[2:]
+    },
 )
 CONSUMER: Final = Row(
     "consumer",

@@ -33,6 +33,7 @@ from mayfly.contracts.wire_rows import (
     FILTER,
     GET_RESULT,
     INQUIRY,
+    LEDGER_ROW,
     MQSC_RESULT,
     OPENED,
     OWN_TIME,
@@ -117,6 +118,9 @@ class Verb(IntEnum):
     CLAIMS_STANDINGS = 61
     CLAIMS_END_WRITTEN = 62
     CLAIMS_RELEASE = 63
+    #: The ledger.
+    LEDGER_FIRST = 64
+    LEDGER_PAGE = 65
     #: Subscriptions as JMS has them.
     TOPIC_JOIN = 70
     TOPIC_IS_OPEN = 71
@@ -377,4 +381,10 @@ FORMS: Final[dict[int, Form]] = {
     Verb.CLAIMS_STANDINGS: Form(_none(Verb.CLAIMS_STANDINGS), many(CONSUMER)),
     Verb.CLAIMS_END_WRITTEN: Form(Row("claims_end_written", consumer=text, until=whole), whole),
     Verb.CLAIMS_RELEASE: Form(Row("claims_release", consumer=text), whole),
+    Verb.LEDGER_FIRST: Form(_none(Verb.LEDGER_FIRST), whole),
+    # Where the row behind the position is gone, the position of the first one that is held.
+    Verb.LEDGER_PAGE: Form(
+        Row("ledger_page", after_position=whole, max_rows=whole),
+        Row("ledger_rows", rows=many(LEDGER_ROW), first_held=maybe(whole)),
+    ),
 }

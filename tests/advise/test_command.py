@@ -12,10 +12,13 @@ from typer.testing import CliRunner, Result
 from mayfly import QueueManager
 from mayfly.cli.app import app
 from mayfly.cli.outcomes import ExitCode
+from mayfly.security.admission import Admission
+from mayfly.servers.wire import WireServer
 from mayfly.testing import VirtualClock
 from tests.replay import lakes
 
 Advise = Callable[..., Result]
+TOKEN = "the operator's token"
 
 #: Two messages on Q1, 110 s apart, and one on Q2.
 TRACE = "queue,put_ms\nQ1,1700000000000\nQ1,1700000110000\nQ2,1700000000000\n"
@@ -135,9 +138,45 @@ def test_the_ledger_of_a_queue_manager_and_its_bothresh(
         assert said["arrivals"]["gap_mean_ms"] == 60_000
 
 
+def test_the_ledger_of_a_queue_manager_that_is_served(
+    advise: Advise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From another machine by its server, in two pages: the advice is that of the folder."""
+    monkeypatch.setenv("MAYFLY_HOME", str(tmp_path))
+    monkeypatch.setenv("MAYFLY_TOKEN", TOKEN)
+    clock = VirtualClock()
+    words = ("--queue", "Q1", "--longest", "2s", "--json")
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as manager, manager.session() as s:
+        manager.mqsc("DEFINE QLOCAL(Q1) BOTHRESH(7)")
+        for _ in range(1_100):
+            s.put("Q1", b"x", persistent=True)
+            clock.advance(100)
+            assert s.get("Q1") is not None
+        admission = Admission([manager.engine], token=TOKEN)
+        server = WireServer([manager], admission)
+        port = server.listen_tcp("127.0.0.1", 0)
+        monkeypatch.setenv("MAYFLY_HOME", str(tmp_path / "elsewhere"))
+        there = advise("--qmgr", "QM1", "--url", f"mq://127.0.0.1:{port}", *words)
+        refused = advise("--qmgr", "QM2", "--url", f"mq://127.0.0.1:{port}", *words)
+        server.close()
+        admission.close()
+    assert there.exit_code == 0, there.output
+    said = json.loads(there.stdout)
+    assert (said["present"]["bothresh"], said["arrivals"]["messages"]) == (7, 1_100)
+    here = advise(str(tmp_path / "QM1"), *words)
+    assert json.loads(here.stdout) == said
+    is_named = "MQRC_Q_MGR_NAME_ERROR" in refused.stderr
+    assert (refused.exit_code, is_named) == (ExitCode.PIPELINE, True)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
+        (
+            ["--url", "mq://x", "--longest", "1s"],
+            ExitCode.USAGE,
+            "--url mq://x is the server of a queue manager: name that by --qmgr alone",
+        ),
         ([], ExitCode.USAGE, "how long does the longest on_message take? Say it with --longest"),
         (["--receive-timeout", "0", "--longest", "1s"], ExitCode.USAGE, "0 is ASF mode"),
         (["--lifetime", "1500ms", "--longest", "1s"], ExitCode.USAGE, "whole number of seconds"),

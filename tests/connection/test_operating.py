@@ -10,8 +10,10 @@ from mayfly import QueueManager
 from mayfly.connection import Connection
 from mayfly.connection.values import ConsumerState, Receipt, ScheduleFilter
 from mayfly.engine.face.bulk import ClaimLimit
+from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.store.ledger import PositionTrimmed
 from mayfly.testing import VirtualClock
 from tests.conftest import Connect
 from tests.connection.scene import PERSISTENT, put
@@ -99,3 +101,49 @@ def test_all_that_a_filter_finds_is_rescheduled_and_delivered(
     connection.admin.run_due()
     assert connection.admin.counts("Q1").live == 1
     assert reason_of(lambda: list(schedule.reschedule_all(everything))) == rc.MQRC_OPTIONS_ERROR
+
+
+# The ledger
+
+
+def test_the_ledger_is_read_by_pages(
+    connection: Connection, queue_manager: QueueManager, queue: int, clock: VirtualClock
+) -> None:
+    """Lives and balances, with the values that the store has for them."""
+    for body in (b"one", b"two", b"three"):
+        put(connection, queue, body, descriptor=PERSISTENT)
+        connection.get(queue)
+    clock.advance(3_600_000)
+    ledger = connection.admin.ledger
+    first = ledger.first_position()
+    rows = ledger.page(first - 1, 2)
+    rows += ledger.page(rows[-1][0], 1_000)
+    assert ledger.page(rows[-1][0], 1_000) == []
+    assert rows == queue_manager.ledger.page(first - 1, 1_000)
+    facts = [dict(zip(LEDGER_COLUMNS, row, strict=True)) for row in rows]
+    lives = [fact for fact in facts if fact["kind"] == KIND_LIFE]
+    assert [(life["outcome"], life["body_bytes"]) for life in lives] == [
+        ("got", 3),
+        ("got", 3),
+        ("got", 5),
+    ]
+    assert {fact["kind"] for fact in facts} == {KIND_LIFE, KIND_BALANCE}
+
+
+def test_rows_that_retention_has_removed_are_told(connect: Connect, clock: VirtualClock) -> None:
+    with QueueManager("QM1", clock=clock, settings={"ledger.retention_count": 2}) as manager:
+        assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
+        connection: Connection = connect(manager, None)
+        with manager.session() as session:
+            for _ in range(5):
+                session.put("Q1", b"x")
+                session.get("Q1")
+        clock.advance(3_600_000)
+        ledger = connection.admin.ledger
+        first = ledger.first_position()
+        assert first > 1
+        with pytest.raises(PositionTrimmed) as trimmed:
+            ledger.page(0, 10)
+        assert (trimmed.value.after_position, trimmed.value.first_position) == (0, first)
+        assert ledger.page(first - 1, 10)[0][0] == first
+        connection.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from mayfly.connection import LocalConnection
 from mayfly.connection.values import ScheduleFilter
@@ -11,6 +11,10 @@ from mayfly.connection.wire_values import row_of_script
 from mayfly.contracts.wire_verbs import Verb
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
+from mayfly.store.ledger import PositionTrimmed
+
+#: A page is one frame, of half a megabyte at most.
+MOST_LEDGER_ROWS: Final = 1_000
 
 
 class Streams:
@@ -177,6 +181,21 @@ def _claims_release(conversation: Caller, fields: list[Any]) -> Any:
     return conversation.connection.claims.release(*fields)
 
 
+def _ledger_first(conversation: Caller, _fields: list[Any]) -> Any:
+    return conversation.connection.admin.ledger.first_position()
+
+
+def _ledger_page(conversation: Caller, fields: list[Any]) -> Any:
+    after_position, max_rows = fields
+    if max_rows < 1:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"max_rows: {max_rows} is less than 1")
+    ledger = conversation.connection.admin.ledger
+    try:
+        return ledger.page(after_position, min(max_rows, MOST_LEDGER_ROWS)), None
+    except PositionTrimmed as trimmed:
+        return [], trimmed.first_position
+
+
 OPERATING: dict[int, Runs] = {
     Verb.SCHEDULE_LIST: _schedule_list,
     Verb.SCHEDULE_SHOW: _schedule_show,
@@ -203,4 +222,6 @@ OPERATING: dict[int, Runs] = {
     Verb.CLAIMS_STANDINGS: _claims_standings,
     Verb.CLAIMS_END_WRITTEN: _claims_end_written,
     Verb.CLAIMS_RELEASE: _claims_release,
+    Verb.LEDGER_FIRST: _ledger_first,
+    Verb.LEDGER_PAGE: _ledger_page,
 }
