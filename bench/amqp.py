@@ -35,8 +35,9 @@ def figures() -> Iterator[Figure]:
             measured = _measured([ours, *peers])
             yield from _rates(measured, missing)
             yield from _latency(ours)
-            # Lives and delays are to begin after the last put, on a machine as busy as it is.
-            ahead_ms = round(_LATE / median(measured[0].rates["puts"]) * 1_500) + 5_000
+            # Lives and delays are to begin after the last put, on a machine as busy as it is: a
+            # message with an annotation of its own takes twice the time.
+            ahead_ms = round(_LATE / median(measured[0].rates["puts"]) * 4_000) + 5_000
             yield from _delays(ours, ahead_ms)
             yield from _lives(ours, ahead_ms)
             yield from _idle(ours, is_tls=False)

@@ -86,7 +86,7 @@ class Coordinator:
         fail = bool(fields[1]) if len(fields) > 1 else False
         done = partial(self._discharged, delivery)
         self._conversations.discharge(
-            name, fail=fail, on_done=lambda outcome: self._host.soon(partial(done, outcome))
+            name, fail=fail, on_done=lambda outcome: self._host.calls.soon(partial(done, outcome))
         )
         self._open.discard(name)
 

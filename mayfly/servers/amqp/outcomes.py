@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -13,6 +12,7 @@ from mayfly.connection import Delivery, Settlement
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import transactions, transfers
+from mayfly.servers.amqp.calls import Calls
 from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.errors import AmqpError, of_mq
 from mayfly.servers.amqp.transfers import Raw
@@ -25,11 +25,7 @@ REJECTED_REASON: Final = rc.MQRC_BACKOUT_THRESHOLD_REACHED
 class Holder(Protocol):
     """The link whose messages are held."""
 
-    def soon(self, call: Callable[[], object]) -> None:
-        """Run a call in the loop, from any thread."""
-
-    def at_end(self, call: Callable[[], object]) -> None:
-        """Run a call at the end of this pass of the loop."""
+    calls: Calls
 
     def made_room(self) -> None:
         """Go on: outcomes have come."""
@@ -113,7 +109,7 @@ class Outcomes:
 
     def _accept(self, delivery: Raw | None, number: int) -> None:
         if not self._accepted:
-            self._holder.at_end(self._settle_accepted)
+            self._holder.calls.at_end(self._settle_accepted)
         self._accepted.append((delivery, number))
 
     def _settle_accepted(self) -> None:
@@ -122,7 +118,7 @@ class Outcomes:
         self._connection.asynchronous.settle(
             [number for _delivery, number in accepted],
             Settlement.TAKEN,
-            on_done=lambda outcome: self._holder.soon(partial(done, outcome)),
+            on_done=lambda outcome: self._holder.calls.soon(partial(done, outcome)),
         )
 
     def _end_accepted(
@@ -153,7 +149,7 @@ class Outcomes:
             [held.number],
             settlement,
             reason=reason,
-            on_done=lambda outcome: self._holder.soon(partial(done, outcome)),
+            on_done=lambda outcome: self._holder.calls.soon(partial(done, outcome)),
         )
 
     def _end_outcome(

@@ -1,14 +1,13 @@
 """One connection of a client: its bytes go through proton, whose events go to the links.
 
 All of it runs in the loop of the server. A queue manager calls back from threads of its own; these
-calls come into the loop by :meth:`Peer.soon`.
+calls come into the loop by :class:`Calls`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -25,6 +24,7 @@ from proton import (
 
 from mayfly.mqi.errors import MQError
 from mayfly.security.admission import Admitted, Applicant
+from mayfly.servers.amqp.calls import Calls
 from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.entrance import Entrance
 from mayfly.servers.amqp.errors import (
@@ -62,13 +62,10 @@ class Peer(asyncio.Protocol):
         self._collector = Collector()
         self._handlers: Handlers | None = None
         self.puts: Puts | None = None
-        self._soon: deque[Callable[[], object]] = deque()
-        self._at_end: list[Callable[[], object]] = []
-        #: Links that wait until bytes have been sent.
-        self._stalled: list[Callable[[], object]] = []
+        self.calls = Calls(service.loop, self.pump)
         self._timer: asyncio.TimerHandle | None = None
         self._applicant: Applicant | None = None
-        self._is_paused = self._is_woken = False
+        self._is_paused = False
         #: The longest message that the terms of this connection allow.
         self.message_limit = 0
 
@@ -98,7 +95,8 @@ class Peer(asyncio.Protocol):
         self.links.clear()
         if self.conversations is not None:
             self.conversations.end()
-        # Callbacks under way may still have deliveries: proton frees them with the last of these.
+        # Callbacks under way have deliveries, which proton frees now.
+        self.calls.end()
         self.wire = self._engine = self._connection = self._handlers = None
         self._on_end(self)
 
@@ -111,32 +109,13 @@ class Peer(asyncio.Protocol):
         self._is_paused = False
         self.pump()
 
-    # Callbacks of other threads.
-
-    def soon(self, call: Callable[[], object]) -> None:
-        """Run a call in the loop, from any thread; several share one wake-up."""
-        self._soon.append(call)
-        if not self._is_woken:
-            # Two threads may both wake it up; the second finds nothing to do.
-            self._is_woken = True
-            self.service.loop.call_soon_threadsafe(self._run_soon)
-
-    def at_end(self, call: Callable[[], object]) -> None:
-        """Run a call at the end of this pass of the loop."""
-        self._at_end.append(call)
-
-    def when_sent(self, call: Callable[[], object]) -> None:
-        """Run a call in the loop once bytes have been sent to the client."""
-        self._stalled.append(call)
-
-    def _run_soon(self) -> None:
-        # First: a call that comes from now on wakes it up again.
-        self._is_woken = False
-        while self._soon:
-            call = self._soon.popleft()
-            if self.wire is not None:
-                call()
-        self.pump()
+    def read_on(self, *, is_wanted: bool) -> None:
+        """Go on reading from the client, or read nothing: its messages wait for the disk."""
+        if self.wire is not None and not self.wire.is_closing():
+            if is_wanted:
+                self.wire.resume_reading()
+            else:
+                self.wire.pause_reading()
 
     def let_in(self, applicant: Applicant, admitted: Admitted) -> None:
         """Go on with AMQP."""
@@ -151,7 +130,7 @@ class Peer(asyncio.Protocol):
         except MQError as error:
             self.end(of_mq(error).condition, str(error))
             return
-        self.puts = Puts(self.conversations, self.at_end, self.soon)
+        self.puts = Puts(self.conversations, self)
         self._feed_engine()
         self._tick()
 
@@ -189,13 +168,11 @@ class Peer(asyncio.Protocol):
             return
         self._handle_events()
         while True:
-            ending, self._at_end = self._at_end, []
-            for call in ending:
-                call()
+            self.calls.end_pass()
             self._flush()
             # Sending makes room for more messages.
             self._handle_events()
-            if not self._at_end:
+            if not self.calls.has_more:
                 break
 
     def _flush(self) -> None:
@@ -209,10 +186,8 @@ class Peer(asyncio.Protocol):
                 wire.write(data)
             engine.pop(count)
             has_sent = True
-        if has_sent and self._stalled:
-            stalled, self._stalled = self._stalled, []
-            for call in stalled:
-                self.soon(call)
+        if has_sent:
+            self.calls.note_sent()
         if engine.pending() < 0 or engine.closed:
             wire.close()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from mayfly.client.open_objects import OUTDATED
 from mayfly.connection import Connection
@@ -16,24 +16,35 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp.addresses import Address
+from mayfly.servers.amqp.calls import Calls
 from mayfly.servers.amqp.conversations import Conversations, Target
 from mayfly.servers.amqp.incoming import Incoming
+from mayfly.servers.amqp.service import Service
 
 #: Is called in the loop when a message is there, or with why it is not.
 OnPut: TypeAlias = Callable[[MQError | None], object]
-#: Takes a call that is made later.
-Later: TypeAlias = Callable[[Callable[[], object]], object]
 _SYNCPOINT: Final = c.MQPMO_FAIL_IF_QUIESCING | c.MQPMO_SYNCPOINT
+
+
+class Sender(Protocol):
+    """The connection of the clients that send."""
+
+    service: Service
+    calls: Calls
+
+    def read_on(self, *, is_wanted: bool) -> None:
+        """Go on reading from the client, or read nothing."""
 
 
 class Puts:
     """Puts messages, and commits them together at the end of the pass."""
 
-    def __init__(self, conversations: Conversations, at_end: Later, soon: Later) -> None:
-        """``at_end`` makes a call at the end of the pass, ``soon`` one in the loop."""
-        self._conversations, self._at_end, self._soon = conversations, at_end, soon
-        #: Those that are put and not committed.
+    def __init__(self, conversations: Conversations, sender: Sender) -> None:
+        """Begin with none."""
+        self._conversations, self._sender = conversations, sender
+        #: Those that are put and not committed, and how many bytes they have.
         self._waiting: list[OnPut] = []
+        self._waiting_bytes = self._bytes_under_way = 0
 
     def put(self, address: Address, message: Incoming, on_done: OnPut) -> None:
         """Put a message; ``on_done`` is called when it is durable.
@@ -51,15 +62,32 @@ class Puts:
             self._commit()
             put_within(self._conversations, connection, address, message)
         if not self._waiting:
-            self._at_end(self._commit)
+            self._sender.calls.at_end(self._commit)
         self._waiting.append(on_done)
+        self._waiting_bytes += len(message.body)
 
     def _commit(self) -> None:
         waiting, self._waiting = self._waiting, []
-        if waiting:
-            self._conversations.putting().asynchronous.commit(
-                lambda outcome: self._soon(partial(_tell, waiting, outcome))
-            )
+        count, self._waiting_bytes = self._waiting_bytes, 0
+        if not waiting:
+            return
+        self._count_bytes(count)
+        told = partial(self._end, waiting, count)
+        self._conversations.putting().asynchronous.commit(
+            lambda outcome: self._sender.calls.soon(partial(told, outcome))
+        )
+
+    def _end(self, waiting: list[OnPut], count: int, outcome: MQError | None) -> None:
+        self._count_bytes(-count)
+        for on_done in waiting:
+            on_done(outcome)
+
+    def _count_bytes(self, change: int) -> None:
+        """Note bytes on their way to the disk; a client that is ahead of the disk waits."""
+        limit, before = self._sender.service.limits.put_bytes, self._bytes_under_way
+        self._bytes_under_way += change
+        if (before > limit) != (self._bytes_under_way > limit):
+            self._sender.read_on(is_wanted=self._bytes_under_way <= limit)
 
 
 def put_within(
@@ -84,11 +112,6 @@ def put_within(
             # The next message opens it as it is defined then.
             conversations.forget_target(address)
         raise
-
-
-def _tell(waiting: list[OnPut], outcome: MQError | None) -> None:
-    for on_done in waiting:
-        on_done(outcome)
 
 
 def _descriptor(message: Incoming, target: Target) -> Descriptor:

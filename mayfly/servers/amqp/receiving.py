@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from asyncio import TimerHandle
-from collections.abc import Callable
 from functools import partial
 from itertools import count
 from typing import Final
@@ -53,6 +52,7 @@ class ReceivingClient:
         self._getting: UnderWay | None = None
         #: Unwanted ones that are held until the one behind them has been looked for.
         self._aside: list[int] = []
+        self.calls = host.calls
         self._outcomes = Outcomes(self, conversations)
         self._tags = count(1)
         self._is_over = self._is_waiting = self._is_stalled = False
@@ -121,7 +121,7 @@ class ReceivingClient:
         if len(found) < min(room, _MOST_AT_ONCE):
             return True
         # Other links have their turn.
-        self._host.soon(self._ask)
+        self.calls.soon(self._ask)
         return False
 
     def _begin_to_get(self) -> None:
@@ -129,7 +129,7 @@ class ReceivingClient:
         self._getting = self._connection.asynchronous.get_any(
             [self._source.handle],
             _WAIT if self._is_waiting else _NO_WAIT,
-            on_done=lambda outcome: self._host.soon(partial(self._got, outcome)),
+            on_done=lambda outcome: self.calls.soon(partial(self._got, outcome)),
             on_refused=self._refused if self._is_waiting else None,
         )
 
@@ -191,7 +191,7 @@ class ReceivingClient:
         """Go on when the client has read: its outcomes, which make room too, may never come."""
         if not self._is_stalled:
             self._is_stalled = True
-            self._host.when_sent(self._go_on)
+            self.calls.when_sent(self._go_on)
 
     def _go_on(self) -> None:
         self._is_stalled = False
@@ -241,14 +241,6 @@ class ReceivingClient:
     def delivery(self, delivery: Raw) -> None:
         """Take the outcome of a message."""
         self._outcomes.update(delivery)
-
-    def soon(self, call: Callable[[], object]) -> None:
-        """Run a call in the loop, from any thread."""
-        self._host.soon(call)
-
-    def at_end(self, call: Callable[[], object]) -> None:
-        """Run a call at the end of this pass of the loop."""
-        self._host.at_end(call)
 
     def made_room(self) -> None:
         """Go on: outcomes have come."""

@@ -20,8 +20,11 @@ class Limits(NamedTuple):
     partial_bytes: int = 256 * 1024 * 1024
     max_frame_bytes: int = 64 * 1024
     idle_timeout_ms: int = 60_000
-    #: Messages that a sending client may have under way on one link.
-    credit: int = 200
+    #: Messages that a sending client may have under way on one link: while some are on their way
+    #: to the disk, others come.
+    credit: int = 1_000
+    #: Bodies of one connection that may be on their way to the disk; nothing is read from it then.
+    put_bytes: int = 16 * 1024 * 1024
     #: Deliveries that a receiving client may hold on one link, whatever credit it gives.
     unsettled: int = 2_000
 

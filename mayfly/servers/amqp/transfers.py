@@ -6,7 +6,7 @@ the functions, here and nowhere else; they are those of version 0.40.0, which py
 Everything else, an attach or a rejection, has the classes: :func:`wrapped`.
 
 A raw delivery or link is a pointer. It is valid until the delivery is settled here, or the
-connection is gone; a connection that is gone is not called back (``Peer.soon``). Pointers are equal
+connection is gone; a connection that is gone is not called back (``Calls``). Pointers are equal
 and hash alike when they point to the same.
 """
 

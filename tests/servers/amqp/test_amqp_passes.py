@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from proton import Delivery, Link, Message
@@ -12,6 +13,7 @@ from mayfly.engine import PutRequest
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.servers.amqp.server import AmqpServer
+from mayfly.servers.amqp.service import Limits
 from tests.facts import wait_until
 from tests.servers.amqp.client import Client
 
@@ -32,6 +34,10 @@ def filled(qm: QueueManager, bodies: list[bytes]) -> None:
             queue.put(body, PutRequest(Descriptor()))
 
 
+def all_settled(sent: list[Delivery]) -> bool:
+    return all(delivery.settled for delivery in sent)
+
+
 def body_of(one: Client, receiver: Link) -> bytes:
     """Receive a message; its body is in the memory of proton as long as the message is there."""
     message, _delivery = one.receive(receiver)
@@ -49,6 +55,19 @@ def test_messages_of_one_pass_keep_their_order_whatever_MAXUMSGS_is(
     assert [delivery.remote_state for delivery in sent] == [Delivery.ACCEPTED] * 8
     receiver = one.receiver("Q1", credit=8)
     assert [one.receive(receiver)[0].body for _ in range(8)] == [str(n) for n in range(8)]
+
+
+def test_a_client_that_is_ahead_of_the_disk_waits_and_goes_on(
+    server: AmqpServer, qm: QueueManager, client: New
+) -> None:
+    # Each message is more than may be on its way to the disk.
+    server._service = server._service._replace(limits=Limits(credit=10, put_bytes=1))
+    one = client()
+    link = one.sender("Q1")
+    for _ in range(5):
+        sent = [one.begin(link, Message(body=bytes(50_000), durable=True)) for _ in range(5)]
+        one.until(partial(all_settled, sent))
+    assert qm.counts("Q1").live == 25
 
 
 def test_a_message_that_is_refused_does_not_keep_those_of_its_pass(
