@@ -283,6 +283,16 @@ class ReconnectingHeld:
 
         return self._again.wait(verb)
 
+    def take(self, handle: int, options: int, most: int, most_bytes: int) -> list[Delivery]:
+        """Get messages that are there, in one turn."""
+
+        def verb(now: Connection) -> list[Delivery]:
+            inner = self._again.objects.inner(handle)
+            taken = now.held.take(inner, options, most, most_bytes)
+            return [self._deliveries.enter(now, each, handle) for each in taken]
+
+        return self._again.run(verb)
+
 
 class ReconnectingOnward:
     """See ``interface.Onward``, whose methods these are; they are part of the unit of work."""

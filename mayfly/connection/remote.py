@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Sequence
 from operator import index
 
-from mayfly.connection.endpoint import Endpoint
+from mayfly.connection.endpoint import Address, AnyAddress, Endpoint
 from mayfly.connection.interface import Asynchronous, Objects, Opened
 from mayfly.connection.onward import Held, Onward
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
@@ -16,6 +16,7 @@ from mayfly.connection.remote_link import Link
 from mayfly.connection.remote_objects import RemoteObjects, RemoteTopics
 from mayfly.connection.remote_operating import RemoteAdministration, RemoteClaims, RemoteSchedule
 from mayfly.connection.remote_puts import UnansweredPuts
+from mayfly.connection.remote_sharing import Way, shared_links
 from mayfly.connection.remote_stream import opened
 from mayfly.connection.topics import Topics
 from mayfly.connection.values import GetResult, Property, PutResult, Status
@@ -61,13 +62,7 @@ def connect(
     failure: MQError | None = None
     for address in endpoint.addresses:
         try:
-            runtime = Runtime()
-            link = Link(opened(endpoint, address, runtime), address, runtime)
-            try:
-                return _connected(link, endpoint, user, password, application)
-            except BaseException:
-                link.close()
-                raise
+            return _connected_to(address, endpoint, (user, password), application)
         except MQError as error:
             if error.reason not in _TRY_NEXT:
                 raise
@@ -77,16 +72,48 @@ def connect(
     raise failure
 
 
-def _connected(
-    link: Link, endpoint: Endpoint, user: str, password: str, application: str
+def _connected_to(
+    address: AnyAddress, endpoint: Endpoint, who: tuple[str, str], application: str
 ) -> RemoteConnection:
-    conversation = Conversation(link)
+    """Connect over a socket that others share, if there is one with room, else over a new one."""
+    way = None
+    if isinstance(address, Address) and endpoint.share_conversations > 1:
+        way = Way(address, endpoint._replace(addresses=()), *who)
+        conversation = shared_links().place(way)
+        if conversation is not None:
+            link = conversation.link
+            try:
+                return _connected(conversation, endpoint, who, application)
+            except MQError as error:
+                conversation.leave()
+                # It was about to end, or the server has not yet forgotten one that has ended.
+                if not link.is_over and error.reason != rc.MQRC_CHANNEL_NOT_AVAILABLE:
+                    raise
+            except BaseException:
+                conversation.leave()
+                raise
+    runtime = Runtime()
+    link = Link(opened(endpoint, address, runtime), address, runtime)
+    try:
+        made = _connected(Conversation(link), endpoint, who, application)
+    except BaseException:
+        link.close()
+        raise
+    if way is not None:
+        shared_links().add(way, link)
+    return made
+
+
+def _connected(
+    conversation: Conversation, endpoint: Endpoint, who: tuple[str, str], application: str
+) -> RemoteConnection:
+    user, password = who
     # Who it is may have characters that are none, as the environment of a process may.
     named = [each.encode(errors="replace").decode() for each in (user, application)]
     said = endpoint.channel, endpoint.queue_manager, named[0], password, named[1]
     facts = conversation.call(Verb.CONNECT, [*said, endpoint.heartbeat_s * 1_000, []])
-    name, number, _user, heartbeat_ms, _share, max_message_bytes, _more = facts
-    link.let_in(heartbeat_ms)
+    name, number, _user, heartbeat_ms, most_members, max_message_bytes, _more = facts
+    conversation.link.let_in(heartbeat_ms, min(most_members, endpoint.share_conversations))
     most_bytes = min(max_message_bytes, endpoint.max_message_bytes)
     return RemoteConnection(conversation, name, number, most_bytes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from mayfly.connection.remote_link import Link
@@ -22,8 +23,8 @@ class Conversation:
         """Begin one; its first verb is CONNECT."""
         self.link = link
         self.number = next(link.conversation_numbers)
-        link.conversation_count += 1
-        self.is_closed = False
+        link.members.add(self)
+        self.is_closed = self.is_dropped = False
         #: The objects that are open: MQOT_* by number.
         self.open_handles: dict[int, int] = {}
         self._packer, self._packing = Packer(), link.runtime.lock("wire-pack")
@@ -72,15 +73,33 @@ class Conversation:
     def close(self) -> None:
         """Forget it; its link ends with the last conversation."""
         if not self.is_closed:
+            while self.dropped:
+                self.dropped.popleft()()
             self.is_closed = True
             self.open_handles.clear()
-            self.link.conversation_count -= 1
-            if not self.link.conversation_count:
+            self.link.members.discard(self)
+            if not self.link.members:
                 self.link.close()
 
+    def leave(self) -> None:
+        """End one that nobody waits for; the server backs out."""
+        with suppress(MQError):
+            self.link.post(self.number, self._packed(Verb.DISCONNECT, [False]))
+        self.close()
+
     def drop(self) -> None:
-        """End it, its program has dropped it: the server backs out. In the midst of anything."""
-        if not self.is_closed and self.link.conversation_count == 1:
+        """End it, its program has dropped it: the server backs out. In the midst of anything.
+
+        Where others share the socket, the next verb of one of them says so to the server: nothing
+        may be sent here.
+        """
+        if self.is_closed:
+            return
+        self.is_dropped = True
+        others = [each for each in tuple(self.link.members) if not each.is_dropped]
+        if others:
+            others[0].dropped.append(self.leave)
+        else:
             self.is_closed = True
             self.link.abort()
 

@@ -58,7 +58,9 @@ class Link:
         self._numbers = count(1)
         #: For those that begin a conversation.
         self.conversation_numbers = count(1)
-        self.conversation_count = 0
+        #: The conversations that share it, and how many of them may.
+        self.members: set[Any] = set()
+        self.most_members = 1
         self._slots: dict[int, Request] = {}
         self._roles = runtime.lock("wire-roles")
         self._is_reading = False
@@ -77,9 +79,10 @@ class Link:
 
     # Conversations.
 
-    def let_in(self, heartbeat_ms: int) -> None:
+    def let_in(self, heartbeat_ms: int, most_members: int = 1) -> None:
         """Take longer frames, and show signs of life: a conversation was let in."""
         self._frames.most_bytes = ANSWER_BYTES
+        self.most_members = most_members
         if heartbeat_ms and not self.tick_ms:
             self.tick_ms = max(heartbeat_ms // 2, 1)
             keeper().keep(self)

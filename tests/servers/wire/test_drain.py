@@ -28,7 +28,8 @@ def served(queue_manager: QueueManager) -> Iterator[Served]:
 
 
 def connected(served: Served) -> RemoteConnection:
-    return served.connect("operator")
+    """Connect over a socket of its own: the server ends sockets."""
+    return served.connect("operator", share_conversations=1)
 
 
 def reason_of(connection: RemoteConnection) -> int:

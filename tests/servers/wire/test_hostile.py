@@ -121,6 +121,16 @@ def _put_fields(queue: int, **other: object) -> list[object]:
     return list((fields | other).values())
 
 
+#: Those that the queue manager gives for a wrong value of a field.
+REASONS = {
+    "handle": rc.MQRC_HOBJ_ERROR,
+    "descriptor": rc.MQRC_MD_ERROR,
+    "msg_id": rc.MQRC_MD_ERROR,
+    "time_to_live_ms": rc.MQRC_EXPIRY_ERROR,
+    "properties": rc.MQRC_PROPERTY_TYPE_ERROR,
+}
+
+
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
@@ -155,7 +165,7 @@ def test_a_wrong_field_is_refused_by_its_name_and_the_connection_goes_on(
         outcome, _class, reason, detail = raw.ask(
             int(Verb.PUT), *_put_fields(handle, **{field: value})
         )
-        assert (outcome, reason) == (FAILED, rc.MQRC_UNEXPECTED_ERROR)
+        assert (outcome, reason) == (FAILED, REASONS.get(field, rc.MQRC_UNEXPECTED_ERROR))
         assert said in detail
         assert raw.ask(int(Verb.PUT), *_put_fields(handle))[0] == DONE
 
