@@ -121,6 +121,10 @@ class Conversations:
         self._idle.clear()
         self._executor.submit(_close_all, ending)
 
+    def numbers(self) -> list[int]:
+        """Return the numbers of all conversations, by which operators know them."""
+        return [connection.number for connection in self._all()]
+
     def _all(self) -> list[Connection]:
         putting = [] if self._putting is None else [self._putting]
         return [self.main, *putting, *self._transactions.values(), *self._idle]

@@ -15,6 +15,7 @@ class LinkHost(Protocol):
 
     service: Service
     message_limit: int
+    message_count: int
     puts: Puts | None
     calls: Calls
 

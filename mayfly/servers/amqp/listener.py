@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mayfly.channel import clients_known
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.admitted import connection_of
 from mayfly.servers.exposure import ListenAddress
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class AmqpListener:
-    """AMQP 1.0 over TCP or TLS."""
+    """AMQP 1.0 over TCP or TLS.
+
+    Administration of the queue managers knows its clients from the start to the stop.
+    """
 
     name = "amqp"
 
@@ -37,6 +42,7 @@ class AmqpListener:
         self._channel, self._tls = channel, tls
         self._context: ssl.SSLContext | None = None
         self._server: AmqpServer | None = None
+        self._known = contextlib.ExitStack()
 
     def start(self) -> str:
         """Begin to listen.
@@ -64,6 +70,8 @@ class AmqpListener:
             self._server = None
             said = f"cannot listen on {self._address}: {error.strerror or error}"
             raise OSError(said) from error
+        for manager in self._managers.values():
+            self._known.enter_context(clients_known(manager.engine, self._server))
         return str(self._address._replace(port=port))
 
     def reload(self) -> None:
@@ -82,5 +90,6 @@ class AmqpListener:
 
     def stop(self) -> None:
         """End all connections with amqp:connection:forced."""
+        self._known.close()
         if self._server is not None:
             self._server.close()

@@ -25,9 +25,11 @@ from proton import (
 from mayfly.mqi.errors import MQError
 from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp.calls import Calls
+from mayfly.servers.amqp.clients import Client, ClientStatus, Traffic
 from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.entrance import Entrance
 from mayfly.servers.amqp.errors import (
+    FORCED,
     INVALID_FIELD,
     NOT_FOUND,
     AmqpError,
@@ -47,9 +49,9 @@ _SESSION_BYTES = 16 * 1024 * 1024
 class Peer(asyncio.Protocol):
     """One connection of a client, from its first bytes to its end."""
 
-    def __init__(self, service: Service, on_end: Callable[[Peer], None]) -> None:
+    def __init__(self, service: Service, number: int, on_end: Callable[[Peer], None]) -> None:
         """Take what the server shares; ``on_end`` is called when the connection is gone."""
-        self.service = service
+        self.service, self._number = service, number
         self.conversations: Conversations | None = None
         self.links: dict[Raw, AnyLink] = {}
         self._on_end = on_end
@@ -64,7 +66,9 @@ class Peer(asyncio.Protocol):
         self.puts: Puts | None = None
         self.calls = Calls(service.loop, self.pump)
         self._timer: asyncio.TimerHandle | None = None
-        self._applicant: Applicant | None = None
+        self._client: Client | None = None
+        #: Messages that came and that were sent.
+        self.message_count = self._sent_bytes = self._received_bytes = 0
         self._is_paused = False
         #: The longest message that the terms of this connection allow.
         self.message_limit = 0
@@ -79,6 +83,7 @@ class Peer(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Hand bytes to the entrance, or to proton."""
         self._buffer += data
+        self._received_bytes += len(data)
         if self._entrance is None:
             self._feed_engine()
         else:
@@ -93,8 +98,8 @@ class Peer(asyncio.Protocol):
         for link in list(self.links.values()):
             link.lost()
         self.links.clear()
-        if self.conversations is not None:
-            self.conversations.end()
+        if self._client is not None:
+            self._client.leave()
         # Callbacks under way have deliveries, which proton frees now.
         self.calls.end()
         self.wire = self._engine = self._connection = self._handlers = None
@@ -119,18 +124,9 @@ class Peer(asyncio.Protocol):
 
     def let_in(self, applicant: Applicant, admitted: Admitted) -> None:
         """Go on with AMQP."""
-        self._applicant, self._entrance = applicant, None
+        self._client, self._entrance = Client(self.service, self._number, applicant, admitted), None
         self.message_limit = admitted.max_message_bytes
         self._begin()
-        name, service = applicant.queue_manager, self.service
-        try:
-            self.conversations = Conversations(
-                lambda: service.connect(name, admitted, applicant), service.executor
-            )
-        except MQError as error:
-            self.end(of_mq(error).condition, str(error))
-            return
-        self.puts = Puts(self.conversations, self)
         self._feed_engine()
         self._tick()
 
@@ -184,6 +180,7 @@ class Peer(asyncio.Protocol):
             data = engine.peek(count)
             if data:
                 wire.write(data)
+                self._sent_bytes += len(data)
             engine.pop(count)
             has_sent = True
         if has_sent:
@@ -240,8 +237,9 @@ class Peer(asyncio.Protocol):
     def _opened(self, connection: Connection) -> None:
         hostname = connection.remote_hostname or ""
         wanted = self.service.manager_named(hostname)
-        assert self._applicant is not None
-        connection.container = self._applicant.queue_manager
+        client = self._client
+        assert client is not None
+        connection.container = client.queue_manager
         connection.offered_capabilities = list(CAPABILITIES)
         connection.properties = {
             "product": "Mayfly",
@@ -250,15 +248,34 @@ class Peer(asyncio.Protocol):
         }
         names = [name.upper() for name in self.service.queue_managers]
         connection.open()
-        if hostname.upper() in names and wanted != self._applicant.queue_manager:
-            said = f"SASL has let this connection in to {self._applicant.queue_manager}"
+        if hostname.upper() in names and wanted != client.queue_manager:
+            said = f"SASL has let this connection in to {client.queue_manager}"
             connection.condition = Condition(NOT_FOUND, f"{said}, not {wanted}")
             connection.close()
             return
+        try:
+            self.conversations = client.begin(connection.remote_container or "")
+        except MQError as error:
+            _LOG.warning("AMQ9489E: %s; refused: %s", error, client.address or "local")
+            connection.condition = Condition(of_mq(error).condition, str(error))
+            connection.close()
+            return
+        self.puts = Puts(self.conversations, self)
         desired = connection.remote_desired_capabilities
         names_wanted = {str(name) for name in (desired or ())}
         if "sole-connection-for-container" in names_wanted:
             self._claim(connection)
+
+    def status(self) -> list[ClientStatus]:
+        """Return what an operator is told of its conversations."""
+        traffic = Traffic(self.message_count, self._sent_bytes, self._received_bytes)
+        return [] if self._client is None else self._client.status(traffic)
+
+    def stop(self, why: str) -> None:
+        """End the connection with its bytes; what is not committed is backed out."""
+        self.end(FORCED, why)
+        if self.wire is not None:
+            self.wire.close()
 
     def _claim(self, connection: Connection) -> None:
         assert self.conversations is not None
@@ -272,19 +289,21 @@ class Peer(asyncio.Protocol):
             connection.close()
 
     def _session_opened(self, session: Session) -> None:
+        if self.conversations is None:
+            # The connection is refused, and this came behind its open.
+            return
         session.incoming_capacity = _SESSION_BYTES
         session.open()
 
     def _ended(self, endpoint: Endpoint) -> None:
         if isinstance(endpoint, Session):
             for link in [one for one in self.links.values() if one.session_is(endpoint)]:
-                self._forget(link, is_lost=True)
+                self._forget(link, is_closed=False)
         cast(Any, endpoint).close()
 
     def _attached(self, proton_link: Link) -> None:
-        if not proton_link.state & Endpoint.LOCAL_UNINIT:
+        if self.conversations is None or not proton_link.state & Endpoint.LOCAL_UNINIT:
             return
-        assert self.conversations is not None
         try:
             link = attach(self, proton_link, self.conversations)
         except MQError as error:
@@ -316,21 +335,18 @@ class Peer(asyncio.Protocol):
     def _detached(self, proton_link: Link) -> None:
         link = self.links.get(raw_of(proton_link))
         if link is not None:
-            self._forget(link, is_lost=False, is_closed=False)
+            self._forget(link, is_closed=False)
         proton_link.detach()
 
     def _closed(self, proton_link: Link) -> None:
         link = self.links.get(raw_of(proton_link))
         if link is not None:
-            self._forget(link, is_lost=False)
+            self._forget(link, is_closed=True)
         proton_link.close()
 
-    def _forget(self, link: AnyLink, *, is_lost: bool, is_closed: bool = True) -> None:
+    def _forget(self, link: AnyLink, *, is_closed: bool) -> None:
         self.links.pop(link.key, None)
-        if is_lost:
-            link.lost()
-        else:
-            link.end(is_closed=is_closed)
+        link.end(is_closed=is_closed)
 
     def close_link(self, link: AnyLink, error: AmqpError) -> None:
         """End a link from here, with a condition."""

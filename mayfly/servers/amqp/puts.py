@@ -31,6 +31,7 @@ class Sender(Protocol):
 
     service: Service
     calls: Calls
+    message_count: int
 
     def read_on(self, *, is_wanted: bool) -> None:
         """Go on reading from the client, or read nothing."""
@@ -65,6 +66,7 @@ class Puts:
             self._sender.calls.at_end(self._commit)
         self._waiting.append(on_done)
         self._waiting_bytes += len(message.body)
+        self._sender.message_count += 1
 
     def _commit(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -209,6 +209,7 @@ class ReceivingClient:
 
     def _send(self, message: Message, held: Delivery | None) -> None:
         raw = outgoing(message, destination=self._source.address, manager=self._connection.name)
+        self._host.message_count += 1
         transfer = transfers.send(self.key, b"%d" % next(self._tags), raw)
         if held is None or not held.number:
             transfers.settle(transfer)

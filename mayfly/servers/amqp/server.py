@@ -14,7 +14,9 @@ from mayfly.connection import Connection
 from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp import sasl
 from mayfly.servers.amqp.budget import Budget
+from mayfly.servers.amqp.clients import ClientStatus
 from mayfly.servers.amqp.errors import FORCED
+from mayfly.servers.amqp.instances import Instances
 from mayfly.servers.amqp.peer import Peer
 from mayfly.servers.amqp.service import Limits, Service
 from mayfly.servers.wire.exchange import Admits
@@ -55,8 +57,10 @@ class AmqpServer:
             limits,
             Budget(limits.partial_bytes),
             channel,
+            Instances(),
         )
         self._peers: set[Peer] = set()
+        self._last_number = 0
         self._servers: list[asyncio.Server] = []
         self._thread = threading.Thread(target=self._run, name="mayfly-amqp", daemon=True)
         self._thread.start()
@@ -71,6 +75,29 @@ class AmqpServer:
             return found
 
         return self._call(listen())
+
+    def connections(self) -> list[ClientStatus]:
+        """Return what is known of each conversation of a client."""
+
+        async def ask() -> list[ClientStatus]:
+            return [each for peer in self._peers for each in peer.status()]
+
+        return self._call(ask())
+
+    def end(self, number: int) -> bool:
+        """End the client that has a conversation of this number; False when there is none.
+
+        What it has not committed is backed out.
+        """
+
+        async def ask() -> bool:
+            for peer in list(self._peers):
+                if any(each.number == number for each in peer.status()):
+                    peer.stop(f"connection {number} was stopped by an operator")
+                    return True
+            return False
+
+        return self._call(ask())
 
     def drain(self, timeout_ms: int) -> None:
         """Take no new connection; return when those there have gone, or after a time."""
@@ -109,7 +136,8 @@ class AmqpServer:
         self._loop.close()
 
     def _peer(self) -> Peer:
-        peer = Peer(self._service, self._peers.discard)
+        self._last_number += 1
+        peer = Peer(self._service, self._last_number, self._peers.discard)
         self._peers.add(peer)
         return peer
 

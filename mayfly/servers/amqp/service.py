@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from mayfly.connection import Connection
 from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp.budget import Budget
+from mayfly.servers.amqp.instances import Instances
 from mayfly.servers.wire.exchange import Admits
 
 
@@ -44,6 +45,7 @@ class Service(NamedTuple):
     partial: Budget
     #: The channel whose rules apply to users of AMQP.
     channel: str
+    instances: Instances
 
     def manager_named(self, hostname: str) -> str:
         """Return the queue manager that a host name means: the one of that name, else the first."""

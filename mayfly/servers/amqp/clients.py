@@ -1,0 +1,116 @@
+"""A client of the server: its terms, its conversations, and what an operator is told of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from mayfly.security.admission import Admitted, Applicant
+from mayfly.servers.amqp.conversations import Conversations
+from mayfly.servers.amqp.instances import Place
+from mayfly.servers.amqp.service import Service
+
+#: APPLTAG, and MQMD.PutApplName.
+_APPLICATION_LENGTH: Final = 28
+
+
+class ClientStatus(NamedTuple):
+    """One conversation of a client, see ``channel.ClientConnection``.
+
+    ``instance`` is the number of its socket; ``request_count`` counts the messages both ways.
+    """
+
+    number: int
+    instance: int
+    queue_manager: str
+    channel: str
+    user: str
+    address: str
+    application: str
+    has_tls: bool
+    connected_ms: int
+    request_count: int
+    heartbeat_ms: int
+    sent_bytes: int
+    received_bytes: int
+    sending_manager: str = ""
+
+
+class Traffic(NamedTuple):
+    """What has gone through a socket: messages both ways, bytes each way."""
+
+    messages: int
+    sent_bytes: int
+    received_bytes: int
+
+
+class Client:
+    """A client that admission has let in, on its terms."""
+
+    def __init__(
+        self, service: Service, number: int, applicant: Applicant, admitted: Admitted
+    ) -> None:
+        """Take its terms; it has no conversation yet."""
+        self._service, self._number = service, number
+        self._applicant, self._admitted = applicant, admitted
+        self._place: Place | None = None
+        self._conversations: Conversations | None = None
+        self._connected_ms = 0
+
+    @property
+    def queue_manager(self) -> str:
+        """The queue manager that it has been let in to."""
+        return self._applicant.queue_manager
+
+    @property
+    def address(self) -> str:
+        """Its address, empty for a UNIX socket."""
+        return self._applicant.address
+
+    def begin(self, container: str) -> Conversations:
+        """Open the first conversation, whose application is the id of the client's container.
+
+        Raises MQRC_CHANNEL_NOT_AVAILABLE for one too many, and why a conversation is refused.
+        """
+        service, admitted = self._service, self._admitted
+        place = Place(self.queue_manager, self._applicant.channel, self.address)
+        service.instances.enter(place, admitted)
+        self._place = place
+        named = replace(self._applicant, application=container[:_APPLICATION_LENGTH] or "AMQP")
+        found = Conversations(
+            lambda: service.connect(named.queue_manager, admitted, named), service.executor
+        )
+        self._applicant, self._connected_ms = named, found.main.now_ms()
+        self._conversations = found
+        return found
+
+    def leave(self) -> None:
+        """End its conversations: what is not settled goes back counted."""
+        if self._conversations is not None:
+            self._conversations.end()
+        if self._place is not None:
+            self._service.instances.leave(self._place)
+
+    def status(self, traffic: Traffic) -> list[ClientStatus]:
+        """Return what an operator is told of its conversations; the first has all messages."""
+        if self._conversations is None:
+            return []
+        applicant = self._applicant
+        return [
+            ClientStatus(
+                number,
+                self._number,
+                applicant.queue_manager,
+                applicant.channel,
+                self._admitted.user,
+                applicant.address,
+                applicant.application,
+                applicant.has_tls,
+                self._connected_ms,
+                0 if place else traffic.messages,
+                self._service.limits.idle_timeout_ms,
+                traffic.sent_bytes,
+                traffic.received_bytes,
+            )
+            for place, number in enumerate(self._conversations.numbers())
+        ]
