@@ -20,6 +20,10 @@ from mayfly.runtime import Lock, Runtime
 _LOG = logging.getLogger("mayfly")
 #: So long the background thread of a queue manager waits for more to do before it ends.
 _LINGER_SECONDS = 1.0
+#: So long it waits for one more of those that are likely to share a sync.
+_GATHER_SECONDS = 0.000_3
+#: So many syncs are not waited for at most, after waits that brought nobody.
+_LONGEST_PAUSE = 63
 #: So many puts may be on their way to the disk; one more is refused.
 MOST_PUTS_UNDER_WAY = 10_000
 
@@ -74,6 +78,34 @@ class Completion:
         return self.transaction is None and self.job is None and self.finish is None
 
 
+class Gathering:
+    """Whether it pays to let a sync wait for those who have shared the last one.
+
+    Programs that put one message after the other come again together once they are answered: a sync
+    costs as much as several of their puts. A wait that brought nobody is not repeated for a while.
+    """
+
+    __slots__ = ("_pause", "_pause_left", "expected")
+
+    def __init__(self) -> None:
+        """Begin with nobody."""
+        #: How many were there, or came, during the last sync.
+        self.expected = 1
+        self._pause = self._pause_left = 0
+
+    def is_due(self, count: int) -> bool:
+        """Tell whether to wait, as so many are there; asked once for each sync."""
+        if count >= self.expected:
+            return False
+        self._pause_left, is_paused = max(self._pause_left - 1, 0), self._pause_left > 0
+        return not is_paused
+
+    def note_wait(self, *, has_gained: bool) -> None:
+        """Note what a wait has brought."""
+        self._pause = 0 if has_gained else min(2 * self._pause + 1, _LONGEST_PAUSE)
+        self._pause_left = self._pause
+
+
 class Background:
     """One thread that makes durable, in order, what verbs have left for later.
 
@@ -88,6 +120,9 @@ class Background:
         self._ready = runtime.condition()
         self._jobs: list[tuple[Transaction | None, OnEnd]] = []
         self._has_thread = False
+        self._gathering = Gathering()
+        #: The thread is woken when so many are there.
+        self._wanted_count = 1
 
     def check_room(self) -> None:
         """Raise MQRC_RESOURCE_PROBLEM when the disk is too far behind for another put."""
@@ -129,7 +164,8 @@ class Background:
         with self._ready:
             self._jobs.append((transaction, end))
             is_new, self._has_thread = not self._has_thread, True
-            self._ready.notify_all()
+            if len(self._jobs) >= self._wanted_count:
+                self._ready.notify_all()
         if is_new:
             self._runtime.thread(self._run, "mayfly-background").start()
 
@@ -141,9 +177,24 @@ class Background:
                 if not self._jobs:
                     self._has_thread = False
                     return
+                self._gather()
                 jobs, self._jobs = self._jobs, []
             self._end(jobs)
+            self._gathering.expected = len(jobs) + len(self._jobs)
             self._callbacks.call()
+
+    def _gather(self) -> None:
+        """Wait for those who are likely to come, as long as they come."""
+        first_count = count = len(self._jobs)
+        if not self._gathering.is_due(count):
+            return
+        self._wanted_count = self._gathering.expected
+        is_growing = True
+        while is_growing and count < self._wanted_count:
+            self._ready.wait(_GATHER_SECONDS)
+            is_growing, count = len(self._jobs) > count, len(self._jobs)
+        self._wanted_count = 1
+        self._gathering.note_wait(has_gained=count > first_count)
 
     def _end(self, jobs: list[tuple[Transaction | None, OnEnd]]) -> None:
         transactions = [transaction for transaction, _end in jobs if transaction is not None]

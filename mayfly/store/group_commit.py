@@ -91,6 +91,8 @@ class GroupCommit:
         self._lock = runtime.lock("waiting units")
         self._new_event = runtime.event
         self._waiting: list[Unit] = []
+        #: Whose units these are: one caller may have several.
+        self._caller_count = 0
         self._is_led = False
         #: How many callers are likely to commit at the same time, and that they are all there.
         self._expected = 1
@@ -114,9 +116,11 @@ class GroupCommit:
         try:
             with self._lock:
                 leads, queue = not self._is_led, [*self._waiting, *units]
+                count = self._caller_count + 1
                 # No call is in it, so an interrupt finds all of it done or nothing.
                 last.leads, self._is_led, self._waiting, is_queued = leads, True, queue, True
-            if len(queue) >= self._expected:
+                self._caller_count = count
+            if count >= self._expected:
                 self._gathered.set()
             if not last.leads:
                 done.wait()
@@ -138,7 +142,7 @@ class GroupCommit:
 
     def _lead(self) -> None:
         try:
-            if len(self._waiting) < self._expected:
+            if self._caller_count < self._expected:
                 self._gathered.wait(_GATHER_SECONDS)
         finally:
             self._lead_batch()
@@ -146,6 +150,7 @@ class GroupCommit:
     def _lead_batch(self) -> None:
         with self._lock:
             batch, self._waiting = self._waiting, []
+            count, self._caller_count = self._caller_count, 0
             self._gathered.clear()
         try:
             self._run(batch)
@@ -155,7 +160,7 @@ class GroupCommit:
                     # Interrupted before anything was begun.
                     unit.error = mq_error(MQRC_UNEXPECTED_ERROR, "commit given up")
             with self._lock:
-                self._expected = len(batch) + len(self._waiting)
+                self._expected = count + self._caller_count
                 self._hand_over()
             for unit in batch:
                 if unit.done is not None:

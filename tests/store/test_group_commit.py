@@ -84,6 +84,18 @@ def test_who_is_left_alone_waits_for_nobody_a_second_time(
     store.close()
 
 
+def test_a_caller_with_several_units_is_one_who_may_come_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = opened(tmp_path)
+    store.commit([put_unit(store), put_unit(store), put_unit(store)])
+    before = store.group.batch_count
+    monkeypatch.setattr(group_commit, "_GATHER_SECONDS", 10 * JOIN_SECONDS)
+    Running(lambda: store.commit([put_unit(store)])).finish()
+    assert store.group.batch_count == before + 1
+    store.close()
+
+
 def test_a_bad_unit_fails_alone(tmp_path: Path) -> None:
     with gate() as opening:
         store = opened(tmp_path)
