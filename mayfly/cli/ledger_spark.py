@@ -114,9 +114,9 @@ def spark_session(*, is_stream: bool = False) -> Iterator[SparkSession]:
         stderr = stack.enter_context(quiet_stderr())
         telling = stack.enter_context(contextlib.ExitStack())
         telling.enter_context(seconds_told(stderr, "Spark is at work"))
-        from mayfly.spark.session import create_session
+        from mayfly.spark.session import CONSTRAINT_PROPAGATION, create_session
 
-        conf = {"spark.driver.extraJavaOptions": _QUICK_START}
+        conf = {"spark.driver.extraJavaOptions": _QUICK_START, CONSTRAINT_PROPAGATION: "false"}
         spark = create_session(app_name="mayfly ledger", conf=conf)
         if is_stream:
             telling.close()

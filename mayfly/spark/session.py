@@ -28,6 +28,9 @@ _JAVA_OPTIONS = f"{_LOGGING} -XX:+UseParallelGC"
 _FAST_ROOM = "-XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m -XX:NewRatio=1"
 _FAST_JAVA_OPTIONS = f"{_LOGGING} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC {_FAST_ROOM}"
 _EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
+#: Whether Spark works out of each filter and column what holds of others. A query that compares
+#: many columns with each other, as the proof of a lake does, is planned four times as long for it.
+CONSTRAINT_PROPAGATION = "spark.sql.constraintPropagation.enabled"
 #: Set by spark-submit for the program it runs: the port of the Java that waits for it.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
@@ -71,6 +74,7 @@ _FAST = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    CONSTRAINT_PROPAGATION: "false",
     "spark.shuffle.compress": "false",
     "spark.rdd.compress": "false",
     "spark.sql.streaming.stateStore.maintenanceInterval": "600s",
