@@ -181,7 +181,9 @@ class ChannelLink:
             self._check_open()
             try:
                 posted = [
-                    self._link.post(_CONVERSATION, _packed(ChannelVerb.PARCELS, Parcels(part)))
+                    self._link.post(
+                        _CONVERSATION, _packed(ChannelVerb.PARCELS, Parcels(part)), at_once=True
+                    )
                     for part in parts_before
                 ]
                 try:

@@ -137,10 +137,10 @@ class Link:
         if self._slots.pop(request, None) is not None:
             self._end_begun()
 
-    def post(self, conversation: int, payload: bytes) -> Request:
-        """Send a request soon, without waiting; its answer comes with those of later ones."""
+    def post(self, conversation: int, payload: bytes, *, at_once: bool = False) -> Request:
+        """Send a request soon, or now, and do not wait; its answer comes with later ones."""
         slot = Request(is_doubtful=False)
-        self._send(conversation, payload, slot, self._sender.gather)
+        self._send(conversation, payload, slot, None if at_once else self._sender.gather)
         return slot
 
     def read_until(self, request: Request) -> None:

@@ -166,6 +166,9 @@ def opened(endpoint: Endpoint, address: AnyAddress, runtime: Runtime) -> Stream:
     MQRC_SSL_INITIALIZATION_ERROR, what ``Tls.context`` raises, and MQRC_SSL_PEER_NAME_MISMATCH or
     MQRC_SSL_PEER_NAME_ERROR for a server or a pattern of another name.
     """
+    tls = None if isinstance(address, Path) else endpoint.tls
+    # Before anything is open: a file may be missing.
+    context = None if tls is None else tls.context()
     try:
         plain = _connected(address)
     except (ConnectionRefusedError, FileNotFoundError) as error:
@@ -173,10 +176,9 @@ def opened(endpoint: Endpoint, address: AnyAddress, runtime: Runtime) -> Stream:
         raise mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, said) from None
     except OSError as error:
         raise mq_error(rc.MQRC_HOST_NOT_AVAILABLE, f"{address}: {error}") from None
-    if endpoint.tls is None or isinstance(address, Path):
+    if tls is None or context is None or isinstance(address, Path):
         plain.settimeout(None)
         return PlainStream(plain)
-    context = endpoint.tls.context()
     try:
         encrypted = context.wrap_socket(plain, server_hostname=address.host)
     except OSError as error:
@@ -184,7 +186,7 @@ def opened(endpoint: Endpoint, address: AnyAddress, runtime: Runtime) -> Stream:
         said = f"TLS with {address}: {error}"
         raise mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, said) from None
     try:
-        _check_name(encrypted, endpoint.tls.peer_name)
+        _check_name(encrypted, tls.peer_name)
     except MQError:
         encrypted.close()
         raise

@@ -53,6 +53,8 @@ _OTHERS: Final = (
     (b"AMQP", "AMQP"),
     *((method, "HTTP") for method in (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ")),
 )
+#: What a server of HTTP/2 begins with, behind a length: a frame of settings.
+_SETTINGS: Final = b"\x04\0\0\0\0"
 #: So many bytes tell all of them apart.
 TELLING_BYTES: Final = 12
 
@@ -90,6 +92,8 @@ def preamble_of(first: bytes) -> Preamble | None:
 
 def spoken_by(first: bytes) -> str:
     """Say what begins so, for a log."""
+    if first[3:8] == _SETTINGS:
+        return "HTTP/2 or gRPC, as a port of Arrow Flight does"
     for start, name in _OTHERS:
         if first.startswith(start):
             return name

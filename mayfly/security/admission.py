@@ -185,6 +185,10 @@ class Admission:
         """Let a message channel in that shows the token, or a certificate; raises Refused."""
         if not applicant.certificate_subject and not self._is_operator(applicant):
             said = f"queue manager {applicant.sending_manager} shows no certificate and no token"
+            if applicant.password:
+                said = f"the token of queue manager {applicant.sending_manager} is wrong"
+            if applicant.password and not (applicant.is_local or applicant.has_tls):
+                said = "the token came from another machine without TLS"
             raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said))
 
     def _refuse(

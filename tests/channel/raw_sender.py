@@ -68,6 +68,14 @@ class RawSender(Raw):
         """Let a batch be committed; return the answer."""
         return self.ask(int(ChannelVerb.CONFIRM), luw, sequence)
 
+    def answer_to(self, request: int) -> Any:
+        """Read until the answer to a request comes; return it."""
+        while True:
+            length, _conversation, answered = HEADER.unpack(self._read(HEADER.size))
+            payload = self._read(length)
+            if answered == request:
+                return msgpack.unpackb(payload)
+
     def end_said(self) -> str:
         """Wait until the server ends the connection; return why."""
         while True:

@@ -60,18 +60,16 @@ class ChannelDefinition(Definition):
     conname: str = attribute("", k.MQCACH_CONNECTION_NAME, length=264, objects=(*_SENDER, CLNTCONN))
     # Which queue manager is meant, where several are served at CONNAME; blank: the only one.
     qmname: str = attribute("", length=48, objects=(*_SENDER, CLNTCONN))
-    sslciph: str = attribute(
-        "", k.MQCACH_SSL_CIPHER_SPEC, length=32, objects=(*_SENDER, SVRCONN, CLNTCONN)
-    )
-    # Whether the client must show a certificate where TLS is spoken.
+    sslciph: str = attribute("", k.MQCACH_SSL_CIPHER_SPEC, length=32, objects=_ALL)
+    # Whether the partner that connects must show a certificate where TLS is spoken.
     sslcauth: int = attribute(
         k.MQSCA_REQUIRED,
         k.MQIACH_SSL_CLIENT_AUTH,
         words=(("REQUIRED", k.MQSCA_REQUIRED), ("OPTIONAL", k.MQSCA_OPTIONAL)),
-        objects=_SERVER,
+        objects=(*_RECEIVER, SVRCONN),
     )
     # A pattern of the distinguished name in the partner's certificate.
-    sslpeer: str = attribute("", k.MQCACH_SSL_PEER_NAME, length=1_024, objects=_CONNECTION)
+    sslpeer: str = attribute("", k.MQCACH_SSL_PEER_NAME, length=1_024, objects=_ALL)
     # The client's own certificate: a file of certificate and key, or the name of one.
     certlabl: str = attribute("", s.MQCA_CERT_LABEL, length=64, objects=_CLIENT)
     # A file with the token that the server at CONNAME asks for; blank: MAYFLY_TOKEN.

@@ -56,7 +56,7 @@ class ChannelConversation:
         self._request_count = 0
         #: The link of its receiver, from NEGOTIATE on, and how many messages a batch may have.
         self._incoming: IncomingLink | None = None
-        self._batch_size = 0
+        self._batch_size = self._max_message_bytes = 0
         #: What has come of the next batch, since when, and whether one is open at the receiver.
         self._parcels: list[Parcel] = []
         self._since_ms: int | None = None
@@ -160,6 +160,10 @@ class ChannelConversation:
         if message_count > self._batch_size:
             said = f"parcels: {message_count} messages for a batch of {self._batch_size}"
             raise mq_error(rc.MQRC_UNEXPECTED_ERROR, said)
+        longest = max((len(parcel.body) for parcel in asked.parcels), default=0)
+        if longest > self._max_message_bytes:
+            said = f"parcel.body: {longest} bytes; {self._max_message_bytes} were agreed on"
+            raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, said)
         self._parcels += asked.parcels
 
     def _drop_batch(self) -> None:
@@ -228,6 +232,7 @@ class ChannelConversation:
             _LOG.warning("AMQ9503E: channel %s of %s is refused: %s", *names, error)
             raise
         self._batch_size = state.batch_size
+        self._max_message_bytes = state.max_message_bytes
         return list(state)
 
     def put_batch(self, batch: Batch) -> int | None:
