@@ -69,7 +69,7 @@ class Entrance:
             self._asking.cancel()
 
     def _feed_header(self, buffer: bytearray) -> None:
-        arriving, mechanisms = self._arriving, self._service.mechanisms
+        arriving, mechanisms = self._arriving, self._offered()
         header = bytes(buffer[:_HEADER_BYTES])
         if header == sasl.PROTOCOL_HEADER:
             del buffer[:_HEADER_BYTES]
@@ -87,6 +87,18 @@ class Entrance:
                 no_sasl if header == _AMQP_HEADER else f"no AMQP 1.0: {next(said, repr(header))}"
             )
 
+    def _offered(self) -> list[str]:
+        """Return the mechanisms for this client.
+
+        EXTERNAL is for a client with a certificate: others would prefer it to their password.
+        """
+        wire = self._arriving.wire
+        assert wire is not None
+        has_certificate = bool(Partner.of(wire).certificate_subject)
+        return [
+            name for name in self._service.mechanisms if has_certificate or name != sasl.EXTERNAL
+        ]
+
     def _feed_answer(self, buffer: bytearray) -> None:
         try:
             found = sasl.read_init(bytes(buffer))
@@ -97,7 +109,7 @@ class Entrance:
             return
         credentials, used = found
         del buffer[:used]
-        if credentials.mechanism not in self._service.mechanisms:
+        if credentials.mechanism not in self._offered():
             self._refuse(f"mechanism {credentials.mechanism!r} is not offered")
             return
         self._admit(credentials)

@@ -6,12 +6,13 @@ import socket
 from collections.abc import Callable
 
 import pytest
-from proton import Delivery, Message
+from proton import Delivery, Endpoint, Message
+from proton.utils import BlockingConnection
 
 from mayfly import QueueManager
 from mayfly.servers.amqp.server import AmqpServer
 from mayfly.testing import VirtualClock
-from tests.servers.amqp.client import Client
+from tests.servers.amqp.client import SECONDS, Client
 from tests.servers.amqp.conftest import OneUser
 
 New = Callable[..., Client]
@@ -208,6 +209,35 @@ def test_a_link_closed_in_order_gives_back_uncounted(qm: QueueManager, client: N
     one.end(receiver)
     message, _delivery = one.receive(one.receiver("Q1", credit=1))
     assert message.delivery_count == 0
+
+
+def test_a_client_without_a_certificate_is_not_offered_EXTERNAL(port: int) -> None:
+    """Qpid Proton would prefer it to the password that it has."""
+    with socket.create_connection(("127.0.0.1", port), SECONDS) as one:
+        one.sendall(b"AMQP\x03\x01\x00\x00")
+        offered = b""
+        while not offered.endswith(b"ANONYMOUS"):
+            offered += one.recv(1_000)
+    assert b"PLAIN" in offered
+    assert b"EXTERNAL" not in offered
+    BlockingConnection(f"amqp://127.0.0.1:{port}", user="app", password="secret").close()
+
+
+def test_the_end_of_a_session_ends_its_links_in_order(qm: QueueManager, client: New) -> None:
+    one = client(container="one")
+    one.send(one.sender("Q1"), Message(body="x"))
+    one.receive(one.receiver("Q1", credit=1))
+    one.receiver("topic://prices/tea", name="tea", durable=True)
+    one.session.close()
+    one.until(lambda: one.session.state & Endpoint.REMOTE_CLOSED)
+    assert qm.counts("Q1").locked == 0
+    # The connection that goes on has neither message nor subscription any more.
+    two = client(container="one")
+    message, _delivery = two.receive(two.receiver("Q1", credit=1))
+    assert message.delivery_count == 0
+    two.send(two.sender("topic://prices/tea"), Message(body="4.20"))
+    tea = two.receiver("topic://prices/tea", name="tea", durable=True, credit=1)
+    assert two.receive(tea)[0].body == "4.20"
 
 
 def test_G8_a_connection_that_breaks_gives_back_counted(qm: QueueManager, client: New) -> None:
