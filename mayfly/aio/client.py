@@ -207,6 +207,9 @@ class AsyncClient:
         *,
         name: str = "",
         durable: bool = False,
+        shared: bool = False,
+        no_local: bool = False,
+        queue: str = "",
         selector: str = "",
         time_to_live_ms: int | None = None,
         correl_id: Identifier | None = b"",
@@ -222,6 +225,9 @@ class AsyncClient:
             topic_object=topic_object,
             name=name,
             durable=durable,
+            shared=shared,
+            no_local=no_local,
+            queue=queue,
             selector=selector,
             time_to_live_ms=time_to_live_ms,
             correl_id=correl_id,
@@ -261,6 +267,7 @@ class AsyncClient:
         """Disconnect: commits what is open, or backs it out. Gets that wait raise 2018."""
         if not self._is_closed:
             self._is_closed = True
+            self._objects.end()
             end = self._outcomes.end(partial(self._connection.close, commit=commit))
             # The connection ends also when the task that closes it is cancelled.
             await asyncio.shield(asyncio.ensure_future(end))

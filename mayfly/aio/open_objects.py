@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from mayfly.aio.outcomes import Outcomes
 from mayfly.client.asking import Opening
-from mayfly.client.open_objects import MOST_OPEN, OUTDATED
+from mayfly.client.open_objects import LOOK_MS, MOST_OPEN, OUTDATED
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import MQError
 
 _T = TypeVar("_T")
@@ -23,6 +24,8 @@ class _Shared:
         self.handle = handle
         self.users = 0
         self.is_dropped = False
+        #: The look before which it was used last.
+        self.look = 0
 
     @property
     def is_open(self) -> bool:
@@ -38,6 +41,9 @@ class AsyncOpenObjects:
         """Begin with none."""
         self._outcomes = outcomes
         self._shared: dict[Opening, _Shared] = {}
+        self._look = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing: set[asyncio.Future[None]] = set()
 
     async def use(self, opening: Opening, verb: Callable[[int], Awaitable[_T]]) -> _T:
         """Await a verb with the handle; again with a new one when the object was changed."""
@@ -55,6 +61,8 @@ class AsyncOpenObjects:
                 raise
         finally:
             shared.users -= 1
+            shared.look = self._look
+            self._watch()
             if shared.is_dropped and not shared.users:
                 await self._close(shared)
         return await self.use(opening, verb)
@@ -64,6 +72,28 @@ class AsyncOpenObjects:
         idle = [opening for opening, shared in self._shared.items() if not shared.users]
         for opening in idle:
             await self._close(self._shared.pop(opening))
+
+    def end(self) -> None:
+        """Look no more: the connection is being closed."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._shared.clear()
+
+    def _watch(self) -> None:
+        """Look at the handles in a while, as ``client.open_objects`` does."""
+        if self._timer is None and self._shared:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_MS / SECOND_MS, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._look += 1
+        for opening, shared in list(self._shared.items()):
+            if not shared.users and shared.look < self._look - 1:
+                del self._shared[opening]
+                closing = asyncio.ensure_future(self._close(shared))
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
+        self._watch()
 
     def _find(self, opening: Opening) -> _Shared:
         shared = self._shared.pop(opening, None)

@@ -31,8 +31,8 @@ class Client:
     """One connection of one user; one thread at a time uses it, and any may close it.
 
     Transacted, puts and gets are part of its unit of work: leaving the ``with`` block normally
-    commits, leaving it by an exception backs out. Queues and topics stay open from their first use
-    until :meth:`close` or :meth:`mqsc`. Verbs raise MQError with the reason code; an empty queue is
+    commits, leaving it by an exception backs out. Queues and topics stay open until a second or so
+    after their last use. Verbs raise MQError with the reason code; an empty queue is
     no error for a get, which then returns None.
     """
 
@@ -223,6 +223,9 @@ class Client:
         *,
         name: str = "",
         durable: bool = False,
+        shared: bool = False,
+        no_local: bool = False,
+        queue: str = "",
         selector: str = "",
         time_to_live_ms: int | None = None,
         correl_id: Identifier | None = b"",
@@ -232,7 +235,11 @@ class Client:
     ) -> ClientSubscription:
         """Subscribe to a topic string with ``+`` and ``#``; parameters as ``Session.subscribe``.
 
-        Publications come to a managed queue. One that is not durable ends with the client.
+        Publications come to a managed queue, or to ``queue``, from which the program gets them.
+        ``shared`` joins the others that subscribe by the ``name``: each publication goes to one of
+        them. ``no_local`` leaves out what this client publishes. These two go with ``name``,
+        ``durable`` and ``selector`` alone (ValueError). One that is not durable ends with the
+        client.
         """
         opened = subscribed(
             self._connection,
@@ -240,6 +247,9 @@ class Client:
             topic_object=topic_object,
             name=name,
             durable=durable,
+            shared=shared,
+            no_local=no_local,
+            queue=queue,
             selector=selector,
             time_to_live_ms=time_to_live_ms,
             correl_id=correl_id,

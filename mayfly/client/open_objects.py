@@ -2,55 +2,133 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from mayfly.client.asking import Opening
 from mayfly.connection import Connection
+from mayfly.connection.remote_keeper import Keeper
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.runtime import Runtime
 
 _T = TypeVar("_T")
 #: So many stay open; MAXHANDS is 256 where nobody has changed it.
 MOST_OPEN = 32
+#: Handles are looked at so often, and closed by the second look that finds them unused: an open
+#: object can be neither cleared nor deleted (2042).
+LOOK_MS = 500
 #: An object is not what it was when it was opened: it is opened again, and nothing was done.
 OUTDATED = frozenset({rc.MQRC_OBJECT_CHANGED, rc.MQRC_Q_DELETED, rc.MQRC_HOBJ_ERROR})
 
+_THREAD = "mayfly-client"
+_keeper = Keeper(Runtime(), _THREAD)
+
+
+def _begin_anew() -> None:
+    """In a forked child the thread is not there, and the clients are its parent's."""
+    global _keeper  # noqa: PLW0603 - the thread of the old one is not there
+    _keeper = Keeper(Runtime(), _THREAD)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
+
+
+class _Used(NamedTuple):
+    """A handle, and the look before which it was used last."""
+
+    handle: int
+    look: int
+
 
 class OpenObjects:
-    """Handles by what they are open for; the one that was longest not used is closed for a new."""
+    """Handles by what they are open for; the one that was longest not used is closed for a new.
+
+    One thread uses them. Another one, that of the process, closes those that are not used.
+    """
+
+    tick_ms = LOOK_MS
 
     def __init__(self, connection: Connection) -> None:
         """Begin with none."""
         self._connection = connection
-        self._handles: dict[Opening, int] = {}
+        self._lock = connection.runtime.lock("open objects")
+        self._handles: dict[Opening, _Used] = {}
+        #: What the verb under way uses.
+        self._in_use: Opening | None = None
+        self._look = 0
 
     def use(self, opening: Opening, verb: Callable[[int], _T]) -> _T:
         """Call a verb with the handle; again with a new one when the object was changed."""
-        handle = self._handles.pop(opening, None)
-        if handle is not None:
-            # In again at the end: the first is the one that was longest not used.
-            self._handles[opening] = handle
-            try:
-                return verb(handle)
-            except MQError as error:
-                if error.reason not in OUTDATED:
-                    raise
-                self._close(self._handles.pop(opening, handle))
-        return verb(self._open(opening))
+        with self._lock:
+            known = self._handles.pop(opening, None)
+            if known is not None:
+                # In again at the end: the first is the one that was longest not used.
+                self._handles[opening] = known
+            self._in_use = opening
+        try:
+            if known is not None:
+                try:
+                    return verb(known.handle)
+                except MQError as error:
+                    if error.reason not in OUTDATED:
+                        raise
+                    self._forget(opening)
+                    self._close(known.handle)
+            return verb(self._open(opening))
+        finally:
+            with self._lock:
+                self._in_use = None
+                last = self._handles.get(opening)
+                if last is not None:
+                    self._handles[opening] = _Used(last.handle, self._look)
 
     def close(self) -> None:
         """Close them all, so that the objects can be changed and deleted."""
-        handles, self._handles = self._handles, {}
-        for handle in handles.values():
+        with self._lock:
+            handles, self._handles = self._handles, {}
+        for known in handles.values():
+            self._close(known.handle)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing to look at."""
+        return not self._handles or not self._connection.is_open
+
+    def tick(self) -> None:
+        """Close what was used last before the look before this one."""
+        with self._lock:
+            self._look += 1
+            idle = {
+                opening: known.handle
+                for opening, known in self._handles.items()
+                if known.look < self._look - 1 and opening != self._in_use
+            }
+            for opening in idle:
+                del self._handles[opening]
+        for handle in idle.values():
             self._close(handle)
 
     def _open(self, opening: Opening) -> int:
-        if len(self._handles) >= MOST_OPEN:
-            self._close(self._handles.pop(next(iter(self._handles))))
-        handle = self._handles[opening] = opening.open(self._connection)
+        with self._lock:
+            oldest = next(iter(self._handles), None) if len(self._handles) >= MOST_OPEN else None
+            given_up = None if oldest is None else self._handles.pop(oldest)
+        if given_up is not None:
+            self._close(given_up.handle)
+        handle = opening.open(self._connection)
+        with self._lock:
+            is_first = not self._handles
+            self._handles[opening] = _Used(handle, self._look)
+        if is_first:
+            _keeper.keep(self)
         return handle
+
+    def _forget(self, opening: Opening) -> None:
+        with self._lock:
+            self._handles.pop(opening, None)
 
     def _close(self, handle: int) -> None:
         # A handle that its queue manager knows no more is closed.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from mayfly.client.asking import get_options
+from functools import partial
+
+from mayfly.client.asking import from_queue, get_options
 from mayfly.connection import Connection, Message, Subscribed, SubscriptionFacts
 from mayfly.connection.values import Identifier, stored_id
 from mayfly.lifetime.times import tenths_of_ms
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
-from mayfly.mqi.errors import NoMessage
+from mayfly.mqi.errors import MQError, NoMessage
 
 
 class ClientSubscription:
@@ -43,6 +45,8 @@ class ClientSubscription:
         if not self._connection.is_open:
             return
         self._connection.topics.close(self._opened.number, remove=remove)
+        if self._connection.objects.is_open(self._opened.handle):
+            self._connection.close_object(self._opened.handle)
 
 
 def subscribed(
@@ -52,28 +56,44 @@ def subscribed(
     topic_object: str,
     name: str,
     durable: bool,
+    shared: bool,
+    no_local: bool,
+    queue: str,
     selector: str,
     time_to_live_ms: int | None,
     correl_id: Identifier | None,
     retained: bool,
     on_request: bool,
 ) -> Subscribed:
-    """MQSUB for a managed queue; raises as ``Topics.subscribe``."""
+    """MQSUB; raises as ``Topics.subscribe``, ValueError for what ``Topics.join`` cannot have."""
     check_life_ms(time_to_live_ms)
-    options = c.MQSO_CREATE | c.MQSO_MANAGED
+    if shared or no_local:
+        others = topic_object, queue, correl_id, on_request, time_to_live_ms, not retained
+        if any(others) or correl_id is None:
+            raise ValueError("shared and no_local go with name, durable and selector alone")
+        verb = partial(connection.topics.join, is_shared=shared, no_local=no_local)
+        return verb(topic, name=name, is_durable=durable, selector=selector)
+    options = c.MQSO_CREATE | (0 if queue else c.MQSO_MANAGED)
     options |= c.MQSO_DURABLE if durable else c.MQSO_NON_DURABLE
     options |= 0 if retained else c.MQSO_NEW_PUBLICATIONS_ONLY
     options |= c.MQSO_PUBLICATIONS_ON_REQUEST if on_request else 0
     life = c.MQEI_UNLIMITED if time_to_live_ms is None else tenths_of_ms(time_to_live_ms)
-    return connection.topics.subscribe(
-        options,
-        topic=topic,
-        topic_object=topic_object,
-        name=name,
-        selector=selector,
-        correl_id=None if correl_id is None else stored_id(correl_id, "correl_id"),
-        expiry_tenths=life,
-    )
+    handle = from_queue(queue, None).open(connection) if queue else c.MQHO_NONE
+    try:
+        return connection.topics.subscribe(
+            options,
+            topic=topic,
+            topic_object=topic_object,
+            name=name,
+            queue=handle,
+            selector=selector,
+            correl_id=None if correl_id is None else stored_id(correl_id, "correl_id"),
+            expiry_tenths=life,
+        )
+    except MQError:
+        if handle:
+            connection.close_object(handle)
+        raise
 
 
 def resumed(connection: Connection, name: str) -> Subscribed:

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from mayfly.runtime import Runtime, elapsed_ms
 
+_NAME = "mayfly-heartbeat"
+
 
 class Kept(Protocol):
     """A connection that is looked after."""
@@ -26,9 +28,9 @@ class Kept(Protocol):
 class Keeper:
     """One thread for all connections of a process, which ends when there is none."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        """Begin with nothing to look after."""
-        self._runtime = runtime
+    def __init__(self, runtime: Runtime, name: str) -> None:
+        """Begin with nothing to look after; the thread will have a name."""
+        self._runtime, self._name = runtime, name
         self._changed = runtime.condition()
         self._due: dict[Kept, int] = {}
         self._has_thread = False
@@ -40,7 +42,7 @@ class Keeper:
             is_new, self._has_thread = not self._has_thread, True
             self._changed.notify_all()
         if is_new:
-            self._runtime.thread(self._run, "mayfly-heartbeat").start()
+            self._runtime.thread(self._run, self._name).start()
 
     def leave(self, kept: Kept) -> None:
         """Look after a connection no more."""
@@ -67,7 +69,7 @@ class Keeper:
                     kept.tick()
 
 
-_keeper = Keeper(Runtime())
+_keeper = Keeper(Runtime(), _NAME)
 
 
 def keeper() -> Keeper:
@@ -78,7 +80,7 @@ def keeper() -> Keeper:
 def _begin_anew() -> None:
     """In a forked child nothing is looked after: its parent does."""
     global _keeper  # noqa: PLW0603 - the thread of the old one is not there
-    _keeper = Keeper(Runtime())
+    _keeper = Keeper(Runtime(), _NAME)
 
 
 if hasattr(os, "register_at_fork"):

@@ -365,3 +365,19 @@ def test_connect_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     run(work())
     with QueueManager("QH", tmp_path / "QH") as manager:
         assert manager.curdepth("Q1") == 1
+
+
+def test_queues_that_no_task_uses_are_closed_so_that_others_may_delete_them(
+    make_client: MakeClient, queue_manager: QueueManager
+) -> None:
+    async def work() -> None:
+        async with make_client() as client:
+            await client.put("Q1", b"x")
+            assert body(await client.get("Q1")) == b"x"
+            assert not queue_manager.mqsc("DELETE QLOCAL(Q1)").ok
+            await until(lambda: queue_manager.mqsc("DELETE QLOCAL(Q1)").ok)
+            with pytest.raises(MQError) as raised:
+                await client.put("Q1", b"x")
+            assert raised.value.reason == 2085
+
+    run(work())

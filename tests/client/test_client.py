@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from mayfly.mqi import constants as c
 from mayfly.testing import VirtualClock
 from tests.client.conftest import MakeClient
 from tests.conftest import Connect
+from tests.facts import wait_until
 
 
 def test_a_message_has_what_its_put_said(make_client: MakeClient, clock: VirtualClock) -> None:
@@ -281,3 +283,68 @@ def test_a_closed_client_says_so(client: Client) -> None:
     with pytest.raises(MQError) as raised:
         client.put("Q1", b"x")
     assert raised.value.reason == 2018
+
+
+def test_queues_that_are_not_used_are_closed_so_that_others_may_delete_them(
+    client: Client, queue_manager: QueueManager
+) -> None:
+    client.put("Q1", b"x")
+    assert not queue_manager.mqsc("CLEAR QLOCAL(Q1)").ok
+    wait_until(lambda: queue_manager.mqsc("CLEAR QLOCAL(Q1)").ok)
+    assert client.get("Q1") is None
+    wait_until(lambda: queue_manager.mqsc("DELETE QLOCAL(Q1)").ok)
+    with pytest.raises(MQError) as raised:
+        client.put("Q1", b"x")
+    assert raised.value.reason == 2085
+
+
+def test_a_queue_that_a_get_waits_on_stays_open(
+    client: Client, queue_manager: QueueManager
+) -> None:
+    got: list[bytes | None] = []
+
+    def wait() -> None:
+        message = client.get("Q1", wait_ms=-1)
+        got.append(None if message is None else message.data)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    objects = client._objects
+    wait_until(lambda: objects._look >= 4)
+    with queue_manager.session() as session:
+        session.put("Q1", b"x")
+    thread.join(60)
+    assert got == [b"x"]
+
+
+def test_a_subscription_to_a_queue_of_its_own(client: Client, queue_manager: QueueManager) -> None:
+    subscription = client.subscribe("news/#", queue="Q1")
+    client.publish("news/today", b"x")
+    assert queue_manager.curdepth("Q1") == 1
+    message = subscription.get()
+    assert message is not None
+    assert (message.data, subscription.facts.queue) == (b"x", "Q1")
+    subscription.close()
+    client.publish("news/today", b"y")
+    assert client.get("Q1") is None
+    with pytest.raises(MQError) as raised:
+        client.subscribe("news/#", queue="NONE")
+    assert raised.value.reason == 2085
+
+
+def test_a_shared_subscription_and_one_without_ones_own_publications(
+    make_client: MakeClient,
+) -> None:
+    one, two = make_client("anna"), make_client("bob")
+    shared = [each.subscribe("news", name="both", shared=True) for each in (one, two)]
+    others = one.subscribe("news", no_local=True)
+    two.publish("news", b"two")
+    one.publish("news", b"one")
+    got = [message.data for each in shared for _ in range(2) if (message := each.get())]
+    assert sorted(got) == [b"one", b"two"]
+    message = others.get()
+    assert message is not None
+    assert message.data == b"two"
+    assert others.get() is None
+    with pytest.raises(ValueError, match="shared and no_local"):
+        one.subscribe("news", name="both", shared=True, queue="Q1")
