@@ -10,10 +10,19 @@ from mayfly.connection.interface import Connection
 from mayfly.connection.local import LocalConnection
 from mayfly.connection.reconnection import USUAL_ATTEMPTS, Attempts
 from mayfly.queue_manager import QueueManager
+from mayfly.runtime import Runtime
 
 
 class Connector(Protocol):
     """Connects users to one queue manager, wherever it is."""
+
+    @property
+    def runtime(self) -> Runtime:
+        """Where a facade has its threads and locks from before it is connected."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the queue manager has ended for good: nobody will connect to it again."""
 
     def __call__(
         self,
@@ -41,6 +50,12 @@ class LocalConnector:
                 "serves is connected to by its address (docs/SERVING.md)"
             )
         self.manager = manager
+        self.runtime = manager.engine.runtime
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the object is closed, or is being closed."""
+        return self.manager.engine.is_closing or self.manager.is_stopped
 
     def __call__(
         self,
@@ -60,6 +75,12 @@ class NamedConnector:
     def __init__(self, name: str, wanted: Wanted = NOTHING_WANTED) -> None:
         """Take the name, and a channel or a channel table if the program gives one."""
         self._name, self._wanted = name, wanted
+        self.runtime = Runtime()
+
+    @property
+    def has_ended(self) -> bool:
+        """Return False: a queue manager of this name may be started again."""
+        return False
 
     def __call__(
         self,

@@ -10,9 +10,7 @@ from typing import Any, TypeVar
 from mayfly.engine.core import Core
 from mayfly.engine.get import Getter
 from mayfly.engine.message import Message
-from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
-from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import NoMessage, mq_error
+from mayfly.engine.waiting import Waiter
 
 _T = TypeVar("_T")
 
@@ -98,89 +96,3 @@ def wait_for(core: Core, take: Callable[[], Any], numbers: Iterable[int]) -> Any
         with core.engine_lock:
             for number in numbers:
                 core.waits.withdraw(number, waiter)
-
-
-#: Asked under the lock for what is waited for, None for nothing yet; LOOK_YOURSELF when that is a
-#: long search. The argument tells whether the waiting thread asks for itself.
-Take = Callable[[bool], Any]
-
-
-class Wait:
-    """The waits of one thread, which any other may interrupt for good; under the lock."""
-
-    def __init__(self, core: Core) -> None:
-        """Begin without waiting."""
-        self._core = core
-        self._waiter: Waiter | None = None
-        self._is_interrupted = False
-        self._signal = Signal(core)
-        self._is_pausing = False
-        #: Set when the first wait has begun, or found something at once.
-        self.begun = core.runtime.event()
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a wait for something is under way that nothing has decided yet."""
-        waiter = self._waiter
-        is_undecided = waiter is not None and waiter.result is None and waiter.error is None
-        return is_undecided and not self._is_pausing
-
-    def until(
-        self,
-        take: Take,
-        under: Iterable[int],
-        until_ms: int | None,
-        *,
-        takes_any: bool = False,
-    ) -> Any:
-        """Wait until ``take`` finds something, and return that; None at the end or interrupted.
-
-        It is asked at once, whenever something happens under one of the numbers, and at the very
-        end, which is then decided by whoever lets the time pass. ``until_ms`` is the queue
-        manager's time, None for ever. Raises what ``take`` does, MQRC_CONNECTION_BROKEN and
-        MQRC_Q_MGR_STOPPING.
-        """
-        core, waiter = self._core, None
-        with core.engine_lock:
-            core.check_running()
-            if self._is_interrupted:
-                return None
-            found = take(True)
-            if found is None and (until_ms is None or core.now_ms() < until_ms):
-                waiter = Waiter(partial(take, False), until_ms, self, takes_any=takes_any)
-                for number in under:
-                    core.waits.add(number, waiter)
-                self._waiter = waiter
-                if until_ms is not None:
-                    core.must_wake = True
-            if not self.begun.is_set():
-                self.begun.set()
-        core.committer.run_deferred()
-        return found if waiter is None else self._outcome(waiter, under)
-
-    def pause(self, until_ms: int) -> None:
-        """Wait for nothing but a moment or an interrupt; raises as :meth:`until`."""
-        self._is_pausing = True
-        try:
-            self.until(lambda _is_own_thread: None, (self._signal.number,), until_ms)
-        finally:
-            self._is_pausing = False
-
-    def interrupt(self) -> None:
-        """End the wait under way without a find, and any later one at once."""
-        with self._core.engine_lock:
-            self._is_interrupted = True
-            if self._waiter is not None:
-                self._waiter.fail(mq_error(rc.MQRC_NO_MSG_AVAILABLE, "the wait was interrupted"))
-
-    def _outcome(self, waiter: Waiter, under: Iterable[int]) -> Any:
-        try:
-            found = waiter.wait(self._core)
-        except NoMessage:
-            return None
-        finally:
-            with self._core.engine_lock:
-                self._waiter = None
-                for number in under:
-                    self._core.waits.withdraw(number, waiter)
-        return LOOK_YOURSELF if found is None else found

@@ -311,6 +311,14 @@ class MessageConsumer:
             self._handle = self._feed.open(self._mq)
         return self._handle
 
+    @classic
+    def open_to_look(self) -> int:
+        """Return a new handle that sees what the consumer would get; it ends with the session.
+
+        Raises JMSSecurityException for a user who may not browse the queue.
+        """
+        return self._feed.open_to_look(self._mq)
+
     def _close_handle(self) -> None:
         handle, self._handle = self._handle, None
         if handle is not None and self._mq.objects.is_open(handle):

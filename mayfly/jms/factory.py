@@ -26,6 +26,7 @@ from mayfly.lifetime.transactions import timeout_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.queue_manager import QueueManager
+from mayfly.runtime import Runtime
 
 
 class ConnectionFactory:
@@ -109,6 +110,16 @@ class ConnectionFactory:
             reconnect=reconnect,
             total_tran_lifetime_timeout_s=total_tran_lifetime_timeout_s,
         )
+
+    @property
+    def runtime(self) -> Runtime:
+        """Where a program that stands on its connections has its threads and locks from."""
+        return self._connector.runtime
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its queue manager is an object of this process that is closed."""
+        return self._connector.has_ended
 
     @classic
     def create_connection(

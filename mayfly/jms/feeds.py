@@ -49,6 +49,16 @@ class QueueFeed:
             )
         return opened.handle
 
+    def open_to_look(self, mq: QueueConnection) -> int:
+        """Open the queue for a look at the messages to come, and return the handle."""
+        queue = self.destination
+        return mq.open(
+            queue.queue_name,
+            c.MQOO_BROWSE,
+            manager=queue.queue_manager,
+            selector=self.message_selector,
+        ).handle
+
     def close(self, mq: QueueConnection) -> None:
         """A queue is left as it is."""
 
@@ -95,6 +105,16 @@ class TopicFeed:
         elif not mq.topics.is_open(subscription.number):
             raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"{self.destination}: it has ended")
         return mq.open(subscription.facts.queue, _INPUT).handle
+
+    def open_to_look(self, mq: QueueConnection) -> int:
+        """Open the queue of the subscription for a look, and return the handle.
+
+        Raises MQRC_NO_SUBSCRIPTION when it has ended meanwhile.
+        """
+        subscription = self._subscription
+        if subscription is None:
+            raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"{self.destination}: it has ended")
+        return mq.open(subscription.facts.queue, c.MQOO_BROWSE).handle
 
     def close(self, mq: QueueConnection) -> None:
         """Close the subscription; one that is not durable ends with the last who has it open."""

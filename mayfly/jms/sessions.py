@@ -273,12 +273,15 @@ class Session(MakesMessages):
                 return
             self.is_open = False
             consumers, self._consumers = self._consumers, []
-        for consumer in consumers:
-            consumer.close()
-        with self.lock:
-            self.mq.close(commit=False)
-        self.connection.wake()
-        self.connection.forget(self)
+        try:
+            for consumer in consumers:
+                consumer.close()
+            with self.lock:
+                self.mq.close(commit=False)
+        finally:
+            # Also when its connection to the queue manager breaks meanwhile.
+            self.connection.wake()
+            self.connection.forget(self)
 
     def check_open(self) -> None:
         """Raise IllegalStateException when it is closed."""

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mayfly.jms.destinations import Destination
+from mayfly.jms.factory import ConnectionFactory
 from mayfly.lifetime.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.listener.endpoint import Endpoint
 from mayfly.listener.migration import translated
@@ -41,7 +42,7 @@ class ActivationSpec(Endpoint):
 
     def __init__(
         self,
-        manager: QueueManager,
+        manager: QueueManager | ConnectionFactory,
         *,
         destination: str | Destination,
         on_message: OnMessage,
@@ -74,7 +75,7 @@ class ActivationSpec(Endpoint):
     @classmethod
     def of_listener_port(
         cls,
-        manager: QueueManager,
+        manager: QueueManager | ConnectionFactory,
         *,
         name: str = "",
         destination: str | Destination,

@@ -1,68 +1,60 @@
-"""ASF mode: one dispatcher finds messages and hands each to a session, which has a thread for it.
+"""ASF mode: sessions have threads while there is work; a dispatcher finds messages for the others.
 
-A session gets a thread when a message is found for it, and keeps it until it was unused for some
-time (the pool properties) or the port stops.
+A session gets a thread when the dispatcher has found a message for it. With its thread the session
+takes its next messages itself, and keeps the thread until it was unused for some time (the pool
+properties) or the port stops. The dispatcher looks for messages only while no session waits with a
+thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
-from mayfly.engine import Message as QueueMessage
-from mayfly.engine import Signal
-from mayfly.engine.face.jms import LOOK_YOURSELF, Wait
+from mayfly.connection import Delivery
+from mayfly.jms.factory import ConnectionFactory
 from mayfly.listener.runs import FAILURES, Recovery, Run
 from mayfly.listener.server_session import ServerSession
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
 from mayfly.listener.thread_pool import ThreadPool
-from mayfly.queue_manager import QueueManager
-
-
-class _Found(NamedTuple):
-    """A message for a worker, or what has failed in one."""
-
-    worker: _Worker | None = None
-    message: QueueMessage | None = None
-    failure: Exception | None = None
+from mayfly.listener.waits import Wait
+from mayfly.mqi import constants as c
 
 
 class ASF(Run):
-    """A dispatcher and its workers; their shared state changes between takes."""
+    """A dispatcher and its workers; their shared state changes with ``pool.changed`` held."""
 
     def __init__(
-        self, manager: QueueManager, settings: Settings, tally: Tally, pool: ThreadPool
+        self, factory: ConnectionFactory, settings: Settings, tally: Tally, pool: ThreadPool
     ) -> None:
         """Begin without a session."""
-        super().__init__(manager, settings, tally, pool)
+        super().__init__(factory, settings, tally, pool)
         #: Those that have a session.
         self._workers: list[_Worker] = []
         #: Those without a message: with a thread that waits, or without one.
         self._free: list[_Worker] = []
-        #: Sent when the dispatcher is to look again.
-        self._signal = Signal(manager.engine)
-        self._queue_number = self._signal.number
-        #: The worker on whose session a message was looked for last.
-        self._asked: _Worker | None = None
+        with pool.changed:
+            self._wait = self.new_wait()
+            self.recovery = Recovery(self)
         self._failure: Exception | None = None
-        #: Whether nothing will be handed over any more.
-        self.is_over = False
-        self._wait = Wait(manager.engine)
-        self.recovery = Recovery(self, self._wait)
+        #: Whether the dispatcher may start a thread; whether it has asked for that, and whether
+        #: others need it more.
+        self._has_permit = self._is_asking = self._is_permit_wanted = False
+        #: Whether the dispatcher has ended.
+        self._is_over = False
         #: Sessions are looked at in intervals from here on.
-        self.begun_ms = manager.now_ms()
+        self.begun_ms = 0
 
     def start(self) -> None:
         """Open the first session, and start the dispatcher."""
-        self.begin()
         try:
-            self._open_worker()
-            self.between_takes(partial(self.pool.add, self))
+            self.begun_ms = self._open_worker().session.now_ms()
+            with self.pool.changed:
+                self.pool.add(self)
             self.spawn(self._dispatch, is_session=False)
         except BaseException:
-            self.between_takes(partial(self.pool.remove, self))
+            with self.pool.changed:
+                self.pool.remove(self)
             self.give_up([worker.session for worker in self._workers])
             raise
         self._wait.begun.wait()
@@ -74,12 +66,32 @@ class ASF(Run):
 
     @property
     def receiving_count(self) -> int:
-        """How many wait with a thread for a message; the dispatcher waits for the others."""
-        return sum(worker.wait.is_waiting for worker in self._workers)
+        """How many wait with a thread for a message, which the dispatcher leaves to them then."""
+        return 0 if self._wait.is_busy else sum(worker.is_receiving for worker in self._workers)
 
-    def interrupt(self) -> None:
-        """End the wait of the dispatcher, which ends those of the workers."""
-        self._wait.interrupt()
+    # What the pool calls.
+
+    def grant(self) -> None:
+        """Have the permit for a thread."""
+        self._has_permit, self._is_asking = True, False
+        self._wait.wake()
+
+    def give_up_permit(self) -> None:
+        """Return the permit, unless a message is there for it."""
+        if not self._is_permit_wanted:
+            self._is_permit_wanted = True
+            self._wait.wake()
+
+    def give_up_idle(self) -> bool:
+        """Let the thread of a free worker end; False when none has one."""
+        for worker in self._free:
+            if worker.has_thread and not worker.is_unwanted:
+                worker.is_unwanted = True
+                worker.wait.wake()
+                return True
+        return False
+
+    # What workers call.
 
     def release(self, worker: _Worker) -> bool:
         """Let a worker have the next message; False when its thread is to end.
@@ -87,56 +99,61 @@ class ASF(Run):
         One whose session was closed is forgotten: another is opened for the next message. Where
         another port waits for a thread of the pool it has this one: the session stays without.
         """
-        return self.between_takes(partial(self._release, worker))
+        with self.pool.changed:
+            is_free = not self._is_over and worker in self._workers and worker.session.is_open
+            if is_free:
+                self._free.append(worker)
+                worker.has_thread = not self.pool.is_wanted_beside(self)
+                self._wait.wake()
+            else:
+                self.forget(worker)
+            return is_free and worker.has_thread
 
-    def _release(self, worker: _Worker) -> bool:
-        is_free = not self.is_over and worker.session.is_open
-        if is_free:
-            self._free.append(worker)
-            worker.has_thread = not self.pool.is_wanted_beside(self)
-            self._signal.send()
-        else:
-            self.forget(worker)
-        return is_free and worker.has_thread
+    def occupy(self, worker: _Worker) -> None:
+        """Note that a worker with a thread has a message."""
+        with self.pool.changed:
+            worker.is_unwanted = False
+            if worker in self._free:
+                self._free.remove(worker)
+                self._wait.wake()
 
-    def wake(self) -> None:
-        """Let the dispatcher look for a message again."""
-        self._signal.send()
-
-    def give_up_idle(self) -> bool:
-        """Let the thread of a free worker end, between takes; False when none has one."""
-        for worker in self._free:
-            if worker.has_thread and not worker.is_unwanted:
-                worker.let_thread_end()
-                return True
-        return False
-
-    def leave(self, worker: _Worker) -> bool:
-        """Let the thread of an unused worker end, between takes; False when it is to work.
+    def leave(self, worker: _Worker, *, is_unused: bool) -> bool:
+        """Let the thread of a worker without a message end; False when it is to wait on.
 
         Its session stays if there is no other for the next message to be found.
         """
-        if worker in self._workers:
-            if worker not in self._free:
-                # It is being handed a message.
-                return False
+        with self.pool.changed:
+            if not (is_unused or worker.is_unwanted or self.is_stopping):
+                return worker not in self._workers
             if any(not free.has_thread for free in self._free):
                 self.forget(worker)
-        worker.has_thread = False
-        return True
+            worker.has_thread = worker.is_unwanted = False
+            self._wait.wake()
+            return True
 
-    def forget(self, worker: _Worker, failure: Exception | None = None) -> None:
-        """Forget a worker whose session closes, between takes; after a failure all pause."""
+    def forget(self, worker: _Worker) -> None:
+        """Forget a worker whose session closes; with ``pool.changed`` held."""
         for workers in (self._workers, self._free):
             if worker in workers:
                 workers.remove(worker)
-        if failure is not None:
-            self._failure = failure
-        self._signal.send()
+        self._wait.wake()
+
+    def fail(self, worker: _Worker, failure: Exception) -> None:
+        """Forget a worker that has failed, and let all pause.
+
+        One that was forgotten is told of late: it is part of a failure before.
+        """
+        with self.pool.changed:
+            if worker in self._workers:
+                self._failure = failure
+            self.forget(worker)
 
     def is_forgotten(self, worker: _Worker) -> bool:
         """Return True if the dispatcher has given a worker up."""
-        return self.between_takes(lambda: worker not in self._workers)
+        with self.pool.changed:
+            return worker not in self._workers
+
+    # The dispatcher.
 
     def _dispatch(self) -> None:
         try:
@@ -144,6 +161,9 @@ class ASF(Run):
                 try:
                     self._next()
                 except FAILURES as failure:
+                    self._wait.begun.set()
+                    with self.pool.changed:
+                        self._settle_permit(is_needed=False)
                     self._close_free()
                     if not self.recovery.pause(failure):
                         break
@@ -151,147 +171,173 @@ class ASF(Run):
                     self._failure = None
         finally:
             self._wait.begun.set()
-            self.between_takes(self._end)
+            with self.pool.changed:
+                self._is_over = True
+                self._has_permit = False
+                self.pool.remove(self)
             self._close_free()
 
     def _next(self) -> None:
-        if not self._free and len(self._workers) < self.settings.max_sessions:
+        """Find one message for a session without a thread, or wait until that is to be done."""
+        with self.pool.changed:
+            if self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise failure
+            worker, must_open = self._candidate()
+            may_start = self._settle_permit(is_needed=must_open or worker is not None)
+        if must_open:
             self._open_worker()
-        found = self._wait.until(self._take, (self._signal.number, self._queue_number), None)
-        if found is LOOK_YOURSELF and self._asked is not None:
-            self._asked.session.go_on()
-        elif isinstance(found, _Found):
-            if found.failure is not None:
-                raise found.failure
-            if found.worker is not None:
-                found.worker.hand_over(found.message, self.spawn)
+        elif worker is None or self._is_asking:
+            self._wait.for_change()
+        elif not may_start:
+            self._ask_for_thread(worker)
+        else:
+            delivery = self._receive(worker)
+            if delivery is not None:
+                self._hand_over(worker, delivery)
 
-    def _take(self, is_own_thread: bool) -> object:
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            return _Found(failure=failure)
-        if not self._free:
-            return _Found() if len(self._workers) < self.settings.max_sessions else None
-        # A free session that has a thread comes first.
-        self._asked = worker = max(self._free, key=lambda free: free.has_thread)
-        if not worker.has_thread and not self.pool.has_room():
-            # The message stays on its queue, where it may expire and others may get it.
-            if worker.session.may_find:
+    def _candidate(self) -> tuple[_Worker | None, bool]:
+        """Return a session to find a message for, and whether one is to be opened."""
+        if any(free.has_thread for free in self._free):
+            # It takes the next message itself.
+            return None, False
+        if self._free:
+            return self._free[0], False
+        return None, len(self._workers) < self.settings.max_sessions
+
+    def _settle_permit(self, *, is_needed: bool) -> bool:
+        """Have a permit if one is needed and free, and none if not; tell whether it is there."""
+        if not is_needed:
+            if self._has_permit:
+                self._return_permit()
+            self.pool.withdraw(self)
+            self._is_asking = False
+        elif not self._has_permit and not self._is_asking:
+            self._has_permit = self.pool.permit(self)
+        return self._has_permit
+
+    def _return_permit(self) -> None:
+        self._has_permit = self._is_permit_wanted = False
+        self.pool.return_permit(self)
+
+    def _ask_for_thread(self, worker: _Worker) -> None:
+        """Ask for a thread once there is a message for it.
+
+        Until then the message stays on its queue, where it may expire and others may get it.
+        """
+        if worker.session.look(self._wait):
+            with self.pool.changed:
+                self._is_asking = True
                 self.pool.ask(self)
-            return None
-        message = worker.session.take(is_own_thread)
-        if not isinstance(message, QueueMessage):
-            return message
-        self._free.remove(worker)
-        if not worker.has_thread:
-            self.pool.take()
+
+    def _receive(self, worker: _Worker) -> Delivery | None:
+        """Take a message while the permit is there; one that others need is given up without."""
+        delivery = worker.session.receive(self._wait, c.MQWI_UNLIMITED)
+        if delivery is None and self._is_permit_wanted and not self.is_stopping:
+            # What the permit was asked for may be there already.
+            delivery = worker.session.receive(self._wait, 0)
+            if delivery is None:
+                with self.pool.changed:
+                    self._return_permit()
+        return delivery
+
+    def _hand_over(self, worker: _Worker, delivery: Delivery) -> None:
+        """Let a new thread have a message.
+
+        Raises JMSException when there can be none; the message is on its queue again then.
+        """
+        with self.pool.changed:
+            self._free.remove(worker)
+            worker.has_thread, worker.wait = True, self.new_wait()
+            self._has_permit = self._is_permit_wanted = False
+            self.pool.use_permit(self)
             self._reserved_count += 1
-        return _Found(worker, message)
+        try:
+            self.spawn(partial(worker.work, delivery, worker.wait))
+        except BaseException:
+            with self.pool.changed:
+                self.forget(worker)
+                self.forget_wait(worker.wait)
+            worker.session.close()
+            raise
 
-    def _open_worker(self) -> None:
-        worker = _Worker(self, self.open_session())
-        self._queue_number = worker.session.number
-        self.between_takes(partial(self._enter_worker, worker))
-
-    def _enter_worker(self, worker: _Worker) -> None:
-        self._workers.append(worker)
-        self._free.append(worker)
+    def _open_worker(self) -> _Worker:
+        session = self.open_session()
+        with self.pool.changed:
+            # Until it has a thread of its own, the dispatcher waits for it.
+            worker = _Worker(self, session, self._wait)
+            self._workers.append(worker)
+            self._free.append(worker)
+        return worker
 
     def _close_free(self) -> None:
         """Close the sessions without a message; after a failure they are opened anew."""
-        for worker in self.between_takes(self._forget_free):
+        with self.pool.changed:
+            free = list(self._free)
+            without_thread = [worker for worker in free if not worker.has_thread]
+            for worker in free:
+                self.forget(worker)
+                if worker.has_thread:
+                    worker.wait.end()
+        for worker in without_thread:
             worker.session.close()
-
-    def _forget_free(self) -> list[_Worker]:
-        """Forget the workers without a message; return those that have no thread to end them."""
-        free = list(self._free)
-        without_thread = [worker for worker in free if not worker.has_thread]
-        for worker in free:
-            self.forget(worker)
-            worker.wait.interrupt()
-        return without_thread
-
-    def _end(self) -> None:
-        self.is_over = True
-        self.pool.remove(self)
 
 
 class _Worker:
     """A session, and while it is needed its thread."""
 
-    def __init__(self, run: ASF, session: ServerSession) -> None:
+    def __init__(self, run: ASF, session: ServerSession, wait: Wait) -> None:
         self._run = run
         self.session = session
         self.has_thread = False
-        self.wait = Wait(run.manager.engine)
-        #: Sent when it has a message, or is to end.
-        self._signal = Signal(run.manager.engine)
-        self._message: QueueMessage | None = None
+        #: The waits of its thread.
+        self.wait = wait
         #: Whether its thread is to end, for another port; the session stays.
         self.is_unwanted = False
 
-    def let_thread_end(self) -> None:
-        """Let its thread end instead of waiting for a message, between takes."""
-        self.is_unwanted = True
-        self._signal.send()
+    @property
+    def is_receiving(self) -> bool:
+        """Whether it waits with a thread."""
+        return self.has_thread and self.wait.is_standing
 
-    def hand_over(
-        self, message: QueueMessage | None, spawn: Callable[[Callable[[], None]], None]
-    ) -> None:
-        """Let its thread have a message; one is started if it has none.
-
-        Raises JMSException when there can be none; the message is on its queue again then.
-        """
-        if self._run.between_takes(partial(self._has_thread_for, message)):
-            return
+    def work(self, first: Delivery, wait: Wait) -> None:
+        """Deliver a message and those that follow, until there is none for too long."""
+        run, delivery = self._run, first
         try:
-            spawn(self._work)
-        except BaseException:
-            self._run.between_takes(partial(self._run.forget, self))
-            self.session.close()
-            raise
-
-    def _has_thread_for(self, message: QueueMessage | None) -> bool:
-        """Take a message; tell whether its thread was there before."""
-        self._message = message
-        self._signal.send()
-        had_thread, self.has_thread = self.has_thread, True
-        return had_thread
-
-    def _work(self) -> None:
-        try:
-            while (message := self._next()) is not None:
-                # Behind the hand-over: in ASF the time of waiting is not the transaction's.
-                transaction = self._run.transactions.begin(self.session.session)
-                if not self.session.deliver(transaction, message):
-                    self._run.request_stop()
-                self._run.recovery.succeed()
-                if not self._run.release(self):
+            while True:
+                # In ASF the time of waiting is not the transaction's.
+                transaction = self.session.begin(delivery.result.message.seen_ms)
+                if not self.session.deliver(transaction, delivery):
+                    run.request_stop()
+                run.recovery.succeed()
+                following = self._next(wait) if run.release(self) else None
+                if following is None:
                     break
+                delivery = following
         except FAILURES as failure:
-            self._run.between_takes(partial(self._run.forget, self, failure))
+            run.fail(self, failure)
         finally:
+            with run.pool.changed:
+                run.forget_wait(wait)
             self._end()
 
-    def _next(self) -> QueueMessage | None:
-        """Wait for a message that is handed over; None when unused for too long, or at the end."""
+    def _next(self, wait: Wait) -> Delivery | None:
+        """Take the next message; None when unused for too long, or at the end."""
         run = self._run
-        until_ms = run.settings.reap_ms(run.begun_ms, run.manager.now_ms())
+        until_ms: int | None = None
+        if run.settings.is_reaping:
+            until_ms = run.settings.reap_ms(run.begun_ms, self.session.now_ms())
         while True:
-            self.wait.until(self._come, (self._signal.number,), until_ms)
-            message, has_left = run.between_takes(self._take)
-            if message is not None or has_left:
-                return message
-            until_ms = None
-
-    def _take(self) -> tuple[QueueMessage | None, bool]:
-        """Return what has been handed over, and whether its thread is to end without anything."""
-        message, self._message = self._message, None
-        self.is_unwanted = False
-        return message, message is None and self._run.leave(self)
-
-    def _come(self, _is_own_thread: bool) -> object:
-        return self._message or self.is_unwanted or None
+            wait_ms = c.MQWI_UNLIMITED
+            if until_ms is not None:
+                wait_ms = max(until_ms - self.session.now_ms(), 0)
+            delivery = self.session.receive(wait, wait_ms)
+            if delivery is not None:
+                run.occupy(self)
+                return delivery
+            is_unused = until_ms is not None and self.session.now_ms() >= until_ms
+            if run.leave(self, is_unused=is_unused):
+                return None
 
     def _end(self) -> None:
         # A worker that was not given up may have a message, and another thread, by now.

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 
 from mayfly.jms.connections import Connection
 from mayfly.jms.constants import SESSION_TRANSACTED
 from mayfly.jms.consumers import MessageConsumer
 from mayfly.jms.destinations import Topic
-from mayfly.jms.errors import classic
+from mayfly.jms.errors import JMSException, classic
 from mayfly.jms.factory import ConnectionFactory
 from mayfly.jms.sessions import Session
 from mayfly.listener.settings import Settings
+from mayfly.mqi.errors import MQError
 from mayfly.queue_manager import QueueManager
 
 _subscriptions = itertools.count(1)
 
 
+def factory_of(manager: QueueManager | ConnectionFactory) -> ConnectionFactory:
+    """Return what makes connections to a queue manager; raises TypeError for what is none."""
+    return manager if isinstance(manager, ConnectionFactory) else ConnectionFactory(manager)
+
+
 class Conversations:
     """Opens sessions on as few connections as possible; threads share it."""
 
-    def __init__(self, manager: QueueManager, settings: Settings) -> None:
+    def __init__(self, factory: ConnectionFactory, settings: Settings) -> None:
         """Begin without a connection."""
-        self._factory = ConnectionFactory(manager)
+        self._factory = factory
         self._settings = settings
         #: The sessions of a topic share one subscription, which ends with the last of them.
         self._subscription = f"mayfly.listener.{next(_subscriptions)}"
-        self._lock = manager.engine.runtime.lock("conversations")
+        self._lock = factory.runtime.lock("conversations")
         self._connections: list[Connection] = []
 
     @property
@@ -47,17 +54,21 @@ class Conversations:
                 raise
 
     def close(self, session: Session) -> None:
-        """Close a session, which rolls back, and its connection if it was the last one there."""
+        """Close a session, which rolls back, and its connection if it was the last one there.
+
+        What breaks meanwhile is rolled back by the queue manager.
+        """
         with self._lock:
             owner = session.connection
-            session.close()
+            with suppress(MQError, JMSException):
+                session.close()
             for connection in [one for one in self._connections if one is owner]:
                 self._close_if_unused(connection)
 
     def _with_room(self) -> Connection:
         for connection in self._connections:
             has_room = len(connection.sessions()) < self._settings.conversations_per_connection
-            if has_room and connection.is_open:
+            if has_room and connection.is_open and not connection.mq.is_broken:
                 return connection
         connection = self._factory.create_connection()
         connection.start()
@@ -77,4 +88,5 @@ class Conversations:
     def _close_if_unused(self, connection: Connection) -> None:
         if connection in self._connections and not connection.sessions():
             self._connections.remove(connection)
-            connection.close()
+            with suppress(MQError, JMSException):
+                connection.close()

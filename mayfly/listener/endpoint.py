@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from mayfly.engine.face.jms import between_takes
 from mayfly.jms.errors import IllegalStateException
+from mayfly.jms.factory import ConnectionFactory
 from mayfly.listener.asf import ASF
+from mayfly.listener.conversations import factory_of
 from mayfly.listener.non_asf import NonASF
 from mayfly.listener.runs import Run
 from mayfly.listener.settings import Settings
@@ -22,16 +23,21 @@ class Endpoint:
     """Starts and stops the threads that call on_message; any thread may do either."""
 
     def __init__(
-        self, manager: QueueManager, settings: Settings, pool: ThreadPool | None = None
+        self,
+        manager: QueueManager | ConnectionFactory,
+        settings: Settings,
+        pool: ThreadPool | None = None,
     ) -> None:
         """Take the settings; timeouts that cannot be safe are warned of (L10).
 
         Its sessions have their threads from ``pool``; None is one of its own, without a limit.
         """
-        self._manager, self._settings = manager, settings
-        self._pool = ThreadPool() if pool is None else pool
-        self._tally = Tally(manager.engine.runtime.lock("tally"))
-        self._lock = manager.engine.runtime.lock("port")
+        self._factory = factory_of(manager)
+        self._settings = settings
+        runtime = self._factory.runtime
+        self._pool = ThreadPool(runtime=runtime) if pool is None else pool
+        self._tally = Tally(runtime.lock("tally"))
+        self._lock = runtime.lock("port")
         self._run: Run | None = None
         for problem in check_timeouts(
             receive_timeout_ms=settings.receive_timeout_ms,
@@ -43,7 +49,7 @@ class Endpoint:
     @property
     def is_running(self) -> bool:
         """Whether it was started, and neither stopped nor given up since."""
-        return self._run is not None and not self._run.is_stopping
+        return self._run is not None and not self._run.has_stopped_taking
 
     def start(self) -> None:
         """Open sessions and connections and begin; nothing when it is running.
@@ -62,7 +68,7 @@ class Endpoint:
                 self._run.join()
             mode = NonASF if self._settings.receive_timeout_ms else ASF
             # An on_message may stop it before its start has returned.
-            run = self._run = mode(self._manager, self._settings, self._tally, self._pool)
+            run = self._run = mode(self._factory, self._settings, self._tally, self._pool)
             try:
                 run.start()
             except BaseException:
@@ -82,13 +88,11 @@ class Endpoint:
 
     def statistics(self) -> Statistics:
         """Return how it stands and what it has done."""
-        # At once: nobody is handed a message between the numbers.
-        return between_takes(self._manager.engine, self._statistics)
+        return self._tally.statistics(self._state)
 
-    def _statistics(self) -> Statistics:
+    def _state(self) -> tuple[int, int, int]:
         run = self._run
-        return self._tally.statistics(
-            threads=0 if run is None else run.thread_count,
-            connections=0 if run is None else run.connection_count,
-            receiving=0 if run is None else run.receiving_count,
-        )
+        if run is None:
+            return 0, 0, 0
+        with self._pool.changed:
+            return run.thread_count, run.connection_count, run.receiving_count

@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
-from mayfly.engine.face.jms import Wait
+from mayfly.jms.factory import ConnectionFactory
 from mayfly.listener.runs import FAILURES, Recovery, Run
 from mayfly.listener.server_session import ServerSession
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
 from mayfly.listener.thread_pool import ThreadPool
-from mayfly.queue_manager import QueueManager
 
 
 class NonASF(Run):
     """As many threads as sessions, which compete for the messages (L8)."""
 
     def __init__(
-        self, manager: QueueManager, settings: Settings, tally: Tally, pool: ThreadPool
+        self, factory: ConnectionFactory, settings: Settings, tally: Tally, pool: ThreadPool
     ) -> None:
         """Begin without a session."""
-        super().__init__(manager, settings, tally, pool)
-        self._waits: list[Wait] = []
+        super().__init__(factory, settings, tally, pool)
+        self._receivers: list[_Receiver] = []
 
     def start(self) -> None:
         """Open all sessions, then start all threads (L2)."""
-        self.begin()
         sessions: list[ServerSession] = []
         try:
             self.reserve_threads(self.settings.max_sessions)
             while len(sessions) < self.settings.max_sessions:
                 sessions.append(self.open_session())
-            self._waits = [Wait(self.manager.engine) for _ in sessions]
-            for session, wait in zip(sessions, self._waits, strict=True):
-                self.spawn(_Receiver(self, session, wait).run)
+            with self.pool.changed:
+                self._receivers = [_Receiver(self, session) for session in sessions]
+            for receiver in self._receivers:
+                self.spawn(receiver.run)
         except BaseException:
             self.give_up(sessions)
             raise
         # All sessions must be receiving on return: under a virtual clock the caller may let time
         # pass at once.
-        for wait in self._waits:
-            wait.begun.wait()
+        for receiver in self._receivers:
+            receiver.wait.begun.wait()
 
     @property
     def thread_count(self) -> int:
@@ -48,22 +47,17 @@ class NonASF(Run):
     @property
     def receiving_count(self) -> int:
         """How many wait for a message."""
-        return sum(wait.is_waiting for wait in self._waits)
-
-    def interrupt(self) -> None:
-        """End the receives."""
-        for wait in self._waits:
-            wait.interrupt()
+        return sum(receiver.wait.is_standing for receiver in self._receivers)
 
 
 class _Receiver:
     """One thread with its session."""
 
-    def __init__(self, run: NonASF, session: ServerSession, wait: Wait) -> None:
+    def __init__(self, run: NonASF, session: ServerSession) -> None:
         self._run = run
         self._session: ServerSession | None = session
-        self._wait = wait
-        self._recovery = Recovery(run, wait)
+        self.wait = run.new_wait()
+        self._recovery = Recovery(run)
 
     def run(self) -> None:
         """Receive and call until the run stops."""
@@ -72,11 +66,12 @@ class _Receiver:
                 try:
                     self._next()
                 except FAILURES as failure:
+                    self.wait.begun.set()
                     self._close()
                     if not self._recovery.pause(failure):
                         break
         finally:
-            self._wait.begun.set()
+            self.wait.begun.set()
             self._close()
 
     def _next(self) -> None:
@@ -85,18 +80,17 @@ class _Receiver:
             self._session = run.open_session()
         session = self._session
         # Before the receive: the time of waiting is the transaction's (L9).
-        transaction = run.transactions.begin(session.session)
+        transaction = session.begin()
         try:
-            until_ms = transaction.begun_ms + run.settings.receive_timeout_ms
-            message = session.receive(self._wait, until_ms)
+            delivery = session.receive(self.wait, run.settings.receive_timeout_ms)
         except BaseException:
             transaction.abandon()
             raise
-        if message is None:
+        if delivery is None:
             transaction.rollback()
             if not run.is_stopping:
                 run.tally.add("idle_rollbacks")
-        elif not session.deliver(transaction, message):
+        elif not session.deliver(transaction, delivery):
             run.request_stop()
         self._recovery.succeed()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from mayfly.jms.destinations import Destination
+from mayfly.jms.factory import ConnectionFactory
 from mayfly.lifetime.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.listener.endpoint import Endpoint
 from mayfly.listener.settings import (
@@ -32,7 +33,7 @@ class ListenerPort(Endpoint):
 
     def __init__(
         self,
-        manager: QueueManager,
+        manager: QueueManager | ConnectionFactory,
         *,
         name: str = "",
         destination: str | Destination,
@@ -47,6 +48,7 @@ class ListenerPort(Endpoint):
     ) -> None:
         """Take a queue or topic, by its name or URI, and what is called with each JMS message.
 
+        ``manager`` is a queue manager of this process, or what makes connections to another one.
         ``properties`` are the custom properties of the message listener service
         (docs/LISTENERS.md); one that ends with the name of a port is for the port of this ``name``
         alone, in any case. ``conversations_per_connection`` is 1 to 10 (L4); a lifetime of 0 is no

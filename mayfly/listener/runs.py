@@ -5,25 +5,26 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
-from typing import TypeVar
 
-from mayfly.engine.face.jms import Wait, between_takes
+from mayfly.connection.interface import OnDone, UnderWay
+from mayfly.jms.connections import Connection
 from mayfly.jms.errors import JMSException
+from mayfly.jms.factory import ConnectionFactory
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.listener.conversations import Conversations
 from mayfly.listener.server_session import ServerSession
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
 from mayfly.listener.thread_pool import ThreadPool
-from mayfly.listener.transactions import TransactionService
+from mayfly.listener.waits import Wait
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError
-from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Thread
 
 _LOG = logging.getLogger("mayfly.listener")
-_T = TypeVar("_T")
-#: Errors of the queue manager and its sessions.
+#: Errors of the queue manager, the connection to it and its sessions.
 FAILURES = (MQError, JMSException, StoreError)
 
 
@@ -31,21 +32,25 @@ class Run(ABC):
     """The threads of a port; the last of them that ends closes what they shared."""
 
     def __init__(
-        self, manager: QueueManager, settings: Settings, tally: Tally, pool: ThreadPool
+        self, factory: ConnectionFactory, settings: Settings, tally: Tally, pool: ThreadPool
     ) -> None:
         """Take what there is to do; nothing is opened yet."""
-        self.manager, self.settings, self.tally = manager, settings, tally
+        self.factory, self.settings, self.tally = factory, settings, tally
         #: Where its sessions have their threads from.
         self.pool = pool
-        self._conversations = Conversations(manager, settings)
-        self.transactions: TransactionService
+        self._conversations = Conversations(factory, settings)
+        #: Whether its threads are to end.
         self.is_stopping = False
-        #: Those that have not ended, as of the last start of one. All that follows changes between
-        #: takes. Each change makes a new list, so that it can be read at any time.
+        #: Whether they have ended their gets: no message is taken any more.
+        self.has_stopped_taking = False
+        #: Those that have not ended, as of the last start of one. All that follows changes with
+        #: ``pool.changed`` held. Each change makes a new list, so that it can be read at any time.
         self._threads: list[Thread] = []
         self._running_count = 0
         #: Threads taken from the pool that are not started yet.
         self._reserved_count = 0
+        #: Those of all threads that may take messages or pause.
+        self._waits: list[Wait] = []
 
     @property
     def connection_count(self) -> int:
@@ -55,14 +60,14 @@ class Run(ABC):
     @property
     def is_own_thread(self) -> bool:
         """Whether the present thread is one of its own: inside of on_message."""
-        own = self.manager.engine.runtime.thread_id()
+        own = self.factory.runtime.thread_id()
         # The machine gives the number of a thread that has ended to another one.
         return any(thread.ident == own and thread.is_alive() for thread in self._threads)
 
     @property
     @abstractmethod
     def thread_count(self) -> int:
-        """How many sessions have a thread; read between takes, together with the next."""
+        """How many sessions have a thread; read with ``pool.changed`` held, as the next."""
 
     @property
     @abstractmethod
@@ -73,33 +78,36 @@ class Run(ABC):
     def start(self) -> None:
         """Open the sessions and start threads; raises JMSException, nothing is left open then."""
 
-    @abstractmethod
-    def interrupt(self) -> None:
-        """End the waits of its threads; messages in work are not disturbed."""
-
     def open_session(self) -> ServerSession:
         """Open a server session; raises JMSException."""
         return ServerSession(self._conversations, self.settings, self.tally)
 
-    def begin(self) -> None:
-        """Let transactions be timed."""
-        self.transactions = TransactionService(
-            self.manager,
-            total_tran_lifetime_timeout_s=self.settings.total_tran_lifetime_timeout_s,
-            on_timeout=lambda _transaction: self.tally.add("timed_out"),
-        )
+    def new_wait(self) -> Wait:
+        """Return the waits of another thread, which a stop ends; with ``pool.changed`` held."""
+        wait = Wait(self.factory.runtime)
+        if self.is_stopping:
+            wait.end()
+        self._waits = [*self._waits, wait]
+        return wait
+
+    def forget_wait(self, wait: Wait) -> None:
+        """Forget the waits of a thread that ends; with ``pool.changed`` held."""
+        self._waits = [one for one in self._waits if one is not wait]
 
     def reserve_threads(self, count: int) -> None:
         """Take threads from the pool for sessions that :meth:`spawn` is about to start.
 
         Raises JMSException with MQRC_RESOURCE_PROBLEM when it has fewer left.
         """
-        if not self.between_takes(partial(self._reserve, count)):
-            said = (
-                f"{self.settings.title} needs {count} threads for its sessions; "
-                f"{self.pool.free_count} of {self.pool.max_threads} are free"
-            )
-            raise JMSException(said, rc.MQRC_RESOURCE_PROBLEM)
+        with self.pool.changed:
+            if self.pool.take(count):
+                self._reserved_count += count
+                return
+        said = (
+            f"{self.settings.title} needs {count} threads for its sessions; "
+            f"{self.pool.free_count} of {self.pool.max_threads} are free"
+        )
+        raise JMSException(said, rc.MQRC_RESOURCE_PROBLEM)
 
     def spawn(self, work: Callable[[], None], *, is_session: bool = True) -> None:
         """Start a thread, for a session one that is reserved; the run ends when all have ended.
@@ -107,12 +115,15 @@ class Run(ABC):
         Raises JMSException with MQRC_RESOURCE_PROBLEM when the machine has none left.
         """
         work_of_run = partial(self._run, work, is_session)
-        thread = self.manager.engine.runtime.thread(work_of_run, "mayfly-listener")
-        self.between_takes(partial(self._enter, thread, is_session=is_session))
+        thread = self.factory.runtime.thread(work_of_run, "mayfly-listener")
+        with self.pool.changed:
+            self._enter(thread, is_session=is_session)
         try:
             thread.start()
         except RuntimeError as error:
-            self.between_takes(partial(self._remove, thread, is_session=is_session))
+            with self.pool.changed:
+                self._threads = [one for one in self._threads if one is not thread]
+                self._leave(is_session=is_session)
             reason = rc.MQRC_RESOURCE_PROBLEM
             raise JMSException(f"a session has no thread: {error}", reason) from error
 
@@ -122,37 +133,30 @@ class Run(ABC):
         self.join()
         for session in sessions:
             session.close()
-        self.between_takes(self._give_reserved_back)
-        self.transactions.close()
+        with self.pool.changed:
+            count, self._reserved_count = self._reserved_count, 0
+            self.pool.give_back(count)
 
     def request_stop(self) -> None:
         """Let its threads end when the message each has in work is done.
 
-        No message that is put after ``is_stopping`` was seen is taken: both change between takes.
+        Returns when no get is under way any more: no message is taken that is put after
+        ``has_stopped_taking`` was seen. Any thread may call it.
         """
-        self.between_takes(self._stop)
-
-    def _stop(self) -> None:
-        # Before the interrupt: a thread whose wait that ends looks at this next.
-        self.is_stopping = True
-        self.interrupt()
+        with self.pool.changed:
+            self.is_stopping = True
+            waits = self._waits
+        for wait in waits:
+            wait.end()
+        for wait in waits:
+            wait.join()
+        self.has_stopped_taking = True
 
     def join(self) -> None:
         """Wait until it has ended; not from one of its own threads."""
         while alive := [thread for thread in self._threads if thread.is_alive()]:
             for thread in alive:
                 thread.join()
-
-    def between_takes(self, call: Callable[[], _T]) -> _T:
-        """Change or read what the run and its pool keep, while no take looks at it."""
-        return between_takes(self.manager.engine, call)
-
-    def _reserve(self, count: int) -> bool:
-        has_room = self.pool.has_room(count)
-        if has_room:
-            self.pool.take(count)
-            self._reserved_count += count
-        return has_room
 
     def _enter(self, thread: Thread, *, is_session: bool) -> None:
         if is_session:
@@ -161,37 +165,30 @@ class Run(ABC):
         self._threads = [*alive, thread]
         self._running_count += 1
 
-    def _remove(self, thread: Thread, *, is_session: bool) -> None:
-        self._threads = [one for one in self._threads if one is not thread]
-        self._leave(is_session=is_session)
-
     def _leave(self, *, is_session: bool) -> bool:
         """Count a thread that has ended; tell whether it was the last."""
         self._running_count -= 1
         if is_session:
-            self.pool.give_back(1)
+            self.pool.give_back()
         return not self._running_count
-
-    def _give_reserved_back(self) -> None:
-        count, self._reserved_count = self._reserved_count, 0
-        if count:
-            self.pool.give_back(count)
 
     def _run(self, work: Callable[[], None], is_session: bool) -> None:
         try:
             work()
         finally:
-            if self.between_takes(partial(self._leave, is_session=is_session)):
-                self.is_stopping = True
-                self.transactions.close()
+            with self.pool.changed:
+                if self._leave(is_session=is_session):
+                    self.is_stopping = self.has_stopped_taking = True
 
 
 class Recovery:
     """Tries again after a failure, some times in a row and with time in between."""
 
-    def __init__(self, run: Run, wait: Wait) -> None:
-        """Recover for a thread of a run, which waits by ``wait``."""
-        self._run, self._wait = run, wait
+    def __init__(self, run: Run) -> None:
+        """Recover for a thread of a run; with ``pool.changed`` held."""
+        self._run = run
+        #: Of its own: nothing but a stop ends a pause.
+        self._wait = run.new_wait()
         self._retry_count = 0
 
     def succeed(self) -> None:
@@ -201,7 +198,7 @@ class Recovery:
     def pause(self, failure: Exception) -> bool:
         """Wait for the next try; False when there is none: the run is stopped then."""
         run, title = self._run, self._run.settings.title
-        manager, interval_ms = run.manager, run.settings.retry_interval_ms
+        interval_ms = run.settings.retry_interval_ms
         if not self._may_retry():
             if not run.is_stopping:
                 _LOG.error("%s stops: %s", title, failure)
@@ -209,20 +206,35 @@ class Recovery:
             return False
         _LOG.warning("%s tries again in %d ms: %s", title, interval_ms, failure)
         self._retry_count += 1
-        until_ms = manager.now_ms() + interval_ms
         try:
-            self._wait.pause(until_ms)
-        except MQError as error:
-            return self.pause(error)
-        return self._resume()
+            self._wait_by_its_clock(interval_ms)
+        except FAILURES as error:
+            if run.factory.has_ended:
+                return self.pause(error)
+            # Nobody tells the time of a queue manager that cannot be reached.
+            self._wait.for_change(interval_ms / SECOND_MS)
+        if run.is_stopping:
+            return False
+        run.tally.add("listener_retries")
+        return True
 
     def _may_retry(self) -> bool:
-        manager, limit = self._run.manager, self._run.settings.max_recovery_retries
-        has_ended = manager.engine.is_closing or manager.is_stopped
-        return not (self._run.is_stopping or has_ended) and self._retry_count < limit
+        run, limit = self._run, self._run.settings.max_recovery_retries
+        return not (run.is_stopping or run.factory.has_ended) and self._retry_count < limit
 
-    def _resume(self) -> bool:
-        if self._run.is_stopping:
-            return False
-        self._run.tally.add("listener_retries")
-        return True
+    def _wait_by_its_clock(self, interval_ms: int) -> None:
+        """Wait for a moment of the queue manager's time; raises when it cannot be asked."""
+        connection: Connection | None = None
+        try:
+            connection = self._run.factory.create_connection()
+            mq = connection.mq
+            until_ms = mq.now_ms() + interval_ms
+
+            def begin(on_done: OnDone[None]) -> UnderWay:
+                return mq.asynchronous.wait_until(until_ms, on_done=on_done)
+
+            self._wait.of(begin)
+        finally:
+            if connection is not None:
+                with suppress(*FAILURES):
+                    connection.close()

@@ -5,23 +5,24 @@ from __future__ import annotations
 import logging
 import threading
 
-from mayfly.connection import Delivery, GetResult, LocalConnection
-from mayfly.engine import GetRequest
-from mayfly.engine import Message as QueueMessage
-from mayfly.engine.face.jms import LOOK_YOURSELF, Source, Wait
+from mayfly.connection import Delivery
+from mayfly.connection.interface import OnDone, UnderWay
 from mayfly.jms.errors import IllegalStateException
 from mayfly.jms.messages import Message
 from mayfly.jms.sessions import Session
 from mayfly.listener.conversations import Conversations
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
-from mayfly.listener.transactions import Transaction, TransactionRolledBack
+from mayfly.listener.transactions import Transaction, TransactionRolledBack, TransactionService
+from mayfly.listener.waits import Wait
 from mayfly.mqi import constants as c
-from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError
+from mayfly.mqi.errors import MQError, NoMessage
 
 _LOG = logging.getLogger("mayfly.listener")
 _current = threading.local()
+#: The MQRFH2 is read here, whatever PROPCTL of the queue says.
+_TAKES = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
+_LOOKS = c.MQGMO_BROWSE_FIRST | c.MQGMO_WAIT | c.MQGMO_ACCEPT_TRUNCATED_MSG
 
 
 def current_transaction() -> Transaction:
@@ -37,59 +38,53 @@ def current_transaction() -> Transaction:
 
 
 class ServerSession:
-    """Takes messages and calls on_message with them, each in a transaction handed in."""
+    """Takes messages and calls on_message with them, each in a transaction of its own."""
 
     def __init__(self, conversations: Conversations, settings: Settings, tally: Tally) -> None:
         """Open a session and its consumer; raises JMSException."""
         self._conversations, self._settings, self._tally = conversations, settings, tally
         self.session: Session
         self.session, self._consumer = conversations.open()
-        number = self._consumer.open_handle()
-        assert isinstance(self.session.mq, LocalConnection)
-        handle = self.session.mq._objects.queue(number, rc.MQRC_HOBJ_ERROR)
-        self._queue = handle.queue
-        request = GetRequest(wait_ms=c.MQWI_UNLIMITED)
-        unit_of_work = self.session.mq._session.unit_of_work
-        self._source = Source(handle.getter(request, c.MQGMO_WAIT, unit_of_work))
-        #: Under which messages of its queue come.
-        self.number = handle.queue.number
+        #: What a look sees by; opened with the first.
+        self._look_handle: int | None = None
+        self._transactions = TransactionService(
+            self.session.mq,
+            total_tran_lifetime_timeout_s=settings.total_tran_lifetime_timeout_s,
+            on_timeout=lambda _transaction: tally.add("timed_out"),
+        )
 
     @property
     def is_open(self) -> bool:
         """Whether nobody has closed the session, or its connection."""
         return self.session.is_open
 
-    @property
-    def may_find(self) -> bool:
-        """Whether its queue holds messages at all, suitable or not; asked in a take."""
-        return self._queue.depth > 0
+    def begin(self, begun_ms: int | None = None) -> Transaction:
+        """Begin a transaction, whose time runs from a moment on, None is now; raises MQError."""
+        return self._transactions.begin(self.session, begun_ms)
 
-    def receive(self, wait: Wait, until_ms: int) -> QueueMessage | None:
+    def receive(self, wait: Wait, wait_ms: int) -> Delivery | None:
         """Take the next suitable message into the unit of work, waiting for it; else None.
 
         A message that the selector refuses is left alone (L6), an expired one is discarded (L15),
         and one that is there at the moment the wait ends is taken. Raises MQError.
         """
-        takes_any = self._settings.selector is None
-        while True:
-            found: QueueMessage | object | None = wait.until(
-                self.take, (self.number,), until_ms, takes_any=takes_any
-            )
-            if found is not LOOK_YOURSELF:
-                assert found is None or isinstance(found, QueueMessage)
-                return found
-            self.go_on()
+        # What is there already is got without a callback, which takes half as long.
+        delivery = wait.attempt(self._take_now)
+        if delivery is not None or not wait_ms:
+            return delivery
+        return self._get(wait, self._consumer.open_handle(), _TAKES | c.MQGMO_WAIT, wait_ms)
 
-    def take(self, is_own_thread: bool) -> QueueMessage | object | None:
-        """Take the next message under the lock, as a wait asks for it; raises MQError."""
-        message = self._source.take(in_parts=is_own_thread)
-        return LOOK_YOURSELF if message is None and self._source.is_cut else message
+    def look(self, wait: Wait) -> bool:
+        """Wait until there is a message to take; it stays where it is. Raises MQError."""
+        if self._look_handle is None:
+            self._look_handle = self._consumer.open_to_look()
+        return self._get(wait, self._look_handle, _LOOKS, c.MQWI_UNLIMITED) is not None
 
-    def go_on(self) -> None:
-        """Go on with a long search, without the lock."""
-        self._source.go_on()
+    def now_ms(self) -> int:
+        """Return the queue manager's time; raises MQError."""
+        return self.session.mq.now_ms()
 
-    def deliver(self, transaction: Transaction, message: QueueMessage) -> bool:
+    def deliver(self, transaction: Transaction, delivery: Delivery) -> bool:
         """Call on_message and end the transaction; False when the port is to stop (max_retries).
 
         One that was backed out too often is moved away instead. Raises MQError when nobody takes
@@ -97,7 +92,7 @@ class ServerSession:
         outcome of the commit is unknown.
         """
         try:
-            received = self._consumer.accept(Delivery(0, GetResult(message, 0, 0), 0))
+            received = self._consumer.accept(delivery)
         except MQError:
             transaction.rollback()
             raise
@@ -114,11 +109,30 @@ class ServerSession:
             raise
         self._tally.add("committed" if is_done else "rolled_back")
         limit = self._settings.max_retries
-        return is_done or limit is None or message.backout_count < limit
+        return is_done or limit is None or delivery.result.message.backout_count < limit
 
     def close(self) -> None:
         """Close the session; uncommitted work is rolled back."""
+        self._transactions.close()
         self._conversations.close(self.session)
+
+    def _take_now(self) -> Delivery | None:
+        handle = self._consumer.open_handle()
+        try:
+            return Delivery(0, self.session.mq.get(handle, _TAKES), handle)
+        except NoMessage:
+            return None
+
+    def _get(self, wait: Wait, handle: int, options: int, wait_ms: int) -> Delivery | None:
+        get = self.session.mq.asynchronous.get
+
+        def begin(on_done: OnDone[Delivery]) -> UnderWay:
+            return get(handle, options, on_done=on_done, wait_ms=wait_ms)
+
+        try:
+            return wait.of(begin)
+        except NoMessage:
+            return None
 
     def _call(self, transaction: Transaction, message: Message) -> bool:
         """Call on_message; when it raises, roll back and return False."""

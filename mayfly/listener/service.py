@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from mayfly.jms.destinations import Destination
+from mayfly.jms.factory import ConnectionFactory
 from mayfly.lifetime.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
+from mayfly.listener.conversations import factory_of
 from mayfly.listener.port import ListenerPort
 from mayfly.listener.settings import (
     MOST_CONVERSATIONS,
@@ -33,7 +35,7 @@ class MessageListenerService:
 
     def __init__(
         self,
-        manager: QueueManager,
+        manager: QueueManager | ConnectionFactory,
         *,
         properties: Properties | None = None,
         max_threads: int = MAX_THREADS,
@@ -45,10 +47,10 @@ class MessageListenerService:
         ports have at most ``max_threads`` threads together. Raises ValueError or TypeError for an
         unknown property or a wrong value, which it names.
         """
-        self._manager = manager
+        self._factory = factory_of(manager)
         self._properties = dict(properties or {})
         of_listener_port(self._properties)
-        self._pool = ThreadPool(check_number("max_threads", max_threads, 1))
+        self._pool = ThreadPool(check_number("max_threads", max_threads, 1), self._factory.runtime)
         self._total_tran_lifetime_timeout_s = total_tran_lifetime_timeout_s
         self._ports: dict[str, ListenerPort] = {}
 
@@ -83,7 +85,7 @@ class MessageListenerService:
         if any(known.upper() == name.upper() for known in self._ports):
             raise ValueError(f"name {name!r} is that of another port")
         port = self._ports[name] = ListenerPort(
-            self._manager,
+            self._factory,
             name=name,
             destination=destination,
             on_message=on_message,

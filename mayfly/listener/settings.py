@@ -69,14 +69,17 @@ class Settings:
         """The port as messages for people say it."""
         return f"port {self.name}" if self.name else f"the port of {self.destination}"
 
-    def reap_ms(self, since_ms: int, idle_ms: int) -> int | None:
-        """Return when a session idle since ``idle_ms`` is taken away, None for never.
+    @property
+    def is_reaping(self) -> bool:
+        """Whether idle sessions of ASF are taken away."""
+        return bool(self.reap_interval_ms and self.unused_timeout_ms)
+
+    def reap_ms(self, since_ms: int, idle_ms: int) -> int:
+        """Return when a session idle since ``idle_ms`` is taken away.
 
         Sessions are looked at every reap interval after ``since_ms``; a look takes away those that
         have been idle for the unused timeout.
         """
-        if not self.reap_interval_ms or not self.unused_timeout_ms:
-            return None
         unused_ms = idle_ms + self.unused_timeout_ms - since_ms
         return since_ms + -(-unused_ms // self.reap_interval_ms) * self.reap_interval_ms
 

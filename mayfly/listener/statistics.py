@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mayfly.runtime import Lock
@@ -45,9 +46,13 @@ class Tally:
         with self._lock:
             self._counts[name] += 1
 
-    def statistics(self, *, threads: int, connections: int, receiving: int) -> Statistics:
-        """Return the counts together with how the port stands."""
+    def statistics(self, state: Callable[[], tuple[int, int, int]]) -> Statistics:
+        """Return the counts together with how the port stands: threads, connections, receiving.
+
+        Nothing is counted while ``state`` is called.
+        """
         with self._lock:
+            threads, connections, receiving = state()
             counts = self._counts.copy()
         return Statistics(
             threads,

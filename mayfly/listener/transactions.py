@@ -9,19 +9,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
+from functools import partial
 from typing import Protocol
 
+from mayfly.connection import Connection
+from mayfly.jms import connections as jms
 from mayfly.jms.errors import (
     IllegalStateException,
+    JMSException,
     TransactionRolledBackException,
     TransactionRolledBackRuntimeException,
 )
+from mayfly.jms.factory import ConnectionFactory
 from mayfly.lifetime.transactions import (
     TOTAL_TRAN_LIFETIME_TIMEOUT_S,
     is_timed_out,
     timeout_ms,
 )
+from mayfly.listener.conversations import factory_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.queue_manager import QueueManager
@@ -61,11 +68,11 @@ class Status(Enum):
 class Transaction:
     """One transaction of one thread; a timeout may mark it for rollback meanwhile."""
 
-    def __init__(self, service: TransactionService, session: Transacted) -> None:
-        """Begin now; the service makes transactions."""
+    def __init__(self, service: TransactionService, session: Transacted, begun_ms: int) -> None:
+        """Begin at a moment; the service makes transactions."""
         self._service = service
         self.session = session
-        self.begun_ms = service.now_ms()
+        self.begun_ms = begun_ms
         #: When a timeout marks it for rollback, unless it ends before; None when none does.
         self.due_ms = service.due_ms_of(self.begun_ms, self.begun_ms)
         self._status = Status.ACTIVE
@@ -93,12 +100,10 @@ class Transaction:
         """Let it be rolled back in the end, as setRollbackOnly of a message-driven bean does."""
         self._service.mark(self, "the application has set it to be rolled back only")
 
-    def mark(self, why: str) -> bool:
-        """Mark it for rollback if it is active; return True if it was."""
-        if self._status is not Status.ACTIVE:
-            return False
-        self._status, self._why = Status.MARKED_ROLLBACK, why
-        return True
+    def mark(self, why: str) -> None:
+        """Mark it for rollback if it is active."""
+        if self._status is Status.ACTIVE:
+            self._status, self._why = Status.MARKED_ROLLBACK, why
 
     def commit(self) -> None:
         """Make its unit of work final.
@@ -153,34 +158,49 @@ class TransactionService:
 
     def __init__(
         self,
-        manager: QueueManager,
+        manager: QueueManager | ConnectionFactory | Connection,
         *,
         total_tran_lifetime_timeout_s: int = TOTAL_TRAN_LIFETIME_TIMEOUT_S,
         inactivity_timeout_s: int = 0,
         on_timeout: Callable[[Transaction], object] = lambda _transaction: None,
     ) -> None:
-        """Take the timeouts in seconds, 0 for none; ``on_timeout`` hears of each that comes.
+        """Take the timeouts in seconds, 0 for none; ``on_timeout`` hears of each, at once.
 
-        The inactivity timeout runs from the begin or the last ``use``. Raises ValueError.
+        The time is that of a queue manager, to which it connects, or of a conversation that it is
+        given and does not close. The inactivity timeout runs from the begin or the last ``use``.
+        Raises ValueError, and JMSException when it cannot connect.
         """
         self._lifetime_ms = timeout_ms(
             "total_tran_lifetime_timeout_s", total_tran_lifetime_timeout_s
         )
         self._inactivity_ms = timeout_ms("inactivity_timeout_s", inactivity_timeout_s)
-        self._manager = manager
+        self._own: jms.Connection | None = None
+        if isinstance(manager, (QueueManager, ConnectionFactory)):
+            self._own = factory_of(manager).create_connection()
+            manager = self._own.mq
+        self._connection = manager
         self._hears = on_timeout
-        self._lock = manager.engine.runtime.lock("transactions")
+        #: Held while a timeout is told: it is, before the rollback that it leads to has ended.
+        self._lock = manager.runtime.reentrant_lock("transactions")
         self._open: set[Transaction] = set()
+        #: Whether a moment is waited for at which one may be late, or nobody is to wait any more.
+        self._is_timed = False
         self.now_ms = manager.now_ms
-        if self._lifetime_ms or self._inactivity_ms:
-            # No wake is needed later: a clock looks at least once a second, the shortest timeout.
-            manager.clock.attach(self)
 
-    def begin(self, session: Transacted) -> Transaction:
-        """Begin a transaction with the unit of work of a session; its time runs from now."""
-        transaction = Transaction(self, session)
+    def begin(self, session: Transacted, begun_ms: int | None = None) -> Transaction:
+        """Begin a transaction with the unit of work of a session; its time runs from now.
+
+        ``begun_ms`` is a moment that the queue manager has told as the present one. Raises MQError
+        when the queue manager cannot be asked for it.
+        """
+        begun_ms = self.now_ms() if begun_ms is None else begun_ms
+        transaction = Transaction(self, session, begun_ms)
         with self._lock:
             self._open.add(transaction)
+            was_timed = self._is_timed
+            self._is_timed = was_timed or transaction.due_ms is not None
+        if transaction.due_ms is not None and not was_timed:
+            self._wait_for(transaction.due_ms)
         return transaction
 
     def due_ms_of(self, begun_ms: int, used_ms: int) -> int | None:
@@ -193,10 +213,9 @@ class TransactionService:
 
     def check(self, transaction: Transaction) -> None:
         """Mark a transaction for rollback if it is late: at its due moment it is."""
+        now_ms = self._now_for(transaction)
         with self._lock:
-            is_marked = self._mark_if_late(transaction)
-        if is_marked:
-            self._tell(transaction)
+            self._mark_if_late(transaction, now_ms)
 
     def mark(self, transaction: Transaction, why: str) -> None:
         """Mark an active transaction for rollback; one that is ending elsewhere stays as it is."""
@@ -205,45 +224,62 @@ class TransactionService:
 
     def end(self, transaction: Transaction, status: Status) -> bool:
         """End an active transaction in a status; False when it was marked for rollback."""
+        now_ms = self._now_for(transaction)
         with self._lock:
-            is_marked = self._mark_if_late(transaction)
+            self._mark_if_late(transaction, now_ms)
             self._open.discard(transaction)
-            is_ended = transaction.end_as(status)
-        if is_marked:
-            self._tell(transaction)
-        return is_ended
-
-    def next_due_ms(self) -> int | None:
-        """Return the clock's time of the next timeout."""
-        with self._lock:
-            moments = [one.due_ms for one in self._open if one.due_ms is not None and one.is_active]
-        return min(moments) - self._manager.engine.ahead_ms if moments else None
-
-    def run_due(self) -> None:
-        """Mark the transactions whose time is over."""
-        with self._lock:
-            late = [one for one in self._open if self._mark_if_late(one)]
-        for transaction in late:
-            self._tell(transaction)
+            return transaction.end_as(status)
 
     def close(self) -> None:
         """Time nothing any more; transactions that are open may still end."""
-        if self._lifetime_ms or self._inactivity_ms:
-            self._manager.clock.detach(self)
+        with self._lock:
+            self._is_timed = True
+            self._open.clear()
+        if self._own is not None:
+            with suppress(MQError, JMSException):
+                self._own.close()
 
-    def _mark_if_late(self, transaction: Transaction) -> bool:
+    def _wait_for(self, due_ms: int) -> None:
+        self._connection.asynchronous.wait_until(due_ms, on_done=partial(self._ring, due_ms))
+
+    def _ring(self, due_ms: int, error: MQError | None) -> None:
+        """Mark the transactions whose time is over, and wait for the next; a callback.
+
+        One wait is enough for all: a transaction that begins later is not late before it is over.
+        """
+        if error is not None:
+            # The connection has ended, and with it the transactions.
+            return
+        with self._lock:
+            for transaction in list(self._open):
+                self._mark_if_late(transaction, due_ms)
+            moments = [one.due_ms for one in self._open if one.due_ms is not None and one.is_active]
+            next_ms = min(moments, default=None)
+            self._is_timed = next_ms is not None
+        if next_ms is not None:
+            self._wait_for(next_ms)
+
+    def _now_for(self, transaction: Transaction) -> int:
+        """Return the time if a transaction may be late by now; else, or if nobody tells it, 0."""
+        if transaction.due_ms is None or not transaction.is_active:
+            return 0
+        try:
+            return self.now_ms()
+        except MQError:
+            # The connection is broken: its unit of work is backed out, and cannot be committed.
+            return 0
+
+    def _mark_if_late(self, transaction: Transaction, now_ms: int) -> None:
         due_ms = transaction.due_ms
-        if due_ms is None or not transaction.is_active or (now_ms := self.now_ms()) < due_ms:
-            return False
+        if due_ms is None or not transaction.is_active or now_ms < due_ms:
+            return
         is_too_long = is_timed_out(now_ms - transaction.begun_ms, self._lifetime_ms)
         timeout = (
             f"total transaction lifetime timeout of {self._lifetime_ms} ms"
             if is_too_long
             else f"inactivity timeout of {self._inactivity_ms} ms"
         )
-        return transaction.mark(f"the {timeout} is over; begun at {transaction.begun_ms}")
-
-    def _tell(self, transaction: Transaction) -> None:
+        transaction.mark(f"the {timeout} is over; begun at {transaction.begun_ms}")
         _LOG.warning("a transaction is marked for rollback, begun at %d", transaction.begun_ms)
         self._hears(transaction)
 

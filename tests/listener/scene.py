@@ -33,7 +33,7 @@ def ignore(message: jms.Message) -> None:
 
 
 def port_of(
-    manager: QueueManager,
+    manager: QueueManager | jms.ConnectionFactory,
     on_message: Callable[[Any], object] = ignore,
     *,
     receive_timeout_ms: int = RECEIVE_TIMEOUT_MS,
@@ -71,10 +71,13 @@ def put(manager: QueueManager, *texts: str, name: str = "Q1", **terms: Any) -> N
 
 def until(port: Endpoint, is_so: Callable[[Statistics], bool]) -> Statistics:
     """Return the statistics of a port as soon as they are so."""
-    for _ in range(2_000_000):
+    pause = threading.Event()
+    for _ in range(PATIENCE_SECONDS * 1_000):
         statistics = port.statistics()
         if is_so(statistics):
             return statistics
+        # Others need the processor to make it so.
+        pause.wait(0.001)
     pytest.fail(f"it stays so: {port.statistics()}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from mayfly import QueueManager, jms
 from mayfly.jms.roles import OwningConnection
 from mayfly.listener import ListenerPort, current_transaction
-from mayfly.listener.runs import Run
+from mayfly.listener.waits import Wait
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from tests.listener.scene import (
@@ -66,27 +67,44 @@ def test_a_port_starts_and_stops_and_starts_again(manager: QueueManager, timeout
 def test_a_port_that_says_it_stops_takes_no_message_any_more(
     manager: QueueManager, timeout_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another thread sees ``is_running`` change and puts, before the waits have been ended."""
+    """Whoever sees ``is_running`` change puts at once: no get of the port is under way by then."""
     port = port_of(manager, Calls(), receive_timeout_ms=timeout_ms)
     port.start()
-    assert port._run is not None
-    kind = type(port._run)
-    interrupt = kind.interrupt
-    putters: list[threading.Thread] = []
+    late: list[str] = []
 
-    def put_before(run: Run) -> None:
-        assert not port.is_running
-        putters.append(threading.Thread(target=put, args=(manager, "not any more")))
-        putters[-1].start()
-        # Without the lock the put would come to an end here, and its message to a session.
-        while not manager.engine.engine_lock.is_held() and putters[-1].is_alive():
-            putters[-1].join(0.01)
-        interrupt(run)
+    def before(step: Callable[[Wait], None], wait: Wait) -> None:
+        if not port.is_running:
+            late.append("not any more")
+            put(manager, late[-1])
+        step(wait)
 
-    monkeypatch.setattr(kind, "interrupt", put_before)
+    end, join = Wait.end, Wait.join
+    monkeypatch.setattr(Wait, "end", lambda wait: before(end, wait))
+    monkeypatch.setattr(Wait, "join", lambda wait: before(join, wait))
     port.stop()
-    putters[0].join(PATIENCE_SECONDS)
-    assert (port.statistics().committed, manager.curdepth("Q1")) == (0, 1)
+    put(manager, "not any more")
+    assert (port.statistics().committed, manager.curdepth("Q1")) == (0, len(late) + 1)
+
+
+@both_modes
+def test_what_comes_before_a_port_has_ended_its_gets_is_worked_on(
+    manager: QueueManager, timeout_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The get cannot be cancelled any more: its message is in work, and stop waits for that."""
+    port = port_of(manager, Calls(), receive_timeout_ms=timeout_ms)
+    port.start()
+    end, putters = Wait.end, list[str]()
+
+    def put_before(wait: Wait) -> None:
+        if not putters:
+            putters.append("just in time")
+            put(manager, *putters)
+        end(wait)
+
+    monkeypatch.setattr(Wait, "end", put_before)
+    port.stop()
+    now = port.statistics()
+    assert (now.delivered, now.committed, now.rolled_back, manager.curdepth("Q1")) == (1, 1, 0, 0)
 
 
 @both_modes

@@ -199,20 +199,32 @@ class PortMachine(RuleBasedStateMachine):
         model = self.model
         works, sessions = len(model.works), model.terms.sessions
         has_session = works or (model.is_running and len(model.pauses) < sessions)
-        ends: list[int | None] = [*model.receive_ends(), *model.pauses]
+        ends: list[int | None] = list(model.receive_ends())
         if model.is_asf:
-            # Who has had a message keeps a thread; the dispatcher waits for messages and threads.
+            # Who has had a message keeps a thread; the dispatcher looks while none of them waits.
             is_right = works <= now.threads == works + now.receiving <= sessions
             is_open = model.is_running and not model.pauses
-            ends += [None] * (now.receiving + 2 * is_open)
+            ends += [None] * (now.receiving or (is_open and works < sessions))
             has_session = works or now.receiving or is_open
         else:
             threads = sessions if model.is_running else works
             is_right = (now.threads, now.receiving) == (threads, len(model.receives))
-        with self.manager.engine.engine_lock:
-            waiting = self.manager.engine.waits._by_queue.values()
-            found = Counter(waiter.until_ms for waiters in waiting for waiter in waiters)
-        return is_right and now.connections == bool(has_session) and found == Counter(ends)
+        is_right = is_right and now.connections == bool(has_session)
+        return is_right and self.is_waiting(Counter(ends), Counter(model.pauses))
+
+    def is_waiting(self, ends: Counter[int | None], pauses: Counter[int | None]) -> bool:
+        """Whether gets wait until these ends, pauses until theirs, and else only for lateness."""
+        terms, now_ms, engine = self.model.terms, self.clock.now_ms(), self.manager.engine
+        with engine.engine_lock:
+            number = engine.registry.queue("Q1").number
+            waiting = engine.waits._by_queue.items()
+            gets = Counter(one.until_ms for key, found in waiting if key == number for one in found)
+            rest = Counter(one.until_ms for key, found in waiting if key != number for one in found)
+        timers = rest - pauses
+        last_ms = now_ms + terms.lifetime_ms
+        is_timer = all(end_ms is not None and end_ms <= last_ms for end_ms in timers)
+        is_right = gets == ends and not pauses - rest
+        return is_right and timers.total() <= terms.sessions and is_timer
 
     def teardown(self) -> None:
         """Let all that is there be worked on, stop, and look where each message is."""

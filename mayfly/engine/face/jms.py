@@ -1,6 +1,5 @@
-"""The face of the engine for listener ports and the IMS bridge: waits on open queues."""
+"""The face of the engine for the IMS bridge: a wait on an open queue."""
 
-from mayfly.engine.waiting import LOOK_YOURSELF
-from mayfly.engine.watch import Source, Wait, between_takes
+from mayfly.engine.watch import Source
 
-__all__ = ["LOOK_YOURSELF", "Source", "Wait", "between_takes"]
+__all__ = ["Source"]
