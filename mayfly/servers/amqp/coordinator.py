@@ -34,6 +34,7 @@ class Coordinator:
         link.target.capabilities.copy(link.remote_target.capabilities)
         link.source.copy(link.remote_source)
         self._open: set[bytes] = set()
+        self._is_over = False
         link.open()
         link.flow(_CREDIT)
 
@@ -68,6 +69,7 @@ class Coordinator:
 
     def end(self, *, is_closed: bool) -> None:
         """Back out what is declared here and not discharged: the specification says so."""
+        self._is_over = True
         for name in list(self._open):
             self._open.discard(name)
             self._conversations.discharge(name, fail=True, on_done=lambda _outcome: None)
@@ -91,6 +93,8 @@ class Coordinator:
         self._open.discard(name)
 
     def _discharged(self, delivery: Delivery, outcome: MQError | None) -> None:
+        if self._is_over:
+            return
         if outcome is None:
             delivery.update(Delivery.ACCEPTED)
             delivery.settle()

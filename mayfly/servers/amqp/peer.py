@@ -17,6 +17,7 @@ from proton import (
     Connection,
     Endpoint,
     Link,
+    ProtonException,
     Session,
     Terminus,
     Transport,
@@ -29,7 +30,7 @@ from mayfly.servers.amqp.clients import Client, ClientStatus, Traffic
 from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.entrance import Entrance
 from mayfly.servers.amqp.errors import (
-    FORCED,
+    DECODE_ERROR,
     INVALID_FIELD,
     NOT_FOUND,
     AmqpError,
@@ -189,8 +190,14 @@ class Peer(asyncio.Protocol):
             wire.close()
 
     def _handle_events(self) -> None:
-        if self._handlers is not None:
+        if self._handlers is None:
+            return
+        try:
             handle_events(self._collector, self._handlers)
+        except (UnicodeDecodeError, ProtonException) as error:
+            # Fields that proton takes as they come, such as a name that is no UTF-8.
+            self._handlers = None
+            self.stop(DECODE_ERROR, f"a field is malformed: {error}")
 
     def _tick(self) -> None:
         loop, engine = self.service.loop, self._engine
@@ -271,9 +278,9 @@ class Peer(asyncio.Protocol):
         traffic = Traffic(self.message_count, self._sent_bytes, self._received_bytes)
         return [] if self._client is None else self._client.status(traffic)
 
-    def stop(self, why: str) -> None:
+    def stop(self, condition: str, why: str) -> None:
         """End the connection with its bytes; what is not committed is backed out."""
-        self.end(FORCED, why)
+        self.end(condition, why)
         if self.wire is not None:
             self.wire.close()
 
@@ -299,7 +306,10 @@ class Peer(asyncio.Protocol):
         if isinstance(endpoint, Session):
             for link in [one for one in self.links.values() if one.session_is(endpoint)]:
                 self._forget(link, is_closed=False)
-        cast(Any, endpoint).close()
+            endpoint.close()
+            endpoint.free()
+        else:
+            cast(Any, endpoint).close()
 
     def _attached(self, proton_link: Link) -> None:
         if self.conversations is None or not proton_link.state & Endpoint.LOCAL_UNINIT:
@@ -337,12 +347,15 @@ class Peer(asyncio.Protocol):
         if link is not None:
             self._forget(link, is_closed=False)
         proton_link.detach()
+        # Else proton keeps it as long as the connection: clients attach a link for each receive.
+        proton_link.free()
 
     def _closed(self, proton_link: Link) -> None:
         link = self.links.get(raw_of(proton_link))
         if link is not None:
             self._forget(link, is_closed=True)
         proton_link.close()
+        proton_link.free()
 
     def _forget(self, link: AnyLink, *, is_closed: bool) -> None:
         self.links.pop(link.key, None)

@@ -19,6 +19,7 @@ from mayfly.servers.amqp.errors import FORCED
 from mayfly.servers.amqp.instances import Instances
 from mayfly.servers.amqp.peer import Peer
 from mayfly.servers.amqp.service import Limits, Service
+from mayfly.servers.tls_buffers import lower_tls_buffers
 from mayfly.servers.wire.exchange import Admits
 
 _T = TypeVar("_T")
@@ -67,6 +68,8 @@ class AmqpServer:
 
     def listen_tcp(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen; returns the port, chosen by the system for 0. Raises OSError."""
+        if tls is not None:
+            lower_tls_buffers()
 
         async def listen() -> int:
             server = await self._loop.create_server(self._peer, host, port, ssl=tls, backlog=1024)
@@ -93,7 +96,7 @@ class AmqpServer:
         async def ask() -> bool:
             for peer in list(self._peers):
                 if any(each.number == number for each in peer.status()):
-                    peer.stop(f"connection {number} was stopped by an operator")
+                    peer.stop(FORCED, f"connection {number} was stopped by an operator")
                     return True
             return False
 

@@ -13,6 +13,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Runtime
+from mayfly.servers.tls_buffers import lower_tls_buffers
 from mayfly.servers.wire.exchange import Admits, Exchange
 from mayfly.servers.wire.limits import Limits
 from mayfly.servers.wire.link import Link
@@ -21,8 +22,6 @@ from mayfly.servers.wire.status import ConnectionStatus
 _T = TypeVar("_T")
 _BACKLOG = 1_024
 _LOG = logging.getLogger("mayfly.wire")
-#: asyncio gives each TLS connection a buffer of 256 KiB to read into; a record has 16.
-_TLS_BUFFER_BYTES = 16_384
 
 
 class WireServer:
@@ -55,7 +54,7 @@ class WireServer:
     def listen_tcp(self, host: str, port: int, tls_context: ssl.SSLContext | None = None) -> int:
         """Listen on an address, port 0 for a free one; return the port. Raises OSError."""
         if tls_context is not None:
-            _lower_tls_buffers()
+            lower_tls_buffers()
         listener = self._run(
             self._exchange.loop.create_server(
                 self._new_link, host, port, ssl=tls_context, backlog=_BACKLOG
@@ -158,9 +157,3 @@ class WireServer:
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
         return asyncio.run_coroutine_threadsafe(work, self._exchange.loop).result()
-
-
-def _lower_tls_buffers() -> None:
-    from asyncio import sslproto
-
-    sslproto.SSLProtocol.max_size = _TLS_BUFFER_BYTES

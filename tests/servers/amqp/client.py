@@ -41,9 +41,12 @@ class Client:
         desired: tuple[str, ...] = (),
         mechanism: str = "PLAIN",
         tls: ssl.SSLContext | None = None,
+        wrap: Callable[[socket.socket], Any] | None = None,
     ) -> None:
-        """Connect and open, with one session."""
+        """Connect and open, with one session; ``wrap`` may put something around the socket."""
         self.socket = socket.create_connection(("127.0.0.1", port), SECONDS)
+        if wrap is not None:
+            self.socket = wrap(self.socket)
         if tls is not None:
             self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
         self.transport = Transport()
