@@ -10,22 +10,28 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.figures import Figure, at_least, at_most, median, seconds_of
 from bench.messaging import many_threads_rate
 from mayfly import QueueManager
 from mayfly.connection import Connection, LocalConnection
-from mayfly.connection.endpoint import Address, Endpoint
+from mayfly.connection.endpoint import Address, Endpoint, Tls
 from mayfly.connection.remote import connect
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.runtime import SystemClock
 from mayfly.security.admission import Admission
+from mayfly.security.developer import CERTIFICATE_FILE, self_signed_certificate
+from mayfly.servers.listeners import tls_context
+from mayfly.servers.settings import TlsFiles
 from mayfly.servers.wire import WireServer
 
 BODY = os.urandom(200)
 _HOST, _TOKEN = "127.0.0.1", "bench"
 _ROUNDS, _TRIPS, _UNITS, _PER_UNIT = 3, 2_000, 20, 100
-_PROCESSES, _PUTS_EACH, _IDLE = 16, 100, 1_000
+_PROCESSES, _PUTS_EACH = 16, 100
+_IDLE, _IDLE_SECONDS = 1_000, 5
 _BOTH_WAYS = c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT
 _VOLATILE = Descriptor(persistence=c.MQPER_NOT_PERSISTENT)
 _PERSISTENT = Descriptor(persistence=c.MQPER_PERSISTENT)
@@ -33,16 +39,25 @@ _PERSISTENT = Descriptor(persistence=c.MQPER_PERSISTENT)
 
 def figures() -> Iterator[Figure]:
     """Measure everything of this file."""
-    with _served() as (port, pid):
-        yield from _round_trips(port)
-        yield from _latencies(port)
-        yield from _idle(port, pid)
+    with _served() as server:
+        yield from _round_trips(server.port)
+        yield from _latencies(server.port)
+    yield from _idle()
     yield from _units_of_work()
     yield from _processes()
 
 
-def _connect(port: int) -> Connection:
-    return connect(Endpoint((Address(_HOST, port),), "", "BENCH"), "bench", _TOKEN)
+class Server(NamedTuple):
+    """A served queue manager: its ports, plain and under TLS, its certificate, its process."""
+
+    port: int
+    tls_port: int
+    certificate: Path
+    pid: int
+
+
+def _connect(port: int, tls: Tls | None = None) -> Connection:
+    return connect(Endpoint((Address(_HOST, port),), "", "BENCH", tls), "bench", _TOKEN)
 
 
 @contextmanager
@@ -53,11 +68,12 @@ def _manager(folder: Path) -> Iterator[QueueManager]:
 
 
 @contextmanager
-def _served() -> Iterator[tuple[int, int]]:
-    """Serve a queue manager in a process of its own; its port and its number."""
+def _served() -> Iterator[Server]:
+    """Serve a queue manager in a process of its own."""
     with tempfile.TemporaryDirectory() as folder, _program("serve", folder) as server:
         assert server.stdout is not None
-        yield int(server.stdout.readline()), server.pid
+        port, tls_port = map(int, server.stdout.readline().split())
+        yield Server(port, tls_port, Path(folder) / CERTIFICATE_FILE, server.pid)
 
 
 @contextmanager
@@ -113,13 +129,30 @@ def _latencies(port: int) -> Iterator[Figure]:
     connection.close()
 
 
-def _idle(port: int, pid: int) -> Iterator[Figure]:
-    before = _resident_kib(pid)
-    connections = [_connect(port) for _ in range(_IDLE)]
-    grown = (_resident_kib(pid) - before) / 1_024
-    for connection in connections:
-        connection.close()
-    yield at_most(f"memory of {_IDLE} idle connections", grown, 40, " MB")
+def _idle() -> Iterator[Figure]:
+    """Memory of a server for connections that do nothing, and its work for them."""
+    for kind, ceiling in (("", 40), (" under TLS", 150)):
+        # Each with a server of its own: what one kind gives back the other would take.
+        with _served() as server:
+            tls = Tls(authorities=server.certificate) if kind else None
+            port = server.tls_port if kind else server.port
+            connections = [_connect(port, tls)]
+            before = _resident_kib(server.pid)
+            connections += [_connect(port, tls) for _ in range(_IDLE)]
+            grown = (_resident_kib(server.pid) - before) / 1_024
+            yield at_most(f"memory of {_IDLE} idle connections{kind}", grown, ceiling, " MB")
+            begun = _processor_seconds(server.pid)
+            time.sleep(_IDLE_SECONDS)
+            load = (_processor_seconds(server.pid) - begun) / _IDLE_SECONDS * 100
+            yield at_most(f"processor time of {_IDLE} idle connections{kind}", load, 1, " %")
+            for connection in connections:
+                connection.close()
+
+
+def _processor_seconds(pid: int) -> float:
+    """Return how long a process has run: the 14th and 15th field, in ticks."""
+    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident_kib(pid: int) -> int:
@@ -135,12 +168,12 @@ def _units_of_work() -> Iterator[Figure]:
             here = LocalConnection(manager.session(), manager)
             rates["here"].append(_rate(here, c.MQPMO_SYNCPOINT))
             here.close()
-        with _served() as (port, _pid):
-            far = _connect(port)
+        with _served() as server:
+            far = _connect(server.port)
             rates["one by one"].append(_rate(far, c.MQPMO_SYNCPOINT))
             far.close()
-        with _served() as (port, _pid):
-            far = _connect(port)
+        with _served() as server:
+            far = _connect(server.port)
             options = c.MQPMO_SYNCPOINT | c.MQPMO_ASYNC_RESPONSE
             rates["pipelined"].append(_rate(far, options))
             far.close()
@@ -167,10 +200,17 @@ def _rate(connection: Connection, options: int) -> float:
 def _processes() -> Iterator[Figure]:
     """16 processes of single durable puts beside 16 threads in process."""
     here = many_threads_rate()
-    with _served() as (port, _pid):
+    with _served() as server:
         programs = [
             subprocess.Popen(
-                [sys.executable, "-m", "bench.remote_clients", "put", str(port), str(_PUTS_EACH)],
+                [
+                    sys.executable,
+                    "-m",
+                    "bench.remote_clients",
+                    "put",
+                    str(server.port),
+                    str(_PUTS_EACH),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -198,7 +238,9 @@ def _serve(folder: str) -> None:
     sys.setswitchinterval(0.0005)
     with _manager(Path(folder)) as manager:
         server = WireServer([manager], Admission([manager.engine], token=_TOKEN))
-        print(server.listen_tcp(_HOST, 0), flush=True)
+        files = self_signed_certificate(Path(folder), [_HOST], SystemClock().now_ms())
+        tls = tls_context(TlsFiles(*files))
+        print(server.listen_tcp(_HOST, 0), server.listen_tcp(_HOST, 0, tls), flush=True)
         sys.stdin.read()
         server.close()
 

@@ -15,6 +15,7 @@ from mayfly.engine.face.programs import (
     ANY,
     Completion,
     Room,
+    StandingGet,
     StandingWaits,
     TopicHandle,
     UnitOfWork,
@@ -199,18 +200,52 @@ class LocalCalls:
     ) -> UnderWay:
         """MQGET for good, or into the unit of work."""
         try:
-            queue = self._objects.queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
-            ids = msg_id or None, correl_id or None, group_id or None
-            match = Match(*ids, sequence_number, offset, token=token)
-            if match == ANY:
-                match = ANY
-            view = queue.view(options, has_handle=in_handle)
-            request = GetRequest(match, wait_ms, max_length, view=view, extends=with_extension)
-            standing = queue.begin_get(request, options, on_done)
+            standing = self.prepare_fetch(
+                handle,
+                options,
+                on_done=on_done,
+                wait_ms=wait_ms,
+                max_length=max_length,
+                msg_id=msg_id,
+                correl_id=correl_id,
+                group_id=group_id,
+                sequence_number=sequence_number,
+                offset=offset,
+                token=token,
+                in_handle=in_handle,
+                with_extension=with_extension,
+            )
         except MQError as error:
             return self._tell(on_done, error)
         standing.begin()
         return standing
+
+    def prepare_fetch(
+        self,
+        handle: int,
+        options: int,
+        *,
+        on_done: OnDone[GetResult],
+        wait_ms: int,
+        max_length: int | None,
+        msg_id: bytes,
+        correl_id: bytes,
+        group_id: bytes,
+        sequence_number: int | None,
+        offset: int | None,
+        token: bytes | None,
+        in_handle: bool,
+        with_extension: bool,
+    ) -> StandingGet:
+        """Return the get of :meth:`fetch`, which has not begun; raises what is wrong with it."""
+        queue = self._objects.queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
+        ids = msg_id or None, correl_id or None, group_id or None
+        match = Match(*ids, sequence_number, offset, token=token)
+        if match == ANY:
+            match = ANY
+        view = queue.view(options, has_handle=in_handle)
+        request = GetRequest(match, wait_ms, max_length, view=view, extends=with_extension)
+        return queue.begin_get(request, options, on_done)
 
     def commit(self, on_done: OnDone[None]) -> UnderWay:
         """MQCMIT."""

@@ -277,21 +277,19 @@ class Handle:
             else groups.prepared(self.path, request, options, self._prepared)
         )
 
-        def tell(outcome: GetResult | MQError) -> None:
+        def finished(outcome: GetResult | MQError) -> GetResult | MQError:
             if isinstance(outcome, ConnectionBroken):
-                outcome = told_of_closing(outcome, options)
+                return told_of_closing(outcome, options)
             if isinstance(outcome, MQError):
-                on_got(outcome)
-                return
+                return outcome
             try:
                 outcome = finish(outcome)
                 self._note(outcome, options)
             except MQError as error:
-                on_got(error)
-            else:
-                on_got(outcome)
+                return error
+            return outcome
 
-        return StandingGet(self._core, [getter], tell, lambda _result, _place: None)
+        return StandingGet(self._core, [getter], on_got, lambda *_taken: None, finish=finished)
 
     def _note(self, result: GetResult, options: int) -> None:
         """Keep the context of what was got; raises why its properties cannot be returned."""

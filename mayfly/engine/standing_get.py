@@ -41,10 +41,16 @@ class StandingGet:
         on_got: OnGot,
         on_taken: OnTaken,
         on_refused: OnRefused | None = None,
+        *,
+        finish: Callable[[GetResult | MQError], GetResult | MQError] | None = None,
     ) -> None:
-        """Prepare it; :meth:`begin` makes it stand."""
+        """Prepare it; :meth:`begin` makes it stand. ``finish`` makes of an outcome what is told."""
         self._core, self._getters = core, getters
         self._on_got, self._on_taken, self._on_refused = on_got, on_taken, on_refused
+        self._finish = finish
+        #: Whether it is being begun by a caller who takes the outcome, and the outcome.
+        self._is_awaited = False
+        self._outcome: GetResult | MQError | None = None
         #: While it stands, one for each getter.
         self._waiters: list[Waiter] = []
         self._is_decided = False
@@ -54,6 +60,16 @@ class StandingGet:
         with self._core.engine_lock:
             self._step()
         self._core.committer.run_deferred()
+
+    def begin_at_once(self) -> GetResult | MQError | None:
+        """As :meth:`begin`; an outcome that needs no disk is returned and not told, else None."""
+        with self._core.engine_lock:
+            self._is_awaited = True
+            self._step()
+            self._is_awaited = False
+        self._core.committer.run_deferred()
+        outcome = self._outcome
+        return outcome if outcome is None or self._finish is None else self._finish(outcome)
 
     def cancel(self) -> bool:
         """End it without a message; False when it was decided before: ``on_got`` tells how."""
@@ -159,16 +175,20 @@ class StandingGet:
     ) -> None:
         core = self._core
         self._end()
+        result: GetResult | MQError
         if isinstance(outcome, MQError):
-            core.callbacks.waiting.append(partial(self._on_got, outcome))
+            result, transaction = outcome, None
         else:
             result, transaction = outcome
             self._on_taken(result, place)
-            core.callbacks.waiting.append(
-                partial(self._on_got, result)
-                if transaction is None
-                else partial(self._run, result, transaction, self._getters[place])
-            )
+        if self._is_awaited and (transaction is None or core.committer.run_at_once(transaction)):
+            self._outcome = result
+            return
+        core.callbacks.waiting.append(
+            partial(self._tell, result)
+            if transaction is None
+            else partial(self._run, result, transaction, self._getters[place])
+        )
         if core.is_stopped or core.is_closing:
             # Nobody calls verbs any more, by which others would be told.
             core.background.do(lambda: None)
@@ -178,7 +198,7 @@ class StandingGet:
         for getter in self._getters:
             getter.is_over = True
 
-    def _run(self, result: GetResult, transaction: Transaction, getter: Getter) -> None:
+    def _run(self, result: GetResult | MQError, transaction: Transaction, getter: Getter) -> None:
         """Make the get of a message final, and tell; closed meanwhile, it takes none."""
         core, requester = self._core, getter.requester
         with core.engine_lock:
@@ -188,12 +208,15 @@ class StandingGet:
             is_over = is_ended or core.committer.run_at_once(transaction)
         if is_over:
             core.committer.run_deferred()
-            self._on_got(requester.error() if is_ended else result)
+            self._tell(requester.error() if is_ended else result)
             return
         completion = Completion()
         completion.transaction = transaction
 
         def end(error: MQError | None) -> None:
-            self._on_got(result if error is None else error)
+            self._tell(result if error is None else error)
 
         core.background.end_with(completion, end)
+
+    def _tell(self, outcome: GetResult | MQError) -> None:
+        self._on_got(outcome if self._finish is None else self._finish(outcome))

@@ -29,6 +29,7 @@ from mayfly.engine.pubsub.retained import clear_retained
 from mayfly.engine.pubsub.subscribing import OpenSubscription
 from mayfly.engine.pubsub.topic_handle import TopicHandle
 from mayfly.engine.put import PutResult
+from mayfly.engine.standing_get import StandingGet
 from mayfly.engine.standing_wait import StandingWaits
 from mayfly.engine.status import Status
 from mayfly.engine.unit_of_work import UnitOfWork
@@ -77,6 +78,7 @@ __all__ = [
     "Completion",
     "Room",
     "Settlement",
+    "StandingGet",
     "StandingWaits",
     "UnitOfWork",
 ]

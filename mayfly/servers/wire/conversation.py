@@ -259,18 +259,18 @@ class Conversation:
             wait_ms = fields[_WAIT_FIELD]
             until_ms = None if wait_ms < 0 else self.connection.now_ms() + wait_ms
             self._waits[request] = verb, fields, until_ms
+        told = _Told(self, request)
         try:
-            begun = begins(self, fields)
-            if isinstance(begun, tuple):
-                self._answer(request, begun[0])
-                return
-            told = _Told(self, request)
-            under_way = begun(told)
+            begun = begins(self, fields, told)
         except MQError:
             self._forget(request)
             raise
-        if not told.is_over:
-            self._under_way[request] = under_way
+        if isinstance(begun, tuple):
+            if request in self._waits:
+                self._forget(request)
+            self._answer(request, begun[0])
+        elif not told.is_over:
+            self._under_way[request] = begun
 
     def met(self, request: int, handle: int, error: MQError) -> None:
         """Say that a request under way has met a queue that refuses it; any thread calls it."""

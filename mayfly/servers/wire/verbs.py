@@ -34,10 +34,9 @@ class Tell(Protocol):
         """Tell that a queue cannot be got from."""
 
 
-#: What a verb has left when it cannot be over at once: begins the rest, whose end is told.
-Rest: TypeAlias = Callable[[Tell], UnderWay]
-#: Returns its answer alone in a tuple, or what is left; raises MQError.
-Begins: TypeAlias = Callable[[Caller, list[Any]], tuple[Any] | Rest]
+#: Begins a verb: returns its answer, alone in a tuple, or what is under way and will be told.
+#: Raises MQError.
+Begins: TypeAlias = Callable[[Caller, list[Any], Tell], tuple[Any] | UnderWay]
 
 #: MsgIds for one request: they are made in the loop.
 _MOST_IDS = 256
@@ -90,7 +89,7 @@ AT_ONCE: dict[int, Runs] = {
 }
 
 
-def _put(conversation: Caller, fields: list[Any]) -> tuple[Any] | Rest:
+def _put(conversation: Caller, fields: list[Any], tell: Tell) -> tuple[Any] | UnderWay:
     handle, body, descriptor, options, msg_id, correl_id, expiry_tenths, *rest = fields
     life_ms, delay_ms, rows, context = rest
     if options & c.MQPMO_SYNCPOINT:
@@ -111,19 +110,19 @@ def _put(conversation: Caller, fields: list[Any]) -> tuple[Any] | Rest:
     )
     if completion.is_empty:
         return (row_of_put(result),)
-    return lambda tell: calls.end_with(
+    return calls.end_with(
         completion,
         lambda outcome: tell(outcome if isinstance(outcome, MQError) else row_of_put(outcome)),
         result,
     )
 
 
-def _get(conversation: Caller, fields: list[Any]) -> Rest:
+def _get(conversation: Caller, fields: list[Any], tell: Tell) -> tuple[Any] | UnderWay:
     handle, options, wait_ms, max_length, msg_id, correl_id, group_id, number, offset = fields[:9]
     token, in_handle, with_extension = fields[9:]
     if options & _SYNCPOINT_GETS:
         conversation.begin_unit_of_work()
-    return lambda tell: conversation.connection.asynchronous.fetch(
+    standing = conversation.connection.calls.prepare_fetch(
         handle,
         options,
         on_done=lambda outcome: tell(
@@ -140,13 +139,19 @@ def _get(conversation: Caller, fields: list[Any]) -> Rest:
         in_handle=in_handle,
         with_extension=with_extension,
     )
+    outcome = standing.begin_at_once()
+    if outcome is None:
+        return standing
+    if isinstance(outcome, MQError):
+        raise outcome
+    return (row_of_result(outcome),)
 
 
-def _get_any(conversation: Caller, fields: list[Any]) -> Rest:
+def _get_any(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
     handles, options, wait_ms, max_length, msg_id, correl_id, tells_refusals = fields
     if options & c.MQGMO_SYNCPOINT:
         conversation.begin_unit_of_work()
-    return lambda tell: conversation.connection.asynchronous.get_any(
+    return conversation.connection.asynchronous.get_any(
         handles,
         options,
         on_done=lambda outcome: tell(
@@ -160,24 +165,24 @@ def _get_any(conversation: Caller, fields: list[Any]) -> Rest:
     )
 
 
-def _wait_until(conversation: Caller, fields: list[Any]) -> Rest:
-    return lambda tell: conversation.connection.asynchronous.wait_until(*fields, on_done=tell)
+def _wait_until(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
+    return conversation.connection.asynchronous.wait_until(*fields, on_done=tell)
 
 
-def _await_definitions(conversation: Caller, _fields: list[Any]) -> Rest:
-    return lambda tell: conversation.connection.asynchronous.await_definitions(on_done=tell)
+def _await_definitions(conversation: Caller, _fields: list[Any], tell: Tell) -> UnderWay:
+    return conversation.connection.asynchronous.await_definitions(on_done=tell)
 
 
-def _commit(conversation: Caller, _fields: list[Any]) -> Rest:
+def _commit(conversation: Caller, _fields: list[Any], tell: Tell) -> UnderWay:
     conversation.end_unit_of_work()
-    return conversation.connection.asynchronous.commit
+    return conversation.connection.asynchronous.commit(tell)
 
 
-def _settle(conversation: Caller, fields: list[Any]) -> Rest:
+def _settle(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
     numbers, settlement, reason, within = fields
     if within:
         conversation.check_neighbour(within)
-    return lambda tell: conversation.connection.asynchronous.settle(
+    return conversation.connection.asynchronous.settle(
         numbers, Settlement(settlement), reason=reason, within=within, on_done=tell
     )
 
