@@ -11,6 +11,7 @@ from mayfly.testing import VirtualClock
 from tests.channel.network_scene import TOKEN, lead_to, served
 from tests.channel.scene import CHANNEL, XMITQ, standing
 from tests.channel.test_kill import check
+from tests.facts import PATIENCE_SECONDS
 from tests.ports import held_port
 from tests.store.kills import kill, started
 
@@ -34,6 +35,47 @@ def test_either_end_killed_at_any_moment_every_persistent_message_arrives_exactl
                 # That the other one is gone is said in a line.
                 assert "Traceback" not in kill(process, random.uniform(0.05, 0.4))
     check_all(tmp_path, journals, f"again with MAYFLY_KILL_SEED={seed}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("victim", "step", "is_in_doubt"),
+    [
+        ("sends", "before confirm", True),
+        ("receives", "before confirm", True),
+        *(
+            pytest.param(*values, marks=pytest.mark.soak)
+            for values in (
+                ("sends", "behind send", False),
+                ("sends", "behind confirm", True),
+                ("receives", "behind send", None),
+                ("receives", "behind confirm", None),
+            )
+        ),
+    ],
+)
+def test_an_end_killed_at_a_step_of_its_batch_leaves_it_there_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    victim: str,
+    step: str,
+    is_in_doubt: bool | None,
+) -> None:
+    """None for is_in_doubt: the sender may have gone on before it was killed as well."""
+    monkeypatch.setenv("MAYFLY_TOKEN", TOKEN)
+    journals = tmp_path / "journals"
+    journals.mkdir()
+    with held_port() as port:
+        more = tmp_path, port, journals, "steps"
+        [receiver] = started(("tests.channel.network_load", "receives", *more))
+        pid = receiver.pid if victim == "receives" else 0
+        [sender] = started(("tests.channel.network_load", "sends", *more, step, pid))
+        (sender if victim == "sends" else receiver).wait(PATIENCE_SECONDS)
+        for process in (sender, receiver):
+            assert "Traceback" not in kill(process, 0)
+    with QueueManager("QM1", tmp_path / "1", VirtualClock(0)) as one:
+        assert is_in_doubt is None or standing(one).is_in_doubt is is_in_doubt
+    check_all(tmp_path, journals, f"{victim} {step}")
 
 
 def check_all(folder: Path, journals: Path, with_seed: str) -> None:

@@ -172,6 +172,7 @@ def test_a_port_of_another_protocol_is_named_in_FAILURE(
         assert said in failure_towards(port, clock)
 
 
+@pytest.mark.slow
 def test_a_port_of_Flight_that_a_stored_channel_leads_to_is_named_in_FAILURE(
     two: QueueManager, clock: VirtualClock
 ) -> None:
@@ -185,12 +186,14 @@ def test_a_port_of_Flight_that_a_stored_channel_leads_to_is_named_in_FAILURE(
 # Silence
 
 
+@pytest.mark.slow
 def test_a_partner_that_accepts_and_never_answers_is_given_up(clock: VirtualClock) -> None:
     """After twice HBINT of real time, as no clock of messages runs meanwhile."""
     with partner(lambda _verb, _values: None) as port:
         assert "timed out" in failure_towards(port, clock, "HBINT(1)")
 
 
+@pytest.mark.slow
 def test_a_partner_that_falls_silent_in_a_batch_is_given_up_after_two_heartbeats(
     clock: VirtualClock,
 ) -> None:
@@ -310,6 +313,7 @@ def test_a_message_longer_than_agreed_is_refused(server: Served, two: QueueManag
         assert "may come" in sender.end_said()
 
 
+@pytest.mark.slow
 def test_random_frames_of_senders_end_connections_and_nothing_else(
     one: QueueManager, two: QueueManager, server: Served, caplog: pytest.LogCaptureFixture
 ) -> None:

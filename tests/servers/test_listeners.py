@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import MQError, QueueManager
+from mayfly.channel import Status
 from mayfly.cli.hosting import _next_signal
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.client import Client
@@ -25,6 +26,7 @@ from mayfly.servers.exposure import ListenAddress
 from mayfly.servers.host import Host
 from mayfly.servers.listeners import MqListener
 from mayfly.servers.settings import ClientLimits, TlsFiles
+from mayfly.testing import VirtualClock
 from mayfly.testing.served import ServedQueueManager
 from tests.facts import wait_until
 
@@ -104,6 +106,48 @@ def test_a_connection_without_requests_ends_after_idle_seconds(
         assert f"connection {idle.number} of root has asked for nothing for 2 s" in caplog.text
         busy.now_ms()
         busy.close()
+
+
+def test_CHSTATUS_shows_the_interval_and_the_bytes_of_a_client(
+    served_queue_manager: ServedQueueManager,
+) -> None:
+    qm = served_queue_manager.queue_manager
+    assert qm.mqsc("ALTER CHANNEL(DEV.APP.SVRCONN) CHLTYPE(SVRCONN) HBINT(20)").ok
+    with served_queue_manager.connect() as program:
+        [before] = qm.mqsc("DISPLAY CHSTATUS(DEV.APP.SVRCONN)").rows
+        program.put("DEV.QUEUE.1", bytes(10_000))
+        assert program.get("DEV.QUEUE.1") is not None
+        [after] = qm.mqsc("DISPLAY CHSTATUS(DEV.APP.SVRCONN)").rows
+    assert (before["HBINT"], after["HBINT"]) == (20, 20)
+    for keyword in ("BYTSRCVD", "BYTSSENT"):
+        assert 0 < int(before[keyword]) < 10_000 < int(after[keyword]) < 20_000
+
+
+def test_a_message_channel_without_messages_is_not_ended_after_idle_seconds(
+    queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends by DISCINT; ended from here it would come again and again."""
+    monkeypatch.setenv("MAYFLY_TOKEN", TOKEN)
+    assert queue_manager.mqsc("DEFINE CHANNEL(IN) CHLTYPE(RCVR)").ok
+    with (
+        listening(queue_manager, limits=ClientLimits(idle_seconds=1)) as (listener, port),
+        QueueManager("OTHER", clock=VirtualClock(0)) as sender,
+    ):
+        assert sender.mqsc(
+            f"""
+            DEFINE QLOCAL(X) USAGE(XMITQ)
+            DEFINE CHANNEL(IN) CHLTYPE(SDR) TRPTYPE(TCP) CONNAME('127.0.0.1({port})') XMITQ(X)
+            START CHANNEL(IN)
+            """
+        ).ok
+        witness = operator(port)
+        for _ in range(4):
+            listener.look()
+        # It has come later, and its end is seen here.
+        wait_until(lambda: witness.is_broken)
+        [receiver] = queue_manager.channels.status("IN")
+        assert receiver.status is Status.RUNNING
+        sender.channels.ping("IN")
 
 
 def test_reload_takes_a_new_certificate_and_keeps_the_old_one_when_it_is_wrong(

@@ -57,10 +57,11 @@ class ChannelConversation:
         #: The link of its receiver, from NEGOTIATE on, and how many messages a batch may have.
         self._incoming: IncomingLink | None = None
         self._batch_size = self._max_message_bytes = 0
-        #: What has come of the next batch, since when, and whether one is open at the receiver.
+        #: What has come of the next batch, and since when.
         self._parcels: list[Parcel] = []
         self._since_ms: int | None = None
-        self._has_batch = False
+        #: Since when the receiver has a batch that is not confirmed, None without one.
+        self._batch_ms: int | None = None
         self._queued: deque[tuple[int, int, Any]] = deque()
         self._is_busy = self._is_over = self._is_quiescing = False
 
@@ -116,7 +117,7 @@ class ChannelConversation:
             self._admitted.is_operator,
             applicant.has_tls,
             self._connected_ms,
-            self._connected_ms if self._has_batch else None,
+            self._batch_ms,
             0,
             self._request_count,
             self._is_busy,
@@ -128,7 +129,7 @@ class ChannelConversation:
     def quiesce(self) -> bool:
         """Begin no further batch; return True when none is open."""
         self._is_quiescing = True
-        return not (self._is_busy or self._queued or self._has_batch)
+        return not (self._is_busy or self._queued or self._batch_ms is not None)
 
     def end(self) -> None:
         """Back out what is not confirmed; on a thread that may block."""
@@ -152,7 +153,7 @@ class ChannelConversation:
 
     def _add(self, asked: Parcels | Batch) -> None:
         """Keep the messages of a request until the rest of their batch has come."""
-        if self._is_quiescing and not self._has_batch:
+        if self._is_quiescing and self._batch_ms is None:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
         if self._since_ms is None:
             self._since_ms = self._links.now_ms()
@@ -252,7 +253,7 @@ class ChannelConversation:
     def confirm(self, asked: Confirm) -> None:
         """Commit a batch."""
         self._begun().confirm(asked.luw, asked.sequence)
-        self._has_batch = False
+        self._batch_ms = None
 
     def ping(self, _asked: object) -> None:
         """Say whether the channel receives, and hear that its sender lives."""
@@ -274,8 +275,9 @@ class ChannelConversation:
         self._drop_batch()
         if len(parcels) != batch.message_count or since_ms is None:
             raise LinkDown(f"{len(parcels)} of {batch.message_count} messages have come")
-        # Fast messages are not confirmed.
-        self._has_batch = not all(parcel.is_fast for parcel in parcels)
+        if not all(parcel.is_fast for parcel in parcels):
+            # Fast messages are not confirmed.
+            self._batch_ms = self._links.now_ms()
         return parcels, since_ms
 
     def _begun(self) -> IncomingLink:
