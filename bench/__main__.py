@@ -10,6 +10,7 @@ from bench.figures import Figure, table
 PARTS = (
     "messaging",
     "remote_clients",
+    "client_peers",
     "amqp",
     "by_id",
     "authority",

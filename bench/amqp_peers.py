@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.peers import NotHere
+from bench.peer_servers import NotHere
 
 _RABBITMQ = Path("/usr/lib/rabbitmq")
 _ARTEMIS = "repository/org/apache/activemq/apache-artemis/*/apache-artemis-*-bin.tar.gz"
@@ -43,7 +43,7 @@ def started_amqp_peers() -> Iterator[tuple[list[AmqpPeer], list[str]]]:
     """Start what is installed; also return why something is missing."""
     peers, missing = [], []
     with ExitStack() as stack:
-        for start in (_rabbitmq, _artemis):
+        for start in (start_rabbitmq, _artemis):
             try:
                 peers.append(start(stack))
             except NotHere as why:
@@ -51,7 +51,8 @@ def started_amqp_peers() -> Iterator[tuple[list[AmqpPeer], list[str]]]:
         yield peers, missing
 
 
-def _rabbitmq(stack: ExitStack) -> AmqpPeer:
+def start_rabbitmq(stack: ExitStack) -> AmqpPeer:
+    """Start RabbitMQ, which speaks AMQP 0-9-1 on the same port; raises NotHere."""
     found = sorted(_RABBITMQ.glob("lib/rabbitmq_server-*"))
     if not found:
         raise NotHere("no rabbitmq-server found on this machine")

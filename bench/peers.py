@@ -1,4 +1,4 @@
-"""PostgreSQL and Redis as delay queues, each started in a folder of its own and stopped again.
+"""PostgreSQL and Redis as delay queues.
 
 They are used as their own guides advise: a table with an index on the time it becomes visible and
 a consumer with SKIP LOCKED; a sorted set of due times with the bodies in a hash, popped by a
@@ -7,34 +7,21 @@ script. Both sync at each commit. Consumers poll every ms.
 
 from __future__ import annotations
 
-import os
-import pwd
-import shutil
-import signal
-import subprocess
-import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
-from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from bench.clients import Client, Taken, body_of, read_body
+from bench.peer_servers import (
+    NotHere,
+    client_library,
+    connect_postgres,
+    postgres_folder,
+    redis_socket,
+)
 from mayfly.lifetime.times import Clock
 
 POLL_SECONDS = 0.001
-_START_SECONDS = 30
-#: PostgreSQL refuses to run as root; the first of these accounts that exists runs it then.
-_ACCOUNTS = ("postgres", "nobody")
-_SETTINGS = (
-    "fsync=on",
-    "synchronous_commit=on",
-    "listen_addresses=",
-    "shared_buffers=256MB",
-    "max_wal_size=4GB",
-)
 _TABLE = """
 CREATE TABLE message (number bigint PRIMARY KEY, visible_at bigint NOT NULL, body bytea NOT NULL);
 CREATE INDEX message_by_time ON message (visible_at, number)
@@ -53,10 +40,6 @@ redis.call('ZREM', 'due', unpack(due))
 redis.call('HDEL', 'body', unpack(due))
 return bodies
 """
-
-
-class NotHere(Exception):
-    """A peer cannot be measured; the text says why."""
 
 
 class Peer(NamedTuple):
@@ -127,30 +110,8 @@ def _taken(bodies: Iterator[bytes], clock: Clock) -> list[Taken]:
 
 
 def _postgres(stack: ExitStack, clock: Clock) -> Peer:
-    initdb, server = _program("initdb"), _program("postgres")
-    psycopg = _client_library("psycopg")
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    data, account = folder / "data", _account()
-    if account is not None:
-        os.chown(folder, account.pw_uid, account.pw_gid)
-    made = subprocess.run(
-        [initdb, "-D", data, "-A", "trust", "-U", "bench", "--no-locale", "-E", "UTF8"],
-        **_as_user(account),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if made.returncode:
-        raise NotHere(f"PostgreSQL: initdb failed: {' '.join(made.stderr.split()) or 'no reason'}")
-    settings = [word for setting in _SETTINGS for word in ("-c", setting)]
-    command = [server, "-D", str(data), "-k", str(folder), *settings]
-    process = _run(stack, command, _as_user(account), signal.SIGINT)
-
-    def connect() -> Any:
-        return psycopg.connect(host=str(folder), user="bench", dbname="postgres", autocommit=True)
-
-    control = _wait_for("PostgreSQL", process, connect, psycopg.OperationalError)
+    connect = connect_postgres(postgres_folder(stack))
+    control = connect()
     stack.callback(control.close)
     control.execute(_TABLE)
     return Peer(
@@ -161,88 +122,12 @@ def _postgres(stack: ExitStack, clock: Clock) -> Peer:
 
 
 def _redis(stack: ExitStack, clock: Clock) -> Peer:
-    server = _program("redis-server")
-    redis = _client_library("redis")
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    socket = str(folder / "socket")
-    options = {"port": "0", "unixsocket": socket, "dir": str(folder), "save": ""}
-    options |= {"appendonly": "yes", "appendfsync": "always"}
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
-    process = _run(stack, [server, *words], {}, signal.SIGTERM)
+    path = redis_socket(stack)
+    redis = client_library("redis")
 
     def connect() -> Any:
-        return redis.Redis(unix_socket_path=socket)
+        return redis.Redis(unix_socket_path=path)
 
-    def ready() -> Any:
-        connection = connect()
-        connection.ping()
-        return connection
-
-    control = _wait_for("Redis", process, ready, redis.exceptions.ConnectionError)
+    control = connect()
     stack.callback(control.close)
     return Peer("Redis", lambda: _RedisClient(connect(), clock), control.flushall)
-
-
-def _program(name: str) -> str:
-    # Debian keeps PostgreSQL's server programs out of PATH.
-    homes = sorted(str(path) for path in Path("/usr/lib/postgresql").glob("*/bin"))
-    found = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), *homes]))
-    if found is None:
-        raise NotHere(f"no {name} found on this machine")
-    return found
-
-
-def _client_library(name: str) -> ModuleType:
-    try:
-        return import_module(name)
-    except ModuleNotFoundError:
-        raise NotHere(f"Python package {name} not installed: pip install -e '.[bench]'") from None
-
-
-def _account() -> pwd.struct_passwd | None:
-    """Return the account to run PostgreSQL under, None for our own."""
-    if os.getuid():
-        return None
-    known = {entry.pw_name: entry for entry in pwd.getpwall()}
-    for name in _ACCOUNTS:
-        if name in known:
-            return known[name]
-    raise NotHere("PostgreSQL does not run as root, and there is no account to run it under")
-
-
-def _as_user(account: pwd.struct_passwd | None) -> dict[str, Any]:
-    if account is None:
-        return {}
-    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
-
-
-def _run(
-    stack: ExitStack, command: list[str], user: dict[str, Any], end: signal.Signals
-) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(
-        command, **user, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-
-    def stop() -> None:
-        process.send_signal(end)
-        try:
-            process.wait(_START_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-    stack.callback(stop)
-    return process
-
-
-def _wait_for(
-    name: str, process: subprocess.Popen[bytes], connect: Callable[[], Any], refused: Any
-) -> Any:
-    deadline_seconds = time.monotonic() + _START_SECONDS
-    while process.poll() is None and time.monotonic() < deadline_seconds:
-        try:
-            return connect()
-        except refused:
-            # A server of another make tells nobody that it is up.
-            time.sleep(0.05)
-    raise NotHere(f"{name} did not start")

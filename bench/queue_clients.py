@@ -1,0 +1,159 @@
+"""One queue of each make, put and got one by one and durably, as its own guide advises.
+
+A program as well: ``python -m bench.queue_clients ROLE MAKE ADDRESS QUEUE COUNT``.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from bench.peer_servers import client_library, connect_postgres
+from mayfly.connection.endpoint import Address, Endpoint
+from mayfly.connection.remote import RemoteConnection, connect
+from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor
+
+HOST, TOKEN = "127.0.0.1", "bench"
+#: A queue with a consumer, and one that is only filled.
+QUEUES = ("Q1", "Q2")
+_TABLE = "CREATE TABLE {} (number bigserial PRIMARY KEY, body bytea NOT NULL)"
+_TAKE = """
+DELETE FROM {0} WHERE number = (
+    SELECT number FROM {0} ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING body
+"""
+_POLL_SECONDS = 0.001
+_BOTH_WAYS = c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT
+_PERSISTENT = Descriptor(persistence=c.MQPER_PERSISTENT)
+
+
+class QueueClient(Protocol):
+    """One connection to a queue."""
+
+    def put(self, body: bytes) -> None:
+        """Put a message; it is durable on return."""
+
+    def get(self) -> bytes:
+        """Wait for a message and take it; its end is durable on return."""
+
+
+class _Mayfly:
+    def __init__(self, address: str, queue: str) -> None:
+        self._connection = _connected(address)
+        self._queue = self._connection.open(queue, _BOTH_WAYS).handle
+
+    def put(self, body: bytes) -> None:
+        self._connection.put(self._queue, body, _PERSISTENT)
+
+    def get(self) -> bytes:
+        got = self._connection.get(self._queue, c.MQGMO_WAIT, wait_ms=c.MQWI_UNLIMITED)
+        return got.message.body
+
+
+class _Redis:
+    """A list; a message that was popped is gone, whatever becomes of its consumer."""
+
+    def __init__(self, address: str, queue: str) -> None:
+        self._server = client_library("redis").Redis(unix_socket_path=address)
+        self._queue = queue
+
+    def put(self, body: bytes) -> None:
+        self._server.lpush(self._queue, body)
+
+    def get(self) -> bytes:
+        body: bytes = self._server.brpop([self._queue])[1]
+        return body
+
+
+class _Postgres:
+    """A table; its consumer looks every ms, and locks what it takes."""
+
+    def __init__(self, address: str, queue: str) -> None:
+        self._connection = connect_postgres(address)()
+        self._put = f"INSERT INTO {queue} (body) VALUES (%b)"
+        self._take = _TAKE.format(queue)
+
+    def put(self, body: bytes) -> None:
+        self._connection.execute(self._put, (body,))
+
+    def get(self) -> bytes:
+        while (row := self._connection.execute(self._take, binary=True).fetchone()) is None:
+            time.sleep(_POLL_SECONDS)
+        return bytes(row[0])
+
+
+class _RabbitMq:
+    """A durable queue; a put is confirmed, and a message is acknowledged one by one."""
+
+    def __init__(self, address: str, queue: str) -> None:
+        pika = client_library("pika")
+        parameters = pika.ConnectionParameters(HOST, int(address))
+        self._channel: Any = pika.BlockingConnection(parameters).channel()
+        self._queue = queue
+        self._channel.queue_declare(queue, durable=True)
+        self._channel.confirm_delivery()
+        self._channel.basic_qos(prefetch_count=1)
+        self._properties = pika.BasicProperties(delivery_mode=2)
+        self._consumer: Any = None
+
+    def put(self, body: bytes) -> None:
+        self._channel.basic_publish("", self._queue, body, self._properties)
+
+    def get(self) -> bytes:
+        if self._consumer is None:
+            self._consumer = self._channel.consume(self._queue)
+        method, _, body = next(self._consumer)
+        self._channel.basic_ack(method.delivery_tag)
+        return bytes(body)
+
+
+CLIENTS: dict[str, Callable[[str, str], QueueClient]] = {
+    "Mayfly": _Mayfly,
+    "PostgreSQL": _Postgres,
+    "RabbitMQ": _RabbitMq,
+    "Redis": _Redis,
+}
+
+
+def make_queues(make: str, address: str) -> None:
+    """Make the queues where a client does not make its own."""
+    if make == "PostgreSQL":
+        with connect_postgres(address)() as control:
+            for queue in QUEUES:
+                control.execute(_TABLE.format(queue))
+    elif make == "Mayfly":
+        connection = _connected(address)
+        for queue in QUEUES:
+            connection.admin.mqsc(f"DEFINE QLOCAL({queue}) MAXDEPTH(999999999) REPLACE")
+        connection.close()
+
+
+def _connected(address: str) -> RemoteConnection:
+    return connect(Endpoint((Address(HOST, int(address)),), "", "BENCH"), "bench", TOKEN)
+
+
+def _wait(client: QueueClient, count: int) -> None:
+    """Get messages and print how long ago each was put, in ns."""
+    print("ready", flush=True)
+    delays = []
+    for _ in range(count):
+        body = client.get()
+        delays.append(time.perf_counter_ns() - int.from_bytes(body[:8], "big"))
+    print(*delays, sep="\n", flush=True)
+
+
+def _put(client: QueueClient, count: int) -> None:
+    """Put messages as soon as the standard input says so."""
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for _ in range(count):
+        client.put(bytes(200))
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    roles: dict[str, Callable[[QueueClient, int], None]] = {"wait": _wait, "put": _put}
+    role, make, address, queue, count = sys.argv[1:]
+    roles[role](CLIENTS[make](address, queue), int(count))
