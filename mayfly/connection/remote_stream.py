@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mayfly.connection.endpoint import AnyAddress, Endpoint
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.distinguished_names import is_matched, spelled
 from mayfly.mqi.errors import MQError, mq_error
@@ -60,7 +61,7 @@ class PlainStream:
 
     def receive_now(self) -> bytes | None:
         """Return what is there."""
-        return self._socket.recv(_CHUNK_BYTES) if _is_readable(self._socket) else None
+        return self._socket.recv(_CHUNK_BYTES) if _is_ready(self._socket, True, 0) else None
 
     def limit(self, seconds: float | None) -> None:
         """Limit how long later calls wait."""
@@ -128,9 +129,7 @@ class TlsStream:
         self._socket.close()
 
     def _wait(self, *, to_read: bool) -> None:
-        for_reading = [self._socket] if to_read else []
-        for_writing = [] if to_read else [self._socket]
-        if not any(select.select(for_reading, for_writing, [], self._limit_seconds)):
+        if not _is_ready(self._socket, to_read, self._limit_seconds):
             raise TimeoutError("timed out")
 
 
@@ -227,13 +226,15 @@ def _connected(address: AnyAddress) -> socket.socket:
     return made
 
 
-def _is_readable(of: socket.socket) -> bool:
+def _is_ready(of: socket.socket, to_read: bool, seconds: float | None) -> bool:
+    """Wait until a socket can be read or written, for a time; None is for ever."""
     if hasattr(select, "poll"):
         # Unlike select it takes any number of a socket.
         poll = select.poll()
-        poll.register(of, select.POLLIN)
-        return bool(poll.poll(0))
-    return bool(select.select([of], [], [], 0)[0])
+        poll.register(of, select.POLLIN if to_read else select.POLLOUT)
+        return bool(poll.poll(None if seconds is None else seconds * SECOND_MS))
+    for_reading, for_writing = ([of], []) if to_read else ([], [of])
+    return any(select.select(for_reading, for_writing, [], seconds))
 
 
 def _end(of: socket.socket) -> None:

@@ -28,6 +28,7 @@ def test_a_thousand_idle_connections_over_TLS_take_little_memory_and_no_time(
         host, port = ready["mq"].split(":")
         tls = Tls(authorities=Path(ready["tls_certificate"]))
         endpoint = Endpoint((Address(host, int(port)),), "DEV.APP.SVRCONN", "QM1", tls)
+        endpoint = endpoint._replace(share_conversations=1)
         pid = ready["pid"]
 
         def connected() -> RemoteConnection:

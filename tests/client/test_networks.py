@@ -25,15 +25,16 @@ from tests.facts import PATIENCE_SECONDS, wait_until
 from tests.machines import Machine, TwoMachines, two_machines
 from tests.relay import Relay, relaying
 
-#: Clients by CUT have heartbeats of a second, those by LONG notice nothing of a short cut.
+#: Clients by CUT have a socket each and heartbeats of a second. Those by LONG share a socket, and
+#: notice nothing of a short cut.
 SCRIPT = """
 DEFINE QLOCAL(Q1) MAXDEPTH(999999)
 DEFINE QLOCAL(Q2) MAXDEPTH(999999)
 DEFINE QLOCAL(Q3)
 DEFINE QLOCAL(EMPTY)
 ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) AUTHTYPE(IDPWOS) CHCKCLNT(OPTIONAL)
-DEFINE CHANNEL(CUT) CHLTYPE(SVRCONN) HBINT(1) MCAUSER('mover')
-DEFINE CHANNEL(LONG) CHLTYPE(SVRCONN) HBINT(300) MCAUSER('mover')
+DEFINE CHANNEL(CUT) CHLTYPE(SVRCONN) HBINT(1) SHARECNV(1) MCAUSER('mover')
+DEFINE CHANNEL(LONG) CHLTYPE(SVRCONN) HBINT(300) SHARECNV(10) MCAUSER('mover')
 SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('mover') AUTHADD(CONNECT)
 SET AUTHREC PROFILE('*') OBJTYPE(QUEUE) PRINCIPAL('mover') AUTHADD(PUT,GET)
 """
@@ -166,7 +167,7 @@ def test_a_cut_that_is_noticed_and_one_that_is_not(machines: TwoMachines, tmp_pa
         before = connections(operator, "LONG")
         server.cut()
         # Those by LONG are held to be there all the while; nobody else waits for them.
-        use(operator, 50)
+        use(operator, 10)
         wait_until(lambda: len(cut.of("ended")) == PLAIN)
         wait_until(lambda: connections(operator, "CUT") == 0)
         assert connections(operator, "LONG") == before == PLAIN + 2

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import ssl
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -55,6 +58,23 @@ def test_a_message_goes_and_comes_over_TLS(files: tuple[Path, Path], port: int) 
     message = connection.get(handle).message
     connection.close()
     assert (message.body, message.remaining_tenths) == (body, 600)
+
+
+def test_a_socket_of_any_number_is_waited_for(files: tuple[Path, Path], port: int) -> None:
+    """select() knows the first 1,024 alone, and a program may have more files open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2_000:
+        pytest.skip("a process may not have 2,000 files open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2_000), hard))
+    with ExitStack() as held:
+        for _ in range(1_024):
+            held.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        connection = connected(port, Tls(authorities=files[0]))
+        handle = connection.open("Q1", c.MQOO_OUTPUT | c.MQOO_INPUT_SHARED).handle
+        connection.put(handle, bytes(3_000_000), Descriptor())
+        assert connection.get(handle).message.body == bytes(3_000_000)
+        connection.close()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_server_that_no_authority_of_the_client_vouches_for_is_refused(port: int) -> None:
