@@ -21,7 +21,7 @@ _LOG = logging.getLogger("mayfly")
 #: So long the background thread of a queue manager waits for more to do before it ends.
 _LINGER_SECONDS = 1.0
 #: So long it waits for one more of those that are likely to share a sync.
-_GATHER_SECONDS = 0.000_3
+_GATHER_SECONDS = 0.000_5
 #: So many syncs are not waited for at most, after waits that brought nobody.
 _LONGEST_PAUSE = 63
 #: So many puts may be on their way to the disk; one more is refused.

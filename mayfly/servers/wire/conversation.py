@@ -279,15 +279,18 @@ class Conversation:
 
     def done(self, request: int, outcome: Any) -> None:
         """Answer what was begun; any thread calls it."""
-        payload = failed(outcome) if isinstance(outcome, MQError) else answered(outcome)
         if self._threads.is_in_loop():
-            self._finish(request, payload)
+            self._finish(request, outcome)
         else:
-            self._threads.call_soon(partial(self._finish, request, payload))
+            # The thread has commits to make: the answer is packed by the loop.
+            self._threads.call_soon(partial(self._finish, request, outcome))
 
-    def _finish(self, request: int, payload: bytes) -> None:
+    def _finish(self, request: int, outcome: Any) -> None:
         self._forget(request)
-        self._link.tell(self.number, request, payload)
+        if isinstance(outcome, MQError):
+            self._fail(request, outcome)
+        else:
+            self._answer(request, outcome)
 
     def _forget(self, request: int) -> None:
         self._under_way.pop(request, None)
