@@ -11,7 +11,7 @@ from mayfly.channel import ChannelDefinition, LinkDown, Traffic, addresses_of
 from mayfly.connection.endpoint import DEFAULT_PORT, Address, Endpoint, Tls
 from mayfly.connection.remote_link import Link
 from mayfly.connection.remote_requests import answer_of
-from mayfly.connection.remote_stream import Stream, opened
+from mayfly.connection.remote_stream import CONNECT_SECONDS, Stream, opened
 from mayfly.contracts.channels import (
     FORMS,
     VERSION,
@@ -68,7 +68,10 @@ class ChannelLink:
         server does not let the channel in.
         """
         silent_ms = silence_ms(definition.hbint)
-        self._limit_seconds = None if silent_ms is None else silent_ms / _MS_PER_S
+        #: How long a server may take to let the channel in: signs of life come from then on.
+        self._admission_seconds = CONNECT_SECONDS
+        if silent_ms is not None:
+            self._admission_seconds = min(CONNECT_SECONDS, silent_ms / _MS_PER_S)
         #: Held by the call under way; a close meanwhile cuts that call off.
         self._calling = runtime.lock("channel link")
         self._is_open, self._has_begun = True, False
@@ -157,8 +160,7 @@ class ChannelLink:
         self, endpoint: Endpoint, address: Address, said: Introduction, runtime: Runtime
     ) -> tuple[Link, _CountedStream]:
         stream = _CountedStream(opened(endpoint, address, runtime))
-        # Signs of life come when the channel was let in.
-        stream.limit(self._limit_seconds)
+        stream.limit(self._admission_seconds)
         link = Link(stream, address, runtime)
         try:
             welcome: Welcome = _call(link, ChannelVerb.CONNECT, said)

@@ -50,7 +50,9 @@ def listening(
 
 
 def operator(port: int) -> RemoteConnection:
-    return connect(Endpoint((Address("127.0.0.1", port),), "", "QM1"), "root", TOKEN)
+    """Connect over a socket of its own: the server ends sockets."""
+    endpoint = Endpoint((Address("127.0.0.1", port),), "", "QM1", share_conversations=1)
+    return connect(endpoint, "root", TOKEN)
 
 
 def reason_of(program: Client) -> int:
@@ -62,6 +64,8 @@ def reason_of(program: Client) -> int:
 def test_an_operator_sees_a_client_and_ends_it(served_queue_manager: ServedQueueManager) -> None:
     served = served_queue_manager
     qm = served.queue_manager
+    # Each has a socket of its own: with it the server ends all that share it.
+    assert qm.mqsc("ALTER CHANNEL(DEV.APP.SVRCONN) CHLTYPE(SVRCONN) SHARECNV(1)").ok
     program, other = served.connect(transacted=True), served.connect()
     program.put("DEV.QUEUE.1", b"not committed")
     rows = qm.mqsc("DISPLAY CONN(*) WHERE(CHANNEL EQ DEV.APP.SVRCONN)").rows
