@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from itertools import count
 from typing import Final, NamedTuple
 
-from mayfly.connection import Connection
+from mayfly.connection import Connection, Settlement
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
@@ -41,6 +41,8 @@ class Conversations:
         #: The one that puts outside of transactions, opened by its first put.
         self._putting: Connection | None = None
         self._transactions: dict[bytes, Connection] = {}
+        #: What is to become of deliveries when their transaction is committed, by its id.
+        self._at_end: dict[bytes, list[tuple[int, Settlement, int]]] = {}
         self._idle: list[Connection] = []
         self._numbers = count(1)
         self._targets: dict[tuple[int, Address], Target] = {}
@@ -91,6 +93,31 @@ class Conversations:
                 done(None)
 
         self._executor.submit(back_out)
+
+    def settle_at_end(self, name: bytes, number: int, settlement: Settlement, reason: int) -> None:
+        """Settle a delivery when its transaction is discharged; see :meth:`discharged`."""
+        self._at_end.setdefault(name, []).append((number, settlement, reason))
+
+    def discharged(self, name: bytes, *, is_committed: bool) -> None:
+        """Settle what waited for the end of a transaction, in the loop: without it, counted."""
+        for number, settlement, reason in self._at_end.pop(name, ()):
+            if not self.main.is_open:
+                return
+            if is_committed:
+                self._settle(number, settlement, reason)
+            else:
+                self._settle(number, Settlement.BACKED_OUT, 0)
+
+    def _settle(self, number: int, settlement: Settlement, reason: int) -> None:
+        def noted(outcome: MQError | None) -> None:
+            if outcome is None:
+                return
+            _LOG.warning("settling a message at the end of its transaction: %s", outcome)
+            if settlement is Settlement.DEAD_LETTERED:
+                # Nobody takes the dead letter: the message stays, counted.
+                self._settle(number, Settlement.BACKED_OUT, 0)
+
+        self.main.asynchronous.settle([number], settlement, reason=reason, on_done=noted)
 
     def target(self, connection: Connection, address: Address) -> Target:
         """Return that by which one of the conversations puts to an address; raises AmqpError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -72,7 +73,7 @@ class Coordinator:
         self._is_over = True
         for name in list(self._open):
             self._open.discard(name)
-            self._conversations.discharge(name, fail=True, on_done=lambda _outcome: None)
+            self._discharge_then(name, lambda _outcome: None, fail=True)
 
     def lost(self) -> None:
         """The conversations end with the connection."""
@@ -86,11 +87,21 @@ class Coordinator:
     def _discharge(self, delivery: Delivery, fields: list[Any]) -> None:
         name = bytes(fields[0]) if fields and isinstance(fields[0], bytes) else b""
         fail = bool(fields[1]) if len(fields) > 1 else False
-        done = partial(self._discharged, delivery)
-        self._conversations.discharge(
+        self._discharge_then(name, partial(self._discharged, delivery), fail=fail)
+        self._open.discard(name)
+
+    def _discharge_then(
+        self, name: bytes, on_done: Callable[[MQError | None], object], *, fail: bool
+    ) -> None:
+        conversations = self._conversations
+
+        def done(outcome: MQError | None) -> None:
+            conversations.discharged(name, is_committed=outcome is None and not fail)
+            on_done(outcome)
+
+        conversations.discharge(
             name, fail=fail, on_done=lambda outcome: self._host.calls.soon(partial(done, outcome))
         )
-        self._open.discard(name)
 
     def _discharged(self, delivery: Delivery, outcome: MQError | None) -> None:
         if self._is_over:

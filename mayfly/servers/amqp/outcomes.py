@@ -15,6 +15,7 @@ from mayfly.servers.amqp import transactions, transfers
 from mayfly.servers.amqp.calls import Calls
 from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.errors import AmqpError, of_mq
+from mayfly.servers.amqp.transactions import Outcome
 from mayfly.servers.amqp.transfers import Raw
 
 _LOG = logging.getLogger("mayfly.amqp")
@@ -133,17 +134,11 @@ class Outcomes:
     def _by_outcome(self, delivery: Raw, held: _Held, state: int) -> None:
         del self._held[delivery]
         self._ending.add(delivery)
-        settlement, reason = Settlement.BACKED_OUT, 0
-        if state == Transfer.RELEASED:
-            settlement = Settlement.RETURNED
-        elif state == Transfer.REJECTED:
-            settlement, reason = Settlement.DEAD_LETTERED, REJECTED_REASON
-        elif state == Transfer.MODIFIED:
+        outcome = Outcome(state)
+        if state == Transfer.MODIFIED:
             remote = transfers.wrapped(delivery).remote
-            if not remote.failed:
-                settlement = Settlement.RETURNED
-            if remote.undeliverable:
-                self.unwanted.add(held.msg_id)
+            outcome = Outcome(state, remote.failed, remote.undeliverable)
+        settlement, reason = self._settlement_by(outcome, held)
         done = partial(self._end_outcome, delivery, held.number, settlement)
         self._connection.asynchronous.settle(
             [held.number],
@@ -151,6 +146,18 @@ class Outcomes:
             reason=reason,
             on_done=lambda outcome: self._holder.calls.soon(partial(done, outcome)),
         )
+
+    def _settlement_by(self, outcome: Outcome, held: _Held) -> tuple[Settlement, int]:
+        """Return what becomes of a message, and the reason for a dead letter."""
+        if outcome.is_undeliverable:
+            self.unwanted.add(held.msg_id)
+        if outcome.state == Transfer.REJECTED:
+            return Settlement.DEAD_LETTERED, REJECTED_REASON
+        if outcome.state == Transfer.RELEASED:
+            return Settlement.RETURNED, 0
+        if outcome.state == Transfer.MODIFIED and not outcome.has_failed:
+            return Settlement.RETURNED, 0
+        return Settlement.BACKED_OUT, 0
 
     def _end_outcome(
         self, delivery: Raw, number: int, settlement: Settlement, outcome: MQError | None
@@ -170,17 +177,17 @@ class Outcomes:
         name, outcome = transactions.name_in(told), transactions.outcome_in(told)
         connection = self._conversations.of_transaction(name)
         del self._held[delivery]
-        if outcome == Transfer.ACCEPTED:
+        if outcome.state == Transfer.ACCEPTED:
             try:
                 self._connection.asynchronous.settle(
                     [held.number], Settlement.TAKEN, within=connection.number
                 )
             except MQError as error:
                 raise of_mq(error) from error
-        elif outcome in (Transfer.REJECTED, Transfer.MODIFIED):
-            self._settle([held.number], Settlement.BACKED_OUT)
         else:
-            self.give_back([held.number])
+            # It takes effect when the transaction is discharged, as those that are accepted.
+            settlement, reason = self._settlement_by(outcome, held)
+            self._conversations.settle_at_end(name, held.number, settlement, reason)
         if not told.settled:
             transactions.accept(told, name)
         told.settle()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from proton import Delivery, Described, ulong
 
@@ -37,10 +37,25 @@ def name_in(delivery: Delivery) -> bytes:
     return _fields(delivery)[0]
 
 
-def outcome_in(delivery: Delivery) -> int | None:
-    """Return the outcome within a transactional state, a ``Delivery`` constant; None for none."""
-    outcome = _fields(delivery)[1]
-    return None if outcome is None else OUTCOMES.get(code_of(outcome))
+class Outcome(NamedTuple):
+    """The outcome within a transactional state: a ``Delivery`` constant, 0 for none.
+
+    The others are fields of *modified*.
+    """
+
+    state: int
+    has_failed: bool = False
+    is_undeliverable: bool = False
+
+
+def outcome_in(delivery: Delivery) -> Outcome:
+    """Return the outcome within a transactional state."""
+    found = _fields(delivery)[1]
+    if found is None:
+        return Outcome(0)
+    given: Any = found.value if isinstance(found.value, list) else []
+    has_failed, is_undeliverable = [*given, None, None][:2]
+    return Outcome(OUTCOMES.get(code_of(found), 0), bool(has_failed), bool(is_undeliverable))
 
 
 def accept(delivery: Delivery, name: bytes) -> None:

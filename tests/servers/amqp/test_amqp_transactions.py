@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from proton import Delivery, Message
+import pytest
+from proton import Delivery, Described, Message, ulong
 
 from mayfly import QueueManager
+from tests.facts import wait_until
 from tests.servers.amqp.client import Client
 
 New = Callable[..., Client]
@@ -113,3 +115,42 @@ def test_a_coordinator_takes_nothing_but_its_requests(client: New) -> None:
     refused = one.send(one.coordinator(), Message(body="x"))
     assert refused.remote.condition is not None
     assert refused.remote.condition.name == "amqp:not-implemented"
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "after_commit", "backouts"),
+    [
+        (0x26, [], "Q1", 0),
+        (0x27, [True], "Q1", 1),
+        (0x27, [False], "Q1", 0),
+        (0x25, [None], "DEAD", 0),
+    ],
+    ids=["released", "modified, failed", "modified", "rejected"],
+)
+@pytest.mark.parametrize("fail", [False, True], ids=["committed", "failed"])
+def test_an_outcome_in_a_transaction_takes_effect_when_it_is_discharged(
+    qm: QueueManager,
+    client: New,
+    code: int,
+    fields: list[object],
+    after_commit: str,
+    backouts: int,
+    fail: bool,
+) -> None:
+    one = client()
+    one.send(one.sender("Q1"), Message(body="x"))
+    coordinator = one.coordinator()
+    name = one.declare(coordinator)
+    receiver = one.receiver("Q1", credit=1)
+    _message, delivery = one.receive(receiver)
+    delivery.local.data = [name, Described(ulong(code), fields)]
+    delivery.update(0x34)
+    delivery.settle()
+    one.settle_down()
+    assert (qm.counts("Q1").locked, qm.counts("Q1").live, qm.counts("DEAD").live) == (1, 0, 0)
+    assert one.discharge(coordinator, name, fail=fail).remote_state == Delivery.ACCEPTED
+    queue = "Q1" if fail else after_commit
+    wait_until(lambda: (qm.counts("Q1").locked, qm.counts(queue).live) == (0, 1))
+    with qm.session() as session:
+        (message,) = session.browse(queue)
+    assert message.backout_count == (1 if fail else backouts)
