@@ -19,7 +19,14 @@ from mayfly.admin.model import (
     UNIT_OF_WORK_STATES,
     Record,
 )
-from mayfly.channel import ClientConnection, Status, channels_of, client_connections, end_client
+from mayfly.channel import (
+    ClientConnection,
+    Status,
+    channels_of,
+    client_connections,
+    end_client,
+    quiesce_client,
+)
 from mayfly.engine import Engine, Value, find_channel
 from mayfly.engine.face.administration import (
     ConnectionView,
@@ -30,8 +37,10 @@ from mayfly.engine.face.administration import (
 )
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.attribute_selectors import MQCHT_SVRCONN
 from mayfly.mqi.command_constants import MQRCCF_CONNECTION_ID_ERROR
+from mayfly.mqi.errors import mq_error
 
 _OPEN_OPTIONS = sorted(
     (
@@ -97,16 +106,25 @@ def stop(manager: Engine, identifier: str) -> None:
     raise WrongObject(MQRCCF_CONNECTION_ID_ERROR, "CONN", identifier, said)
 
 
-def stop_channel(manager: Engine, name: str, *, is_forced: bool) -> None:
-    """Stop a channel; the clients that have come by it are ended.
+def stop_channel(manager: Engine, name: str, *, is_forced: bool, is_inactive: bool = False) -> None:
+    """Stop a channel; the clients that have come by it end with their work, or at once.
 
-    ``is_forced`` cuts the batch of a sender off. Raises as ``Channels.stop``.
+    ``is_forced`` cuts off the batch of a sender and the units of work of clients. An ``inactive``
+    channel of clients goes on letting them in. Raises as ``Channels.stop``;
+    MQRC_CHANNEL_CONFIG_ERROR for another channel that is to be inactive.
     """
-    channels_of(manager).stop(name, is_forced=is_forced)
-    if find_channel(manager, name).chltype == MQCHT_SVRCONN:
-        for client in client_connections(manager):
-            if client.channel == name:
-                end_client(manager, client.number)
+    is_of_clients = find_channel(manager, name).chltype == MQCHT_SVRCONN
+    if is_inactive and not is_of_clients:
+        said = f"STATUS(INACTIVE): {name} is no channel of clients (SVRCONN)"
+        raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
+    if not is_inactive:
+        channels_of(manager).stop(name, is_forced=is_forced)
+    if not is_of_clients:
+        return
+    end = end_client if is_forced else quiesce_client
+    for client in client_connections(manager):
+        if client.channel == name:
+            end(manager, client.number)
 
 
 def inquire_instances(manager: Engine, pattern: str) -> list[Record]:

@@ -8,6 +8,7 @@ from mayfly.channel.clients import (
     client_connections,
     clients_known,
     end_client,
+    quiesce_client,
 )
 from mayfly.channel.incoming import IncomingLink
 from mayfly.channel.links import Link, LinkDown, Traffic
@@ -37,4 +38,5 @@ __all__ = [
     "clients_known",
     "connect_local",
     "end_client",
+    "quiesce_client",
 ]

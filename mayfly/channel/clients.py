@@ -6,9 +6,9 @@ A queue manager that no server serves has none. Several servers of one process m
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from mayfly.engine import Engine
 
@@ -66,18 +66,33 @@ class Clients(Protocol):
         """
 
 
-_SERVERS: weakref.WeakKeyDictionary[Engine, list[Clients]] = weakref.WeakKeyDictionary()
+#: Ends the socket of a conversation as soon as its work is done; False when it is not there.
+Quiesce: TypeAlias = Callable[[int], bool]
+
+
+class _Server(NamedTuple):
+    clients: Clients
+    quiesce: Quiesce | None
+
+
+_SERVERS: weakref.WeakKeyDictionary[Engine, list[_Server]] = weakref.WeakKeyDictionary()
 
 
 @contextmanager
-def clients_known(manager: Engine, clients: Clients) -> Iterator[None]:
-    """Let administration of a queue manager know the clients of a server for a block."""
+def clients_known(
+    manager: Engine, clients: Clients, quiesce: Quiesce | None = None
+) -> Iterator[None]:
+    """Let administration of a queue manager know the clients of a server for a block.
+
+    Without ``quiesce`` clients that are to end when their work is done are ended at once.
+    """
     servers = _SERVERS.setdefault(manager, [])
-    servers.append(clients)
+    server = _Server(clients, quiesce)
+    servers.append(server)
     try:
         yield
     finally:
-        servers.remove(clients)
+        servers.remove(server)
 
 
 def client_connections(manager: Engine) -> list[ClientConnection]:
@@ -85,11 +100,22 @@ def client_connections(manager: Engine) -> list[ClientConnection]:
     return [
         connection
         for server in list(_SERVERS.get(manager, ()))
-        for connection in server.connections()
+        for connection in server.clients.connections()
         if connection.queue_manager == manager.name
     ]
 
 
 def end_client(manager: Engine, number: int) -> bool:
     """End the socket of a client's conversation; False when no server has it."""
-    return any(server.end(number) for server in list(_SERVERS.get(manager, ())))
+    return any(server.clients.end(number) for server in list(_SERVERS.get(manager, ())))
+
+
+def quiesce_client(manager: Engine, number: int) -> bool:
+    """Let the socket of a client's conversation end when its work is done; False as above.
+
+    Its gets that wait, and its verbs with MQ…_FAIL_IF_QUIESCING, are MQRC_CONNECTION_QUIESCING.
+    """
+    return any(
+        server.clients.end(number) if server.quiesce is None else server.quiesce(number)
+        for server in list(_SERVERS.get(manager, ()))
+    )

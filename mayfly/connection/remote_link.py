@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -65,7 +64,7 @@ class Link:
         self._roles = runtime.lock("wire-roles")
         self._is_reading = False
         #: Threads that wait for their answer while another one reads.
-        self._waiting: deque[Request] = deque()
+        self._waiting: dict[Request, None] = {}
         self._frames = Frames(self._begin, self._hand_over, FIRST_FRAME_BYTES)
         self._error: MQError | None = None
         self._has_received = True
@@ -245,8 +244,6 @@ class Link:
             raise
         return request
 
-    # Receiving.
-
     def _await(self, slot: Request, *, once: bool = False) -> None:
         """Wait for an answer: read, or let whoever reads hand it over."""
         while slot.payload is None:
@@ -256,18 +253,18 @@ class Link:
                 finally:
                     self._leave_role()
                 return
-            event = slot.event
-            if event is None:
-                event = slot.event = self.runtime.event()
+            event = slot.event = slot.event or self.runtime.event()
             with self._roles:
                 is_free = not self._is_reading
                 if not is_free:
-                    self._waiting.append(slot)
+                    self._waiting[slot] = None
             if not is_free and slot.is_open:
                 event.wait()
                 event.clear()
-                if once:
-                    return
+            with self._roles:
+                self._waiting.pop(slot, None)
+            if once and not is_free:
+                return
 
     def _read_until(self, slot: Request, *, once: bool) -> None:
         while slot.is_open:
@@ -289,7 +286,8 @@ class Link:
         with self._roles:
             self._is_reading = False
             while self._waiting:
-                slot = self._waiting.popleft()
+                slot = next(iter(self._waiting))
+                del self._waiting[slot]
                 if slot.payload is None and slot.event is not None:
                     slot.event.set()
                     return
@@ -376,6 +374,8 @@ class Link:
     def _read_for_callbacks(self) -> None:
         """Read as long as verbs with callbacks are under way."""
         while True:
+            if not self._begun_count and self._take_role():
+                self._leave_role()  # to another thread: this one may have been woken to read
             with self._calls:
                 while not self._begun_count and self._error is None:
                     self._calls.wait()

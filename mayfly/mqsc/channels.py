@@ -85,12 +85,13 @@ def start(queue_manager: Engine, command: Command, kind: str) -> Outcome:
 
 
 def stop(queue_manager: Engine, command: Command, kind: str) -> Outcome:
-    """STOP CHANNEL(name) [MODE(QUIESCE | FORCE | TERMINATE)]."""
+    """STOP CHANNEL(name) [MODE(QUIESCE | FORCE | TERMINATE)] [STATUS(STOPPED | INACTIVE)]."""
     name = name_of(command.object)
     given = distinct(command.parameters)
     mode = _word(given.pop("MODE", None), ("QUIESCE", "FORCE", "TERMINATE"))
+    status = _word(given.pop("STATUS", None), ("STOPPED", "INACTIVE"))
     nothing_else(command, kind, given)
-    stop_channel(queue_manager, name, is_forced=mode != "QUIESCE")
+    stop_channel(queue_manager, name, is_forced=mode != "QUIESCE", is_inactive=status == "INACTIVE")
     return done("AMQ8019I", "Stop IBM MQ channel accepted.")
 
 

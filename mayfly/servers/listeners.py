@@ -96,7 +96,9 @@ class MqListener:
             ),
         )
         for manager in self._managers:
-            self._known.enter_context(clients_known(manager.engine, self._server))
+            self._known.enter_context(
+                clients_known(manager.engine, self._server, self._server.quiesce)
+            )
         if self._address is None:
             return ""
         try:

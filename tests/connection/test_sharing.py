@@ -210,3 +210,39 @@ def test_programs_of_pymqi_and_sessions_of_jms_share_sockets(served: Served) -> 
         for expected in ([2], [3], [3, 1]):
             connected.create_session()
             assert conversations(served) == expected
+
+
+def test_the_reader_of_callbacks_lets_another_read_when_it_is_not_needed_any_more(
+    served: Served, queue_manager: QueueManager
+) -> None:
+    """It is the next to read, and has nothing to wait for; behind it is a get of another."""
+    assert queue_manager.mqsc("DEFINE QLOCAL(Q2)").ok
+    reads, begins, behind = served.connect(), served.connect(), served.connect()
+    got: list[bytes] = []
+
+    def get(connection: RemoteConnection, queue: int) -> None:
+        result = connection.get(queue, c.MQGMO_WAIT, wait_ms=c.MQWI_UNLIMITED)
+        got.append(result.message.body)
+
+    def waiting(connection: RemoteConnection, name: str) -> threading.Thread:
+        queue = connection.open(name, c.MQOO_INPUT_SHARED).handle
+        thread = threading.Thread(target=get, args=(connection, queue))
+        thread.start()
+        link = connection._conversation.link
+        wait_until(lambda: (len(link._slots) == 1 and link._is_reading) or len(link._waiting) == 2)
+        return thread
+
+    first = waiting(reads, "Q1")
+    link = reads._conversation.link
+    under_way = begins.asynchronous.wait_until(None, on_done=print)
+    wait_until(lambda: len(link._waiting) == 1)
+    second = waiting(behind, "Q2")
+    assert under_way.cancel()
+    with queue_manager.session() as session:
+        session.put("Q1", b"1")
+        first.join(JOIN_SECONDS)
+        session.put("Q2", b"2")
+        second.join(JOIN_SECONDS)
+    assert got == [b"1", b"2"]
+    for connection in (reads, begins, behind):
+        connection.close()

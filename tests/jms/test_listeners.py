@@ -202,15 +202,18 @@ def test_a_long_search_ends_and_its_listener_waits(
     assert inbox.text() == "yes"
 
 
-@pytest.mark.in_process
 def test_several_listeners_of_one_session_leave_their_thread_at_its_close(
-    factory: jms.ConnectionFactory,
+    factory: jms.ConnectionFactory, manager: QueueManager
 ) -> None:
-    before = set(threading.enumerate())
+    threads: set[threading.Thread] = set()
+    inbox = Inbox(lambda _message: threads.add(threading.current_thread()))
     with factory.create_context() as context:
-        listen(context, Inbox())
-        listen(context, Inbox(), "Q2")
-        [thread] = set(threading.enumerate()) - before
+        for name in ("Q1", "Q2"):
+            listen(context, inbox, name)
+            send(manager, name, name=name)
+            assert inbox.text() == name
+        [thread] = threads
+        assert thread.is_alive()
     assert not thread.is_alive()
 
 
@@ -843,28 +846,32 @@ def test_damage_that_is_read_for_a_listener_is_told(tmp_path: Path, clock: Virtu
     assert errors.is_empty
 
 
-@pytest.mark.in_process
 def test_an_exception_listener_may_close_its_connection(
     factory: jms.ConnectionFactory, manager: QueueManager
 ) -> None:
     closed = Inbox()
-    before = set(threading.enumerate())
+    threads: set[threading.Thread] = set()
     connection = factory.create_connection()
 
     def close(error: jms.JMSException) -> None:
         connection.close()
         closed(error)
 
+    def note_and_fail(message: jms.Message) -> None:
+        threads.add(threading.current_thread())
+        fail(message)
+
     connection.set_exception_listener(close)
     connection.start()
     for name in ("Q1", "Q1", "Q2"):
         session = connection.create_session()
-        session.create_consumer(session.create_queue(name)).set_message_listener(fail)
+        session.create_consumer(session.create_queue(name)).set_message_listener(note_and_fail)
     send(manager, *"123")
     send(manager, "x", name="Q2")
     assert type(closed.next()) is jms.JMSException
     assert closed.is_empty
-    for thread in set(threading.enumerate()) - before:
+    assert threads
+    for thread in threads:
         thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
     assert manager.counts("Q1").locked == manager.counts("Q2").locked == 0

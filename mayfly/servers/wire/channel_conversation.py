@@ -126,7 +126,7 @@ class ChannelConversation:
             applicant.sending_manager,
         )
 
-    def quiesce(self) -> bool:
+    def quiesce(self, _refusal: MQError) -> bool:
         """Begin no further batch; return True when none is open."""
         self._is_quiescing = True
         return not (self._is_busy or self._queued or self._batch_ms is not None)

@@ -28,6 +28,15 @@ _UNDER_CURSOR = c.MQGMO_BROWSE_MSG_UNDER_CURSOR | c.MQGMO_MSG_UNDER_CURSOR
 
 
 _WAITING = frozenset({Verb.GET, Verb.GET_ANY})
+#: Where the options stand that may say FAIL_IF_QUIESCING, one bit for all.
+_OPTIONS_FIELD: dict[int, int] = {
+    Verb.GET: 1,
+    Verb.GET_ANY: 1,
+    Verb.OPEN: 1,
+    Verb.PUT: 3,
+    Verb.PUT1: 3,
+    Verb.SUBSCRIBE: 0,
+}
 #: Where the wait interval stands in the fields of both.
 _WAIT_FIELD = 2
 #: So many requests may wait behind one that blocks before no more are read.
@@ -88,6 +97,7 @@ class Conversation:
         "_is_blocked",
         "_link",
         "_queued",
+        "_refusal",
         "_request_count",
         "_suspended",
         "_threads",
@@ -128,6 +138,8 @@ class Conversation:
         #: Requests that came while a verb blocks.
         self._queued: deque[tuple[int, int, list[Any]]] = deque()
         self._is_blocked = False
+        #: Why verbs with FAIL_IF_QUIESCING are refused.
+        self._refusal: MQError | None = None
 
     def take(self, request: int, values: list[Any]) -> None:
         """Take a request; raises WrongFrame for one that cannot be answered."""
@@ -151,6 +163,8 @@ class Conversation:
             self._queued.append((request, verb, fields))
             if self.has_queue:
                 self._link.regulate()
+        elif self._refusal is not None and self._fails_if_quiescing(verb, fields):
+            self._fail(request, self._refusal)
         else:
             self._run(request, verb, fields)
 
@@ -219,18 +233,25 @@ class Conversation:
             self._link.received_bytes,
         )
 
-    def quiesce(self) -> bool:
-        """End its gets that wait, with MQRC_Q_MGR_QUIESCING; return True when no work is left.
+    def quiesce(self, refusal: MQError) -> bool:
+        """End its gets that wait with an error; return True when no work is left.
 
-        Work is an open unit of work, a delivery that is not settled, and a verb under way.
+        Verbs with FAIL_IF_QUIESCING have the same error from now on. Work is an open unit of work,
+        a delivery that is not settled, and a verb under way.
         """
+        self._refusal = refusal
         for request, under_way in list(self._under_way.items()):
             if under_way is not None and under_way.cancel():
                 self._forget(request)
-                self._fail(request, mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends"))
+                self._fail(request, refusal)
         has_verbs = self._under_way or self._is_blocked or self._queued
         is_open = self._unit_of_work_ms is not None or self.connection.holdings.delivery_count
         return not (has_verbs or is_open)
+
+    @staticmethod
+    def _fails_if_quiescing(verb: int, fields: list[Any]) -> bool:
+        field = _OPTIONS_FIELD.get(verb)
+        return field is not None and bool(fields[field] & c.MQGMO_FAIL_IF_QUIESCING)
 
     def end(self) -> None:
         """Back out what is not committed, and close everything; on a thread that may block."""

@@ -9,6 +9,7 @@ from mayfly.connection import LocalConnection
 from mayfly.contracts.channels import ChannelVerb, introduction_of
 from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi.errors import MQError
 from mayfly.queue_manager import QueueManager
 from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.admitted import connection_of, manager_of
@@ -41,7 +42,7 @@ class AnyConversation(Protocol):
     def status(self) -> ConnectionStatus:
         """Return what DISPLAY CONN shows."""
 
-    def quiesce(self) -> bool:
+    def quiesce(self, refusal: MQError) -> bool:
         """End what waits; return True when no work is left."""
 
     def end(self) -> None:

@@ -51,8 +51,8 @@ class Member(Protocol):
     def end(self, error: MQError) -> None:
         """Tell the client why, and end the connection."""
 
-    def quiesce(self) -> None:
-        """End the connection unless it has work left."""
+    def quiesce(self, refusal: MQError, ending: MQError) -> None:
+        """End the connection with an error unless it has work left; waits are refused."""
 
     def abort(self) -> None:
         """End the connection at once."""

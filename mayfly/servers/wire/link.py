@@ -63,7 +63,7 @@ class Link(asyncio.Protocol):
         self._tick: asyncio.TimerHandle | None = None
         self._silent_ticks = self._waited_ticks = 0
         self._is_quiet = True
-        self._is_admitted = False
+        self._is_admitted = self._is_quiescing = False
         self._is_writable = self._is_reading = True
         #: Long requests that are not answered, with their lengths, and the sum of these.
         self._held: dict[tuple[int, int], int] = {}
@@ -177,13 +177,17 @@ class Link(asyncio.Protocol):
             self._closing, self._transport = self._transport, None
             self._closing.close()
 
-    def quiesce(self) -> None:
-        """End the connection with MQRC_Q_MGR_QUIESCING unless a conversation has work left."""
+    def quiesce(self, refusal: MQError, ending: MQError) -> None:
+        """End the connection with an error unless a conversation has work left.
+
+        The refusal is what waits and verbs that fail if quiescing have until then.
+        """
+        self._is_quiescing = True
         has_work = [
-            each is None or not each.quiesce() for each in list(self._conversations.values())
+            each is None or not each.quiesce(refusal) for each in list(self._conversations.values())
         ]
         if not any(has_work):
-            self.end(mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends"))
+            self.end(ending)
 
     def abort(self) -> None:
         """End the connection at once."""
@@ -240,8 +244,10 @@ class Link(asyncio.Protocol):
 
     def _connect(self, number: int, request: int, entrance: Entrance, fields: list[Any]) -> None:
         applicant, heartbeat_ms = entrance.applicant(fields, self._peer)
-        if len(self._conversations) >= self._share_conversations:
-            said = f"{self._share_conversations} conversations share this connection already"
+        has_room = len(self._conversations) < self._share_conversations
+        if self._is_quiescing or not has_room:
+            said = f"{len(self._conversations)} conversations share this connection"
+            said += ", which is about to end" if self._is_quiescing else " already"
             error = mq_error(rc.MQRC_CHANNEL_NOT_AVAILABLE, said)
             self.tell(number, request, failed(error))
             return

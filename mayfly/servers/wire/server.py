@@ -14,13 +14,15 @@ from mayfly.mqi.errors import mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Runtime
 from mayfly.servers.tls_buffers import lower_tls_buffers
-from mayfly.servers.wire.exchange import Admits, Exchange
+from mayfly.servers.wire.exchange import Admits, Exchange, Member
 from mayfly.servers.wire.limits import Limits
 from mayfly.servers.wire.link import Link
 from mayfly.servers.wire.status import ConnectionStatus
 
 _T = TypeVar("_T")
 _BACKLOG = 1_024
+#: How often connections that are to end when their work is done are looked at.
+_LOOK_SECONDS = 0.02
 _LOG = logging.getLogger("mayfly.wire")
 
 
@@ -97,6 +99,33 @@ class WireServer:
 
         return self._run(ask())
 
+    def quiesce(self, number: int) -> bool:
+        """Let the connection that has a conversation of this number end when its work is done.
+
+        Gets that wait, and verbs with FAIL_IF_QUIESCING, end with MQRC_CONNECTION_QUIESCING. Once
+        no conversation of its socket has an open unit of work, a delivery to settle or a verb under
+        way, the client is told MQRC_CONNECTION_BROKEN. False when there is none of this number.
+        """
+
+        async def ask() -> bool:
+            for link in self._exchange.members.values():
+                if link.has_conversation(number):
+                    self._look_at(link)
+                    return True
+            return False
+
+        return self._run(ask())
+
+    def _look_at(self, link: Member) -> None:
+        """Look whether the work of a connection is done, until it has ended."""
+        if self._exchange.members.get(link.number) is link:
+            said = f"channel {link.channel} was stopped by an operator"
+            link.quiesce(
+                mq_error(rc.MQRC_CONNECTION_QUIESCING, said),
+                mq_error(rc.MQRC_CONNECTION_BROKEN, said),
+            )
+            self._exchange.loop.call_later(_LOOK_SECONDS, self._look_at, link)
+
     def drain(self, timeout_ms: int) -> bool:
         """Let nobody in any more, and wait until all have gone; False when time was too short.
 
@@ -113,9 +142,10 @@ class WireServer:
             while self._exchange.members or self._exchange.ending_count:
                 if loop.time() >= end:
                     return False
+                ending = mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
                 for link in list(self._exchange.members.values()):
-                    link.quiesce()
-                await asyncio.sleep(0.02)
+                    link.quiesce(ending, ending)
+                await asyncio.sleep(_LOOK_SECONDS)
             return True
 
         return self._run(ask())
