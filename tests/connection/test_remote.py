@@ -335,3 +335,19 @@ def test_a_message_that_is_longer_than_the_channel_takes_is_not_sent(
     assert refused.value.reason == rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
     put(remote, queue, bytes(4_194_304))
     assert len(remote.get(queue).message.body) == 4_194_304
+
+
+def test_a_take_over_a_network_is_of_one_message_or_none(
+    remote: RemoteConnection, queue: int
+) -> None:
+    for body in (b"1", b"2"):
+        put(remote, queue, body)
+    for bodies in ([b"1"], [b"2"], []):
+        found = remote.held.take(queue, c.MQGMO_NONE, 9, 99)
+        assert [delivery.result.message.body for delivery in found] == bodies
+        if found:
+            remote.asynchronous.settle([found[0].number], Settlement.TAKEN)
+    assert remote.held.take(queue, c.MQGMO_NONE, 0, 99) == []
+    with pytest.raises(MQError) as caught:
+        remote.held.take(queue, c.MQGMO_WAIT, 9, 99)
+    assert caught.value.reason == rc.MQRC_OPTIONS_ERROR
