@@ -76,7 +76,6 @@ ENGINE_FACES = {
     "mayfly.engine.face.administration": frozenset({"admin"}),
     "mayfly.engine.face.admission": frozenset({"security"}),
     "mayfly.engine.face.bulk": frozenset({"cli", "connection", "servers"}),
-    "mayfly.engine.face.jms": frozenset({"ims_bridge"}),
     "mayfly.engine.face.operating": frozenset({"mayfly", "queue_manager"}),
     "mayfly.engine.face.programs": frozenset({"connection"}),
     "mayfly.engine.face.transit": frozenset({"channel", "everyplace", "hierarchy"}),
@@ -104,7 +103,7 @@ CLOCK_EXCEPTIONS = {
 
 #: What these packages need of the machine comes from the Runtime of their queue manager.
 GIVEN_A_RUNTIME = frozenset(
-    "channel connection contracts engine hierarchy jms lifetime listener store"
+    "channel connection contracts engine hierarchy ims_bridge jms lifetime listener store"
     " trigger_monitor".split()
 )
 MACHINE = frozenset(

@@ -5,14 +5,18 @@ from __future__ import annotations
 from mayfly.connection.objects import OpenObjects
 from mayfly.connection.values import Message
 from mayfly.engine import (
+    PutRequest,
     Session,
     forward,
+    full_name,
     move_under_cursor,
     new_message_id,
     put_dead_letter,
+    put_reply,
     report_exception,
 )
 from mayfly.engine.face.programs import got_in
+from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
@@ -60,6 +64,33 @@ class LocalOnward:
             header_bytes=header_bytes,
             putter=putter,
         )
+
+    def reply(
+        self,
+        name: str,
+        manager: str,
+        body: bytes,
+        descriptor: Descriptor,
+        *,
+        putter: str,
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+        time_to_live_ms: int | None = None,
+    ) -> int:
+        """Put a reply, on the dead-letter queue where its own does not take it."""
+        session = self._session
+        if session.authority is not None:
+            said = "a user of limited authority says no context of replies"
+            raise mq_error(rc.MQRC_NOT_AUTHORIZED, said)
+        target = full_name(name, manager, session.core.name) if name else ""
+        request = PutRequest(
+            descriptor,
+            msg_id,
+            correl_id,
+            time_to_live_ms,
+            context_option=c.MQPMO_SET_ALL_CONTEXT,
+        )
+        return put_reply(session, target, putter, body, request)
 
     def dead_letter(self, message: Message, reason: int) -> None:
         """Put it on the dead-letter queue."""

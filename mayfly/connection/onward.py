@@ -32,8 +32,9 @@ class Held(Protocol):
 class Onward(Protocol):
     """What becomes of a message that this unit of work has got, or is to get, in the same unit.
 
-    All but :meth:`move` take a message as a get has returned it. Over a network its queue and
-    MsgToken are sent, and the server looks for them among what the unit of work has got.
+    All but :meth:`move` and :meth:`reply` take a message as a get has returned it. Over a network
+    its queue and MsgToken are sent, and the server looks for them among what the unit of work has
+    got.
     """
 
     def forward(self, message: Message, name: str) -> None:
@@ -60,6 +61,27 @@ class Onward(Protocol):
         messages that come onto its queue later have a higher arrival number. Raises as
         :meth:`forward`; MQRC_NO_MSG_UNDER_CURSOR when it has expired or somebody else has it,
         MQRC_OPTIONS_ERROR for the queue where it is. The unit of work is to be backed out then.
+        """
+
+    def reply(
+        self,
+        name: str,
+        manager: str,
+        body: bytes,
+        descriptor: Descriptor,
+        *,
+        putter: str,
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+        time_to_live_ms: int | None = None,
+    ) -> int:
+        """Put a reply to a ReplyToQ and ReplyToQMgr, with the context that the descriptor says.
+
+        ``putter`` is the user who must be allowed to put there, as with reports (R6). A reply that
+        its queue does not take goes to the dead-letter queue with the reason, which is returned;
+        else 0. An empty name is MQRC_MISSING_REPLY_TO_Q. Raises MQRC_SYNCPOINT_LIMIT_REACHED, the
+        reason why it cannot be a dead letter, MQRC_NOT_AUTHORIZED for a user with limited
+        authority. The unit of work is to be backed out then.
         """
 
     def dead_letter(self, message: Message, reason: int) -> None:

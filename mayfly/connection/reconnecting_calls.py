@@ -19,6 +19,7 @@ from mayfly.connection.reconnection import (
 from mayfly.connection.values import Delivery, GetResult, Message, PutResult, Settlement
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 
 _T = TypeVar("_T")
@@ -309,6 +310,14 @@ class ReconnectingOnward:
         """Move the message under a browse cursor to another queue."""
         inner = self._opened.inner
         return self._run(lambda now: now.onward.move(inner(handle), name, **more), in_unit=True)
+
+    def reply(
+        self, name: str, manager: str, body: bytes, descriptor: Descriptor, **more: Any
+    ) -> int:
+        """Put a reply."""
+        return self._run(
+            lambda now: now.onward.reply(name, manager, body, descriptor, **more), in_unit=True
+        )
 
     def dead_letter(self, message: Message, reason: int) -> None:
         """Put it on the dead-letter queue."""

@@ -272,6 +272,23 @@ class RemoteOnward:
         arrival_number: int = self._call(Verb.MOVE, asked)
         return arrival_number
 
+    def reply(
+        self,
+        name: str,
+        manager: str,
+        body: bytes,
+        descriptor: Descriptor,
+        *,
+        putter: str,
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+        time_to_live_ms: int | None = None,
+    ) -> int:
+        """Put a reply."""
+        asked = [name, manager, body, packed_descriptor(descriptor), putter]
+        reason: int = self._call(Verb.REPLY, [*asked, msg_id, correl_id, time_to_live_ms])
+        return reason
+
     def dead_letter(self, message: Message, reason: int) -> None:
         """Put it on the dead-letter queue."""
         self._call(Verb.DEAD_LETTER, [message.queue, token_of(message), reason])

@@ -87,6 +87,8 @@ class Verb(IntEnum):
     REPORT_EXCEPTION = 27
     #: Of the message under a browse cursor.
     MOVE = 28
+    #: To a message that the unit of work has got.
+    REPLY = 77
     #: What the queue of a handle says of a message that was backed out too often.
     BACKOUT_RULE = 29
     #: The schedule of delayed messages.
@@ -148,6 +150,11 @@ def _none(verb: Verb) -> Row:
 
 #: Which message, by the queue that it was got from and its MsgToken.
 _GOT: Final = {"queue": text, "token": identifier}
+#: The ids that a put gives a message, and that a get asks for.
+_IDS: Final = {"msg_id": identifier, "correl_id": identifier}
+#: Where a message goes, and how long it lives there.
+_TARGET: Final = {"name": text, "manager": text}
+_LIFE: Final = {"time_to_live_ms": maybe(whole)}
 _ATTRIBUTE = Row("values", selector=whole, value=scalar)
 #: What a client says when it connects, and is told. Both stay as they are in all versions: a
 #: client and a server find out by ``more``, pairs of names and values, what else the other knows.
@@ -200,8 +207,7 @@ FORMS: Final[dict[int, Form]] = {
             body=raw,
             descriptor=descriptor,
             options=whole,
-            msg_id=identifier,
-            correl_id=identifier,
+            **_IDS,
             expiry_tenths=whole,
             time_to_live_ms=maybe(whole),
             delay_ms=whole,
@@ -220,8 +226,7 @@ FORMS: Final[dict[int, Form]] = {
             kind=whole,
             manager=text,
             topic=text,
-            msg_id=identifier,
-            correl_id=identifier,
+            **_IDS,
             time_to_live_ms=maybe(whole),
             delay_ms=whole,
         ),
@@ -234,8 +239,7 @@ FORMS: Final[dict[int, Form]] = {
             options=whole,
             wait_ms=whole,
             max_length=maybe(whole),
-            msg_id=identifier,
-            correl_id=identifier,
+            **_IDS,
             group_id=identifier,
             sequence_number=maybe(whole),
             offset=maybe(whole),
@@ -287,8 +291,7 @@ FORMS: Final[dict[int, Form]] = {
             options=whole,
             wait_ms=whole,
             max_length=maybe(whole),
-            msg_id=identifier,
-            correl_id=identifier,
+            **_IDS,
             tells_refusals=flag,
         ),
         DELIVERY,
@@ -298,6 +301,10 @@ FORMS: Final[dict[int, Form]] = {
     Verb.FORWARD: Form(Row("forward", **_GOT, name=text), _nothing),
     Verb.DEAD_LETTER: Form(Row("dead_letter", **_GOT, reason=whole), _nothing),
     Verb.REPORT_EXCEPTION: Form(Row("report_exception", **_GOT, reason=whole), flag),
+    Verb.REPLY: Form(
+        Row("reply", **_TARGET, body=raw, descriptor=descriptor, putter=text, **_IDS, **_LIFE),
+        whole,
+    ),
     Verb.MOVE: Form(
         Row(
             "move",

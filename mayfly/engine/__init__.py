@@ -2,7 +2,7 @@
 
 A name stands here because a neighbour asks for it, under the name that the neighbour would give it.
 Names that several neighbours use stand in this module. Names that one kind of neighbour alone
-uses stand in a part of the face: ``face.programs``, ``face.jms``, ``face.administration``,
+uses stand in a part of the face: ``face.programs``, ``face.administration``,
 ``face.transit``, ``face.bulk``, ``face.operating``.
 Everything else in this package is the engine's own and may change: its lock, its definitions in
 memory, its transactions. ``tests/test_tidy.py`` refuses whatever takes them from outside.
@@ -22,7 +22,6 @@ from mayfly.engine.forwarding import (
     forward,
     move_under_cursor,
     put_dead_letter,
-    put_dead_letter_reply,
     put_reply,
     report_exception,
 )
@@ -31,7 +30,6 @@ from mayfly.engine.handles import Handle
 from mayfly.engine.home import check_manager_name, folder_in_home
 from mayfly.engine.message import Message, position_of
 from mayfly.engine.objects.lookup import (
-    definitions_version,
     manager_definition,
     manager_folder,
 )
@@ -43,7 +41,6 @@ from mayfly.engine.put import PutRequest
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.session import Session
 from mayfly.engine.settings import PLATFORMS, SETTINGS, SettingValue, setting_value
-from mayfly.engine.watch import Signal, wait_for
 from mayfly.engine.whereabouts.answer import Stay, Step, Whereabouts
 
 __all__ = [
@@ -65,7 +62,6 @@ __all__ = [
     # Definitions, and the authority to put.
     "LONGEST_MESSAGE_BYTES",
     "check_name",
-    "definitions_version",
     "find_channel",
     "full_name",
     "manager_definition",
@@ -85,11 +81,8 @@ __all__ = [
     "stored_id",
     # Services, which are driven by what arrives.
     "Arrivals",
-    "Signal",
-    "wait_for",
     # A message that was got moves on, its life running on, or is answered.
     "put_dead_letter",
-    "put_dead_letter_reply",
     "forward",
     "move_under_cursor",
     "put_reply",

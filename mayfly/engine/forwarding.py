@@ -25,7 +25,7 @@ from mayfly.lifetime.window import window_at_put
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
 from mayfly.store.keys import message_token
 
 _OPEN = c.MQOO_OUTPUT | c.MQOO_SET_ALL_CONTEXT
@@ -124,24 +124,37 @@ def report_exception(core: Core, session: Session, message: Message, reason: int
     return is_sent
 
 
-def put_reply(session: Session, name: str, user: str, body: bytes, request: PutRequest) -> None:
+def put_reply(session: Session, name: str, user: str, body: bytes, request: PutRequest) -> int:
     """Put a reply in the session's unit of work, with the authority of the user it is for (R6).
 
-    Raises the reason codes of the put, MQRC_NOT_AUTHORIZED for a user who may not put there.
+    One that its queue does not take goes to the dead-letter queue with the reason, which is
+    returned; else 0. An empty name is MQRC_MISSING_REPLY_TO_Q. Raises MQRC_SYNCPOINT_LIMIT_REACHED,
+    which is no fault of the queue, and the reason why the reply cannot be a dead letter either.
     """
+    try:
+        _put_reply(session, name, user, body, request)
+    except ConnectionBroken:
+        raise
+    except MQError as error:
+        if error.reason == rc.MQRC_SYNCPOINT_LIMIT_REACHED:
+            raise
+        _put_dead_letter_reply(session, body, request, error.reason, name)
+        return error.reason
+    return rc.MQRC_NONE
+
+
+def _put_reply(session: Session, name: str, user: str, body: bytes, request: PutRequest) -> None:
+    if not name:
+        raise mq_error(rc.MQRC_MISSING_REPLY_TO_Q, "the request names no ReplyToQ")
     core = session.core
     path = core.registry.resolve_target(name)
     check_putter(core, user, name)
     put(core, path, body, request, context=session.context, unit_of_work=session.unit_of_work)
 
 
-def put_dead_letter_reply(
+def _put_dead_letter_reply(
     session: Session, body: bytes, request: PutRequest, reason: int, target: str
 ) -> None:
-    """Put a reply that its ``target`` does not take on the dead-letter queue, in the unit of work.
-
-    Raises the reason why it cannot go there.
-    """
     core, transaction = session.core, Transaction()
     with core.engine_lock:
         window = window_at_put(core.now_ms(), request.life_ms)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import logging
-import threading
 from contextlib import closing
+from functools import partial
 
-from mayfly.engine import Message, Signal, definitions_version, wait_for
+from mayfly.connection import Connection, Message
+from mayfly.connection.interface import UnderWay
+from mayfly.connection.waits import Wait
 from mayfly.ims_bridge.request_handler import RequestHandler, Transaction
-from mayfly.mqi.errors import ConnectionBroken, InhibitedError, MQError, StoreError
+from mayfly.mqi.errors import ConnectionBroken, MQError, StoreError
 from mayfly.queue_manager import QueueManager
+from mayfly.runtime import Thread
 
 _LOG = logging.getLogger("mayfly.ims_bridge")
-
-
-class _Called:
-    """Found in the place of a message: the thread is to look again by itself, or to end."""
-
-
-_LOOK_AGAIN, _STOP = _Called(), _Called()
 
 
 class ImsBridge:
@@ -29,17 +25,28 @@ class ImsBridge:
     the answer; None answers nothing, ImsNak refuses the request, any other exception backs it out.
     """
 
-    def __init__(self, manager: QueueManager, *, queue: str, transaction: Transaction) -> None:
-        """Take the queue and the program; nothing is opened yet. Raises TypeError."""
+    def __init__(
+        self, source: QueueManager | Connection, *, queue: str, transaction: Transaction
+    ) -> None:
+        """Take the queue and the program; nothing is opened yet. Raises TypeError.
+
+        ``source`` is a queue manager of this process; or a connection of an operator, which the
+        bridge has for itself while it works, and leaves open.
+        """
         if not callable(transaction):
             raise TypeError(f"transaction {transaction!r} cannot be called")
-        self._manager = manager
+        self._source = source
         self._queue = queue
         self._transaction = transaction
-        self._signal = Signal(manager.engine)
-        self._thread: threading.Thread | None = None
+        holder = source.engine if isinstance(source, QueueManager) else source
+        self._runtime = holder.runtime
+        self._thread: Thread | None = None
+        self._wait = Wait(self._runtime)
         self._is_stopping = False
-        self._held_at_version: int | None = None
+        #: How often definitions were seen to change, and how often they had before the attempt
+        #: since which nothing is taken.
+        self._change_count = 0
+        self._held_at_count: int | None = None
 
     @property
     def is_running(self) -> bool:
@@ -54,9 +61,9 @@ class ImsBridge:
         dead-letter queue either; nothing is lost then, and the request is on the queue again.
         """
         count = 0
-        with closing(RequestHandler(self._manager, self._queue, self._transaction)) as handler:
+        with closing(RequestHandler(self._source, self._queue, self._transaction)) as handler:
             # Requests that come meanwhile are for the next pass: a reply may be a request again.
-            for _ in range(self._manager.curdepth(self._queue)):
+            for _ in range(handler.connection.admin.curdepth(self._queue)):
                 message = handler.next()
                 if message is None or not handler.deal_with(message):
                     break
@@ -72,11 +79,10 @@ class ImsBridge:
         if self.is_running and not self._is_stopping:
             return
         self._join()
-        handler = RequestHandler(self._manager, self._queue, self._transaction)
-        self._is_stopping, self._held_at_version = False, None
-        self._thread = threading.Thread(
-            target=self._serve, args=(handler,), name="mayfly-ims", daemon=True
-        )
+        handler = RequestHandler(self._source, self._queue, self._transaction)
+        self._is_stopping, self._held_at_count = False, None
+        self._wait = Wait(self._runtime)
+        self._thread = self._runtime.thread(partial(self._serve, handler), "mayfly-ims")
         self._thread.start()
 
     def stop(self) -> None:
@@ -85,8 +91,8 @@ class ImsBridge:
         From inside of a transaction it does not wait: the thread ends when that has returned.
         """
         self._is_stopping = True
-        self._signal.send()
-        if self._thread is not threading.current_thread():
+        self._wait.end()
+        if self._thread is not None and self._thread.ident != self._runtime.thread_id():
             self._join()
 
     def _join(self) -> None:
@@ -94,8 +100,9 @@ class ImsBridge:
             self._thread.join()
 
     def _serve(self, handler: RequestHandler) -> None:
+        changes = _Changes(self, handler.connection)
         try:
-            with closing(handler):
+            with closing(handler), closing(changes):
                 while (message := self._next(handler)) is not None:
                     self._deal_with(handler, message)
         except ConnectionBroken as error:
@@ -103,36 +110,27 @@ class ImsBridge:
         except (MQError, StoreError) as error:
             _LOG.error("the bridge on %s stops: %s", self._queue, error)
 
+    def note_change(self) -> None:
+        """Note that definitions have changed: what is held may go somewhere now."""
+        self._change_count += 1
+        self._wait.wake()
+
     def _next(self, handler: RequestHandler) -> Message | None:
         """Wait for a request; None at the end."""
-
-        def take() -> Message | _Called | None:
-            return self._take(handler)
-
-        found: Message | _Called = _LOOK_AGAIN
-        while found is _LOOK_AGAIN:
-            found = wait_for(
-                self._manager.engine, take, (self._signal.number, handler.queue_number)
-            )
-        return found if isinstance(found, Message) else None
-
-    def _take(self, handler: RequestHandler) -> Message | _Called | None:
-        if self._is_stopping:
-            return _STOP
-        if self._held_at_version == definitions_version(self._manager.engine):
-            return None
-        try:
-            message = handler.source.take(in_parts=threading.current_thread() is self._thread)
-        except InhibitedError:
-            # Until somebody enables it again.
-            return None
-        return _LOOK_AGAIN if handler.source.is_cut else message
+        while not self._is_stopping:
+            if self._held_at_count == self._change_count:
+                self._wait.for_change()
+                continue
+            delivery = self._wait.of(handler.begin)
+            if delivery is not None:
+                return delivery.result.message
+        return None
 
     def _deal_with(self, handler: RequestHandler, message: Message) -> None:
         # Read before the attempt: a definition changed during it may be the missing one.
-        version = definitions_version(self._manager.engine)
+        change_count = self._change_count
         try:
-            comes_again = not handler.deal_with(message) and not handler.backout_threshold
+            comes_again = not handler.deal_with(message) and not handler.has_limit()
         except ConnectionBroken:
             raise
         except MQError as error:
@@ -140,5 +138,25 @@ class ImsBridge:
             comes_again = True
         if comes_again:
             # At once, and for ever: until a definition changes, nothing is taken.
-            self._held_at_version = version
+            self._held_at_count = change_count
             _LOG.error("the bridge on %s is held until a definition changes", self._queue)
+
+
+class _Changes:
+    """Tells a bridge of each change of definitions, until it is closed or its connection ends."""
+
+    def __init__(self, bridge: ImsBridge, connection: Connection) -> None:
+        self._bridge, self._asynchronous = bridge, connection.asynchronous
+        self._is_closed = False
+        self._under_way: UnderWay = self._asynchronous.await_definitions(on_done=self._tell)
+
+    def close(self) -> None:
+        """Tell of nothing any more."""
+        self._is_closed = True
+        self._under_way.cancel()
+
+    def _tell(self, error: MQError | None) -> None:
+        if error is None and not self._is_closed:
+            self._under_way = self._asynchronous.await_definitions(on_done=self._tell)
+        # At the end of the connection, too: a bridge that is held meets it then.
+        self._bridge.note_change()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from mayfly.engine import Message, Session, put_dead_letter, report_exception
+from mayfly.connection import Connection, Message
 from mayfly.mqi import constants as c
-from mayfly.queue_manager import QueueManager
 
 _LOG = logging.getLogger("mayfly.ims_bridge")
 #: The sense code that says: look at the reason code beside it.
@@ -34,7 +33,7 @@ class ImsNak(Exception):
             self.feedback = c.MQFB_IMS_NACK_1A_REASON_FIRST + reason_code
 
 
-def refuse(manager: QueueManager, session: Session, message: Message, feedback: int) -> None:
+def refuse(connection: Connection, message: Message, feedback: int) -> None:
     """Let a request that was got in the unit of work end on the dead-letter queue, in that unit.
 
     Its life goes on there (E21); with MQRO_DISCARD_MSG it is only gone. Either way the exception
@@ -43,5 +42,5 @@ def refuse(manager: QueueManager, session: Session, message: Message, feedback: 
     if message.descriptor.report & c.MQRO_DISCARD_MSG:
         _LOG.warning("%s is discarded, Feedback %d", message, feedback)
     else:
-        put_dead_letter(manager.engine, session, message, feedback)
-    report_exception(manager.engine, session, message, feedback)
+        connection.onward.dead_letter(message, feedback)
+    connection.onward.report_exception(message, feedback)

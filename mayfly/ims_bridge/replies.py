@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mayfly.engine import Message, PutRequest
+from typing import NamedTuple
+
+from mayfly.connection import Message
 from mayfly.ims_bridge.requests import IMS_FORMAT, Asked
 from mayfly.mqi import constants as c
 from mayfly.mqi import structures
@@ -11,8 +13,18 @@ from mayfly.mqi.descriptor import Descriptor
 _APPLICATION_NAME_BYTES = 28
 
 
-def reply_to(message: Message, asked: Asked, answer: bytes) -> tuple[PutRequest, bytes]:
-    """Return the reply and its body, with an MQIIH if the request had one.
+class Reply(NamedTuple):
+    """A reply as it is put; a life of None is unlimited, an empty MsgId a new one."""
+
+    body: bytes
+    descriptor: Descriptor
+    msg_id: bytes
+    correl_id: bytes
+    time_to_live_ms: int | None
+
+
+def reply_to(message: Message, asked: Asked, answer: bytes) -> Reply:
+    """Return the reply, with an MQIIH if the request had one.
 
     Its life is unlimited. With MQIIH_PASS_EXPIRATION it is what was left of the request's when the
     bridge got it: the time in the bridge is not deducted; the expiration report options go along,
@@ -38,13 +50,13 @@ def reply_to(message: Message, asked: Asked, answer: bytes) -> tuple[PutRequest,
     correl_id = message.msg_id
     if original.report & c.MQRO_PASS_CORREL_ID:
         correl_id = message.correl_id if message.correl_id.strip(b"\0") else b""
-    return PutRequest(
+    return Reply(
+        _header(asked) + answer,
         descriptor,
         message.msg_id if original.report & c.MQRO_PASS_MSG_ID else b"",
         correl_id,
         message.remaining_ms if passes_expiry else None,
-        context_option=c.MQPMO_SET_ALL_CONTEXT,
-    ), _header(asked) + answer
+    )
 
 
 def _header(asked: Asked) -> bytes:

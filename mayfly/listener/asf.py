@@ -11,13 +11,13 @@ from __future__ import annotations
 from functools import partial
 
 from mayfly.connection import Delivery
+from mayfly.connection.waits import Wait
 from mayfly.jms.factory import ConnectionFactory
 from mayfly.listener.runs import FAILURES, Recovery, Run
 from mayfly.listener.server_session import ServerSession
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
 from mayfly.listener.thread_pool import ThreadPool
-from mayfly.listener.waits import Wait
 from mayfly.mqi import constants as c
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 
 from mayfly.connection.interface import OnDone, UnderWay
+from mayfly.connection.waits import Wait
 from mayfly.jms.connections import Connection
 from mayfly.jms.errors import JMSException
 from mayfly.jms.factory import ConnectionFactory
@@ -18,7 +19,6 @@ from mayfly.listener.server_session import ServerSession
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
 from mayfly.listener.thread_pool import ThreadPool
-from mayfly.listener.waits import Wait
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError
 from mayfly.runtime import Thread

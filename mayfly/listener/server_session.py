@@ -7,6 +7,7 @@ import threading
 
 from mayfly.connection import Delivery
 from mayfly.connection.interface import OnDone, UnderWay
+from mayfly.connection.waits import Wait
 from mayfly.jms.errors import IllegalStateException
 from mayfly.jms.messages import Message
 from mayfly.jms.sessions import Session
@@ -14,7 +15,6 @@ from mayfly.listener.conversations import Conversations
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
 from mayfly.listener.transactions import Transaction, TransactionRolledBack, TransactionService
-from mayfly.listener.waits import Wait
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError, NoMessage
 

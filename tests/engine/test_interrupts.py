@@ -15,7 +15,7 @@ import apsw
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine import GetRequest, wait_for
+from mayfly.engine import GetRequest
 from mayfly.lifetime.times import Driven
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -302,7 +302,7 @@ def test_a_waiting_get_that_is_interrupted_takes_no_message_later(
         assert bodies(other, "Q1") == [b"for the other"]
 
 
-@pytest.mark.parametrize("way", ["get", "browse", "watch"])
+@pytest.mark.parametrize("way", ["get", "browse"])
 def test_what_is_interrupted_just_before_it_waits_leaves_no_wait_behind(way: str) -> None:
     """It counts as one that waits, and still does what others have left to do."""
     clock = Interrupting()
@@ -313,7 +313,6 @@ def test_what_is_interrupted_just_before_it_waits_leaves_no_wait_behind(way: str
         calls: dict[str, Callable[[], object]] = {
             "get": lambda: session.get("Q1", wait_ms=1_000),
             "browse": lambda: handle.get(GetRequest(wait_ms=1_000), options),
-            "watch": lambda: wait_for(qm.engine, lambda: None, [number]),
         }
         with qm.engine.engine_lock:
             clock.is_armed = qm.engine.must_wake = True

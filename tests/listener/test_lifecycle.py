@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, jms
+from mayfly.connection.waits import Wait
 from mayfly.jms.roles import OwningConnection
 from mayfly.listener import ListenerPort, current_transaction
-from mayfly.listener.waits import Wait
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from tests.listener.scene import (

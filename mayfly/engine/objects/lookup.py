@@ -48,8 +48,3 @@ def has_lives_from_release(core: Core) -> bool:
             definition.kind == QLOCAL and definition.ttlfrom != TTL_FROM_SEND
             for definition in core.registry.definitions()
         )
-
-
-def definitions_version(core: Core) -> int:
-    """Return a number that is another one after each change of a definition."""
-    return core.registry.version

@@ -277,6 +277,21 @@ def _move(conversation: Caller, fields: list[Any]) -> int:
     )
 
 
+def _reply(conversation: Caller, fields: list[Any]) -> int:
+    name, manager, body, descriptor, putter, msg_id, correl_id, life_ms = fields
+    conversation.begin_unit_of_work()
+    return conversation.connection.onward.reply(
+        name,
+        manager,
+        body,
+        descriptor,
+        putter=putter,
+        msg_id=msg_id,
+        correl_id=correl_id,
+        time_to_live_ms=life_ms,
+    )
+
+
 def _dead_letter(conversation: Caller, fields: list[Any]) -> None:
     queue, token, reason = fields
     got = conversation.connection.got_messages
@@ -304,6 +319,7 @@ BLOCKING: dict[int, Runs] = {
     Verb.PUT1: _put1,
     Verb.FORWARD: _forward,
     Verb.MOVE: _move,
+    Verb.REPLY: _reply,
     Verb.DEAD_LETTER: _dead_letter,
     Verb.REPORT_EXCEPTION: _report_exception,
     **TOPICS,
