@@ -246,13 +246,13 @@ def test_STOP_CONN_ends_the_conversation_of_a_channel(
 def test_CHSTATUS_shows_the_bytes_and_heartbeats_of_both_ends(
     one: QueueManager, two: QueueManager, server: Served
 ) -> None:
-    done(one, f"ALTER CHANNEL({CHANNEL}) HBINT(33)")
+    done(one, f"ALTER CHANNEL({CHANNEL}) HBINT(3333)")
     one.channels.start(CHANNEL)
     [before] = two.mqsc(f"DISPLAY CHSTATUS({CHANNEL})").rows
     put(one, bytes(10_000))
     [sender] = one.mqsc(f"DISPLAY CHSTATUS({CHANNEL})").rows
     [receiver] = two.mqsc(f"DISPLAY CHSTATUS({CHANNEL})").rows
-    assert (sender["HBINT"], receiver["HBINT"]) == (33, 33)
+    assert (sender["HBINT"], receiver["HBINT"]) == (3333, 3333)
     assert (receiver["CONNAME"], receiver["RQMNAME"]) == ("127.0.0.1", "QM1")
     assert int(receiver["BYTSRCVD"]) - int(before["BYTSRCVD"]) > 10_000
     assert int(before["BYTSRCVD"]) < 1_000
