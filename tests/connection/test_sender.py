@@ -19,7 +19,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import ConnectionBroken, MQError
 from mayfly.runtime import Runtime
 from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import JOIN_SECONDS
+from tests.connection.scene import JOIN_SECONDS, Told
 from tests.connection.serving import Served, serving
 
 _PREAMBLE = OURS.packed()
@@ -186,3 +186,49 @@ def test_P13_puts_that_do_not_wait_before_a_broken_connection_fail_the_commit(
         put_and_commit()
     connection.close()
     assert queue_manager.counts("Q1").live == 0
+
+
+def test_P13_threads_that_gather_read_and_wait_at_once_keep_what_is_theirs(
+    queue_manager: QueueManager, served: Served
+) -> None:
+    count, units = 40, 5
+    told = Told()
+    waiter = served.connect("anna")
+    assert queue_manager.mqsc("DEFINE QLOCAL(Q2)").ok
+    under_way = waiter.asynchronous.get(
+        waiter.open("Q2", BOTH_WAYS).handle,
+        c.MQGMO_WAIT,
+        on_done=told,
+    )
+    connections = [served.connect("anna") for _ in range(4)]
+
+    def run(name: int) -> None:
+        connection = connections[name]
+        queue = connection.open("Q1", BOTH_WAYS).handle
+        for unit in range(units):
+            for number in range(count):
+                body = b"%d %d" % (name, unit * count + number)
+                connection.put(queue, body, Descriptor(), _APART, correl_id=b"%024d" % name)
+            # Between the puts of the others' threads, and of this one.
+            assert connection.now_ms() > 0
+            connection.commit()
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(JOIN_SECONDS)
+        assert not thread.is_alive()
+    for name, connection in enumerate(connections):
+        queue = connection.open("Q1", BOTH_WAYS).handle
+        got = [
+            connection.get(queue, correl_id=b"%024d" % name).message.body
+            for _ in range(units * count)
+        ]
+        assert got == [b"%d %d" % (name, number) for number in range(units * count)]
+    assert told.outcomes == []
+    connections[0].put(connections[0].open("Q2", BOTH_WAYS).handle, b"x", Descriptor())
+    assert len(told.wait()) == 1
+    assert not under_way.cancel()
+    for connection in (*connections, waiter):
+        connection.close()
