@@ -143,6 +143,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("differs_over_socket"):
                 item.add_marker(pytest.mark.xfail(reason="see tests/over.py", strict=False))
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) and not shares_spark(file_of(item.nodeid)):
+            raise pytest.UsageError(f"{item.nodeid}: spark is not annotated as SparkSession")
     if hasattr(config, "workerinput"):
         java = {file_of(item.nodeid) for item in items if item.get_closest_marker("spark")}
         slow = Counter(file_of(item.nodeid) for item in items if item.get_closest_marker("slow"))

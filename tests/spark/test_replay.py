@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from mayfly.demo import flights
 from mayfly.lifetime import columns, window
@@ -216,7 +217,9 @@ def test_replay_ends_every_life_as_a_walk_through_time_does(messages: list[Messa
 @pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_year_in_spark_equals_the_year_in_process_and_the_known_answer(spark: Any) -> None:
+def test_the_year_in_spark_equals_the_year_in_process_and_the_known_answer(
+    spark: SparkSession,
+) -> None:
     """design §7: 280,230 got and 56,546 expired; row for row the same both ways."""
     trace = flights.year_table()
     alone = replay_in_process(trace)
@@ -228,7 +231,7 @@ def test_the_year_in_spark_equals_the_year_in_process_and_the_known_answer(spark
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_every_kind_of_end_and_setting_is_the_same_in_spark(spark: Any) -> None:
+def test_every_kind_of_end_and_setting_is_the_same_in_spark(spark: SparkSession) -> None:
     """Nulls, refusals, shared ids and a what-if setting travel through Spark unchanged."""
     chance = random.Random(2013)
     messages = [
@@ -256,7 +259,7 @@ def test_every_kind_of_end_and_setting_is_the_same_in_spark(spark: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("from_release", [False, True])
 def test_D7_D31_X3_the_rules_as_spark_expressions_agree_with_the_columns(
-    spark: Any, from_release: bool
+    spark: SparkSession, from_release: bool
 ) -> None:
     """Every boundary of delay against life and cap, with nulls, in one Spark job."""
     from pyspark.sql import functions as f
