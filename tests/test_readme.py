@@ -61,6 +61,9 @@ def test_commands_run_one_after_the_other(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
+# make test runs the demo on fewer flights, and compares its figures with those shown here
+# (tests/demo/test_run.py).
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_demo_ends_as_shown(tmp_path: Path) -> None:

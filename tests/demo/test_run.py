@@ -22,6 +22,7 @@ from mayfly.lifetime.life import State
 from mayfly.queue_manager import QueueManager
 from mayfly.spark.replay import EXPIRED, GOT, replay_in_process
 from tests.demo.wall_days import exact_day, late_day
+from tests.readme import demo_excerpt
 
 
 @pytest.fixture(scope="module")
@@ -190,12 +191,29 @@ def _result(lived: Lived, out: Path, problems: list[str]) -> run.DemoResult:
     )
 
 
-def test_a_year_with_one_call_lost_is_a_problem() -> None:
+@pytest.fixture(scope="module")
+def year() -> pa.Table:
+    """The outcomes of all calls of the year, replayed in this process."""
+    return replay_in_process(flights.trace_of(flights.flights_table()))
+
+
+def test_a_year_with_one_call_lost_is_a_problem(year: pa.Table) -> None:
     """Neither the count of the known answer nor the replay in one process lets it pass."""
     table = flights.flights_table()
-    outcomes = replay_in_process(flights.trace_of(table))
-    assert run._year_problems(outcomes, table) == []
-    assert len(run._year_problems(outcomes.slice(1), table)) == 2
+    assert run._year_problems(year, table) == []
+    assert len(run._year_problems(year.slice(1), table)) == 2
+
+
+def test_the_readme_shows_the_counts_of_the_day_and_of_the_year(year: pa.Table) -> None:
+    """Those of the whole demo, which make soak runs and compares with the README line by line."""
+    day = run._counts(summary.of_day(year, 3, 8))
+    ended = f"{day['got']} got + {day['expired']} expired"
+    of_year = run._counts(year)
+    shown = demo_excerpt()
+    assert f"  conserved {day['calls']} put = {ended} + 0 present" in shown
+    assert f"  reports   {day['expired']}, one for each call that expired" in shown
+    ended = f"{of_year['got']:,} got + {of_year['expired']:,} expired"
+    assert f"  the year  {of_year['calls']:,} = {ended}" in shown
 
 
 def test_a_folder_with_files_of_others_is_left_alone(tmp_path: Path) -> None:
@@ -214,22 +232,21 @@ def test_a_folder_of_an_earlier_run_is_made_empty(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [run.MARK, "notes"]
 
 
-# The whole demo is run by test_readme.py; this one looks closer.
-@pytest.mark.soak
+# All of it is run by test_readme.py in make soak; this one looks closer.
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_demo_from_end_to_end_on_every_40th_flight(tmp_path: Path) -> None:
     """In a process of its own: it starts and stops the one Spark session a process can have."""
-    out = tmp_path / "out"
+    out, told_file = tmp_path / "out", tmp_path / "told.json"
     answer = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("small_year.py")), str(out)],
+        [sys.executable, str(Path(__file__).with_name("small_year.py")), str(out), str(told_file)],
         capture_output=True,
         text=True,
         check=False,
         timeout=300,
     )
     assert answer.returncode == 0, answer.stderr
-    said = json.loads(answer.stdout)
+    said, told = json.loads(answer.stdout), json.loads(told_file.read_text())
     assert said["problems"] == []
     assert said["ok"] is True
     day, year = said["day"], said["year"]
@@ -237,14 +254,14 @@ def test_the_demo_from_end_to_end_on_every_40th_flight(tmp_path: Path) -> None:
     assert year["calls"] == year["got"] + year["expired"] == -(-336_776 // 40)
     # The stream and the day went on together.
     assert 0 < said["lake"]["rows_during_day"] <= said["lake"]["rows"]
-    assert len(said["steps"]) == 6
+    assert len(told["steps"]) == 6
     wall = said["wall_clock"]
     assert wall["calls"] == wall["got"] + wall["expired"] == day["calls"]
     assert wall["got"] + len(wall["changed"]) == day["got"]
     assert wall["present"] == 0
     assert wall["batches"] > 1
     assert 0 < wall["lake"]["rows_during_day"] <= wall["lake"]["rows"]
-    assert said["wall_done"] == sorted(said["wall_done"])
-    assert said["wall_done"][-1] == 1.0
+    assert told["wall_done"] == sorted(told["wall_done"])
+    assert told["wall_done"][-1] == 1.0
     assert all(Path(file).exists() for file in said["files"])
     assert json.loads((out / "summary.json").read_text())["differences"] == 0

@@ -213,7 +213,7 @@ def test_replay_ends_every_life_as_a_walk_through_time_does(messages: list[Messa
     assert _ends(trace) == _walk(messages)
 
 
-# The demo compares the same and more (mayfly/demo/run.py), and test_readme.py runs it.
+# make test compares every 40th flight of the year (tests/demo/test_run.py).
 @pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.slow
