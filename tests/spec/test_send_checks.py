@@ -42,16 +42,6 @@ def test_D7_life_shorter_than_the_delay_is_refused(
     assert queue_manager.curdepth(STAGING) == int(is_taken)
 
 
-@pytest.mark.parametrize("delay_ms", [-1, 2**42])
-def test_D7_delay_that_is_none_is_refused(
-    queue_manager: QueueManager, session: Session, delay_ms: int
-) -> None:
-    local(queue_manager)
-    with refused(rc.MQRC_OPTIONS_ERROR):
-        session.put("Q1", b"x", delay_ms=delay_ms)
-    assert queue_manager.curdepth(STAGING) == 0
-
-
 def test_D14_staging_queue_is_default_on_distributed_and_must_be_defined_on_zos(
     clock: VirtualClock,
     new_session: NewSession,
