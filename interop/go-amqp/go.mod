@@ -1,5 +1,5 @@
 module mayfly/interop
 
-go 1.21
+go 1.25
 
-require github.com/Azure/go-amqp v1.1.0
+require github.com/Azure/go-amqp v1.7.0

@@ -21,17 +21,27 @@ import jakarta.jms.StreamMessage;
 import jakarta.jms.TemporaryQueue;
 import jakarta.jms.TextMessage;
 import jakarta.jms.Topic;
+import java.util.ArrayList;
 import java.util.Collections;
+import java.util.List;
 import org.apache.qpid.jms.JmsConnectionFactory;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** Programs of JMS 2.0 as they are written for any provider; names begin with the rule they show. */
-class LifetimesTest {
-    private static final String URL = System.getenv("AMQP_URL");
+/**
+ * Programs of JMS 2.0 as they are written for any provider, by the wall clock and with no option of
+ * the provider; the first word of a test is a row of the table in docs/AMQP.md.
+ */
+class ClientTest {
+    private static final String URL = System.getenv("AMQP_WALL_URL");
     private static final String USER = System.getenv("AMQP_USER");
-    private static final String PASSWORD = System.getenv("AMQP_PASSWORD");
-    private static final long WAIT_MS = 10_000;
+    private static final String PASSWORD = System.getenv("AMQP_WALL_PASSWORD");
+    private static final long WAIT_MS = 30_000;
+    /** What Qpid JMS calls the outcome of a message. */
+    private static final String ACK_TYPE = "JMS_AMQP_ACK_TYPE";
+    private static final int ACCEPTED = 1;
+    private static final int RELEASED = 3;
+    private static final int MODIFIED_FAILED = 4;
 
     private static ConnectionFactory factory(String options) {
         return new JmsConnectionFactory(USER, PASSWORD, URL + options);
@@ -56,22 +66,21 @@ class LifetimesTest {
     }
 
     @Test
-    void D1_aDelayedMessageComesAtItsDeliveryTimeAndNotBefore() throws Exception {
+    void delay_aDelayedMessageComesAtItsDeliveryTimeAndNotBefore() throws Exception {
         try (JMSContext context = context()) {
             Queue queue = context.createQueue("DEV.QUEUE.1");
             JMSConsumer consumer = context.createConsumer(queue);
-            long sent = System.currentTimeMillis();
-            context.createProducer().setDeliveryDelay(1_000).send(queue, "later");
-            assertNull(consumer.receiveNoWait());
+            long sentNs = System.nanoTime();
+            context.createProducer().setDeliveryDelay(500).send(queue, "later");
             Message message = consumer.receive(WAIT_MS);
-            assertTrue(System.currentTimeMillis() - sent >= 1_000);
+            assertTrue(System.nanoTime() - sentNs >= 499_000_000);
             assertEquals("later", message.getBody(String.class));
-            assertEquals(1_000, message.getJMSDeliveryTime() - message.getJMSTimestamp());
+            assertEquals(500, message.getJMSDeliveryTime() - message.getJMSTimestamp());
         }
     }
 
     @Test
-    void D7_aLifeShorterThanTheDelayIsRefused() {
+    void refusal_aLifeShorterThanTheDelayIsRefused() {
         try (JMSContext context = context()) {
             Queue queue = context.createQueue("DEV.QUEUE.1");
             JMSRuntimeException refused = assertThrows(JMSRuntimeException.class,
@@ -82,25 +91,34 @@ class LifetimesTest {
     }
 
     @Test
-    void E9_anExpiredMessageIsNotReceived() throws Exception {
+    void expiry_anExpiredMessageIsNotReceived() throws Exception {
         try (JMSContext context = context()) {
             Queue queue = context.createQueue("DEV.QUEUE.1");
-            context.createProducer().setTimeToLive(200).send(queue, "short");
-            Thread.sleep(300);
-            assertNull(context.createConsumer(queue).receive(500));
+            context.createProducer().setTimeToLive(100).send(queue, "short");
+            Thread.sleep(150);
+            assertNull(context.createConsumer(queue).receiveNoWait());
         }
     }
 
     @Test
-    void E5_theExpirationAndTheFieldsOfAMessageArrive() throws Exception {
+    void life_theExpirationArrives() throws Exception {
         try (JMSContext context = context()) {
             Queue queue = context.createQueue("DEV.QUEUE.1");
-            context.createProducer().setTimeToLive(60_000).setPriority(7)
+            context.createProducer().setTimeToLive(600_000).send(queue, "body");
+            Message message = context.createConsumer(queue).receive(WAIT_MS);
+            assertEquals(600_000, message.getJMSExpiration() - message.getJMSTimestamp());
+        }
+    }
+
+    @Test
+    void properties_andHeadersArrive() throws Exception {
+        try (JMSContext context = context()) {
+            Queue queue = context.createQueue("DEV.QUEUE.1");
+            context.createProducer().setPriority(7)
                 .setJMSType("kind").setJMSCorrelationID("c-1")
                 .setProperty("colour", "red").setProperty("count", 5)
                 .send(queue, "body");
             Message message = context.createConsumer(queue).receive(WAIT_MS);
-            assertEquals(60_000, message.getJMSExpiration() - message.getJMSTimestamp());
             assertEquals(7, message.getJMSPriority());
             assertEquals("kind", message.getJMSType());
             assertEquals("c-1", message.getJMSCorrelationID());
@@ -112,7 +130,7 @@ class LifetimesTest {
     }
 
     @Test
-    void bodiesOfEveryKindComeBack() throws Exception {
+    void bodies_ofEveryKindComeBack() throws Exception {
         try (JMSContext context = context()) {
             Queue queue = context.createQueue("DEV.QUEUE.1");
             MapMessage map = context.createMapMessage();
@@ -125,7 +143,7 @@ class LifetimesTest {
             BytesMessage bytes = context.createBytesMessage();
             bytes.writeBytes(new byte[] {9, 8, 7});
             context.createProducer().send(queue, map).send(queue, stream).send(queue, bytes)
-                .send(queue, new java.util.ArrayList<>(java.util.List.of("object")))
+                .send(queue, new ArrayList<>(List.of("object")))
                 .send(queue, context.createMessage());
             JMSConsumer consumer = context.createConsumer(queue);
             map = (MapMessage) consumer.receive(WAIT_MS);
@@ -142,7 +160,40 @@ class LifetimesTest {
     }
 
     @Test
-    void aRequestIsAnsweredOverATemporaryQueue() throws Exception {
+    void drain_anEmptyQueueIsTold() {
+        try (JMSContext context = context()) {
+            Queue queue = context.createQueue("DEV.QUEUE.1");
+            JMSConsumer consumer = context.createConsumer(queue);
+            for (int round = 0; round < 3; round++) {
+                assertNull(consumer.receiveNoWait());
+                context.createProducer().send(queue, "x");
+                assertEquals("x", consumer.receiveBody(String.class, WAIT_MS));
+            }
+        }
+    }
+
+    @Test
+    void outcomes_releasedAndModified() throws Exception {
+        try (JMSContext context = context(JMSContext.CLIENT_ACKNOWLEDGE)) {
+            Queue queue = context.createQueue("DEV.QUEUE.1");
+            context.createProducer().send(queue, "x");
+            JMSConsumer consumer = context.createConsumer(queue);
+            assertEquals(1, countAndSettle(consumer, RELEASED));
+            assertEquals(1, countAndSettle(consumer, MODIFIED_FAILED));
+            assertEquals(2, countAndSettle(consumer, ACCEPTED));
+            assertNull(consumer.receiveNoWait());
+        }
+    }
+
+    private static int countAndSettle(JMSConsumer consumer, int outcome) throws Exception {
+        Message message = consumer.receive(WAIT_MS);
+        message.setIntProperty(ACK_TYPE, outcome);
+        message.acknowledge();
+        return message.getIntProperty("JMSXDeliveryCount");
+    }
+
+    @Test
+    void temporary_aRequestIsAnsweredOverATemporaryQueue() throws Exception {
         try (JMSContext context = context()) {
             Queue queue = context.createQueue("DEV.QUEUE.1");
             TemporaryQueue replies = context.createTemporaryQueue();
@@ -157,56 +208,58 @@ class LifetimesTest {
     }
 
     @Test
-    void aBrowserAndASelectorSeeWhatTheyShould() throws Exception {
+    void browser_seesMessagesAndLeavesThem() throws Exception {
+        try (JMSContext context = context()) {
+            Queue queue = context.createQueue("DEV.QUEUE.1");
+            context.createProducer().send(queue, "one").send(queue, "two");
+            for (int round = 0; round < 2; round++) {
+                try (QueueBrowser browser = context.createBrowser(queue)) {
+                    assertEquals(2, Collections.list(browser.getEnumeration()).size());
+                }
+            }
+        }
+    }
+
+    @Test
+    void selector_takesWhatItNames() {
         try (JMSContext context = context()) {
             Queue queue = context.createQueue("DEV.QUEUE.1");
             for (String colour : new String[] {"red", "blue", "red"}) {
                 context.createProducer().setProperty("colour", colour).send(queue, colour);
             }
-            try (QueueBrowser browser = context.createBrowser(queue)) {
-                assertEquals(3, Collections.list(browser.getEnumeration()).size());
-            }
             JMSConsumer blue = context.createConsumer(queue, "colour = 'blue'");
-            assertEquals("blue", blue.receive(WAIT_MS).getBody(String.class));
+            assertEquals("blue", blue.receiveBody(String.class, WAIT_MS));
             assertNull(blue.receiveNoWait());
         }
     }
 
     @Test
-    void G8_aRollbackGivesBackAndCounts() throws Exception {
+    void transactions_aRollbackGivesBackAndCounts() throws Exception {
         try (JMSContext context = context(JMSContext.SESSION_TRANSACTED)) {
             Queue queue = context.createQueue("DEV.QUEUE.1");
             context.createProducer().send(queue, "one");
             context.commit();
             JMSConsumer consumer = context.createConsumer(queue);
-            assertEquals("one", consumer.receive(WAIT_MS).getBody(String.class));
+            assertEquals("one", consumer.receiveBody(String.class, WAIT_MS));
             context.createProducer().send(queue, "never");
             context.rollback();
             Message again = consumer.receive(WAIT_MS);
             assertTrue(again.getJMSRedelivered());
             assertEquals(2, again.getIntProperty("JMSXDeliveryCount"));
             context.commit();
-            assertNull(consumer.receive(300));
+            assertNull(consumer.receiveNoWait());
         }
     }
 
     @Test
-    void subscriptionsAreDurableAndShared() throws Exception {
-        try (JMSContext context = factory("?jms.clientID=interop").createContext()) {
-            Topic topic = context.createTopic("dev/interop");
-            JMSConsumer durable = context.createDurableConsumer(topic, "durable");
-            JMSConsumer one = context.createSharedConsumer(topic, "shared");
-            JMSConsumer two = context.createSharedConsumer(topic, "shared");
-            context.createProducer().send(topic, "goal");
-            assertEquals("goal", durable.receive(WAIT_MS).getBody(String.class));
-            Message shared = one.receive(500);
-            shared = shared == null ? two.receive(WAIT_MS) : shared;
-            assertEquals("goal", shared.getBody(String.class));
-            durable.close();
+    void durable_aSubscriptionGoesOnWhileItsClientIsAway() {
+        try (JMSContext context = factory("?jms.clientID=durable").createContext()) {
+            Topic topic = context.createTopic("dev/durable");
+            context.createDurableConsumer(topic, "durable").close();
             context.createProducer().send(topic, "while away");
-            durable = context.createDurableConsumer(topic, "durable");
-            assertEquals("while away", durable.receive(WAIT_MS).getBody(String.class));
-            durable.close();
+            JMSConsumer again = context.createDurableConsumer(topic, "durable");
+            assertEquals("while away", again.receiveBody(String.class, WAIT_MS));
+            again.close();
             context.unsubscribe("durable");
             assertThrows(InvalidDestinationRuntimeException.class,
                 () -> context.unsubscribe("durable"));
@@ -214,7 +267,38 @@ class LifetimesTest {
     }
 
     @Test
-    void errorsHaveTheirOwnTypes() {
+    void shared_eachMessageComesToOne() {
+        try (JMSContext context = factory("?jms.clientID=shared").createContext()) {
+            Topic topic = context.createTopic("dev/shared");
+            JMSConsumer one = context.createSharedConsumer(topic, "shared");
+            JMSConsumer two = context.createSharedConsumer(topic, "shared");
+            context.createProducer().send(topic, "x").send(topic, "y");
+            List<String> got = new ArrayList<>();
+            for (JMSConsumer consumer : List.of(one, two)) {
+                String text = consumer.receiveBodyNoWait(String.class);
+                while (text != null) {
+                    got.add(text);
+                    text = consumer.receiveBodyNoWait(String.class);
+                }
+            }
+            Collections.sort(got);
+            assertEquals(List.of("x", "y"), got);
+        }
+    }
+
+    @Test
+    void large_aMessageComesInFrames() {
+        try (JMSContext context = context()) {
+            Queue queue = context.createQueue("DEV.QUEUE.1");
+            String body = "mayfly".repeat(1 << 18);
+            context.createProducer().send(queue, body);
+            JMSConsumer consumer = context.createConsumer(queue);
+            assertEquals(body, consumer.receiveBody(String.class, WAIT_MS));
+        }
+    }
+
+    @Test
+    void errors_haveTheirOwnTypes() {
         try (JMSContext context = context()) {
             assertThrows(InvalidDestinationRuntimeException.class,
                 () -> context.createConsumer(context.createQueue("DEV.NO.SUCH.QUEUE")));

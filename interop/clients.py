@@ -1,0 +1,176 @@
+"""The clients: the programs that each needs, what fetches its packages, and what runs its tests."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from interop import results
+from interop.results import FAILED, Result
+
+HERE: Final = Path(__file__).parent
+#: A registry that has not answered within this time does not answer.
+_FETCH_SECONDS: Final = 180
+_RUN_SECONDS: Final = 600
+#: What keeps tests from downloading packages, and how Maven says that it lacks one.
+_OFFLINE: Final = {"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOSUMDB": "off"}
+_MAVEN_LACKS: Final = "in offline mode"
+#: In the folder of a client: says for which files its packages have been fetched.
+_FETCHED: Final = ".fetched"
+
+
+class Client(NamedTuple):
+    """A client, in the folder of its name.
+
+    ``fetch`` downloads the packages that ``given`` names, and does nothing else: where it fails,
+    the client is skipped. ``run`` runs the tests, and downloads nothing. ``smoke`` takes its place
+    for one short test. ``shown`` are the columns of the table, by a word that the names of their
+    results end with; the word is empty where the client has one column.
+    """
+
+    needs: tuple[str, ...]
+    fetch: tuple[str, ...]
+    given: tuple[str, ...]
+    run: tuple[str, ...]
+    smoke: tuple[str, ...]
+    results: Callable[[Path, str], list[Result]]
+    shown: Mapping[str, str]
+
+
+class Ran(NamedTuple):
+    """What came of a client: results, or the reason for which it was skipped."""
+
+    results: list[Result]
+    skipped: str = ""
+    output: str = ""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a test has failed, or the runner has without naming a test."""
+        return bool(self.output)
+
+
+def _surefire(folder: Path, _output: str) -> list[Result]:
+    return [
+        one._replace(name=f"{one.name} {module}")
+        for module in ("jakarta", "javax")
+        for one in results.of_junit(folder / module / "target" / "surefire-reports")
+    ]
+
+
+_PYTEST: Final = (
+    *(sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "--rootdir", "."),
+    *("-p", "no:cacheprovider", "--junitxml", "build/TEST-client.xml", "test_client.py"),
+)
+_NODE: Final = ("node", "--test", "--test-timeout=60000", "--test-reporter=tap")
+_GO: Final = ("go", "test", "-mod=readonly", "-count=1", "-json", "-timeout=120s")
+_MAVEN: Final = ("mvn", "-q", "-B")
+
+CLIENTS: Final[Mapping[str, Client]] = {
+    "proton": Client(
+        needs=(),
+        fetch=(sys.executable, "-c", "import proton"),
+        given=(),
+        run=_PYTEST,
+        smoke=(*_PYTEST, "-k", "delay"),
+        results=lambda folder, _output: results.of_junit(folder / "build"),
+        shown={"": "Qpid Proton 0.40 (Python)"},
+    ),
+    "qpid-jms": Client(
+        needs=("java", "mvn"),
+        fetch=(*_MAVEN, "-Dmaven.test.skip=true", "clean", "test"),
+        given=("pom.xml", "jakarta/pom.xml", "javax/pom.xml"),
+        run=(*_MAVEN, "-o", "clean", "test"),
+        smoke=(*_MAVEN, "-o", "-pl", "jakarta", "test", "-Dtest=ScenarioTest", "-Dscenario=D1_a"),
+        results=_surefire,
+        shown={"jakarta": "Qpid JMS 2.6 (jakarta.jms)", "javax": "Qpid JMS 1.12 (javax.jms)"},
+    ),
+    "rhea": Client(
+        needs=("node", "npm"),
+        fetch=("npm", "ci", "--silent", "--no-audit", "--no-fund"),
+        given=("package-lock.json",),
+        run=_NODE,
+        smoke=(*_NODE, "--test-name-pattern=delay"),
+        results=lambda _folder, output: results.of_tap(output),
+        shown={"": "rhea 3.0 (JavaScript)"},
+    ),
+    "go-amqp": Client(
+        needs=("go",),
+        fetch=("go", "mod", "download"),
+        given=("go.mod", "go.sum"),
+        run=(*_GO, "./..."),
+        smoke=(*_GO, "-run=TestClient/delay", "./..."),
+        results=lambda _folder, output: results.of_go(output),
+        shown={"": "go-amqp 1.7"},
+    ),
+}
+
+
+def ran(name: str, given: Mapping[str, str], *, is_smoke: bool = False) -> Ran:
+    """Run the tests of a client with an environment; a smoke fetches no packages."""
+    client, folder = CLIENTS[name], HERE / name
+    missing = [program for program in client.needs if shutil.which(program) is None]
+    if missing:
+        return Ran([], f"{', '.join(missing)} is not installed")
+    if not _is_fetched(client, folder):
+        if is_smoke:
+            return Ran([], "its packages have not been fetched: make interop does it")
+        why = _fetched(client, folder, given)
+        if why:
+            return Ran([], why)
+    for before in folder.glob("**/TEST-*.xml"):
+        before.unlink()
+    command = client.smoke if is_smoke else client.run
+    status, output = _output(command, folder, {**given, **_OFFLINE}, _RUN_SECONDS)
+    if status != 0 and _MAVEN_LACKS in output:
+        return Ran([], "not all of its packages have been fetched")
+    found = client.results(folder, output)
+    has_failed = status != 0 or not found or any(one.outcome == FAILED for one in found)
+    return Ran(found, "", output or f"exit status {status}" if has_failed else "")
+
+
+def _is_fetched(client: Client, folder: Path) -> bool:
+    mark = folder / _FETCHED
+    return mark.exists() and mark.read_text() == _wanted(client, folder)
+
+
+def _fetched(client: Client, folder: Path, given: Mapping[str, str]) -> str:
+    """Download the packages of a client; return why not, if so."""
+    status, output = _output(client.fetch, folder, given, _FETCH_SECONDS)
+    if status != 0:
+        said = [line.strip() for line in output.splitlines() if line.strip()] or [str(status)]
+        why = next((line for line in said if "rror" in line.lower()), said[-1])
+        return f"its packages cannot be fetched: {why[:200]}"
+    (folder / _FETCHED).write_text(_wanted(client, folder))
+    return ""
+
+
+def _wanted(client: Client, folder: Path) -> str:
+    content = b"".join((folder / name).read_bytes() for name in client.given)
+    return hashlib.sha256(content).hexdigest()
+
+
+def _output(
+    command: tuple[str, ...], folder: Path, given: Mapping[str, str], seconds: int
+) -> tuple[int, str]:
+    """Run a command; return its exit status and what it has printed."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=dict(given),
+            timeout=seconds,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        said = (error.stdout or b"").decode(errors="replace")
+        return 1, f"{said}\n{' '.join(command)} has not ended within {seconds} s"
+    return done.returncode, done.stdout

@@ -1,0 +1,89 @@
+"""The servers that the clients are tried against: one in virtual time, one by the wall clock."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from interop.control import controlled
+
+_HERE = Path(__file__).parent
+_SERVE = (
+    "-m",
+    "mayfly",
+    "serve",
+    "--dev",
+    "--json",
+    "--mq",
+    "127.0.0.1:0",
+    "--amqp",
+    "127.0.0.1:0",
+)
+_VIRTUAL = ("--virtual-clock", "--expiry-interval", "0", "--mqsc", str(_HERE / "objects.mqsc"))
+
+
+class NotStarted(Exception):
+    """A server has not started; the text is what it has said."""
+
+
+@contextmanager
+def served() -> Iterator[dict[str, str]]:
+    """Serve for a block; gives the environment of the clients.
+
+    ``AMQP_URL`` is the server in virtual time, which ``MAYFLY_CONTROL`` moves on; ``AMQP_WALL_URL``
+    is the other one. Raises NotStarted.
+    """
+    with ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        environment = {**os.environ, "MAYFLY_HOME": str(home)}
+        virtual = stack.enter_context(_started("VIRTUAL", _VIRTUAL, environment))
+        wall = stack.enter_context(_started("WALL", (), environment))
+        here, by_wall = _ready(virtual), _ready(wall)
+        control = stack.enter_context(controlled("VIRTUAL", home / "VIRTUAL"))
+        yield environment | {
+            "AMQP_URL": f"amqp://{here['amqp']}",
+            "AMQP_USER": here["user"],
+            "AMQP_PASSWORD": here["password"],
+            "AMQP_WALL_URL": f"amqp://{by_wall['amqp']}",
+            "AMQP_WALL_PASSWORD": by_wall["password"],
+            "MAYFLY_CONTROL": control,
+        }
+
+
+@contextmanager
+def _started(
+    name: str, options: tuple[str, ...], environment: Mapping[str, str]
+) -> Iterator[subprocess.Popen[str]]:
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        subprocess.Popen(
+            [sys.executable, *_SERVE, *options, name],
+            env=dict(environment),
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        ) as server,
+    ):
+        try:
+            yield server
+        finally:
+            server.terminate()
+            server.wait(60)
+            log.seek(0)
+            if server.returncode:
+                print(f"interop: {name} has ended with {server.returncode}\n{log.read()}")
+
+
+def _ready(server: subprocess.Popen[str]) -> dict[str, str]:
+    assert server.stdout is not None
+    line = server.stdout.readline()
+    if not line:
+        raise NotStarted
+    ready: dict[str, str] = json.loads(line)
+    return ready
