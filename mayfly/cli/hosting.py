@@ -136,7 +136,8 @@ def run_server(
             socket_file = _absolute(folder / MQ_SOCKET_FILE)
             stack.enter_context(serving.announced(served._replace(mq_socket=socket_file)))
         ReadyLine(list(held.folders), addresses, credentials, served).say(as_json=as_json)
-        _serve(host, settings, read, arrived)
+        [mq] = [each for each in listeners if isinstance(each, MqListener)]
+        _serve(host, mq, settings, read, arrived)
     if any(isinstance(each, FlightListener) and each.is_held for each in listeners):
         # All is closed and on the disk.
         os._exit(ExitCode.DONE)
@@ -160,6 +161,7 @@ def _failures_in_the_log() -> Iterator[None]:
 
 def _serve(
     host: Host,
+    mq: MqListener,
     settings: ServeSettings,
     read: Callable[[], ServeSettings],
     arrived: SimpleQueue[int],
@@ -167,7 +169,7 @@ def _serve(
     """Answer signals until one ends the server; drain it then, for as long as it is allowed."""
     while (number := _next_signal(host, arrived)) == signal.SIGHUP:
         try:
-            settings = _reloaded(host, settings, read())
+            settings = _reloaded(host, mq, settings, read())
         except CommandFailed as error:
             _LOG.error("nothing is reloaded: %s", error.text)
     _LOG.info("ends: %s", signal.Signals(number).name)
@@ -192,14 +194,17 @@ def _next_signal(host: Host, arrived: SimpleQueue[int]) -> int:
             )
 
 
-def _reloaded(host: Host, before: ServeSettings, after: ServeSettings) -> ServeSettings:
+def _reloaded(
+    host: Host, mq: MqListener, before: ServeSettings, after: ServeSettings
+) -> ServeSettings:
     """Take over what can change while it runs; say what cannot."""
     _LOG.info("reloads")
     for name in ("queue_managers", "listen", "tls", "token_file", "log"):
         if getattr(before, name) != getattr(after, name):
             _LOG.warning("%s: the change counts from the next start", name)
     host.reload()
-    return before._replace(drain_seconds=after.drain_seconds)
+    mq.limit(after.limits)
+    return before._replace(drain_seconds=after.drain_seconds, limits=after.limits)
 
 
 @contextlib.contextmanager

@@ -84,17 +84,7 @@ class MqListener:
         """
         if self._tls.certificate is not None:
             self._context = tls_context(self._tls)
-        limits = self._limits
-        self._server = WireServer(
-            self._managers,
-            self._admission,
-            limits=Limits(
-                connections=limits.connections,
-                outstanding_bytes=limits.outstanding_bytes,
-                admission_ms=limits.admission_seconds * SECOND_MS,
-                heartbeat_ms=limits.heartbeat_seconds * SECOND_MS,
-            ),
-        )
+        self._server = WireServer(self._managers, self._admission, limits=_limits_of(self._limits))
         for manager in self._managers:
             self._known.enter_context(
                 clients_known(manager.engine, self._server, self._server.quiesce)
@@ -123,6 +113,14 @@ class MqListener:
             tls_context(self._tls)
             load_files(self._context, self._tls)
 
+    def limit(self, limits: ClientLimits) -> None:
+        """Let other limits count from now on: for new connections, and those that are idle."""
+        if limits != self._limits:
+            self._limits = limits
+            self._idle = _IdleConnections(limits.idle_seconds)
+            if self._server is not None:
+                self._server.limit(_limits_of(limits))
+
     def look(self) -> None:
         """End connections that have asked for nothing for as long as is allowed."""
         if self._limits.idle_seconds and self._server is not None:
@@ -138,6 +136,15 @@ class MqListener:
         if self._server is not None:
             self._server.close()
         self._known.close()
+
+
+def _limits_of(limits: ClientLimits) -> Limits:
+    return Limits(
+        connections=limits.connections,
+        outstanding_bytes=limits.outstanding_bytes,
+        admission_ms=limits.admission_seconds * SECOND_MS,
+        heartbeat_ms=limits.heartbeat_seconds * SECOND_MS,
+    )
 
 
 class _IdleConnections:

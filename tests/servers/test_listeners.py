@@ -194,3 +194,17 @@ def test_a_server_ends_when_no_queue_manager_is_left_running(
             _next_signal(alone, queue.SimpleQueue())
         assert caught.value.code is ExitCode.FILE
         admission.close()
+
+
+def test_other_limits_count_from_a_reload_on(queue_manager: QueueManager) -> None:
+    with listening(queue_manager, limits=ClientLimits(connections=1)) as (listener, port):
+        first = operator(port)
+        with pytest.raises(MQError) as refused:
+            operator(port)
+        assert refused.value.reason == rc.MQRC_CONNECTION_BROKEN
+        listener.limit(ClientLimits(connections=2, heartbeat_seconds=7))
+        second = operator(port)
+        assert first.now_ms() == second.now_ms()
+        assert second._conversation.link.tick_ms == 3_500
+        first.close()
+        second.close()

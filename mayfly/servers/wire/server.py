@@ -75,6 +75,14 @@ class WireServer:
         self._listeners.append(listener)
         self._sockets.append(path)
 
+    def limit(self, limits: Limits) -> None:
+        """Let other limits count for connections from now on."""
+
+        async def take() -> None:
+            self._exchange.limits = limits
+
+        self._run(take())
+
     def connections(self) -> list[ConnectionStatus]:
         """Return what is known of each conversation."""
 
