@@ -188,7 +188,7 @@ def _properties(message: Message, known: _Known, destination: str, manager: str)
     expiry = message.expire_at_ms
     own = known.own
     sequence = known.jms.get("Seq")
-    return [
+    fields: list[Value] = [
         _message_id(message, own),
         None,
         text(destination),
@@ -203,6 +203,10 @@ def _properties(message: Message, known: _Known, destination: str, manager: str)
         None if sequence is None else Scalar(Data.UINT, _number(sequence)),
         _optional(own.get("ReplyToGroupId")),
     ]
+    while fields and fields[-1] is None:
+        # Fields that are absent at the end of a list need not be sent.
+        fields.pop()
+    return fields
 
 
 def _message_id(message: Message, own: dict[str, Typed]) -> Value:
