@@ -103,8 +103,8 @@ CLOCK_EXCEPTIONS = {
 
 #: What these packages need of the machine comes from the Runtime of their queue manager.
 GIVEN_A_RUNTIME = frozenset(
-    "channel connection contracts engine hierarchy ims_bridge jms lifetime listener store"
-    " trigger_monitor".split()
+    "channel connection contracts dead_letter engine hierarchy ims_bridge jms lifetime listener"
+    " store trigger_monitor".split()
 )
 MACHINE = frozenset(
     "_thread threading time random secrets uuid multiprocessing concurrent asyncio"

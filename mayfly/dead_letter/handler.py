@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import Counter
 from contextlib import suppress
 from enum import StrEnum
@@ -104,7 +103,7 @@ class DeadLetterHandler:
         self._waiting: dict[int, RuleState] = {}
         self._settled: set[int] = set()
         self._returns = Returns(table.retry_interval_ms)
-        self._stopped = threading.Event()
+        self._stopped = connection.runtime.event()
         self._passed_ms = self._busy_ms = connection.now_ms()
         self.counts = Counter(dict.fromkeys(Outcome, 0))
         self.failures: Counter[int] = Counter()
