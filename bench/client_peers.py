@@ -89,7 +89,8 @@ def _mayfly(stack: ExitStack) -> str:
     folder = stack.enter_context(tempfile.TemporaryDirectory())
     server = stack.enter_context(_program("bench.remote_clients", "serve", folder))
     assert server.stdout is not None
-    return server.stdout.readline().strip()
+    # Its ports: plain, and with TLS.
+    return server.stdout.readline().split()[0]
 
 
 def _rabbitmq(stack: ExitStack) -> str:
@@ -115,12 +116,13 @@ def _measured(make: str, address: str) -> _Measured:
     with _program("bench.queue_clients", "wait", make, address, consumed, str(_TRIPS)) as waiter:
         assert waiter.stdout is not None
         waiter.stdout.readline()
+        delays = []
         for _ in range(_TRIPS):
-            # The getter waits again.
+            # The getter waits again; it has none left, so no message waits for those before it.
             time.sleep(0.002)
             body = time.perf_counter_ns().to_bytes(8, "big") + os.urandom(192)
             puts.append(seconds_of(lambda body=body: client.put(body)))  # type: ignore[misc]  # bound here
-        delays = [int(waiter.stdout.readline()) / 1e6 for _ in range(_TRIPS)]
+            delays.append(int(waiter.stdout.readline()) / 1e6)
     return _Measured(median(puts) * 1_000, median(delays), _rate(make, address, filled))
 
 
