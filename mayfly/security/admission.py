@@ -127,7 +127,7 @@ class Admission:
             return Admitted(user=applicant.user, is_operator=True)
         terms = terms_of(manager, applicant, self._log)
         if applicant.sending_manager:
-            self._check_sender(applicant)
+            self._check_sender(applicant, terms)
             return self._let_in(manager, applicant, terms, is_verified=False)
         if not needs_password(manager, applicant, terms):
             return self._let_in(manager, applicant, terms, is_verified=False)
@@ -181,10 +181,17 @@ class Admission:
             return False
         return hmac.compare_digest(applicant.password.encode(), self._token)
 
-    def _check_sender(self, applicant: Applicant) -> None:
-        """Let a message channel in that shows the token, or a certificate; raises Refused."""
-        if not applicant.certificate_subject and not self._is_operator(applicant):
+    def _check_sender(self, applicant: Applicant, terms: Terms) -> None:
+        """Let a message channel in that shows the token, or a certificate; raises Refused.
+
+        A certificate counts where the channel asks for TLS or a rule maps the sender: else every
+        program with a certificate could open a receiver, whose puts may be unchecked.
+        """
+        is_shown = bool(applicant.certificate_subject)
+        if not (is_shown and terms.heeds_certificates) and not self._is_operator(applicant):
             said = f"queue manager {applicant.sending_manager} shows no certificate and no token"
+            if is_shown:
+                said = "the certificate counts only with SSLCIPH or SSLPEER of the RCVR, or a map"
             if applicant.password:
                 said = f"the token of queue manager {applicant.sending_manager} is wrong"
             if applicant.password and not (applicant.is_local or applicant.has_tls):

@@ -50,6 +50,13 @@ class Terms(NamedTuple):
     adopts_user: bool
     failure_delay_s: int
 
+    @property
+    def heeds_certificates(self) -> bool:
+        """Whether a certificate counts: by the channel, or by a rule for the partner."""
+        channel = self.channel
+        is_asked_for = channel is not None and bool(channel.sslciph or channel.sslpeer)
+        return is_asked_for or self.rule is not None
+
     def admitted(self, user: User, *, is_operator: bool) -> Admitted:
         """Return the terms for a user."""
         channel = self.channel

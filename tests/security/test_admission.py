@@ -498,10 +498,18 @@ def test_a_message_channel_shows_the_token_or_a_certificate_and_may_be_mapped(
     mqsc(qm, "SET CHLAUTH(IN) TYPE(QMGRMAP) QMNAME('QM*') USERSRC(NOACCESS)")
     assert refused(replace(shown, sending_manager="QM3"))[:2] == (2035, "AMQ9777E")
     assert refused(replace(shown, channel="APP"))[:2] == (2540, "AMQ9519E")
-    # Without MCAUSER its puts are not checked, as before.
+    # Without MCAUSER its puts are not checked: a certificate alone is that of any program.
     mqsc(qm, "DEFINE CHANNEL(ANY) CHLTYPE(RCVR)", "ALTER QMGR AUTHCHK(NONE)")
-    admitted = admission.admit(replace(shown, channel="ANY"))
-    assert (admitted.user, admitted.is_operator) == ("", True)
+    unasked = replace(shown, channel="ANY")
+    assert refused(unasked) == (
+        2035,
+        "AMQ9777E",
+        "the certificate counts only with SSLCIPH or SSLPEER of the RCVR, or a map",
+    )
+    for asked in ("SSLCIPH(ANY_TLS12_OR_HIGHER) SSLPEER('')", "SSLCIPH(' ') SSLPEER('CN=qm2')"):
+        mqsc(qm, f"ALTER CHANNEL(ANY) CHLTYPE(RCVR) {asked}")
+        admitted = admission.admit(unasked)
+        assert (admitted.user, admitted.is_operator) == ("", True)
 
 
 # Files of users
