@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -10,6 +11,7 @@ from interop.clients import CLIENTS, HERE
 from interop.results import CANNOT, Result
 
 PAGE: Final = HERE.parent / "docs" / "AMQP.md"
+LINE_CHARACTERS: Final = 100
 #: The first word of a test -> what a client that passes it can do.
 ABILITIES: Final[Mapping[str, str]] = {
     "delay": "delayed messages come at their delivery time (D1)",
@@ -81,7 +83,8 @@ def _clients(found: Mapping[str, Sequence[Result]]) -> Iterator[str]:
         yield _row(said, *cells)
     if notes:
         yield ""
-        yield from notes
+    for note in notes:
+        yield from textwrap.wrap(note, LINE_CHARACTERS, subsequent_indent="  ")
 
 
 def _scenarios(found: Mapping[str, Sequence[Result]]) -> Iterator[str]:
