@@ -10,7 +10,7 @@ from mayfly.admin.connections import inquire_instances
 from mayfly.admin.errors import AdminError, WrongObject, fixed_attribute, missing_attribute
 from mayfly.admin.model import CHANNEL_STATUS, CHSTATUS, NO, YES, Record
 from mayfly.admin.values import checked_all, named
-from mayfly.channel import ChannelStatus, addresses_of, channels_of
+from mayfly.channel import ChannelStatus, channels_of
 from mayfly.engine import Engine, Value
 from mayfly.engine.face.administration import (
     ANY_TLS,
@@ -36,6 +36,7 @@ from mayfly.mqi.command_constants import (
     MQRCCF_PARM_CONFLICT,
     MQRCCF_PARM_MISSING,
 )
+from mayfly.mqi.connection_names import places_of
 
 _TYPE: Final = "CHLTYPE"
 _NEEDED: Final = {MQCHT_SENDER: ("XMITQ", "CONNAME"), MQCHT_CLNTCONN: ("CONNAME",)}
@@ -194,7 +195,7 @@ def _check_network(attributes: Mapping[str, Value]) -> None:
     if transport == MQXPT_TCP and channel_type in _NEEDED:
         address = str(attributes["CONNAME"])
         try:
-            addresses_of(address)
+            places_of(address)
         except ValueError as error:
             said = f"CONNAME: {error}"
             raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "CONNAME", address, said) from error

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from mayfly.channel import addresses_of
 from mayfly.engine import Engine, manager_folder
 from mayfly.engine.face.administration import (
     CHANNEL_MODELS,
@@ -25,6 +24,7 @@ from mayfly.mqi.command_constants import (
     MQRCN_Q_MGR,
     MQRCN_YES,
 )
+from mayfly.mqi.connection_names import places_of
 
 FILE: Final = "ccdt.json"
 _AFFINITIES: Final = {MQCAFTY_NONE: "none", MQCAFTY_PREFERRED: "preferred"}
@@ -57,10 +57,10 @@ def write_table(manager: Engine) -> None:
 def _row(definition: ChannelDefinition) -> dict[str, Any]:
     connections = [
         {
-            "host": address.host.strip("[]"),
-            **({} if address.port is None else {"port": address.port}),
+            "host": place.host,
+            **({} if place.port is None else {"port": place.port}),
         }
-        for address in addresses_of(definition.conname)
+        for place in places_of(definition.conname)
     ]
     security = {
         "cipherSpecification": definition.sslciph,

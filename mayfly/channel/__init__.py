@@ -1,6 +1,5 @@
 """Channels: messages of a transmission queue move to another queue manager, each exactly once."""
 
-from mayfly.channel.addresses import addresses_of
 from mayfly.channel.channels import Channels, channels_of, connect_local
 from mayfly.channel.clients import (
     ClientConnection,
@@ -32,7 +31,6 @@ __all__ = [
     "ReceiverState",
     "Status",
     "Traffic",
-    "addresses_of",
     "channels_of",
     "client_connections",
     "clients_known",

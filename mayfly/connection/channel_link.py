@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mayfly.channel import ChannelDefinition, LinkDown, Traffic, addresses_of
-from mayfly.connection.endpoint import DEFAULT_PORT, Address, Endpoint, Tls
+from mayfly.channel import ChannelDefinition, LinkDown, Traffic
+from mayfly.connection.endpoint import Address, Endpoint, Tls, addresses_of
 from mayfly.connection.remote_link import Link
 from mayfly.connection.remote_requests import answer_of
 from mayfly.connection.remote_stream import CONNECT_SECONDS, Stream, opened
@@ -144,8 +144,7 @@ class ChannelLink:
         self, definition: ChannelDefinition, said: Introduction, runtime: Runtime
     ) -> tuple[Link, _CountedStream]:
         tls, failures = _tls_of(definition), []
-        for host, port in addresses_of(definition.conname):
-            address = Address(host.strip("[]"), DEFAULT_PORT if port is None else port)
+        for address in addresses_of(definition.conname):
             endpoint = Endpoint((address,), definition.name, definition.qmname, tls)
             try:
                 return self._connected(endpoint, address, said, runtime)

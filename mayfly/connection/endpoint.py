@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.connection_names import places_of
 from mayfly.mqi.errors import mq_error
 
 if TYPE_CHECKING:
@@ -23,11 +24,6 @@ DEFAULT_HEARTBEAT_S = 300
 DEFAULT_SHARE_CONVERSATIONS = 10
 DEFAULT_MESSAGE_BYTES = 4_194_304
 
-_MOST_PORT = 65_535
-#: ``host``, ``host(1414)``, ``[2001:db8::1](1414)``; a host has no brackets, commas or blanks.
-_CONNECTION_NAME = re.compile(
-    r"(?:\[(?P<v6>[^][()\s]+)\]|(?P<host>[^][()\s]+))(?:\((?P<port>[^()]*)\))?"
-)
 #: A CipherSpec -> the TLS versions that it allows, lowest and highest; None is any.
 _ANY_CIPHER = {
     "ANY": ("TLSv1_2", None),
@@ -131,23 +127,12 @@ def addresses_of(connection_name: str) -> tuple[Address, ...]:
 
     An IPv6 number may stand in square brackets. Raises MQRC_HOST_NOT_AVAILABLE for what is none.
     """
-    return tuple(_address(each.strip(), connection_name) for each in connection_name.split(","))
-
-
-def _address(text: str, whole: str) -> Address:
-    found = _CONNECTION_NAME.fullmatch(text)
-    if found is None:
-        raise _no_address(f"{text!r} is no host(port)", whole)
-    given = found["port"]
-    if given is None:
-        return Address(found["v6"] or found["host"])
-    if not (given.isascii() and given.isdigit() and 0 < int(given) <= _MOST_PORT):
-        raise _no_address(f"{given!r} is no port", whole)
-    return Address(found["v6"] or found["host"], int(given))
-
-
-def _no_address(said: str, whole: str) -> Exception:
-    return mq_error(rc.MQRC_HOST_NOT_AVAILABLE, f"connection name {whole!r}: {said}")
+    try:
+        places = places_of(connection_name)
+    except ValueError as error:
+        said = f"connection name {connection_name!r}: {error}"
+        raise mq_error(rc.MQRC_HOST_NOT_AVAILABLE, said) from error
+    return tuple(Address(host, DEFAULT_PORT if port is None else port) for host, port in places)
 
 
 def _restrict(context: ssl.SSLContext, cipher: str) -> None:

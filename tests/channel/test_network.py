@@ -12,7 +12,6 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.channel import ChannelDefinition, Link, LinkDown, Opening, Status
-from mayfly.channel.addresses import Address, addresses_of
 from mayfly.connection.channel_link import ChannelLink
 from mayfly.contracts.channels import ChannelVerb
 from mayfly.contracts.wire import DONE, FAILED
@@ -327,17 +326,6 @@ def test_a_refused_command_says_what_is_wrong(one: QueueManager) -> None:
         result = one.mqsc(f"ALTER CHANNEL({CHANNEL}) {attributes}")
         assert not result.ok
         assert said in result.text
-
-
-def test_an_address_is_a_host_and_perhaps_a_port() -> None:
-    assert addresses_of("host") == [Address("host", None)]
-    assert addresses_of("a.b-c_1(1414), [::1](65535)") == [
-        Address("a.b-c_1", 1414),
-        Address("[::1]", 65535),
-    ]
-    for wrong in ("", "host()", "host(65536)", "host(1)x", ",", "[::1", "a(1),", "host(\u0661)"):
-        with pytest.raises(ValueError):
-            addresses_of(wrong)
 
 
 def test_a_link_that_somebody_has_closed_does_nothing_more(
