@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import select
 import socket
 import ssl
@@ -20,6 +21,12 @@ from mayfly.runtime import Runtime
 #: A host that does not answer within this time is not available.
 CONNECT_SECONDS = 30.0
 _CHUNK_BYTES = 65_536
+#: Looks for bytes before a thread sleeps, some 250 µs altogether: to wake a thread that sleeps can
+#: take as long as a put. Answers that take longer are soon waited for without looks.
+_LOOKS = 120
+#: So many receives at the most go without looks after looks in vain.
+_PASSES_MAX = 64
+_CAN_LOOK = hasattr(socket, "MSG_DONTWAIT") and hasattr(os, "sched_yield")
 _UNREACHABLE = frozenset(
     {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.ENETDOWN}
 )
@@ -54,9 +61,18 @@ class PlainStream:
         """Take a connected socket."""
         self._socket = plain
         self.send = plain.sendall
+        self._is_limited = False
+        #: How many receives go without looks from now on, and after the next looks in vain.
+        self._passes, self._next_passes = 0, 1
 
     def receive(self) -> bytes:
         """Wait for some bytes."""
+        if self._passes:
+            self._passes -= 1
+        elif _CAN_LOOK and not self._is_limited:
+            data = self._looked_for()
+            if data is not None:
+                return data
         return self._socket.recv(_CHUNK_BYTES)
 
     def receive_now(self) -> bytes | None:
@@ -65,6 +81,8 @@ class PlainStream:
 
     def limit(self, seconds: float | None) -> None:
         """Limit how long later calls wait."""
+        # With a limit the socket waits also where it is told not to.
+        self._is_limited = seconds is not None
         self._socket.settimeout(seconds)
 
     def abort(self) -> None:
@@ -74,6 +92,20 @@ class PlainStream:
     def close(self) -> None:
         """Give the socket back."""
         self._socket.close()
+
+    def _looked_for(self) -> bytes | None:
+        """Return bytes that come soon, letting other programs run meanwhile; else None."""
+        for _ in range(_LOOKS):
+            try:
+                data = self._socket.recv(_CHUNK_BYTES, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                os.sched_yield()
+            else:
+                self._next_passes = 1
+                return data
+        self._passes = self._next_passes
+        self._next_passes = min(2 * self._next_passes, _PASSES_MAX)
+        return None
 
 
 class TlsStream:
