@@ -56,7 +56,7 @@ AmqpOption = Annotated[
     typer.Option(
         "--amqp",
         metavar="HOST:PORT",
-        help="Serve programs of AMQP 1.0 here; port 0 is any. Needs mayfly-mq\\[amqp].",
+        help="Serve programs of AMQP 1.0 here; port 0 is any. Needs mayfly-mq[amqp].",
     ),
 ]
 HttpOption = Annotated[
@@ -64,8 +64,7 @@ HttpOption = Annotated[
     typer.Option(
         "--http",
         metavar="HOST:PORT",
-        help="Serve probes and administration by HTTP here; port 0 is any. "
-        "Needs mayfly-mq\\[http].",
+        help="Serve probes and administration by HTTP here; port 0 is any. Needs mayfly-mq[http].",
     ),
 ]
 TokenOption = Annotated[
@@ -184,8 +183,9 @@ def serve(
     """Keep queue managers open for the programs of other processes and machines.
 
     Runs until it is interrupted or terminated, which ends it in good order. Meanwhile the folders
-    belong to it, channels run, and commands are carried out here. SIGHUP reads certificates again.
-    Messages that are not persistent, the default of a queue, end with it.
+    belong to it, channels run, and commands are carried out here. SIGHUP reads
+    users, certificates and limits again. Messages that are not persistent, the default of a queue,
+    end with it.
 
     \b
     Examples:

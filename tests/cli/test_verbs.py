@@ -23,7 +23,19 @@ from mayfly.store.database import DATABASE_FILE
 from tests.cli.conftest import Invoke, environment
 from tests.store.scene import raw
 
-COMMANDS = ["mqsc", "put", "get", "browse", "why", "verify", "compact", "serve", "demo"]
+COMMANDS = [
+    "mqsc",
+    "put",
+    "get",
+    "browse",
+    "why",
+    "verify",
+    "compact",
+    "serve",
+    "demo",
+    "ping",
+    "create",
+]
 LEDGER_COMMANDS = ["run", "report", "verify", "compact", "export"]
 
 
@@ -38,12 +50,14 @@ def one_line(text: str) -> str:
     "words",
     [[name] for name in COMMANDS]
     + [["ledger", name] for name in LEDGER_COMMANDS]
-    + [["clock", name] for name in ("show", "accept")],
+    + [["clock", name] for name in ("show", "accept", "advance")],
 )
 def test_every_command_has_help_with_an_example(mayfly: Invoke, words: list[str]) -> None:
     answer = mayfly(*words, "--help")
     assert answer.exit_code == 0
     assert f"  mayfly {' '.join(words)} " in answer.output.partition("Example")[2]
+    # The page is plain text: what would escape it for another renderer is shown.
+    assert "\\[" not in answer.output
 
 
 def test_help_lists_the_commands_and_the_exit_codes(mayfly: Invoke) -> None:
