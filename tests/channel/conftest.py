@@ -6,6 +6,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.testing import VirtualClock
+from tests.channel.network_scene import Served, served
 from tests.channel.scene import START_MS, receiving, sending
 
 
@@ -32,3 +33,10 @@ def one(clock: VirtualClock, two: QueueManager) -> Iterator[QueueManager]:
         yield manager
         found = manager.verify()
         assert found.ok, found.problems
+
+
+@pytest.fixture
+def server(two: QueueManager) -> Iterator[Served]:
+    """The server of QM2, for channels over a network."""
+    with served(two) as server:
+        yield server

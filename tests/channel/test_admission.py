@@ -43,12 +43,6 @@ def two() -> Iterator[QueueManager]:
 
 
 @pytest.fixture
-def server(two: QueueManager) -> Iterator[Served]:
-    with served(two) as server:
-        yield server
-
-
-@pytest.fixture
 def one(clock: VirtualClock, server: Served) -> Iterator[QueueManager]:
     with sending(clock) as manager:
         lead_to(manager, server.port)

@@ -65,12 +65,6 @@ def two(there_clock: VirtualClock) -> Iterator[QueueManager]:
 
 
 @pytest.fixture
-def server(two: QueueManager) -> Iterator[Served]:
-    with served(two) as server:
-        yield server
-
-
-@pytest.fixture
 def one(clock: VirtualClock, server: Served) -> Iterator[QueueManager]:
     with sending(clock) as manager:
         lead_to(manager, server.port)

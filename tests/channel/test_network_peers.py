@@ -21,7 +21,7 @@ from mayfly.contracts.channels import FORMS, VERSION, ChannelVerb
 from mayfly.contracts.wire import DONE, FAILED, HEADER, OURS, PREAMBLE, Preamble
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
-from tests.channel.network_scene import TOKEN, Served, lead_to, served
+from tests.channel.network_scene import TOKEN, Served, lead_to
 from tests.channel.raw_sender import RawSender, parcel
 from tests.channel.scene import (
     CHANNEL,
@@ -50,12 +50,6 @@ def two() -> Iterator[QueueManager]:
     with receiving(VirtualClock(START_MS)) as manager:
         yield manager
         assert manager.verify().ok
-
-
-@pytest.fixture
-def server(two: QueueManager) -> Iterator[Served]:
-    with served(two) as server:
-        yield server
 
 
 @pytest.fixture
