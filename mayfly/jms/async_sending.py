@@ -47,15 +47,15 @@ def _as_it_is(error: JMSException) -> JMSException:
 class Completions:
     """Tells the completion listeners of a session, in the order of the sends.
 
-    A message is put when its send is called: in process there is no network to wait for, and its
-    life begins at that moment. What is asynchronous is the outcome.
+    The send itself puts the message, so its life begins at that moment. Only the outcome is told
+    later, on the thread of the session's completion listeners.
     """
 
     def __init__(self, reports: ExceptionReports, runtime: Runtime) -> None:
         """Begin without a thread."""
         self._reports, self._runtime = reports, runtime
         self._changed = runtime.condition()
-        #: What is to be called, in this order.
+        #: Calls of completion listeners that are still to be made, in this order.
         self._calls: deque[Callable[[], None]] = deque()
         self._thread: Thread | None = None
         self._is_calling = self._is_ending = False
@@ -72,9 +72,10 @@ class Completions:
         listener: CompletionListener,
         error_of: Callable[[JMSException], JMSException | JMSRuntimeException] = _as_it_is,
     ) -> None:
-        """Put, and have the listener told; ``error_of`` makes an error one of the caller's API.
+        """Put a message, then queue the call of its listener; ``put`` may fail, ``send`` does not.
 
-        Raises MessageFormatException for what is no message.
+        ``error_of`` turns an error into one of the caller's API. Raises MessageFormatException for
+        an object that is no message.
         """
         check_completion_listener(listener)
         if not isinstance(message, Message):
@@ -105,12 +106,13 @@ class Completions:
         told.wait()
 
     def end(self) -> None:
-        """Wait likewise, and end the thread."""
+        """Wait until the listeners have been told of all sends, and end their thread."""
         with self._changed:
             self._is_ending = True
             thread = self._thread
             self._changed.notify_all()
-        # What a listener has raised may make an exception listener close the session.
+        # A listener's error is told to the exception listener on this thread. The exception
+        # listener may close the session, and no thread can wait for its own end.
         if thread is not None and thread.ident != self._runtime.thread_id():
             thread.join()
 

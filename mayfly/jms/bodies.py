@@ -37,7 +37,7 @@ class MapMessage(Message):
         return list(self._map)
 
     def item_exists(self, name: str) -> bool:
-        """Tell whether there is a value of this name, even None."""
+        """Return True if there is a value of this name, even None."""
         return name in self._map
 
     def set_boolean(self, name: str, value: bool) -> None:

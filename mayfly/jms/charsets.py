@@ -1,4 +1,4 @@
-"""Character sets as JMS names them: codecs, and what JMS_IBM_Character_Set says."""
+"""Character sets as JMS names them: codecs, and the values of JMS_IBM_Character_Set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CCSIDS = {
     if ccsid not in (MQCCSI_Q_MGR, 932, 1200, 1202, 5348, 17584)
 }
 _CCSID_DIGITS = 5
-#: What a program may mean by UTF-16: big-endian, as JMS writes it.
+#: UTF-16 without a byte order is big-endian, as JMS writes it.
 _CCSIDS["utf-16"] = 1200
 
 
@@ -29,7 +29,7 @@ def codec_of(coded_char_set_id: int) -> str:
 
 
 def character_set_name(coded_char_set_id: int) -> str:
-    """Return what JMS_IBM_Character_Set shows: the codec's name, or the number as text."""
+    """Return the value of JMS_IBM_Character_Set: the codec's name, or the number as text."""
     if coded_char_set_id == UTF_8:
         return "UTF-8"
     codec = CODECS.get(coded_char_set_id)

@@ -1,4 +1,4 @@
-"""Connections of the classic API: what starts and stops, and what temporary queues belong to."""
+"""Connections of the classic API: they start and stop delivery, and own temporary queues."""
 
 from __future__ import annotations
 
@@ -54,14 +54,15 @@ class Connection:
         self._ends = Runtime().event()
         #: Has the client id, and holds temporary queues and topics, which go when it closes.
         self.mq = connect(Attempts(self._tell_change, self._ends))
-        #: What it and its sessions belong to; a number of a conversation is given again one day.
+        #: One owner for the connection and its sessions, so that its sessions may use its temporary
+        #: queues and topics. It is random, as the numbers of conversations are used again.
         self._owner = int.from_bytes(self.mq.runtime.random_bytes(_OWNER_BYTES), "big")
         self.mq.topics.belong_to(self._owner)
         runtime = self.mq.runtime
         self.reports = ExceptionReports(runtime)
-        #: Told when it is started or closed, for those who wait for that.
+        #: Notified when the connection is started or closed.
         self._changed = runtime.condition()
-        #: How many do.
+        #: The number of threads in :meth:`wait_for_start`.
         self.waiting_count = 0
         self._lock = runtime.reentrant_lock("jms connection")
         self._sessions: list[Session] = []
@@ -78,14 +79,14 @@ class Connection:
 
     @property
     def client_id(self) -> str | None:
-        """Who the client is; needed by durable subscriptions."""
+        """The client identifier; unshared durable subscriptions need one."""
         return self._client_id
 
     def set_client_id(self, client_id: str) -> None:
-        """Say who the client is, before anything else is done with the connection.
+        """Set the client identifier, before anything else is done with the connection.
 
-        Raises InvalidClientIDException for no name and one that another connection has,
-        IllegalStateException when it is too late, or the factory has said it already.
+        Raises InvalidClientIDException for a text that cannot be one, and for one that another
+        connection has; IllegalStateException when the connection is in use or has one already.
         """
         with self._lock:
             self._check_open()
@@ -98,22 +99,24 @@ class Connection:
                 session.mq.topics.belong_to(client_id)
 
     def begin(self) -> None:
-        """Let the client id stay as it is: the connection is being used."""
+        """Note that the connection is in use: from now on its client id cannot be set."""
         self._is_begun = True
 
     def get_metadata(self) -> ConnectionMetaData:
-        """Return what the connection says about itself."""
+        """Return the versions of JMS and of Mayfly, and the names of JMSX properties."""
         return ConnectionMetaData()
 
     @property
     def exception_listener(self) -> Callable[[JMSException], object] | None:
-        """What is called with the errors that no call can raise."""
+        """The function that is called with errors that no call can raise, or None."""
         return self.reports.listener
 
     def set_exception_listener(self, listener: Callable[[JMSException], object] | None) -> None:
-        """Have errors of message listeners and of their threads told, and the end of the manager.
+        """Set the function that is told of errors on threads of the library, None for no function.
 
-        It is called for one error at a time, on the thread that met it; all are logged as well.
+        These are errors of message listeners and completion listeners, a lost or new connection,
+        and the end of the queue manager. The function is called with one error at a time, on the
+        thread that met the error. Errors are logged as well.
         """
         self._check_open()
         if listener is not None and not callable(listener):
@@ -230,12 +233,13 @@ class Connection:
             return self.topics.create()
 
     def has_temporary_queue(self, name: str) -> bool:
-        """Tell whether a temporary queue is this connection's."""
+        """Return True if the connection has made a temporary queue of this name."""
         return name in self._temporary
 
     def wait_for_start(self, until_ms: int | None, is_open: Callable[[], bool]) -> bool:
-        """Wait until the connection is started; False when the time is over, or who waits closed.
+        """Wait until the connection is started, and return True.
 
+        Returns False when ``until_ms`` has come, or when ``is_open()`` is False after :meth:`wake`.
         ``until_ms`` is the queue manager's time, None for ever. It returns at once when started.
         Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING at the end of the queue manager.
         """
@@ -262,7 +266,7 @@ class Connection:
         return self.is_started
 
     def wake(self) -> None:
-        """Let those who wait for the start look again."""
+        """Make threads in :meth:`wait_for_start` look at the state again."""
         with self._changed:
             self._changed.notify_all()
 

@@ -65,7 +65,7 @@ DESCRIPTOR_PROPERTIES = frozenset(REPORT_BITS) | {
     JMS_IBM_CHARACTER_SET,
     JMS_IBM_LAST_MSG_IN_GROUP,
 }
-#: Properties that only the queue manager gives; what a sender sets is passed over.
+#: Properties that the queue manager alone gives; values set by a sender are ignored.
 PROVIDED_PROPERTIES = frozenset(
     {
         JMSX_DELIVERY_COUNT,

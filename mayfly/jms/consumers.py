@@ -82,17 +82,18 @@ class MessageConsumer:
 
     @property
     def message_listener(self) -> Callable[[Message], object] | None:
-        """What is called with each message; None: they are received."""
+        """The function that is called with each message; None when messages are received."""
         return self._listener
 
     @classic
     def set_message_listener(self, listener: Callable[[Message], object] | None) -> None:
         """Have a thread of the session call this with each message, None to receive again.
 
-        It is called while the connection is started, for one message of the session at a time, and
-        nobody can receive in the session meanwhile. In AUTO_ACKNOWLEDGE and DUPS_OK_ACKNOWLEDGE its
-        return acknowledges the message; when it raises, the message comes again (BackoutCount and
-        BOTHRESH apply). Raises IllegalStateException when it is closed.
+        The listener is called while the connection is started, for one message of the session at a
+        time. Nobody can receive in the session meanwhile. In AUTO_ACKNOWLEDGE and
+        DUPS_OK_ACKNOWLEDGE the return of the listener acknowledges the message. When the listener
+        raises, the message comes again (BackoutCount and BOTHRESH apply). Raises
+        IllegalStateException when the consumer is closed.
         """
         if listener is not None and not callable(listener):
             raise JMSException(f"message listener {listener!r} cannot be called")
@@ -169,7 +170,8 @@ class MessageConsumer:
     def close(self) -> None:
         """Close; a receive of another thread returns None. A second close does nothing.
 
-        A message listener at work is waited for; its own it closes when it returns.
+        It waits for a message listener at work. Called inside of its own listener, it closes when
+        that returns.
         """
         listening = self._session.listening
         if listening.leave_later(self):
@@ -201,9 +203,9 @@ class MessageConsumer:
         return None if held is None else held[0]
 
     def accept(self, delivery: Delivery) -> Message | None:
-        """Make a message taken for the listener its message; None when it has been moved away.
+        """Return the JMS message for the listener; None when it was poisonous and is moved away.
 
-        Raises MQRC_BACKOUT_THRESHOLD_REACHED and others when that fails.
+        Raises MQRC_BACKOUT_THRESHOLD_REACHED and others when the move fails.
         """
         message = delivery.result.message
         with self._session.lock:
@@ -218,7 +220,8 @@ class MessageConsumer:
     def settle(self, delivery: Delivery, *, is_done: bool) -> None:
         """Acknowledge the message of a listener that has returned, or let it come again.
 
-        What the application acknowledges or commits itself is left to it.
+        In CLIENT_ACKNOWLEDGE and SESSION_TRANSACTED it does nothing: the application acknowledges
+        or commits itself.
         """
         if self.is_automatic:
             self._settle(delivery, is_done=is_done)
@@ -330,5 +333,5 @@ class MessageConsumer:
 
 
 def has_body(message: Message, body_type: type) -> bool:
-    """Tell whether a message has a body of a type; one without a body has none."""
+    """Return True if a message has a body that can be read as a type."""
     return message.kind != Message.kind and message.is_body_assignable_to(body_type)

@@ -78,7 +78,7 @@ class JMSContext:
 
     @property
     def client_id(self) -> str | None:
-        """Who the client is; needed by durable subscriptions."""
+        """The client identifier; unshared durable subscriptions need one."""
         return self._connection.client_id
 
     @property
@@ -233,27 +233,28 @@ class JMSContext:
 
     @simplified
     def set_client_id(self, client_id: str) -> None:
-        """Say who the client is, before anything else is done with the context.
+        """Set the client identifier, before anything else is done with the context.
 
-        Raises InvalidClientIDRuntimeException for no name and one that another connection has,
-        IllegalStateRuntimeException when it is too late, or the factory has said it already.
+        Raises InvalidClientIDRuntimeException for a text that cannot be one, and for one that
+        another connection has; IllegalStateRuntimeException when the context is in use or has one
+        already.
         """
         self._connection.set_client_id(client_id)
 
     def get_metadata(self) -> ConnectionMetaData:
-        """Return what the connection says about itself."""
+        """Return the versions of JMS and of Mayfly, and the names of JMSX properties."""
         return self._connection.get_metadata()
 
     @property
     def exception_listener(self) -> Callable[[JMSException], object] | None:
-        """What is called with the errors that no call can raise."""
+        """The function that is called with errors that no call can raise, or None."""
         return self._connection.exception_listener
 
     @simplified
     def set_exception_listener(self, listener: Callable[[JMSException], object] | None) -> None:
-        """Have errors of message listeners and of their threads told, and the end of the manager.
+        """Set the function that is told of errors on threads of the library, None for no function.
 
-        The listener is that of the connection; it is called with JMSException, one at a time.
+        All contexts of the connection share it. It is called with one JMSException at a time.
         """
         self._connection.set_exception_listener(listener)
 
@@ -320,5 +321,5 @@ class JMSContext:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close; what was not committed is rolled back."""
+        """Close the context, and roll back its unit of work."""
         self.close()

@@ -27,17 +27,17 @@ from mayfly.mqi.errors import MQError
 from mayfly.store.keys import MAX_PRIORITY
 
 _QUEUE, _TOPIC = "queue://", "topic://"
-#: What a topic string may hold and a URI may not.
+#: Characters of a topic string that have a meaning of their own in a URI.
 _QUOTED = str.maketrans({"%": "%25", "?": "%3F"})
 
 
 @dataclass(frozen=True, eq=False)
 class Destination(ABC):
-    """A queue or a topic; what it says of a message wins over what the producer says.
+    """A queue or a topic; its settings for messages take precedence over those of the producer.
 
-    ``priority``, ``persistence`` (MQPER_* + 1, as in JMS) and ``expiry_ms`` are -2 for the
-    application's own; the first two may be -1, as the definition of the queue or topic. Two are
-    equal when their URIs are.
+    ``priority``, ``persistence`` (MQPER_* + 1, as in JMS) and ``expiry_ms`` are -2 when the
+    producer's value counts. ``priority`` and ``persistence`` may be -1: the definition of the queue
+    or topic decides. Two destinations are equal when their URIs are.
     """
 
     priority: int = field(default=AS_APPLICATION, kw_only=True)
@@ -154,7 +154,7 @@ def topic_of(name: str) -> Topic:
 
 @lru_cache(maxsize=1024)
 def destination_of_uri(uri: str) -> Destination | None:
-    """Return what a URI in a message names, None for what Mayfly does not understand."""
+    """Return the destination of a URI in a message, None for a URI that cannot be understood."""
     try:
         return topic_of(uri) if uri.startswith(_TOPIC) else queue_of(uri)
     except InvalidDestinationException:

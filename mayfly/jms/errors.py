@@ -239,7 +239,7 @@ def pass_on(error: JMSException) -> NoReturn:
 
 
 def classic(call: Callable[P, R]) -> Callable[P, R]:
-    """Let what the engine raises leave a method of the classic API as a JMSException."""
+    """Raise the MQError of a method of the classic API as a JMSException."""
 
     @functools.wraps(call)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -252,7 +252,7 @@ def classic(call: Callable[P, R]) -> Callable[P, R]:
 
 
 def simplified(call: Callable[P, R]) -> Callable[P, R]:
-    """Let what the classic API raises leave a method as a JMSRuntimeException."""
+    """Raise the JMSException of a method of the simplified API as a JMSRuntimeException."""
 
     @functools.wraps(call)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:

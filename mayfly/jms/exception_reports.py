@@ -1,4 +1,4 @@
-"""What goes wrong on threads of the library: logged, and told to the exception listener."""
+"""Errors on threads of the library: they are logged, and told to the exception listener."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _ENDED = (
 class ExceptionReports:
     """The errors of a connection that no call of the application could raise.
 
-    The exception listener has one at a time. That the queue manager has ended is told once, however
-    many sessions find out.
+    The exception listener is called with one error at a time. The end of the queue manager is told
+    once, also when several sessions notice it.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -42,7 +42,10 @@ class ExceptionReports:
         self._tell(error)
 
     def tell_change(self, change: MQError) -> None:
-        """Tell that the connection is made again, is there again, or is not; it is logged."""
+        """Tell that the connection is being made again, is there again, or is lost for good.
+
+        The loss and the new connection are logged where the connection is made.
+        """
         self._tell(jms_error(change))
 
     def _tell(self, error: JMSException) -> None:
@@ -65,7 +68,7 @@ class ExceptionReports:
             self._changed.notify_all()
 
     def _begin(self, error: JMSException) -> Callable[[JMSException], object] | None:
-        """Wait for one's turn; None when there is nobody to be told, or no need."""
+        """Wait while another error is told; None when this one need not or cannot be told."""
         with self._changed:
             while self._is_telling and self._is_open:
                 self._changed.wait()

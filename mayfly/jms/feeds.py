@@ -1,4 +1,4 @@
-"""What a consumer receives from: a queue, or a subscription to a topic with its queue."""
+"""The source of a consumer's messages: a queue, or a subscription to a topic with its queue."""
 
 from __future__ import annotations
 

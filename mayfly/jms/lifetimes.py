@@ -18,8 +18,9 @@ DELAY_COMMAND_LEVEL = 800
 def check_delay(mq: QueueConnection, delay_ms: object) -> int:
     """Return a delivery delay in ms.
 
-    Raises MQRC_FUNCTION_NOT_SUPPORTED for one other than 0 on a queue manager that knows none (D5),
-    MQRC_OPTIONS_ERROR for what is no number of ms, is negative, or ends after the year 2109.
+    Raises MQRC_FUNCTION_NOT_SUPPORTED for a delay other than 0 on a queue manager below command
+    level 800 (D5). Raises MQRC_OPTIONS_ERROR for a value that is no whole number, is negative, or
+    leads beyond the year 2109.
     """
     if type(delay_ms) is not int:
         refuse(rc.MQRC_OPTIONS_ERROR, f"delivery delay {delay_ms!r} is no number of ms")
@@ -48,7 +49,8 @@ def check_time_to_live(time_to_live_ms: object) -> int:
 def check_pair(time_to_live_ms: int, delay_ms: int, is_paired: Callable[[], bool]) -> None:
     """Raise MQRC_EXPIRY_ERROR when a message would expire before its delivery time (D7).
 
-    ``is_paired`` is asked of what would be refused; False where the life may begin at the release.
+    ``is_paired`` is called only for a pair that would be refused. It returns False where the life
+    may begin at the release; such a pair is allowed.
     """
     if time_to_live_ms and delay_ms > time_to_live_ms and is_paired():
         refuse(

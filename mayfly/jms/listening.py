@@ -43,11 +43,11 @@ _Outcome = Delivery | MQError | _LookAgain
 
 
 class Listening:
-    """The listeners of a session and the thread they run on, which waits without using time.
+    """The listeners of a session and their thread, which waits without polling.
 
-    While no listener is at work one get stands on the queues of all of them. A message that comes
-    is the session's from that moment. A close or stop cancels the get, or waits until the listener
-    of the message that was faster has returned.
+    While no listener is at work, one get waits on the queues of all listeners. A message that comes
+    belongs to the session from that moment. A close or stop cancels the get. When a message has
+    come first, the close or stop waits until its listener has returned.
     """
 
     def __init__(self, session: OwningSession) -> None:
@@ -56,15 +56,15 @@ class Listening:
         self._runtime = session.mq.runtime
         #: Guards what follows. No verb of the queue manager is called with it held.
         self._changed = self._runtime.condition()
-        #: The next to be asked first.
+        #: In the order in which they are served: the one that had the last message comes last.
         self._listeners: list[Listener] = []
         self._thread: Thread | None = None
-        #: Whom the get that stands is for, and how it has ended.
+        #: The listeners that the waiting get is for, and the outcome of the get.
         self._waiting_for: list[Listener] = []
         self._outcome: _Outcome | None = None
-        #: Queues that cannot be got from, to be reported.
+        #: Errors of queues that cannot be got from; they are still to be reported.
         self._refusals: deque[MQError] = deque()
-        #: Who has a message that is not settled yet.
+        #: The listener whose message is not settled yet.
         self._current: Listener | None = None
         self._is_calling = False
         self._is_changed = False
@@ -105,7 +105,10 @@ class Listening:
         self._wait_while(lambda listener: listener.consumer is consumer)
 
     def leave_later(self, consumer: MessageConsumer) -> bool:
-        """Let a consumer close that its own listener wants closed when that returns; else False."""
+        """Note that a consumer is to be closed when its listener returns, and return True.
+
+        Returns False when it is not called inside of this consumer's listener.
+        """
         current = self._current if self.is_calling_here else None
         if current is None or current.consumer is not consumer:
             return False
@@ -115,7 +118,7 @@ class Listening:
     def recover(self) -> bool:
         """Let the message of the listener at work come again if it is acknowledged by its return.
 
-        False when not called inside of such a listener.
+        Returns False when it is not called inside of such a listener.
         """
         current = self._current if self.is_calling_here else None
         if current is None or not current.consumer.is_automatic:
@@ -158,7 +161,10 @@ class Listening:
             thread.join()
 
     def _look_again(self) -> None:
-        """Let the thread look at what there is to wait for; a message that was faster it has."""
+        """Make the thread cancel its get and look at its state again.
+
+        A message that has come before the cancel is handed to its listener first.
+        """
         with self._changed:
             self._is_changed = True
             self._changed.notify_all()
@@ -184,7 +190,7 @@ class Listening:
             # The queue manager has ended.
             self._session.connection.reports.report(jms_error(error))
         except StoreError as error:
-            # It ends for it.
+            # The store has failed, and the queue manager ends with it.
             failure = JMSException(str(error), rc.MQRC_CONNECTION_BROKEN)
             failure.__cause__ = error
             self._session.connection.reports.report(failure)
@@ -230,7 +236,7 @@ class Listening:
         return is_started and any(not listener.is_held for listener in self._listeners)
 
     def _get(self, waiting: list[Listener]) -> _Outcome:
-        """Let a get stand until it has a message, has failed, or something has changed."""
+        """Wait for a get until it has a message, has failed, or listeners have changed."""
         options = c.MQGMO_WAIT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
         if not waiting[0].consumer.is_automatic:
             options |= c.MQGMO_SYNCPOINT
@@ -256,7 +262,7 @@ class Listening:
                 self._come(_LOOK_AGAIN)
 
     def _come(self, outcome: _Outcome) -> None:
-        """Take note of how the get that stands has ended."""
+        """Take note of the outcome of the waiting get."""
         with self._changed:
             self._outcome = outcome
             if isinstance(outcome, Delivery):

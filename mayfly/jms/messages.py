@@ -18,8 +18,8 @@ _ID_BYTES = 24
 class Message(PropertyAccess):
     """A message of headers and properties; of a received one, properties may only be read.
 
-    Headers are attributes: what the sender may give has a setter, what sending or receiving fills
-    in is there afterwards. Times are epoch ms; ``jms_expiration`` 0 is never.
+    Headers are attributes. Those that a sender may give have a setter; the others are filled in by
+    sending or receiving. Times are epoch ms; ``jms_expiration`` 0 is never.
     """
 
     #: mcd.Msd of this kind of message.
@@ -123,7 +123,7 @@ class Message(PropertyAccess):
         raise MessageFormatException(f"the body of a {type(self).__name__} is no {kind.__name__}")
 
     def is_body_assignable_to(self, kind: type) -> bool:
-        """Tell whether :meth:`get_body` would return the body as this type."""
+        """Return True if :meth:`get_body` would return the body as this type."""
         body = self._body()
         return body is None or isinstance(body, kind)
 
@@ -145,9 +145,10 @@ class Message(PropertyAccess):
     def received(
         self, properties: Callable[[], dict[str, Typed]], acknowledge: Callable[[], None] | None
     ) -> None:
-        """Make it a received message; who has read it from its queue calls this.
+        """Make this a received message, whose properties and body may only be read.
 
-        ``properties`` is called when they are asked for: to read them costs more than all the rest.
+        ``properties`` reads the properties. It is called when the application first asks for them,
+        because parsing them costs more than the rest of a receive.
         """
         self._unread = properties
         self._acknowledge = acknowledge

@@ -1,4 +1,4 @@
-"""What a connection says about itself: versions, and the JMSX properties that are there."""
+"""The metadata of a connection: versions, and the names of the JMSX properties."""
 
 from __future__ import annotations
 

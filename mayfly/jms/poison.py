@@ -14,19 +14,20 @@ _LOG = logging.getLogger("mayfly.jms")
 
 
 def is_poisonous(mq: QueueConnection, handle: int, message: Message) -> bool:
-    """Tell whether a message was backed out as often as its queue allows; BOTHRESH(0) is ever."""
+    """Return True if a message was backed out BOTHRESH times; BOTHRESH(0) sets no limit."""
     backout_count = message.backout_count
     # Most were never backed out: their queue need not be asked.
     return backout_count > 0 and 0 < mq.objects.backout_rule(handle).threshold <= backout_count
 
 
 def move_away(mq: QueueConnection, handle: int, message: Message) -> None:
-    """Put a message got in the unit of work elsewhere, in the same unit, its life running on.
+    """Move a message that the unit of work has got to another queue, in the same unit of work.
 
-    To BOQNAME as it is; where that fails to the dead-letter queue with an MQDLH, unless its report
-    options say MQRO_DISCARD_MSG: then it is only gone. Either way it owes an exception report, in
-    the same unit. Raises MQRC_BACKOUT_THRESHOLD_REACHED when nobody takes it, or the report of a
-    persistent one (as D22 has it); the unit of work is to be backed out then.
+    Its life goes on. It goes to BOQNAME as it is. Where that fails, it goes to the dead-letter
+    queue with an MQDLH, or is discarded when its report options contain MQRO_DISCARD_MSG. In both
+    of these cases it owes an exception report, in the same unit of work.
+    Raises MQRC_BACKOUT_THRESHOLD_REACHED when no queue takes the message, or the report of a
+    persistent one (D22). The caller then backs the unit of work out.
     """
     descriptor = message.descriptor
     try:

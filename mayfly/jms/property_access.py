@@ -63,7 +63,7 @@ class PropertyAccess(ABC):
     get_object_property = get_property
 
     def property_exists(self, name: str) -> bool:
-        """Tell whether a property is there, even with the value None."""
+        """Return True if a property is there, even with the value None."""
         return name in self._properties_to_read()
 
     def set_boolean_property(self, name: str, value: bool) -> Self:

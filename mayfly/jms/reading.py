@@ -159,10 +159,10 @@ def _codec(parts: Parts) -> str | None:
 
 def _set_headers(received: Message, message: QueueMessage, parts: Parts, manager_name: str) -> None:
     descriptor = message.descriptor
-    # What a report carries of its original's MQRFH2 is said of the original.
+    # An MQRFH2 in a report is a copy of the original's, so its headers describe the original.
     jms = {} if descriptor.msg_type == c.MQMT_REPORT else parts.jms
     received.jms_message_id = id_text(message.msg_id)
-    # Who sends without a timestamp leaves it out.
+    # An MQRFH2 without Tms means that the sender disabled the timestamp: JMSTimestamp is then 0.
     put_ms = message.put_ms
     received.jms_timestamp = timestamp_of(jms.get("Tms", "0"), put_ms) if jms else put_ms
     received.jms_correlation_id = correlation_text(message.correl_id, jms.get("Cid"))
@@ -196,7 +196,7 @@ def _reply_to(
     if not name or (isinstance(named, Queue) and named.queue_name == name):
         return named
     manager = descriptor.reply_to_q_mgr.strip()
-    # Who asks without an MQRFH2 is answered without one.
+    # A program that sends without an MQRFH2 may not understand one in the answer.
     client = k.TARGET_CLIENT_JMS if has_header else k.TARGET_CLIENT_MQ
     return Queue(name, "" if manager == manager_name else manager, target_client=client)
 

@@ -1,6 +1,6 @@
-"""What consumers, producers, browsers and listeners know of their session and its connection.
+"""Protocols of session and connection, as consumers, producers, browsers and listeners use them.
 
-Sessions make them, so that they cannot import sessions.
+The module of sessions imports those of consumers and producers, which so cannot import it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class OwningConnection(Protocol):
 
     @property
     def client_id(self) -> str | None:
-        """Who the client is."""
+        """The client identifier, None without one."""
 
     def begin(self) -> None:
-        """Let the client id stay as it is: the connection is being used."""
+        """Note that the connection is in use: from now on its client id cannot be set."""
 
     def connect(self) -> QueueConnection:
         """Return a new conversation of the connection's user."""
@@ -45,13 +45,13 @@ class OwningConnection(Protocol):
         """Make a temporary topic."""
 
     def has_temporary_queue(self, name: str) -> bool:
-        """Tell whether a temporary queue is this connection's."""
+        """Return True if the connection has made a temporary queue of this name."""
 
     def wait_for_start(self, until_ms: int | None, is_open: Callable[[], bool]) -> bool:
-        """Wait until it is started; False when the time is over, or who waits is closed."""
+        """Wait until it is started; False when the time is over, or ``is_open()`` is False."""
 
     def wake(self) -> None:
-        """Let those who wait for the start look again."""
+        """Make threads in :meth:`wait_for_start` look at the state again."""
 
     def forget(self, session: Any) -> None:
         """Forget a session that was closed."""
@@ -96,7 +96,7 @@ class OwningSession(Protocol):
 
     @property
     def connection(self) -> OwningConnection:
-        """Whose session it is."""
+        """The connection of the session."""
 
     @property
     def listening(self) -> Listens:

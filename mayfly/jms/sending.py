@@ -23,7 +23,7 @@ _PERSISTENCES = {
     k.AS_QUEUE_DEFINITION: c.MQPER_PERSISTENCE_AS_Q_DEF,
 }
 
-#: What became of a message, and the terms it was sent on.
+#: The result of a put, and the terms that the message was sent on.
 Sent = tuple[PutResult, Terms]
 #: The terms for a temporary queue, which holds no persistent message.
 _VOLATILE = {"persistence": c.MQPER_NOT_PERSISTENT, "delivery_mode": k.NON_PERSISTENT}

@@ -46,8 +46,8 @@ _OUTPUT_LIMIT = 32
 class Session(MakesMessages):
     """A session, used by one thread at a time, but closed by any. Errors are JMSException.
 
-    Transacted, sends and receives are its unit of work. In CLIENT_ACKNOWLEDGE what was received
-    waits in the unit of work for the acknowledgement; sends are no part of that.
+    In a transacted session, sends and receives form one unit of work. In CLIENT_ACKNOWLEDGE the
+    unit of work holds the received messages until they are acknowledged; sends are outside of it.
     """
 
     def __init__(self, connection: OwningConnection, session_mode: int) -> None:
@@ -64,7 +64,8 @@ class Session(MakesMessages):
         #: Held by each operation but the wait of a receive, so that a close comes between two.
         self.lock: Lock = self.mq.runtime.reentrant_lock("jms session")
         self.is_open = True
-        #: Why the unit of work cannot be committed: it holds a message that nobody would get.
+        #: The error that forbids a commit: the unit of work holds a poisonous message that could
+        #: not be moved away, and a commit would lose it.
         self.must_roll_back: MQError | None = None
         #: Whether something was sent or received in the unit of work.
         self.has_work = False
@@ -226,10 +227,10 @@ class Session(MakesMessages):
 
     @classic
     def recover(self) -> None:
-        """Receive again what was received and not acknowledged.
+        """Receive again the messages that were received and not acknowledged.
 
-        Inside of a listener whose return acknowledges, its message comes again after that. Raises
-        IllegalStateException when transacted.
+        Inside of a listener whose return acknowledges its message, the message comes again after
+        the return. Raises IllegalStateException when transacted.
         """
         self.listening.check_thread("recover")
         with self.lock:
@@ -242,7 +243,7 @@ class Session(MakesMessages):
     def begin_work(self, now_ms: int | None = None) -> None:
         """Let the time of the transaction run from now when nothing is in it yet.
 
-        Called before each send and receive: what a receive waits is part of it (L9).
+        Called before each send and receive, so that the wait of a receive counts as well (L9).
         """
         if self._lifetime_ms and not self.has_work:
             self._begun_ms = self.mq.now_ms() if now_ms is None else now_ms
@@ -387,5 +388,5 @@ class Session(MakesMessages):
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close; what was not committed is rolled back."""
+        """Close the session, and roll back its unit of work."""
         self.close()

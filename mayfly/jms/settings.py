@@ -1,4 +1,4 @@
-"""What a producer of either API says of the messages it sends."""
+"""The settings of a producer, of either API, for the messages that it sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumers and browsers of the simplified API, before those of the classic one."""
+"""Consumers and browsers of the simplified API; each has one of the classic API behind it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class JMSConsumer:
     """Receives the messages of one queue or subscription. Errors are JMSRuntimeException."""
 
     def __init__(self, consumer: MessageConsumer) -> None:
-        """Stand before a consumer of the classic API; contexts make consumers."""
+        """Take the consumer of the classic API that receives; contexts make consumers."""
         self._consumer = consumer
 
     @property
@@ -26,17 +26,18 @@ class JMSConsumer:
 
     @property
     def message_listener(self) -> Callable[[Message], object] | None:
-        """What is called with each message; None: they are received."""
+        """The function that is called with each message; None when messages are received."""
         return self._consumer.message_listener
 
     @simplified
     def set_message_listener(self, listener: Callable[[Message], object] | None) -> None:
         """Have a thread of the context call this with each message, None to receive again.
 
-        It is called while the connection is started, for one message of the context at a time, and
-        nobody can receive in the context meanwhile. In AUTO_ACKNOWLEDGE and DUPS_OK_ACKNOWLEDGE its
-        return acknowledges the message; when it raises, the message comes again (BackoutCount and
-        BOTHRESH apply). Raises IllegalStateRuntimeException when it is closed.
+        The listener is called while the connection is started, for one message of the context at a
+        time. Nobody can receive in the context meanwhile. In AUTO_ACKNOWLEDGE and
+        DUPS_OK_ACKNOWLEDGE the return of the listener acknowledges the message. When the listener
+        raises, the message comes again (BackoutCount and BOTHRESH apply). Raises
+        IllegalStateRuntimeException when the consumer is closed.
         """
         self._consumer.set_message_listener(listener)
 
@@ -79,7 +80,7 @@ class JMSBrowser:
     """Shows the messages of a queue; each iteration begins anew. Errors are JMSRuntimeException."""
 
     def __init__(self, browser: QueueBrowser) -> None:
-        """Stand before a browser of the classic API; contexts make browsers."""
+        """Take the browser of the classic API that browses; contexts make browsers."""
         self._browser = browser
 
     @property

@@ -85,12 +85,12 @@ class JMSProducer(ShowsSettings, PropertyAccess):
         return self
 
     def get_async(self) -> CompletionListener | None:
-        """Return what is told of each send; None: a send that fails raises."""
+        """Return the listener that is told of each send; None when a failed send raises."""
         return self._async_listener
 
     @simplified
     def set_async(self, completion_listener: CompletionListener | None) -> Self:
-        """Have a listener told, on another thread, what becomes of each send; None: send raises."""
+        """Set a listener that another thread tells of each send; with None a failed send raises."""
         self._async_listener = check_completion_listener(completion_listener)
         return self
 

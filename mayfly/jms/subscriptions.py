@@ -13,12 +13,13 @@ from mayfly.jms.errors import refuse
 from mayfly.jms.roles import OwningConnection
 from mayfly.mqi import reasons as rc
 
-#: A client id may hold what stands between the parts; the name is the last of them.
+#: A client id may contain the colon that separates the parts, so it is quoted. The name, as the
+#: last part, is not.
 _QUOTED = str.maketrans({"%": "%25", ":": "%3A"})
 
 
 class Wanted(NamedTuple):
-    """What a consumer asks for; without a name it has a subscription of its own."""
+    """The subscription that a consumer asks for; without a name it is the consumer's alone."""
 
     topic: Topic
     name: str = ""
@@ -31,7 +32,7 @@ class Wanted(NamedTuple):
 def full_name(connection: OwningConnection, name: object, *, is_durable: bool) -> str:
     """Return the name of a subscription for the queue manager; raises MQRC_SUB_NAME_ERROR.
 
-    It is the client's alone where the connection has a client id, else everybody's.
+    With a client id of the connection the name is the client's own; else all clients share it.
     """
     if not isinstance(name, str) or not name.strip():
         refuse(rc.MQRC_SUB_NAME_ERROR, f"{name!r} cannot name a subscription")

@@ -13,23 +13,23 @@ _NAME = re.compile(r"TEMP/[0-9A-F]{48}")
 
 
 class TemporaryTopics:
-    """Those of one connection; threads may share it. The conversation that makes them ends them."""
+    """The temporary topics of one connection; threads may share it. They end with ``mq``."""
 
     def __init__(self, mq: QueueConnection) -> None:
-        """Begin with none."""
+        """Begin without a topic; ``mq`` is the conversation that makes and deletes them."""
         self._mq = mq
         self._lock = mq.runtime.lock("temporary topics")
         self._names: set[str] = set()
 
     def create(self) -> TemporaryTopic:
-        """Make one."""
+        """Make a temporary topic."""
         with self._lock:
             name = self._mq.topics.make_temporary()
             self._names.add(name)
         return TemporaryTopic(name, _delete=self._delete)
 
     def has(self, name: str) -> bool:
-        """Tell whether a topic string is one of them, and not deleted."""
+        """Return True if the connection has made a temporary topic of this name, not deleted."""
         return name in self._names
 
     @classic
@@ -40,5 +40,5 @@ class TemporaryTopics:
 
 
 def is_temporary(name: str) -> bool:
-    """Tell whether a topic string was made for a temporary topic."""
+    """Return True if a topic string has the form of temporary topics."""
     return _NAME.fullmatch(name) is not None

@@ -1,4 +1,4 @@
-"""What stream and bytes messages have in common: a method to write and to read each type."""
+"""The base of stream and bytes messages: a method to write and one to read each type."""
 
 from __future__ import annotations
 

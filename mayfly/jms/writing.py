@@ -35,10 +35,10 @@ _LARGEST_SEQUENCE_NUMBER = 999_999_999
 
 
 class Terms(NamedTuple):
-    """On what terms a message is sent; what the destination says is in it already.
+    """The terms on which a message is sent: settings of the producer and of the destination.
 
-    ``delivery_mode`` and ``priority`` are what the MQRFH2 says, ``persistence`` and ``md_priority``
-    what the descriptor asks for; 0 for ``timestamp_ms`` and ``expiration_ms`` is none.
+    ``delivery_mode`` and ``priority`` go into the MQRFH2, ``persistence`` and ``md_priority`` into
+    the descriptor. ``timestamp_ms`` 0 is no timestamp, ``expiration_ms`` 0 no end.
     """
 
     delivery_mode: int
@@ -58,7 +58,7 @@ class EncodedMessage(NamedTuple):
 
 
 class Special(NamedTuple):
-    """What the JMS_IBM_* and JMSX* properties of a message ask of its descriptor."""
+    """The descriptor fields that the JMS_IBM_* and JMSX* properties of a message set."""
 
     report: int = c.MQRO_NONE
     msg_type: int | None = None
@@ -81,7 +81,7 @@ PLAIN = Special()
 
 
 def special_of(properties: dict[str, Typed]) -> Special:
-    """Return what the properties ask of the descriptor.
+    """Return the descriptor fields that the properties set.
 
     Raises MessageFormatException for a value of the wrong type, JMSException for one that MQ does
     not know (MQRC_REPORT_OPTIONS_ERROR, MQRC_TARGET_CCSID_ERROR, MQRC_MSG_SEQ_NUMBER_ERROR).
@@ -185,7 +185,7 @@ def _mcd_folder(kind: str, jms_type: str | None, *, is_null: bool) -> bytes:
 
 
 def _jms_folder(message: Message, uri: str, terms: Terms, special: Special) -> str:
-    """Return the folder with the headers; what is as usual is left out."""
+    """Return the folder with the headers; those with their default value are left out."""
     correlation_id = message.jms_correlation_id
     parts = [_dst(uri)]
     if message.jms_reply_to is not None:
