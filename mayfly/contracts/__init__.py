@@ -1,1 +1,1 @@
-"""What crosses a process or a version: stored codes, wire rows, verbs, reasons, columns."""
+"""Data that cross a process or a version: stored codes, wire rows, verbs, reasons, columns."""

@@ -1,7 +1,7 @@
-"""What a sender channel and its receiver say to each other over the wire (docs/WIRE.md).
+"""Verbs, requests and answers between a sender channel and its receiver (docs/WIRE.md).
 
-A conversation begins with CONNECT, which says the version of all that follows. A request is an
-array that begins with the number of its verb; behind it are the fields of a named tuple, in order.
+A conversation begins with CONNECT, which names the version of the verbs that follow. A request is
+an array: first the number of its verb, then the fields of a named tuple in order.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from mayfly.mqi.descriptor import Descriptor
 #: Both ends must speak the same. Versions 1 to 3 were spoken over Arrow Flight.
 VERSION: Final = 4
 _ID_BYTES: Final = 24
-#: What a message takes in a frame beside its data and its descriptor: names, ids, lengths.
+#: Bytes of a message in a frame beside its data and its descriptor: names, ids, lengths.
 _HEAD_BYTES: Final = 400
 
 
 @unique
 class ChannelVerb(IntEnum):
-    """What a sender asks for. The numbers are none of ``wire_verbs.Verb``."""
+    """The verbs of a sender; none has a number of ``wire_verbs.Verb``."""
 
     CONNECT = 80
     #: Begin to send; PING needs no more than CONNECT.
@@ -52,9 +52,10 @@ class ChannelVerb(IntEnum):
 
 
 class Introduction(NamedTuple):
-    """CONNECT: who sends to whom. ``queue_manager`` blank is the only one that is served.
+    """CONNECT: the sending queue manager, and the channel and queue manager that receive.
 
-    ``token`` blank shows none. ``heartbeat_ms`` 0 wants no signs of life.
+    A blank ``queue_manager`` means the one that is served, when the server serves just one. A
+    blank ``token`` shows none. With ``heartbeat_ms`` 0 the server sends no signs of life.
     """
 
     version: int
@@ -73,10 +74,12 @@ class Welcome(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """What a sender says of itself: ``sequence`` is that of the last message both are sure of.
+    """The state and the limits of a sender when its channel starts.
 
-    With ``is_reset`` the receiver takes it over. It speaks at least every ``heartbeat_s``, 0 for
-    whenever it has something to say. ``instance_id`` tells queue managers of one name apart.
+    ``sequence`` is the number of the last message that both sides know to be received. With
+    ``is_reset`` the receiver takes this number over. The sender sends something at least every
+    ``heartbeat_s``; with 0 it makes no such promise. ``instance_id`` tells queue managers of one
+    name apart.
     """
 
     channel: str
@@ -90,7 +93,7 @@ class Opening(NamedTuple):
 
 
 class Negotiation(NamedTuple):
-    """NEGOTIATE: an opening without the names, which CONNECT has said."""
+    """NEGOTIATE: an opening without the names, which were in CONNECT."""
 
     sequence: int
     batch_size: int
@@ -101,7 +104,7 @@ class Negotiation(NamedTuple):
 
 
 class ReceiverState(NamedTuple):
-    """What a receiver says of itself: the last batch it has committed, and what it can take."""
+    """The state of a receiver: the last batch that it has committed, and its limits."""
 
     manager: str
     luw: str
@@ -111,9 +114,9 @@ class ReceiverState(NamedTuple):
 
 
 class Parcel(NamedTuple):
-    """A message on its way; ``life_ms`` is what was left when it was sent, None without end.
+    """A message on its way; ``life_ms`` is the life left when it was sent, None without end.
 
-    ``is_fast`` puts it outside the batch: it may get lost, and is visible at once.
+    A message with ``is_fast`` is put outside of the batch: it can be lost, and is visible at once.
     """
 
     queue: str
@@ -133,14 +136,14 @@ class Parcels(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """PUT_BATCH and KEEP_BATCH: how many messages the batch has, and those not yet sent."""
+    """PUT_BATCH and KEEP_BATCH: the number of messages of the batch, and those not yet sent."""
 
     message_count: int
     parcels: Sequence[Parcel]
 
 
 class GoOn(NamedTuple):
-    """GO_ON: for how long the batch was on the link."""
+    """GO_ON: the time in ms that the batch was on the link."""
 
     transit_ms: int
 
@@ -228,11 +231,11 @@ def _state(values: Any) -> ReceiverState:
 
 
 def _nothing(_value: object) -> None:
-    """Nil, and whatever a later version may say in its place."""
+    """Take nil, and ignore a value that a later version may send in its place."""
 
 
 class Form(NamedTuple):
-    """What a verb takes, and what it answers."""
+    """The request and the answer of a verb."""
 
     request: Request
     answer: Kind
@@ -268,9 +271,9 @@ FORMS: Final[dict[int, Form]] = {
         _state,
     ),
     ChannelVerb.PARCELS: Form(Request(Parcels, "parcels", parcels=many(_parcel)), _nothing),
-    # In how many ms the sender asks to go on, nil when all is put.
+    # The sender may send GO_ON after so many ms; nil when all is put.
     ChannelVerb.PUT_BATCH: Form(Request(Batch, "put_batch", **_BATCH), maybe(natural)),
-    # For how many ms the receiver has had it.
+    # So many ms ago the receiver began to take the batch.
     ChannelVerb.KEEP_BATCH: Form(Request(Batch, "keep_batch", **_BATCH), natural),
     ChannelVerb.GO_ON: Form(Request(GoOn, "go_on", transit_ms=natural), maybe(natural)),
     ChannelVerb.CONFIRM: Form(Request(Confirm, "confirm", luw=text, sequence=natural), _nothing),
@@ -289,7 +292,7 @@ def introduction_of(values: list[Any]) -> Introduction:
 
 
 def packed_request(verb: ChannelVerb, request: tuple[Any, ...]) -> bytes:
-    """Return a request as it travels; raises ValueError for what cannot."""
+    """Return a request as it travels; raises ValueError for a value that cannot travel."""
     if isinstance(request, Parcels | Batch):
         *first, parcels = request
         return packed([int(verb), *first, [_travelling(parcel) for parcel in parcels]])

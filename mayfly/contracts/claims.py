@@ -1,7 +1,7 @@
 """Reading a queue by claims, or by a browse: verbs, requests and answers.
 
-docs/SPARK.md says what claims are. A verb stands beside its request; CONSUMERS and MARK ask for
-nothing. Ids in a request are hex.
+docs/SPARK.md describes claims. A verb stands beside its request; CONSUMERS and MARK have no
+fields. Ids in a request are hex.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ VERSION = 2
 ATTACH = "attach"
 #: ClaimRequest -> Claimed: claim the next messages.
 CLAIM = "claim"
-#: EndRequest -> Counted: end what claims hold.
+#: EndRequest -> Counted: end the lives of the messages that claims hold.
 END = "end-claims"
-#: EndWrittenRequest -> Counted: end what a checkpoint says is written.
+#: EndWrittenRequest -> Counted: end the claims that are written according to a checkpoint.
 END_WRITTEN = "end-written-claims"
-#: Reader -> {}: claim nothing more for a reader that ends.
+#: Reader -> {}: the reader ends, and claims nothing more.
 QUIESCE = "quiesce-claims"
-#: Reader -> {}: hear of a reader that lives.
+#: Reader -> {}: the reader is alive, so that its claims do not lapse.
 RENEW = "renew-claims"
-#: EdgesRequest -> Edges: which rows claims hold.
+#: EdgesRequest -> Edges: the rows that claims hold.
 EDGES = "claim-edges"
 #: {} -> Mark: a mark that separates messages put by now from later ones.
 MARK = "claim-mark"
@@ -40,7 +40,7 @@ VERBS = (
 
 
 class AttachRequest(NamedTuple):
-    """Who wants to act as which consumer."""
+    """The consumer that a reader wants to be, and the queue of this consumer."""
 
     consumer: str
     queue: str
@@ -128,7 +128,7 @@ class Edges(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """What separates messages put by now from later ones."""
+    """A mark: messages put by now are before it, later ones behind it."""
 
     mark: int
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Kind(StrEnum):
-    """What a column holds, by the name of its Arrow type."""
+    """The type of a column, by the name of its Arrow type."""
 
     TEXT = "string"
     BYTES = "binary"

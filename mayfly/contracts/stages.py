@@ -1,6 +1,6 @@
 """Writing rows into queues by stages: verbs, requests, answers, and the columns of a row.
 
-docs/SPARK.md says what stages are.
+docs/SPARK.md describes stages.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ IDS = ("msg_id", "correl_id")
 KIND_COLUMNS = ("queue", "manager", *NUMBERS, *TEXT_BYTES)
 #: The columns that each row has for itself, but for its data.
 ROW_COLUMNS = (*TIMES, *IDS)
-#: One row as it is put: every column but the data may be null, and what it says is checked when it
-#: is put.
+#: One row as it is put. Every column but the data may be null. Values are checked when the row is
+#: put.
 COLUMNS: tuple[Column, ...] = (
     *(Column(name, Kind.TEXT) for name in ("manager", "queue")),
     *(Column(name, Kind.BYTES) for name in IDS),

@@ -17,18 +17,20 @@ HIGHEST_VERSION: Final = 1
 MAGIC: Final = b"MFLY"
 #: Magic, lowest and highest version.
 PREAMBLE: Final = Struct(">4sHH")
-#: How many bytes follow; the conversation, 0 for the connection itself; the number of the request.
+#: The number of bytes behind the header, the conversation (0 is the connection itself), the number
+#: of the request.
 HEADER: Final = Struct(">III")
 
-#: A frame before a conversation of the connection was let in.
+#: The longest frame, in bytes, before a conversation of the connection was let in.
 FIRST_FRAME_BYTES: Final = 65_536
-#: What a frame may have beside the data of its message: descriptor, properties, names.
+#: The most bytes of a frame beside the data of its message: descriptor, properties, names.
 HEAD_BYTES: Final = 65_536
-#: A frame that a client takes from a server: the longest message, and its properties in a handle.
+#: The longest frame, in bytes, that a client takes from a server: the longest message, and its
+#: properties in a message handle.
 ANSWER_BYTES: Final = 2 * 104_857_600 + HEAD_BYTES
-#: So many elements an array may have; longer lists of numbers travel as bytes.
+#: An array has at most so many elements; longer lists of numbers travel as bytes.
 MOST_ELEMENTS: Final = 4_096
-#: And of what a server answers: the rows of a long display.
+#: An array in the answer of a server has at most so many elements: the rows of a long display.
 MOST_ANSWERED_ELEMENTS: Final = 1_000_000
 #: A connection may have so many requests that wait for their answers.
 MOST_REQUESTS: Final = 16_384
@@ -38,13 +40,13 @@ MOST_UNANSWERED_PUTS: Final = 256
 
 #: How an answer begins: with a value, with a failure (class, reason code, detail).
 DONE, FAILED = 0, 1
-#: The first bytes of an answer with a value, for those who do not ask for the value.
+#: The first bytes of an answer with a value. A client that needs no value looks only at these.
 DONE_BYTES: Final = bytes((0x92, DONE))
-#: What a frame of conversation 0 is, in the place of the request number: a sign of life; the end,
-#: with its reason; what a request under way meets, with its number.
+#: Frames of conversation 0 have one of these in the place of the request number: a sign of life;
+#: the end of the connection with its reason; a queue that a get under way cannot get from.
 ALIVE, ENDED, MET = 0, 1, 2
 
-#: What other programs begin with -> what they are.
+#: First bytes of other protocols -> name of the protocol, for the log.
 _OTHERS: Final = (
     (b"TSH", "an IBM MQ client or channel (TSH header)"),
     (b"\xe3\xe2\xc8", "an IBM MQ client or channel of z/OS (TSH header in EBCDIC)"),
@@ -53,9 +55,9 @@ _OTHERS: Final = (
     (b"AMQP", "AMQP"),
     *((method, "HTTP") for method in (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ")),
 )
-#: What a server of HTTP/2 begins with, behind a length: a frame of settings.
+#: An HTTP/2 connection of a server begins with a SETTINGS frame: three bytes of length, then this.
 _SETTINGS: Final = b"\x04\0\0\0\0"
-#: So many bytes tell all of them apart.
+#: The number of first bytes that is enough to recognise each of these protocols.
 TELLING_BYTES: Final = 12
 
 
@@ -91,7 +93,7 @@ def preamble_of(first: bytes) -> Preamble | None:
 
 
 def spoken_by(first: bytes) -> str:
-    """Say what begins so, for a log."""
+    """Return a name, for a log, of the protocol that begins with these bytes."""
     if first[3:8] == _SETTINGS:
         return "HTTP/2 or gRPC, as a port of Arrow Flight does"
     for start, name in _OTHERS:

@@ -1,4 +1,4 @@
-"""What the fields of a frame may be: each value that came is checked for type and range by name."""
+"""Kinds of fields of a frame: each received value is checked for type and range; errors name it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from mayfly.contracts.wire import MOST_ELEMENTS
 Kind: TypeAlias = Callable[[Any], Any]
 
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
-#: More than any name, topic string or selector has: the queue manager says which is too long.
+#: Longer than any name, topic string or selector may be: the queue manager refuses those that are
+#: too long by their own reason codes.
 _TEXT_CHARACTERS: Final = 65_536
 
 
 class WrongValue(Exception):
-    """A value that cannot be what it stands for; the text says why, ``field`` is its name."""
+    """A value of the wrong type or out of range; the text says why, ``field`` is its name."""
 
     def __init__(self, said: str, field: str = "") -> None:
         super().__init__(said)
@@ -34,7 +35,7 @@ class WrongFrame(Exception):
 
 
 def packed(values: object) -> bytes:
-    """Return values as they travel; raises ValueError, TypeError for what cannot."""
+    """Return values as they travel; raises ValueError or TypeError for one that cannot travel."""
     try:
         data: bytes = msgpack.packb(values, use_bin_type=True)
     except OverflowError as error:
@@ -50,7 +51,8 @@ class Packer:
 
     __slots__ = ("_pack",)
 
-    #: What a long message has made it grow to is not kept.
+    #: A buffer that a long message has made longer than this is dropped: packers live as long as
+    #: their connection, and there are many.
     _KEPT_BYTES = 65_536
 
     def __init__(self) -> None:
@@ -58,7 +60,7 @@ class Packer:
         self._pack = _new_pack()
 
     def packed(self, values: object) -> bytes:
-        """Return values as they travel; raises ValueError, TypeError for what cannot."""
+        """Return values as they travel; raises ValueError or TypeError for one that cannot."""
         try:
             data: bytes = self._pack(values)
         except OverflowError as error:
@@ -151,7 +153,8 @@ _CONDITIONS: Final[dict[Kind, str]] = {
     identifier: "type({v}) is bytes and len({v}) <= 24",
 }
 
-#: What need not be asked of kinds that are no conditions, before the call.
+#: Other kinds need a call. For some of them an expression, put before the call, saves it in the
+#: usual case: nil of ``maybe``, an empty array of ``many``.
 _SHORTCUTS: Final[dict[Kind, str]] = {}
 
 

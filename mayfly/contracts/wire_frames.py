@@ -8,14 +8,18 @@ from typing import TypeAlias
 from mayfly.contracts.wire import HEADER, PREAMBLE, Preamble, preamble_of
 from mayfly.contracts.wire_fields import WrongFrame
 
-#: Is called with the preamble, None for something else, and the first bytes; False ends it.
+#: Is called with the preamble, or None when the first bytes are none, and with the first bytes;
+#: it returns False to take nothing more.
 OnBegin: TypeAlias = Callable[[Preamble | None, bytes], bool]
 #: Is called with each frame: conversation, number of the request, payload.
 OnFrame: TypeAlias = Callable[[int, int, bytes], object]
 
 
 class Frames:
-    """What has come and is no whole frame yet; a length that is too long costs no memory."""
+    """Cuts received bytes into frames, and keeps the beginning of a frame until the rest comes.
+
+    A frame longer than ``most_bytes`` is refused by its header, before the rest is received.
+    """
 
     __slots__ = ("_buffer", "_has_begun", "_is_over", "_on_begin", "_on_frame", "most_bytes")
 
@@ -27,7 +31,7 @@ class Frames:
         self._has_begun = self._is_over = False
 
     def take(self, data: bytes) -> None:
-        """Take what came, and call with each frame that is whole; raises WrongFrame."""
+        """Take received bytes, and call ``on_frame`` for each whole frame; raises WrongFrame."""
         if not self._buffer and self._has_begun and len(data) >= HEADER.size:
             # The usual case: exactly one frame.
             length, conversation, request = HEADER.unpack_from(data)

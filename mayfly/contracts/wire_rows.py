@@ -1,6 +1,7 @@
-"""The rows of the wire: in which order the fields of messages, results and facts travel.
+"""The rows of the wire: the order in which fields of messages, results and other values travel.
 
-A row is what a frame has of a named tuple. It is no stored row: each may change without the other.
+A row is the form of a named tuple in a frame. It is no stored row: each may change without the
+other.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ FACTS: Final = Row(
 )
 SUBSCRIBED: Final = Row("subscribed", number=whole, handle=whole, facts=FACTS)
 
-#: A queue that a get meets from which it cannot get: ``request`` is that of the get.
+#: A queue that the get with the number ``request`` cannot get from.
 REFUSAL: Final = Row("refusal", request=whole, handle=whole, failure=FAILURE)
 
 _PAIR = Row("pair", name=text, value=text)
@@ -252,7 +253,7 @@ _KINDS: Final[dict[ColumnKind, Kind]] = {
     # As it is stored.
     ColumnKind.COUNTS: text,
 }
-#: The columns of the ledger itself: those before them say whose it is.
+#: The columns of the ledger itself; the columns before them name its queue manager.
 LEDGER_ROW: Final = Row(
     "ledger_row",
     **{

@@ -1,7 +1,7 @@
-"""The verbs of the wire: their numbers, what each takes and what it answers.
+"""The verbs of the wire: their numbers, requests and answers.
 
-A request is an array that begins with the number of its verb. The fields are those of the method of
-``connection.interface`` that the verb is; a number never gets another meaning.
+A request is an array that begins with the number of its verb. A verb is a method of
+``connection.interface``, and has the fields of the method. A number never gets another meaning.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from mayfly.contracts.wire_rows import (
 
 @unique
 class Verb(IntEnum):
-    """What a client asks for."""
+    """The verbs of a client."""
 
     CONNECT = 1
     DISCONNECT = 2
@@ -68,28 +68,28 @@ class Verb(IntEnum):
     CLOSE_SUBSCRIPTION = 14
     REQUEST_RETAINED = 15
     NOW = 16
-    #: Of a request that is under way.
+    #: Cancel a request that is under way.
     CANCEL = 17
     PUT1 = 18
     LIVES_FROM_RELEASE = 19
     #: MsgIds, one behind the other, for puts that do not wait for their answers.
     NEW_IDS = 44
-    #: Deliveries.
+    #: Deliveries: messages that are held, and settled one by one.
     GET_ANY = 20
     SETTLE = 21
-    #: Moments, and changes of definitions, that are told when they come.
+    #: Requests that are answered when a moment has come, or definitions have changed.
     WAIT_UNTIL = 22
     AWAIT_DEFINITIONS = 23
     COMMAND_LEVEL = 24
-    #: What becomes of a message that the unit of work has got.
+    #: Move a message that the unit of work has got, or report an exception of it.
     FORWARD = 25
     DEAD_LETTER = 26
     REPORT_EXCEPTION = 27
-    #: Of the message under a browse cursor.
+    #: Move the message under a browse cursor.
     MOVE = 28
-    #: To a message that the unit of work has got.
+    #: Reply to a message that the unit of work has got.
     REPLY = 77
-    #: What the queue of a handle says of a message that was backed out too often.
+    #: BOTHRESH and BOQNAME of the queue of a handle.
     BACKOUT_RULE = 29
     #: The schedule of delayed messages.
     SCHEDULE_LIST = 30
@@ -98,7 +98,8 @@ class Verb(IntEnum):
     SCHEDULE_CANCEL = 33
     SCHEDULE_RESCHEDULE = 34
     SCHEDULE_RELEASE = 35
-    #: They answer with a number, under which NEXT gives how many are done, nil at the end.
+    #: They answer with a number. With this number SCHEDULE_NEXT answers how many messages are done
+    #: so far, and nil at the end.
     SCHEDULE_CANCEL_ALL = 36
     SCHEDULE_RELEASE_ALL = 37
     SCHEDULE_NEXT = 38
@@ -123,7 +124,7 @@ class Verb(IntEnum):
     #: The ledger.
     LEDGER_FIRST = 64
     LEDGER_PAGE = 65
-    #: Subscriptions as JMS has them.
+    #: Subscriptions with the rules of JMS.
     TOPIC_JOIN = 70
     TOPIC_IS_OPEN = 71
     TOPIC_REMOVE = 72
@@ -134,30 +135,30 @@ class Verb(IntEnum):
 
 
 class Form(NamedTuple):
-    """What a verb takes behind its number, and what it answers."""
+    """The request of a verb, behind its number, and the answer."""
 
     request: Row
     answer: Kind
 
 
 def _nothing(value: object) -> None:
-    """Nil, and whatever a later version may say in its place."""
+    """Take nil, and ignore a value that a later version may send in its place."""
 
 
 def _none(verb: Verb) -> Row:
     return Row(verb.name.lower())
 
 
-#: Which message, by the queue that it was got from and its MsgToken.
+#: A message that was got, by its queue and its MsgToken.
 _GOT: Final = {"queue": text, "token": identifier}
 #: The ids that a put gives a message, and that a get asks for.
 _IDS: Final = {"msg_id": identifier, "correl_id": identifier}
-#: Where a message goes, and how long it lives there.
+#: The target of a message, and its life there.
 _TARGET: Final = {"name": text, "manager": text}
 _LIFE: Final = {"time_to_live_ms": maybe(whole)}
 _ATTRIBUTE = Row("values", selector=whole, value=scalar)
-#: What a client says when it connects, and is told. Both stay as they are in all versions: a
-#: client and a server find out by ``more``, pairs of names and values, what else the other knows.
+#: Pairs of names and values in the CONNECT of a client and in its answer. The other fields of both
+#: are the same in all versions. New abilities of a client or a server are announced by ``more``.
 _MORE = many(Row("more", name=text, value=scalar))
 CONNECTED: Final = Row(
     "connected",
@@ -389,7 +390,7 @@ FORMS: Final[dict[int, Form]] = {
     Verb.CLAIMS_END_WRITTEN: Form(Row("claims_end_written", consumer=text, until=whole), whole),
     Verb.CLAIMS_RELEASE: Form(Row("claims_release", consumer=text), whole),
     Verb.LEDGER_FIRST: Form(_none(Verb.LEDGER_FIRST), whole),
-    # Where the row behind the position is gone, the position of the first one that is held.
+    # When retention has removed the row behind the position: the position of the first row kept.
     Verb.LEDGER_PAGE: Form(
         Row("ledger_page", after_position=whole, max_rows=whole),
         Row("ledger_rows", rows=many(LEDGER_ROW), first_held=maybe(whole)),
