@@ -9,6 +9,7 @@ import secrets
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -122,21 +123,28 @@ def run_server(
         admission = Admission([manager.engine for manager in held.managers], token=token)
         stack.callback(admission.close)
         standing = Standing(held.managers)
-        listeners = _listeners(settings._replace(tls=tls), held, token, admission, standing)
+        served = Served(_absolute(token_file), _absolute(tls.certificate))
+        mq = MqListener(
+            held.managers, admission, settings.listen.mq, tls=tls, limits=settings.limits
+        )
+        announced = contextlib.ExitStack()
+        announce = partial(_announce, announced, held, served)
+        # Programs of this machine do not wait for Flight, which takes a second to be imported.
+        listeners: list[Listener] = [
+            mq,
+            FolderListener(mq, list(held.folders.values()), announce),
+            *_listeners(settings._replace(tls=tls), held, token, admission, standing),
+        ]
         host = Host(held.managers, listeners, admission, standing)
         for manager in held.managers:
             # REFRESH SECURITY and SIGHUP read the files of TLS again.
             refreshes_of(manager.engine).tell(host.reload)
-        addresses = _started(host)
         stack.callback(host.stop)
-        served = Served(
-            addresses.get("flight", ""), _absolute(token_file), _absolute(tls.certificate)
-        )
-        for serving, folder in zip(held.servings, held.folders.values(), strict=True):
-            socket_file = _absolute(folder / MQ_SOCKET_FILE)
-            stack.enter_context(serving.announced(served._replace(mq_socket=socket_file)))
+        stack.enter_context(announced)
+        addresses = _started(host)
+        for serving in held.servings:
+            serving.tell_ready()
         ReadyLine(list(held.folders), addresses, credentials, served).say(as_json=as_json)
-        [mq] = [each for each in listeners if isinstance(each, MqListener)]
         _serve(host, mq, settings, read, arrived)
     if any(isinstance(each, FlightListener) and each.is_held for each in listeners):
         # All is closed and on the disk.
@@ -273,10 +281,7 @@ def set_scan(manager: QueueManager, seconds: int | None) -> None:
 def _listeners(
     settings: ServeSettings, held: _Held, token: str, admission: Admission, standing: Standing
 ) -> list[Listener]:
-    """Return the listeners in the order of their start: the slowest of a network comes last.
-
-    The sockets in the folders follow: a program that finds one may use all the rest.
-    """
+    """Return the listeners beside that of Mayfly's programs, in the order of their start."""
     tls = settings.tls
     for name, address in settings.listen._asdict().items():
         # Flight has rules of its own.
@@ -284,8 +289,7 @@ def _listeners(
         if is_open and tls.certificate is None:
             said = "%s listens on %s without TLS: no password of another machine is taken"
             _LOG.warning(said, name, address)
-    mq = MqListener(held.managers, admission, settings.listen.mq, tls=tls, limits=settings.limits)
-    listeners: list[Listener] = [mq]
+    listeners: list[Listener] = []
     if settings.listen.flight is not None:
         listeners.append(
             FlightListener(
@@ -315,8 +319,14 @@ def _listeners(
                 standing=standing,
             )
         )
-    listeners.append(FolderListener(mq, list(held.folders.values())))
     return listeners
+
+
+def _announce(announced: contextlib.ExitStack, held: _Held, served: Served) -> None:
+    """Tell programs and commands of this machine of the server, until ``announced`` is closed."""
+    for serving, folder in zip(held.servings, held.folders.values(), strict=True):
+        socket_file = _absolute(folder / MQ_SOCKET_FILE)
+        announced.enter_context(serving.announced(served._replace(mq_socket=socket_file)))
 
 
 def _started(host: Host) -> dict[str, str]:

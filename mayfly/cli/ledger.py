@@ -272,7 +272,7 @@ def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
     if qmgr is None:
         raise CommandFailed(ExitCode.USAGE, "name the server with --url, or --qmgr")
     folder = folder_of(qmgr, path)
-    served = served_at(folder)
+    served = served_at(folder, all_listeners=True)
     if served is None:
         raise CommandFailed(
             ExitCode.PIPELINE, f"{qmgr} is not served; start it: mayfly serve {qmgr}"

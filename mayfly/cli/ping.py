@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -12,7 +11,7 @@ import typer
 from mayfly.cli.managers import FolderOption, JsonOption, Name, folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.remote import operating
-from mayfly.cli.served import SERVED_FILE, is_served
+from mayfly.cli.served import SERVED_FILE, is_served, told_in
 from mayfly.cli.show import print_json
 from mayfly.contracts.folder_sockets import FolderSocket
 from mayfly.contracts.wire import OURS, PREAMBLE
@@ -80,7 +79,7 @@ def health_of(name: str, folder: Path) -> Health:
     """Look at the server of a folder; returns within a few seconds."""
     if not is_served(folder):
         return Health(State.STOPPED)
-    if not _announced(folder):
+    if not _is_ready(folder):
         return Health(State.STARTING)
     try:
         if not _answers(folder):
@@ -100,11 +99,12 @@ def health_of(name: str, folder: Path) -> Health:
     return Health(state, int(status["CONNS"]))
 
 
-def _announced(folder: Path) -> bool:
+def _is_ready(folder: Path) -> bool:
     try:
-        return bool(json.loads((folder / SERVED_FILE).read_bytes()))
-    except (OSError, ValueError):
+        served = told_in(folder / SERVED_FILE)
+    except CommandFailed:
         return False
+    return served is not None and bool(served.is_ready)
 
 
 def _answers(folder: Path) -> bool:

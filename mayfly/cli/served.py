@@ -28,13 +28,14 @@ _LOCK = struct.Struct("hhqqi4x")
 class Served(NamedTuple):
     """A server; no ``token_file``: it is in MAYFLY_TOKEN, no ``tls_certificate``: without TLS.
 
-    ``mq_socket`` is the socket in the folder; ``url`` is that of Flight, empty without it.
+    ``mq_socket`` is the socket in the folder, which is there from now on. ``is_ready`` is 0 while
+    other listeners start, then 1.
     """
 
-    url: str
     token_file: str | None
     tls_certificate: str | None = None
     mq_socket: str | None = None
+    is_ready: int = 0
 
 
 class Serving:
@@ -57,12 +58,17 @@ class Serving:
 
     @contextlib.contextmanager
     def announced(self, served: Served) -> Iterator[None]:
-        """Tell of the server for a block."""
+        """Tell of the server for a block; programs and commands of this machine may come in."""
         os.pwrite(self._descriptor, json.dumps(served._asdict()).encode(), 0)
         try:
             yield
         finally:
             os.ftruncate(self._descriptor, 0)
+
+    def tell_ready(self) -> None:
+        """Tell that all listeners are there, after :meth:`announced`."""
+        # One byte, the last value: whoever reads meanwhile finds what was or what is.
+        os.pwrite(self._descriptor, b"1", os.fstat(self._descriptor).st_size - len("0}"))
 
     def close(self) -> None:
         """Remove the file, once the folder is closed."""
@@ -70,18 +76,19 @@ class Serving:
         os.close(self._descriptor)
 
 
-def served_at(folder: Path) -> Served | None:
+def served_at(folder: Path, *, all_listeners: bool = False) -> Served | None:
     """Return the server that has a folder open, None without one.
 
-    Waits, and says so, while a server is about to have it open or to have closed it.
+    Waits, and says so, while a server is about to have it open or to have closed it; and until
+    ``all_listeners`` are there, of which the socket in the folder is one of the first.
     """
     pause = Event()
     for look in range(round(_PATIENCE_SECONDS / _LOOK_SECONDS)):
         if not is_served(folder):
             return None
-        text = _content(folder / SERVED_FILE)
-        if text:
-            return _served(text, folder / SERVED_FILE)
+        served = told_in(folder / SERVED_FILE)
+        if served is not None and (served.is_ready or not all_listeners):
+            return served
         if not look:
             print(f"mayfly: the server of {folder} is starting or ending; wait", file=sys.stderr)
         pause.wait(_LOOK_SECONDS)
@@ -122,15 +129,17 @@ def is_served(folder: Path) -> bool:
     return bool(kind != fcntl.F_UNLCK)
 
 
-def _content(file: Path) -> bytes:
+def told_in(file: Path) -> Served | None:
+    """Return what a file tells, None for nothing; CommandFailed for one that no server has written.
+
+    It may be that of a server that was killed: ask :func:`is_served`.
+    """
     try:
-        return file.read_bytes()
+        text = file.read_bytes()
     except FileNotFoundError:
-        return b""
-
-
-def _served(text: bytes, file: Path) -> Served:
-    """Return what a file tells; raises CommandFailed for one that no server has written."""
+        return None
+    if not text:
+        return None
     try:
         found = json.loads(text)
         if not isinstance(found, dict):
@@ -138,7 +147,7 @@ def _served(text: bytes, file: Path) -> Served:
         values: list[Any] = [found.get(name) for name in Served._fields]
         served = Served(*values)
         for name, value in served._asdict().items():
-            if not isinstance(value, str if name == "url" else str | None):
+            if not isinstance(value, int if name == "is_ready" else str | None):
                 raise TypeError(f"{name} cannot be {value!r}")
     except (ValueError, TypeError, RecursionError) as error:
         raise CommandFailed(

@@ -21,12 +21,13 @@ _SERVED_FILE = "served.json"
 def connect_to_server_of(
     folder: Path, name: str, user: str | None, program: str
 ) -> Connection | None:
-    """Connect through the server that has a folder open, None when none has.
+    """Connect through the server that has a folder open, None when none has, or none yet.
 
     The program is the operator, as who opens the folder is: it can read the token there. Raises as
     ``remote.connect``; MQRC_NOT_AUTHORIZED when the token cannot be read.
     """
-    if not (folder / MQ_SOCKET_FILE).is_socket():
+    # A server fills the file once its socket listens.
+    if not (folder / MQ_SOCKET_FILE).is_socket() or _is_empty(folder / _SERVED_FILE):
         return None
     from mayfly.connection.remote import connect as connect_remote
 
@@ -42,6 +43,13 @@ def connect_to_server_of(
         raise
     finally:
         socket.close()
+
+
+def _is_empty(file: Path) -> bool:
+    try:
+        return not file.stat().st_size
+    except FileNotFoundError:
+        return False
 
 
 def _token(folder: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -185,14 +185,20 @@ class FolderListener:
 
     name = ""
 
-    def __init__(self, listener: MqListener, folders: Sequence[Path]) -> None:
-        """Take the listener whose server they lead to."""
-        self._listener, self._folders = listener, folders
+    def __init__(
+        self, listener: MqListener, folders: Sequence[Path], announce: Callable[[], None]
+    ) -> None:
+        """Take the listener whose server they lead to; ``announce`` is called when they are there.
+
+        Programs of this machine look for what it writes, and then for the socket.
+        """
+        self._listener, self._folders, self._announce = listener, folders, announce
 
     def start(self) -> str:
         """Begin to listen; raises OSError."""
         for folder in self._folders:
             self._listener.listen_in(folder)
+        self._announce()
         return ""
 
     def reload(self) -> None:

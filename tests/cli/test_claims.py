@@ -165,7 +165,7 @@ def test_a_served_queue_manager_is_asked_by_its_server(claimed: Invoke, home: Pa
         assert "is in use by another queue manager" in refused.stderr
         with (
             closing(Serving(folder)) as serving,
-            serving.announced(Served("", str(token_file))),
+            serving.announced(Served(str(token_file))),
         ):
             assert "billing" in claimed("claims", "list", "QM1").stdout
             assert claimed("claims", "release", "QM1", "nobody").exit_code == ExitCode.PIPELINE

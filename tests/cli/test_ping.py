@@ -71,8 +71,10 @@ def announced(folder: Path) -> Iterator[None]:
     token_file.write_text(TOKEN)
     with (
         contextlib.closing(Serving(folder)) as serving,
-        serving.announced(Served("", str(token_file))),
+        serving.announced(Served(str(token_file))),
     ):
+        assert health_of("QM1", folder).state == State.STARTING
+        serving.tell_ready()
         yield
 
 

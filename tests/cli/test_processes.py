@@ -85,7 +85,8 @@ def test_serve_answers_and_ends_in_good_order(queue: Invoke, home: Path, number:
     queue("put", "QM1", "Q1", "x")
     queue("get", "QM1", "Q1")
     with serving(home, "QM1") as (process, served):
-        assert json.loads((home / "QM1" / SERVED_FILE).read_text())["url"] == served["flight"]
+        told = json.loads((home / "QM1" / SERVED_FILE).read_text())
+        assert (told["is_ready"], told["token_file"]) == (1, served["token_file"])
         for name in (SERVED_FILE, Path(served["token_file"]).name):
             assert (home / "QM1" / name).stat().st_mode & 0o777 == 0o600
         with LedgerClient(served["flight"], token_file=served["token_file"]) as client:

@@ -10,22 +10,35 @@ from pathlib import Path
 
 import pytest
 
-from mayfly import QueueManager
+from mayfly import QueueManager, connect
 from mayfly.cli.outcomes import ExitCode
+from mayfly.cli.ping import Health, health_of
 from mayfly.cli.served import SERVED_FILE, Served, Serving
+from mayfly.connection.served_folder import connect_to_server_of
+from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE
 from mayfly.mqi.errors import FolderInUse, StoreError
+from mayfly.servers.standing import State
 from tests.cli.conftest import COMMAND, Invoke, environment
 from tests.cli.folders import listening
 
 TOKEN = "secret"
-STALE = json.dumps({"url": "grpc://127.0.0.1:PORT", "token_file": "TOKEN_FILE"}).encode()
+PATIENCE_SECONDS = 60
+STALE = json.dumps(
+    {"url": "grpc://127.0.0.1:PORT", "token_file": "TOKEN_FILE", "is_ready": 1}
+).encode()
+#: A pyarrow whose import takes until the test says so.
+SLOW_PYARROW = """
+print("imported", flush=True)
+input()
+raise ImportError("it is enough")
+"""
 DAMAGED = [
     (b"\xff", "'utf-8' codec can't decode"),
     (b"{", "Expecting property name"),
     (b"[]", "it is no JSON object"),
-    (b"{}", "url cannot be None"),
-    (b'{"url": 5, "token_file": null}', "url cannot be 5"),
-    (b'{"url": "grpc://h:1", "token_file": []}', "token_file cannot be []"),
+    (b"{}", "is_ready cannot be None"),
+    (b'{"is_ready": "no", "token_file": null}', "is_ready cannot be 'no'"),
+    (b'{"is_ready": 1, "token_file": []}', "token_file cannot be []"),
     (b"[" * 100_000, "maximum recursion depth exceeded"),
 ]
 
@@ -95,12 +108,63 @@ def test_a_command_waits_while_a_server_starts_and_says_so(folder: Path, is_serv
         assert line == f"mayfly: the server of {folder} is starting or ending; wait\n"
         if is_served:
             stack.enter_context(listening(manager, folder, TOKEN))
-            stack.enter_context(serving.announced(Served("", str(folder / "token"))))
+            stack.enter_context(serving.announced(Served(str(folder / "token"))))
         else:
             stack.close()
         stdout, stderr = command.communicate(timeout=60)
         assert (command.returncode, stderr) == (0, "")
         assert json.loads(stdout)["queue"] == "Q1"
+
+
+@pytest.mark.slow
+def test_a_program_of_this_machine_comes_in_while_flight_starts(
+    mayfly: Invoke, folder: Path, tmp_path: Path
+) -> None:
+    """A connection by name, and a command; for probes the server starts as long as that takes."""
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "pyarrow.py").write_text(SLOW_PYARROW)
+    server = subprocess.Popen(
+        [*COMMAND, "serve", "QM1", "--flight", "127.0.0.1:0"],
+        env=environment(folder.parent) | {"PYTHONPATH": str(tmp_path / "modules")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    with server:
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline() == "imported\n"
+            with connect("QM1") as client:
+                client.put("Q1", b"early", time_to_live_ms=60_000)
+                message = client.get("Q1")
+            assert message is not None
+            assert message.body == b"early"
+            assert mayfly("put", "QM1", "Q1", "x").exit_code == 0
+            assert health_of("QM1", folder) == Health(State.STARTING)
+            # The start fails now, and takes the socket away again.
+            server.communicate("go on\n", PATIENCE_SECONDS)
+        finally:
+            server.kill()
+    assert server.returncode > 0
+    assert not (folder / MQ_SOCKET_FILE).exists()
+    with connect("QM1") as client:
+        assert client.admin.curdepth("Q1") == 1
+
+
+def test_a_server_that_is_not_told_of_yet_is_none(folder: Path) -> None:
+    """So a connection finds the folder in use: 2059 as while strmqm runs, not 2035."""
+    with (
+        closing(Serving(folder)) as serving,
+        QueueManager("QM1", folder) as manager,
+        listening(manager, folder, TOKEN),
+    ):
+        assert connect_to_server_of(folder, "QM1", "anna", "tests") is None
+        with serving.announced(Served(str(folder / "token"))):
+            connection = connect_to_server_of(folder, "QM1", "anna", "tests")
+            assert connection is not None
+            connection.close()
+        assert connect_to_server_of(folder, "QM1", "anna", "tests") is None
 
 
 def test_a_folder_has_one_server(mayfly: Invoke, folder: Path) -> None:
