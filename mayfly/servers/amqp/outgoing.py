@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from proton import Data
 
@@ -29,10 +29,10 @@ from mayfly.servers.amqp.incoming import (
     JMS_TYPE,
     MESSAGE_TYPE,
 )
+from mayfly.servers.amqp.patterns import LONGEST_TTL_MS, Specimen, patterned
 from mayfly.servers.amqp.values import scalar
 
 _TEXT_FORMAT, _WHOLE_FORMAT = "MQSTR", "AMQP"
-_LONGEST_TTL_MS: Final = 2**32 - 2
 _QUEUE_REPLY, _TOPIC_REPLY = 0, 1
 #: What a message on an expiry queue says of its life: annotation by property.
 _OF_EXPIRED: Final = {
@@ -40,6 +40,10 @@ _OF_EXPIRED: Final = {
     ORIGINAL_QUEUE: "x-opt-mayfly-original-queue",
     EXPIRED_AT: "x-opt-mayfly-expired-at",
 }
+
+
+#: What the sections before the body are made of.
+AnyMessage: TypeAlias = Message | Specimen
 
 
 class _Known(NamedTuple):
@@ -63,6 +67,9 @@ def outgoing(message: Message, *, destination: str, manager: str) -> bytes:
     unlimited life has neither. A message whose MQRFH2 is damaged goes whole, as data. One that is
     on the staging queue goes as what was sent, to the address that it was sent to (D2, D3).
     """
+    like_others = patterned(message, destination, manager, _front_of)
+    if like_others is not None:
+        return like_others
     descriptor, delay = message.descriptor, None
     if descriptor.format == DELAY_FORMAT:
         delay = find_delay_header(DELAY_FORMAT, message.body)
@@ -74,9 +81,15 @@ def outgoing(message: Message, *, destination: str, manager: str) -> bytes:
         known.application.append((JMS_MAYFLY_DELAYED, Typed("boolean", True)))
         if message.topic is None:
             destination = _address_of(delay, manager)
-    sections = [
-        Section(codec.PROPERTIES, _properties(message, known, destination, manager)),
-    ]
+    front = _front(message, known, parts, (destination, manager))
+    if parts.data_format.strip() == _WHOLE_FORMAT:
+        return front + parts.data
+    return front + codec.encoded([_body(parts, known)], size_bytes=len(parts.data))
+
+
+def _front(message: AnyMessage, known: _Known, parts: Parts, named: tuple[str, str]) -> bytes:
+    """Return the sections before the body; ``named`` are the destination and this manager."""
+    sections = [Section(codec.PROPERTIES, _properties(message, known, *named))]
     if known is not _NOTHING_KNOWN:
         application: dict[Value, Value] = {
             text(name): scalar(value) for name, value in known.application
@@ -85,13 +98,17 @@ def outgoing(message: Message, *, destination: str, manager: str) -> bytes:
         application.update((text(name), value) for name, value in odd.items())
         if application:
             sections.append(Section(codec.APPLICATION_PROPERTIES, application))
-    front = _header(
-        message.persistent, descriptor.priority, message.remaining_ms, message.backout_count
-    ) + _annotations(message, known, parts)
-    if parts.data_format.strip() == _WHOLE_FORMAT:
-        return front + codec.encoded(sections) + parts.data
-    sections.append(_body(parts, known))
-    return front + codec.encoded(sections, size_bytes=len(parts.data))
+    priority = message.descriptor.priority
+    return (
+        _header(message.persistent, priority, message.remaining_ms, message.backout_count)
+        + _annotations(message, known, parts)
+        + codec.encoded(sections)
+    )
+
+
+def _front_of(specimen: Specimen, destination: str, manager: str) -> bytes:
+    parts = parts_of(specimen.descriptor, b"")
+    return _front(specimen, _NOTHING_KNOWN, parts, (destination, manager))
 
 
 def _address_of(delay: DelayHeader, here: str) -> str:
@@ -126,7 +143,7 @@ def _known(parts: Parts) -> _Known:
 def _header(persistent: bool, priority: int, remaining_ms: int | None, backout_count: int) -> bytes:
     ttl = None
     if remaining_ms is not None:
-        ttl = Scalar(Data.UINT, min(max(remaining_ms, 1), _LONGEST_TTL_MS))
+        ttl = Scalar(Data.UINT, min(max(remaining_ms, 1), LONGEST_TTL_MS))
     fields: list[Value] = [
         Scalar(Data.BOOL, persistent),
         Scalar(Data.UBYTE, priority),
@@ -137,7 +154,7 @@ def _header(persistent: bool, priority: int, remaining_ms: int | None, backout_c
     return codec.encoded([Section(codec.HEADER, fields)])
 
 
-def _annotations(message: Message, known: _Known, parts: Parts) -> bytes:
+def _annotations(message: AnyMessage, known: _Known, parts: Parts) -> bytes:
     descriptor = message.descriptor
     kind = _text(known.mcd.get("Msd"))
     is_text = parts.data_format.strip() == _TEXT_FORMAT
@@ -184,7 +201,7 @@ def _encoded_annotations(annotations: dict[Value, Value]) -> bytes:
     return codec.encoded([Section(codec.MESSAGE_ANNOTATIONS, annotations)])
 
 
-def _properties(message: Message, known: _Known, destination: str, manager: str) -> list[Value]:
+def _properties(message: AnyMessage, known: _Known, destination: str, manager: str) -> list[Value]:
     expiry = message.expire_at_ms
     own = known.own
     sequence = known.jms.get("Seq")
@@ -209,18 +226,18 @@ def _properties(message: Message, known: _Known, destination: str, manager: str)
     return fields
 
 
-def _message_id(message: Message, own: dict[str, Typed]) -> Value:
+def _message_id(message: AnyMessage, own: dict[str, Typed]) -> Value:
     kept = own.get("MessageId")
     return identifiers.of_mq(message.msg_id) if kept is None else identifiers.of_text(_text(kept))
 
 
-def _correlation_id(message: Message, known: _Known) -> Value:
+def _correlation_id(message: AnyMessage, known: _Known) -> Value:
     kept = known.jms.get("Cid")
     shown = correlation_text(message.correl_id, None if kept is None else _text(kept))
     return None if shown is None else identifiers.of_text(shown)
 
 
-def _reply_to(message: Message, known: _Known, here: str) -> Value:
+def _reply_to(message: AnyMessage, known: _Known, here: str) -> Value:
     descriptor = message.descriptor
     queue, manager = descriptor.reply_to_q.strip(), descriptor.reply_to_q_mgr.strip()
     if queue:
