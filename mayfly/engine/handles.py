@@ -14,7 +14,7 @@ from mayfly.engine.context import PASSES, passed_on
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
-from mayfly.engine.get import GetRequest, GetResult, Getter, Prepared, get, obtained
+from mayfly.engine.get import GetRequest, GetResult, Getter, Prepared, obtain, obtained
 from mayfly.engine.groups.handle_gets import GroupGets
 from mayfly.engine.groups.members import GROUPING
 from mayfly.engine.groups.put_order import PutOrder
@@ -245,11 +245,7 @@ class Handle:
             elif options & BROWSE:
                 result = obtained(self._core, self._prepared(request, options))
             else:
-                unit_of_work = self._owner.unit_of_work if options & SYNCPOINT else None
-                path, requester = self.path, self.opened.requester
-                self._place = place_for(self._place, self._core, path.queue, request.match)
-                place = self._place
-                result = get(self._core, path, request, unit_of_work, requester, place=place)
+                result = obtain(self._core, self._getter(request, options))
         except ConnectionBroken as error:
             raise told_of_closing(error, options) from None
         if result.failure is not None or self.options & c.MQOO_SAVE_ALL_CONTEXT:
@@ -301,9 +297,9 @@ class Handle:
     def view(self, options: int, *, has_handle: bool) -> View:
         """Return how a get with MQGMO options, perhaps with a message handle, sees properties.
 
-        PROPCTL is that of the name that was opened: of an alias, not of its target.
+        PROPCTL is that of the name that was opened: of an alias, not of its target. Whether the
+        handle is open is not asked here: the get is what raises that.
         """
-        self._check_open()
         if options & _PROPERTIES:
             # Where the get itself says it, the queue is not asked.
             return view_of(options, c.MQPROP_COMPATIBILITY, has_handle=has_handle)
@@ -323,11 +319,14 @@ class Handle:
                 lock=bool(options & c.MQGMO_LOCK),
                 marks=options & MARKS,
             )
+        return Prepared(self._getter(request, options), _as_it_is)
+
+    def _getter(self, request: GetRequest, options: int) -> Getter:
+        """Return a destructive get without regard to groups and cursor."""
         unit_of_work = self._owner.unit_of_work if options & SYNCPOINT else None
         path, requester = self.path, self.opened.requester
         self._place = place = place_for(self._place, self._core, path.queue, request.match)
-        getter = Getter(self._core, path, request, unit_of_work, requester, place=place)
-        return Prepared(getter, _as_it_is)
+        return Getter(self._core, path, request, unit_of_work, requester, place=place)
 
     def _at_cursor(self, request: GetRequest, options: int) -> GetResult:
         """Get or browse the message under the cursor, without regard to groups."""
