@@ -1,6 +1,6 @@
-"""Connections: what programs, facades and servers do with a queue manager, wherever it is.
+"""Connections: programs, facades and servers use a queue manager by these, wherever it is.
 
-``interface`` says what there is, ``connect`` connects by name within this process
+``interface`` has the verbs, ``connect`` connects by name, in this process or over a network
 (docs/CONNECTION.md).
 """
 

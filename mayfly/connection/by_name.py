@@ -1,4 +1,4 @@
-"""A connection by the name of a queue manager, wherever that is."""
+"""Connections by the name of a queue manager, in this process or over a network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError, mq_error
 from mayfly.queue_manager import QueueManager, managers_here
 
-#: With these the next channel of a table may be tried.
+#: After an error with one of these reasons, the next channel of a table is tried.
 _TRY_NEXT = frozenset(
     {
         rc.MQRC_CHANNEL_NOT_AVAILABLE,
@@ -49,15 +49,19 @@ def connect(
     program: str = "mayfly",
     wanted: Wanted = NOTHING_WANTED,
 ) -> Connection:
-    """Connect to a queue manager by its name, over a network if that is where it is.
+    """Connect to a queue manager by its name, over a network if it is not on this machine.
 
-    The channel that is ``wanted`` comes first, then MQSERVER, MQCCDTURL, and MQCHLLIB with
-    MQCHLTAB (``choose.routes``). Without any the queue manager is on this machine: the one that is
-    open in this process, through its server the one that another process serves, else its folder,
-    open for as long as somebody is connected; a blank name means the only one open here. ``user``
-    None is who runs the program; in this process a user is taken at its word. ``program`` becomes
-    PutApplName. Raises MQRC_Q_MGR_NAME_ERROR when there is none, MQRC_Q_MGR_NOT_AVAILABLE when its
-    folder cannot be opened, and as ``choose.routes`` and ``remote.connect``.
+    The channel of ``wanted`` comes first, then MQSERVER, MQCCDTURL, and MQCHLLIB with MQCHLTAB
+    (``choose.routes``). Without any of these the queue manager is on this machine:
+
+    * the one that is open in this process; a blank name means the only one open here;
+    * else the one that another process serves, through its server;
+    * else its folder, which stays open for as long as somebody is connected.
+
+    ``user`` None is the user that runs the program; in this process no password is checked.
+    ``program`` becomes PutApplName. Raises MQRC_Q_MGR_NAME_ERROR when there is no such queue
+    manager, MQRC_Q_MGR_NOT_AVAILABLE when its folder cannot be opened, and as ``choose.routes`` and
+    ``remote.connect``.
     """
     ways = routes(name, wanted)
     if ways is None:
@@ -143,7 +147,7 @@ def _acquire(name: str) -> QueueManager:
 
 
 def _release(manager: QueueManager) -> None:
-    """Give back what was acquired; closes what was opened for the last connection."""
+    """Give back a queue manager that :func:`_acquire` has opened; the last connection closes it."""
     with _lock:
         known, users = _opened.get(manager.name, (None, 0))
         if known is not manager:

@@ -1,4 +1,4 @@
-"""Which queue manager a name means: by MQSERVER, a channel table, or here (docs/CLIENTS.md).
+"""The ways to a queue manager by its name: MQSERVER, a channel table, or here (docs/CLIENTS.md).
 
 The order is that of IBM MQ: the channel that the program gives, MQSERVER, MQCCDTURL, MQCHLLIB with
 MQCHLTAB. With none of them the queue manager is on this machine.
@@ -21,7 +21,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.runtime import Runtime
 
-#: Of a machine with IBM's client: what MQCHLTAB is when it is not set.
+#: The default of MQCHLTAB in IBM's client.
 _DEFAULT_TABLE = "AMQCLCHL.TAB"
 _CHANNEL_NAME_LENGTH = 20
 
@@ -45,11 +45,11 @@ class Binding(Enum):
 
 
 class Wanted(NamedTuple):
-    """What a program says beside the name: a channel, where its keys are, how it connects.
+    """The wishes of a program beside the name: a channel, its keys, whether it reconnects.
 
-    ``table_url`` names a channel table in the place of MQCCDTURL. ``key_repository`` empty is that
-    of MQSSLKEYR; ``reconnect`` None is what the channel says. ``may_reconnect`` is for programs,
-    which may have a say in the ``attempts``; services connect again themselves.
+    ``table_url`` names a channel table in the place of MQCCDTURL. An empty ``key_repository`` is
+    that of MQSSLKEYR; ``reconnect`` None leaves it to the channel. ``may_reconnect`` is True for
+    programs, which may control the ``attempts``; services connect again by themselves.
     """
 
     endpoint: Endpoint | None = None
@@ -100,7 +100,7 @@ def routes(
 
 
 def endpoint_of_mqserver(value: str) -> Endpoint:
-    """Return what MQSERVER says: ``CHANNEL/TCP/host(port)``, or a list of hosts.
+    """Return the endpoint of a value of MQSERVER: ``CHANNEL/TCP/host(port)``, or a list of hosts.
 
     Raises MQRC_CLIENT_CONN_ERROR; for another transport MQRC_Q_MGR_NAME_ERROR as IBM MQ.
     """

@@ -1,4 +1,4 @@
-"""What makes connections to one queue manager, for facades that open several of them."""
+"""Makers of connections to one queue manager, for facades that open several connections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Connector(Protocol):
 
     @property
     def runtime(self) -> Runtime:
-        """Where a facade has its threads and locks from before it is connected."""
+        """The runtime of threads and locks of a facade before it is connected."""
 
     @property
     def has_ended(self) -> bool:

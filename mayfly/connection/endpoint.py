@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import ssl
 
 DEFAULT_PORT = 1414
-#: What a channel definition says that says nothing: of MQCD and of IBM's JSON table.
+#: Defaults of a channel definition, as in MQCD and in IBM's JSON table.
 DEFAULT_HEARTBEAT_S = 300
 DEFAULT_SHARE_CONVERSATIONS = 10
 DEFAULT_MESSAGE_BYTES = 4_194_304
@@ -37,8 +37,8 @@ _ANY_CIPHER = {
 class Reconnect(Enum):
     """Whether a connection that breaks is made again: DEFRECON of a channel, MQCNO_RECONNECT…
 
-    NO and YES are what happens unless the program says otherwise; DISABLED whatever it says.
-    QUEUE_MANAGER reconnects to the same queue manager only.
+    NO and YES of a channel count unless the program asks for something else. DISABLED of a channel
+    counts always. QUEUE_MANAGER reconnects to the same queue manager only.
     """
 
     NO = "no"
@@ -64,7 +64,7 @@ AnyAddress: TypeAlias = Address | Path
 
 
 class Tls(NamedTuple):
-    """How a connection is encrypted, and whom the client trusts.
+    """The encryption of a connection, and the certificates that the client trusts.
 
     ``cipher`` is a CipherSpec. ``authorities`` is a PEM file of certificates that the client
     trusts, None those of the machine. ``certificate`` is a PEM file with the client's own
@@ -80,7 +80,7 @@ class Tls(NamedTuple):
     key: Path | None = None
 
     def context(self) -> ssl.SSLContext:
-        """Return what Python makes such connections with.
+        """Return Python's SSLContext for such connections.
 
         Raises MQRC_KEY_REPOSITORY_ERROR for a file that is missing or no PEM file, and
         MQRC_SSL_INITIALIZATION_ERROR for a CipherSpec that this OpenSSL does not have.

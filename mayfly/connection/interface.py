@@ -1,8 +1,8 @@
-"""What a program can do with a queue manager, wherever that is: the interface of a connection.
+"""The interface of a connection: the verbs of a program, wherever its queue manager is.
 
 Parameters and results are numbers, bytes, text and named tuples of these, so that they can travel:
 an open object is a number, options are the bits of the MQI, times are in ms. Errors are MQError:
-class, reason code and detail. LostAnswer is one whose call may have taken effect.
+class, reason code and detail. After a LostAnswer the call may have taken effect.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime
 
 _T = TypeVar("_T")
-#: Is called once with what a verb ends with, or why it has failed; it must not block.
+#: Is called once with the result of a verb, or with its error; it must not block.
 OnDone: TypeAlias = Callable[[_T | MQError], object]
-#: Is called with the handle of a queue that cannot be got from, and why; it must not block.
+#: Is called with the handle of a queue that cannot be got from, and the error; it must not block.
 OnRefused: TypeAlias = Callable[[int, MQError], object]
 
 
@@ -58,9 +58,10 @@ class UnderWay(Protocol):
     """A verb that was begun and ends with a callback."""
 
     def cancel(self) -> bool:
-        """End it without effect: True, and the callback is never called.
+        """End the verb without effect, and return True: the callback is never called.
 
-        False when it is decided, or cannot be taken back: the callback was or will be called.
+        Returns False when the verb is decided, or cannot be taken back: the callback was called or
+        will be called.
         """
 
 
@@ -80,7 +81,7 @@ class Connection(Protocol):
     schedule: ScheduleVerbs
     held: Held
     onward: Onward
-    #: Where a program that stands on it has its threads, locks and events from.
+    #: The runtime of threads, locks and events of a program that uses this connection.
     runtime: Runtime
 
     def open(
@@ -179,7 +180,7 @@ class Connection(Protocol):
         """MQGET with MQGMO_UNLOCK: returns 0 or MQRC_NO_MSG_LOCKED (B6)."""
 
     def status(self) -> Status:
-        """MQSTAT: what became of puts with MQPMO_ASYNC_RESPONSE since it was asked last (P13)."""
+        """MQSTAT: the outcome of puts with MQPMO_ASYNC_RESPONSE since the last MQSTAT (P13)."""
 
     def commit(self) -> None:
         """MQCMIT; raises MQRC_STORAGE_MEDIUM_FULL (backed out), LostAnswer."""
@@ -206,7 +207,7 @@ class Connection(Protocol):
 
     @property
     def admin(self) -> Administration:
-        """What an operator does; raises MQRC_NOT_AUTHORIZED for a user with limited authority."""
+        """The verbs of an operator; MQRC_NOT_AUTHORIZED for a user with limited authority."""
 
     @property
     def claims(self) -> ClaimVerbs:
@@ -214,10 +215,10 @@ class Connection(Protocol):
 
 
 class Objects(Protocol):
-    """What is asked of open objects, and set."""
+    """Inquiries about open objects, and changes of their attributes."""
 
     def is_open(self, handle: int) -> bool:
-        """Tell whether a handle is one of an open object of this connection."""
+        """Return True if the object of a handle is open on this connection."""
 
     def inquire(self, handle: int, selectors: Sequence[int]) -> Inquiry:
         """MQINQ; handle MQHO_NONE (0) asks the queue manager itself.
@@ -233,34 +234,37 @@ class Objects(Protocol):
         """
 
     def backout_rule(self, handle: int) -> BackoutRule:
-        """Return what the queue behind a handle says of messages backed out too often.
+        """Return BOTHRESH and BOQNAME of the queue behind a handle.
 
         Raises MQRC_HOBJ_ERROR.
         """
 
     def command_level(self) -> int:
-        """Return which verbs and options the queue manager knows; anybody may ask."""
+        """Return the command level of the queue manager, for every user.
+
+        It shows which verbs and options there are.
+        """
 
     def lives_from_release(self, handle: int = c.MQHO_NONE) -> bool:
-        """Tell whether lives begin at the release on an open queue: TTLFROM(RELEASE).
+        """Return True if an open queue has TTLFROM(RELEASE): lives begin at the release.
 
-        Handle MQHO_NONE (0) asks whether any queue has that. Raises MQRC_HOBJ_ERROR.
+        With handle MQHO_NONE (0), return True if any queue has it. Raises MQRC_HOBJ_ERROR.
         """
 
     def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run what ends an object that its program has dropped.
+        """Run ``end``, which ends an object that its program has dropped.
 
-        Objects in a cycle are collected in the midst of anything; within a verb, whose locks it
-        might need, the end is left to the next verb.
+        Python may collect an object at any moment, also within a verb. ``end`` might need a lock
+        that this verb holds; it then runs with the next verb.
         """
 
 
 class Asynchronous(Protocol):
     """Verbs that do not wait: they end with ``on_done``, called once and outside of all locks.
 
-    Callbacks of a queue manager come one at a time, in the order in which what they tell was
-    decided, maybe before the verb has returned. They may call verbs and must not block. What fails
-    is told, too: the verbs themselves raise no MQError.
+    Callbacks of a queue manager come one at a time, in the order in which the outcomes were
+    decided. A callback may come before its verb has returned. It may call verbs and must not block.
+    Errors are outcomes as well: the verbs themselves raise no MQError.
     """
 
     def get(
@@ -301,8 +305,8 @@ class Asynchronous(Protocol):
     ) -> UnderWay:
         """Get a message as ``Connection.get`` does: into the unit of work, or for good.
 
-        A persistent message that is got for good is durably so when it is told. Gets of one handle
-        follow each other. Tells MQRC_OPTIONS_ERROR for one under the cursor, which never waits.
+        When a get for good of a persistent message is told, it is durable. Gets of one handle
+        follow each other. Tells MQRC_OPTIONS_ERROR for a get under the cursor: that never waits.
         """
 
     def get_any(
@@ -334,7 +338,10 @@ class Asynchronous(Protocol):
         """
 
     def await_definitions(self, *, on_done: OnDone[None]) -> UnderWay:
-        """Wait until a definition is made, altered or deleted: what was refused may pass then."""
+        """Wait until a definition is made, altered or deleted.
+
+        A program that a definition stands in the way of waits for this, and tries again.
+        """
 
     def put(
         self,
@@ -374,10 +381,13 @@ class Asynchronous(Protocol):
         """Settle deliveries by their numbers, all with one sync or none.
 
         Without ``on_done`` they are settled on return, or it raises. ``reason`` stands in the MQDLH
-        of those that are dead-lettered. ``within`` is the number of a conversation on the same
-        queue manager, maybe this one: its unit of work takes them over, TAKEN at its commit and
-        counted at its backout. Tells MQRC_HMSG_ERROR for a number that is settled already,
-        MQRC_STORAGE_MEDIUM_FULL (they are back on their queues), MQRC_UOW_NOT_AVAILABLE for a
-        ``within`` that is none, MQRC_OPTIONS_ERROR for one with another settlement than TAKEN, and
-        why the dead-letter queue does not take a message: all are held as before then.
+        of dead letters. ``within`` is the number of a conversation on the same queue manager, maybe
+        this one. Its unit of work takes the deliveries over: they are TAKEN at its commit, and go
+        back counted at its backout.
+
+        Tells MQRC_STORAGE_MEDIUM_FULL when the messages are back on their queues instead. After
+        all other errors they are held as before. These are MQRC_HMSG_ERROR for a number that is
+        settled already, and MQRC_UOW_NOT_AVAILABLE for a ``within`` that is no conversation.
+        ``within`` with another settlement than TAKEN is MQRC_OPTIONS_ERROR. A dead-letter queue
+        that does not take a message gives its own reason.
         """

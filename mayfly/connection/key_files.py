@@ -1,9 +1,9 @@
 """The key repository of IBM MQ, as PEM files (docs/CLIENTS.md).
 
-A program says ``SCO.KeyRepository`` or MQSSLKEYR as for IBM MQ, ``/var/mqm/ssl/key``. Its PEM file,
-``key.pem``, holds the certificates that the client trusts, and its own certificate with the private
-key when it has one. Further certificates of the client have the name of their label beside it:
-``LABEL.pem``.
+A program names a key repository by ``SCO.KeyRepository`` or MQSSLKEYR as for IBM MQ, for instance
+``/var/mqm/ssl/key``. Its PEM file, ``key.pem``, holds the certificates that the client trusts, and
+the client's own certificate with the private key when it has one. Further certificates of the
+client stand beside it, named by their label: ``LABEL.pem``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mayfly.connection.endpoint import Tls
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 
-#: What IBM's clients take, and how a person makes a PEM file of it.
+#: Endings of key files of IBM's clients, and the command that makes a PEM file of them.
 _FOREIGN = {".kdb", ".p12", ".pfx", ".jks", ".sth"}
 _CONVERT = "keys are PEM files here: `openssl pkcs12 -in key.p12 -out key.pem -nodes` makes one"
 

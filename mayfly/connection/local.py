@@ -42,7 +42,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
 from mayfly.queue_manager import QueueManager
 
-#: With MQPUT1 nothing is open whose context could be passed on.
+#: MQPUT1 opens no queue whose context could be passed on.
 _NOT_FOR_PUT1 = c.MQPMO_ASYNC_RESPONSE | c.MQPMO_PASS_IDENTITY_CONTEXT | c.MQPMO_PASS_ALL_CONTEXT
 #: With these alone a publication needs no open topic.
 _OF_PLAIN_PUBLISHING = {
@@ -80,7 +80,7 @@ class LocalConnection:
         calls = LocalCalls(session, objects)
         self.asynchronous: Asynchronous = calls
         self.held: Held = LocalHeld(session, objects)
-        #: Messages that the unit of work has got, and what becomes of them.
+        #: Verbs that move messages that the unit of work has got.
         self.got_messages = LocalOnward(session, objects)
         self.onward: Onward = self.got_messages
         self.runtime = core.runtime
@@ -88,7 +88,7 @@ class LocalConnection:
         self.schedule: ScheduleVerbs = session.schedule
         self._core, self._session, self._manager, self._release = core, session, manager, release
         self._handles = objects.handles
-        #: Verbs with callbacks, and what is over without one.
+        #: Verbs with callbacks; the loop of a server also calls their forms that need none.
         self.calls, self._own_topics = calls, topics
 
     def open(
@@ -237,7 +237,7 @@ class LocalConnection:
             handle.close()
 
     def _publish(self, topic: str, body: bytes, request: PutRequest, options: int) -> PutResult:
-        """Publish as through a handle, which nothing needs that is left out here."""
+        """Publish without making a handle: the options of this put need none."""
         result = self._session.publish_as(
             topic,
             body,
@@ -330,7 +330,7 @@ class LocalConnection:
 
     @property
     def admin(self) -> Administration:
-        """What an operator does."""
+        """The verbs of an operator."""
         self._check_operator()
         return self._manager
 

@@ -1,4 +1,4 @@
-"""What becomes of messages that the unit of work of a connection in this process has got."""
+"""Verbs that move messages that a unit of work in this process has got."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mayfly.mqi.errors import mq_error
 
 
 class LocalOnward:
-    """Messages go on in the unit of work of a session; see ``interface.Onward``."""
+    """Moves messages in the unit of work of a session; see ``onward.Onward``."""
 
     def __init__(self, session: Session, objects: OpenObjects) -> None:
         """Take the session, and what it has open."""

@@ -101,7 +101,7 @@ class LocalTopics:
         return Subscribed(number, handle, facts_of(opened))
 
     def is_open(self, number: int) -> bool:
-        """Tell whether a subscription is open."""
+        """Return True if a subscription is open."""
         found = self._open.get(number)
         return found is not None and found.is_open
 
@@ -110,11 +110,11 @@ class LocalTopics:
         remove_idle(self._session, name)
 
     def belong_to(self, owner: str | int) -> None:
-        """Say whose publications are its own."""
+        """Set the owner: ``no_local`` leaves out publications of the same owner."""
         self._session.belong_to(owner)
 
     def claim(self, client_id: str) -> None:
-        """Be the one under a client id."""
+        """Take a client id, which no other conversation has then."""
         claim_client_id(self._session, client_id)
 
     def make_temporary(self) -> str:
@@ -133,7 +133,7 @@ class LocalTopics:
         if is_subscribed_to(core, topic):
             raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{topic} has a consumer")
         self._temporary.discard(topic)
-        # Whoever made the topic may, whatever the user is allowed to do with others.
+        # No authority is asked for: the conversation has made the topic itself.
         clear_retained(core, topic)
 
     def end(self) -> None:

@@ -30,7 +30,8 @@ class OpenObjects:
     def __init__(self, session: Session) -> None:
         """Begin with nothing open."""
         self._session = session
-        #: What verbs look up; those of a handle that its session has closed are still here.
+        #: Handles by number, for verbs. Handles that their session has closed are here as well:
+        #: their ``is_open`` is False.
         self.handles: dict[int, AnyHandle] = {}
 
     def enter(self, handle: AnyHandle) -> int:
@@ -54,7 +55,7 @@ class OpenObjects:
         return handle
 
     def is_open(self, handle: int) -> bool:
-        """Tell whether a handle is one of an open object of this connection."""
+        """Return True if the object of a handle is open on this connection."""
         found = self.handles.get(handle)
         return found is not None and found.is_open
 
@@ -88,7 +89,7 @@ class OpenObjects:
         set_attributes(self._session.core, found, values)
 
     def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run what ends an object that its program has dropped, now or at the next verb."""
+        """Run ``end`` of an object that its program has dropped, now or at the next verb."""
         end_dropped(end, self._session.core.left_behind.objects.append)
 
 

@@ -1,4 +1,4 @@
-"""Messages that a program has got and not used up: it holds them, or they go on."""
+"""Messages that a program has got and that stay: held as deliveries, or moved to other queues."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class Held(Protocol):
     def take(self, handle: int, options: int, most: int, most_bytes: int) -> list[Delivery]:
         """Get messages that are there, as :meth:`get` without waiting, in one turn.
 
-        They are at most ``most``, and those by which their bodies together reach ``most_bytes``;
-        they may be fewer than there are, and none. Over a network it is one or none. Raises the
-        other reason codes of a get where there is none.
+        Returns at most ``most`` messages, and stops behind the one with which their bodies together
+        reach ``most_bytes``. There may be more on the queue. Over a network it is one or none.
+        Returns [] in the place of MQRC_NO_MSG_AVAILABLE; raises the other reason codes of a get.
         """
 
 
 class Onward(Protocol):
-    """What becomes of a message that this unit of work has got, or is to get, in the same unit.
+    """Verbs that move or answer a message in the unit of work that gets it.
 
     All but :meth:`move` and :meth:`reply` take a message as a get has returned it. Over a network
-    its queue and MsgToken are sent, and the server looks for them among what the unit of work has
-    got.
+    its queue and MsgToken are sent, and the server looks for the message among those that the unit
+    of work has got.
     """
 
     def forward(self, message: Message, name: str) -> None:
-        """Put it on another queue as it is, its life running on (E21, Q2).
+        """Put a message on another queue as it is; its life goes on (E21, Q2).
 
         ``name`` may be ``QUEUE@MANAGER``. Raises the reason codes of open and put,
         MQRC_UNKNOWN_OBJECT_NAME for a blank name and a model queue.
@@ -55,12 +55,14 @@ class Onward(Protocol):
     ) -> int:
         """Move the message under the browse cursor of a queue to another queue (Q2).
 
-        It is put first, as by :meth:`forward`, so that a put that fails raises no backout count;
-        then it is got. ``descriptor`` replaces its own, ``header_bytes`` are left off the front of
-        its data, and ``putter`` is a user who must be allowed to put there. Returns a number:
-        messages that come onto its queue later have a higher arrival number. Raises as
-        :meth:`forward`; MQRC_NO_MSG_UNDER_CURSOR when it has expired or somebody else has it,
-        MQRC_OPTIONS_ERROR for the queue where it is. The unit of work is to be backed out then.
+        The message is put first, as by :meth:`forward`, so that a put that fails raises no backout
+        count; then it is got. ``descriptor`` replaces its own, ``header_bytes`` are left off the
+        front of its data, and ``putter`` is a user who must be allowed to put there. Returns a
+        number: messages that come onto its queue later have a higher arrival number.
+
+        Raises as :meth:`forward`; MQRC_NO_MSG_UNDER_CURSOR when it has expired or somebody else has
+        it, MQRC_OPTIONS_ERROR for the queue where it is. After an error the caller backs the unit
+        of work out.
         """
 
     def reply(
@@ -75,17 +77,20 @@ class Onward(Protocol):
         correl_id: bytes = b"",
         time_to_live_ms: int | None = None,
     ) -> int:
-        """Put a reply to a ReplyToQ and ReplyToQMgr, with the context that the descriptor says.
+        """Put a reply to a ReplyToQ and ReplyToQMgr, with the context of the descriptor.
 
         ``putter`` is the user who must be allowed to put there, as with reports (R6). A reply that
         its queue does not take goes to the dead-letter queue with the reason, which is returned;
         else 0. An empty name is MQRC_MISSING_REPLY_TO_Q. Raises MQRC_SYNCPOINT_LIMIT_REACHED, the
-        reason why it cannot be a dead letter, MQRC_NOT_AUTHORIZED for a user with limited
-        authority. The unit of work is to be backed out then.
+        reason of a dead-letter queue that does not take the reply, and MQRC_NOT_AUTHORIZED for a
+        user with limited authority. After an error the caller backs the unit of work out.
         """
 
     def dead_letter(self, message: Message, reason: int) -> None:
-        """Put it on the dead-letter queue behind an MQDLH with a reason (Q1); raises likewise."""
+        """Put a message on the dead-letter queue behind an MQDLH with a reason (Q1).
+
+        Raises the reason codes of open and put.
+        """
 
     def report_exception(self, message: Message, reason: int) -> bool:
-        """Send the exception report that it owes; False when nobody takes the report (R6)."""
+        """Send the exception report that a message owes; False when no queue takes it (R6)."""

@@ -1,4 +1,4 @@
-"""What an operator can do by a connection: change the schedule, end claims, and administer."""
+"""The verbs of an operator on a connection: the schedule, claims, the ledger, administration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mayfly.mqsc import MqscResult
 
 
 class ScheduleVerbs(Protocol):
-    """Delayed messages: what waits, and changes of it with receipts (docs/SCHEDULE.md)."""
+    """The schedule of delayed messages, and changes of it with receipts (docs/SCHEDULE.md)."""
 
     def list(
         self, where: ScheduleFilter = ..., *, limit: int = 20, after: int | None = None
@@ -42,10 +42,10 @@ class ScheduleVerbs(Protocol):
         """Give a message another delivery time."""
 
     def release(self, msg_id: bytes | str) -> Receipt:
-        """Let a message go to its target now."""
+        """Release a message now: it goes to its target."""
 
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
-        """Cancel everything a filter finds; yields the number done so far."""
+        """Cancel all messages that a filter finds; yields the number done so far."""
 
     def reschedule_all(
         self,
@@ -55,15 +55,15 @@ class ScheduleVerbs(Protocol):
         deliver_at_ms: int | None = None,
         by_ms: int | None = None,
     ) -> Iterator[int]:
-        """Give everything a filter finds another delivery time; yields the number done so far.
+        """Give all messages that a filter finds another delivery time; yields the number so far.
 
-        ``by_ms`` moves each message by so much. Raises MQRC_OPTIONS_ERROR unless exactly one of
-        the three is given, and MQRC_EXPIRY_ERROR for a time behind the expiry of a message (D7);
-        nothing is changed then.
+        ``by_ms`` moves each delivery time by so much. Raises MQRC_OPTIONS_ERROR unless exactly one
+        of the three is given, and MQRC_EXPIRY_ERROR for a time behind the expiry of a message
+        (D7). After an error nothing is changed.
         """
 
     def release_all(self, where: ScheduleFilter) -> Iterator[int]:
-        """Let everything a filter finds go now; yields the number done so far."""
+        """Release all messages that a filter finds now; yields the number done so far."""
 
     def audit(self, limit: int = 20) -> Sequence[AuditEntry]:
         """Return the latest changes of the schedule, newest first."""
@@ -73,11 +73,11 @@ class ScheduleVerbs(Protocol):
 
 
 class ClaimVerbs(Protocol):
-    """What the consumers of pipelines have claimed from queues (docs/SPARK.md)."""
+    """The messages that consumers of pipelines have claimed from queues (docs/SPARK.md)."""
 
     @property
     def instance_id(self) -> str:
-        """The store of the queue manager, which a checkpoint names."""
+        """The id of the queue manager's store, which checkpoints contain."""
 
     def standings(self) -> list[ConsumerState]:
         """Return the state of each consumer, by name."""
@@ -112,7 +112,7 @@ class LedgerVerbs(Protocol):
 
 
 class Administration(Protocol):
-    """What an operator does with a queue manager."""
+    """Administration of a queue manager, for operators."""
 
     @property
     def ledger(self) -> LedgerVerbs:
@@ -128,13 +128,13 @@ class Administration(Protocol):
         """Return CURDEPTH: committed and uncommitted, expired ones included (E12)."""
 
     def why(self, identifier: bytes | str) -> Whereabouts:
-        """Say where the message with a MsgId or CorrelId is, or what became of it."""
+        """Return the place or the outcome of the message with a MsgId or CorrelId."""
 
     def verify(self) -> Verification:
         """Recount everything and compare."""
 
     def delay_processor_status(self) -> str:
-        """Return how delayed messages go: ``running``, ``spark``, ``stopped:`` and why (D28)."""
+        """Return ``running``, ``spark``, or ``stopped:`` with the reason (D28)."""
 
     def own_time(self) -> OwnTime:
         """Return its own time beside the clock of its machine (docs/CLOCKS.md)."""

@@ -69,7 +69,7 @@ class ReconnectingConnection:
         self.asynchronous = calls
         self.held = ReconnectingHeld(again, calls.deliveries)
         self.onward = ReconnectingOnward(again)
-        #: What an operator does.
+        #: The verbs of an operator.
         admin = _Part(again, lambda now: now.admin)
         admin.ledger = _Part(again, lambda now: now.admin.ledger)
         self.admin = cast("Administration", admin)
@@ -227,7 +227,7 @@ class ReconnectingConnection:
             raise backed_out() from lost
 
     def backout(self) -> None:
-        """MQBACK; what was lost with its connection is backed out."""
+        """MQBACK; a unit of work that was lost with its connection is backed out already."""
         again = self._again
         try:
             again.end_unit(again.next_unit())
@@ -237,7 +237,7 @@ class ReconnectingConnection:
             again.attempt(lambda now: now.backout())
 
     def close(self, *, commit: bool = True) -> None:
-        """MQDISC; raises MQRC_BACKED_OUT when there is nothing left of what was to be committed."""
+        """MQDISC; raises MQRC_BACKED_OUT when the unit of work to be committed is lost."""
         again = self._again
         if again.is_closed:
             return
@@ -271,7 +271,7 @@ class ReconnectingObjects:
         self._again = again
 
     def is_open(self, handle: int) -> bool:
-        """Tell whether a handle is one of an open object of this connection."""
+        """Return True if the object of a handle is open on this connection."""
         return self._opened.has(handle)
 
     def inquire(self, handle: int, selectors: Sequence[int]) -> Inquiry:
@@ -287,15 +287,15 @@ class ReconnectingObjects:
         return self._run(lambda now: now.objects.backout_rule(self._opened.inner(handle)))
 
     def command_level(self) -> int:
-        """Return which verbs and options the queue manager knows."""
+        """Return the command level of the queue manager."""
         return self._run(lambda now: now.objects.command_level())
 
     def lives_from_release(self, handle: int = c.MQHO_NONE) -> bool:
-        """Tell whether lives begin at the release."""
+        """Return True if an open queue has TTLFROM(RELEASE); any queue, for MQHO_NONE."""
         return self._run(lambda now: now.objects.lives_from_release(self._opened.inner(handle)))
 
     def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run what ends an object that its program has dropped."""
+        """Run ``end`` of an object that its program has dropped, now or at the next verb."""
         self._again.now[0].objects.end_dropped(end)
 
 

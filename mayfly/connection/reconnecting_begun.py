@@ -19,7 +19,7 @@ _NOWHERE: Final = -1
 
 
 class Begun(Generic[_T]):
-    """One verb: how it is begun, and how its outcome is told."""
+    """One verb with a callback: the function that begins it, and the one that tells its outcome."""
 
     def __init__(
         self,
@@ -29,11 +29,12 @@ class Begun(Generic[_T]):
         is_wait: bool = False,
         is_final: bool = False,
     ) -> None:
-        """Note what to do.
+        """Note how to begin and how to tell.
 
-        ``tell`` is given the connection of the outcome, and that connection's number. A wait may be
-        dropped with its connection: what it was about to take goes back. When the answer of a final
-        one is lost nobody knows whether it took effect, so it is not begun again.
+        ``tell`` is given the connection of the outcome, and the number of this connection. A verb
+        with ``is_wait`` may be dropped with its connection: a message that it was about to take
+        goes back. When the answer of a verb with ``is_final`` is lost, it may have taken effect, so
+        it is not begun again.
         """
         self.begin, self.tell = begin, tell
         self.is_wait, self.is_final = is_wait, is_final
@@ -193,7 +194,7 @@ class BegunVerbs:
                     self._fail(begun, connection, number, failure)
 
     def _has_open_before(self, number: int) -> bool:
-        """Tell whether callbacks of earlier connections are still to come."""
+        """Return True if callbacks of earlier connections are still to come."""
         self._open_counts += Counter()  # without those that are 0
         return any(each < number for each in self._open_counts)
 

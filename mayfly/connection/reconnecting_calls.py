@@ -24,12 +24,12 @@ from mayfly.mqi.errors import MQError, mq_error
 
 _T = TypeVar("_T")
 _SYNCPOINT_GETS = c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT
-#: What these leave behind is what the end of a connection leaves behind.
+#: These settlements give a message back, as the end of its connection does: they need no repeat.
 _GOES_BACK = frozenset({Settlement.RETURNED, Settlement.BACKED_OUT})
 
 
 class Deliveries:
-    """Numbers of deliveries that stay, with the connection and number that each one has there."""
+    """Lasting numbers of deliveries: each stands for a connection and a number on it."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -67,10 +67,13 @@ class Deliveries:
 class ReconnectingCalls:
     """See ``interface.Asynchronous``, whose methods these are.
 
-    A verb whose connection is lost is begun again on the next one. A put outside of the unit of
-    work, a commit or a settlement whose answer never came tells MQRC_CALL_INTERRUPTED instead, and
-    what belongs to a unit of work that was lost MQRC_BACKED_OUT. A delivery that is held when its
-    connection is lost goes back, counted: to settle it as TAKEN is MQRC_BACKED_OUT.
+    A verb whose connection is lost is begun again on the next one, with these exceptions:
+
+    * A put outside of the unit of work, a commit or a settlement whose answer never came tells
+      MQRC_CALL_INTERRUPTED.
+    * A verb in a unit of work that was lost tells MQRC_BACKED_OUT.
+    * A delivery that is held when its connection is lost goes back, counted. To settle it as TAKEN
+      is MQRC_BACKED_OUT.
     """
 
     def __init__(self, again: Reconnection, number: int) -> None:

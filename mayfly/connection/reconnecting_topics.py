@@ -43,7 +43,7 @@ class ReconnectingTopics:
         if options & c.MQSO_DURABLE:
             again |= c.MQSO_RESUME
         else:
-            # What is retained has come already.
+            # Retained publications have come at the first subscription already.
             again |= c.MQSO_CREATE | c.MQSO_NEW_PUBLICATIONS_ONLY
 
         def resubscribe(now: Connection, inner_queue: int) -> Subscribed:
@@ -64,7 +64,7 @@ class ReconnectingTopics:
         return self._run(join, enter=enter)
 
     def is_open(self, number: int) -> bool:
-        """Tell whether a subscription is open here."""
+        """Return True if a subscription is open here."""
         inner = self._opened.inner_subscription
         return self._run(lambda now: now.topics.is_open(inner(number)))
 
@@ -73,7 +73,7 @@ class ReconnectingTopics:
         self._run(lambda now: now.topics.remove(name))
 
     def belong_to(self, owner: str | int) -> None:
-        """Say whose conversation this is, also of those that follow."""
+        """Set the owner of this conversation, and of those that follow on new connections."""
         self._keep("the owner", lambda now: now.topics.belong_to(owner))
 
     def claim(self, client_id: str) -> None:
@@ -81,7 +81,7 @@ class ReconnectingTopics:
         self._keep(f"client id {client_id!r}", lambda now: now.topics.claim(client_id))
 
     def make_temporary(self) -> str:
-        """Make a topic string; it stays, what is retained there ends with each connection."""
+        """Make a topic string; it stays. Retained publications there end with each connection."""
         topic = self._run(lambda now: now.topics.make_temporary())
         self._temporary.add(topic)
         return topic

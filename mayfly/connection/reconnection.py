@@ -1,4 +1,4 @@
-"""Connecting again: when, for how long, to which queue manager, and what became of a unit of work.
+"""Connecting again: when, for how long, to which queue manager, and the loss of a unit of work.
 
 Every part of a connection that reconnects runs its verbs by :meth:`Reconnection.run`.
 """
@@ -27,7 +27,8 @@ from mayfly.runtime import Event, Runtime, elapsed_ms
 
 _T = TypeVar("_T")
 _LOG = logging.getLogger("mayfly.client")
-#: A server that drains ends waits with these, and the connection when its work is done.
+#: A server that drains ends waits with these reasons. It ends the connection later, when the unit
+#: of work has ended.
 DRAINED = frozenset({rc.MQRC_Q_MGR_QUIESCING, rc.MQRC_CONNECTION_QUIESCING})
 _FINAL = frozenset({rc.MQRC_RECONNECT_FAILED, rc.MQRC_RECONNECT_QMID_MISMATCH})
 #: How often a connection that is being drained is looked at.
@@ -50,11 +51,11 @@ USUAL_PATIENCE = Patience()
 
 
 class Attempts(NamedTuple):
-    """What the owner of several connections has to do with their attempts to connect again.
+    """The part of an owner of several connections in their attempts to connect again.
 
-    ``on_change`` is called, on the thread that connects again, with MQRC_RECONNECTING before the
-    first attempt, then with MQRC_RECONNECTED or why there is no new connection. ``ends`` is an
-    event that ends all attempts: verbs that wait for one raise then.
+    ``on_change`` is called on the thread that connects again: with MQRC_RECONNECTING before the
+    first attempt, then with MQRC_RECONNECTED or the error of the last attempt. ``ends`` is an event
+    that ends all attempts; verbs that wait for a new connection then raise.
     """
 
     on_change: Callable[[MQError], object] | None = None
@@ -89,7 +90,7 @@ class Reconnection:
         self.runtime = Runtime()
         self.objects = OpenedObjects()
         self._lock = self.runtime.reentrant_lock("reconnect")
-        #: Held for moments: what is open and what the unit of work has belong to one connection.
+        #: Held for moments, so that open objects and unit of work are seen with one connection.
         self._state = self.runtime.lock("reconnected")
         #: Whether there are no attempts any more, and whether the program has closed it.
         self._ends = attempts.ends or self.runtime.event()
@@ -102,8 +103,8 @@ class Reconnection:
         #: Whether the unit of work has something, and whether it was lost with its connection.
         self.has_work = False
         self.is_backed_out = False
-        #: Which unit of work verbs belong to that are called, and that are begun on a connection:
-        #: those with a callback may be begun later.
+        #: Numbers of two units of work: that of verbs that are called now, and that of verbs that
+        #: are begun on a connection now. A verb with a callback may be begun later than called.
         self.unit = self._begun_unit = 0
 
     def run(
@@ -115,12 +116,12 @@ class Reconnection:
     ) -> _T:
         """Run a verb, on a new connection when the one of now is lost.
 
-        ``in_unit`` is one of the unit of work. ``enter`` takes note of its result, and returns the
-        result, while its connection is the one of now.
+        ``in_unit`` is True for a verb in the unit of work. ``enter`` takes note of the result, and
+        returns it, while the connection of the result is still the one of now.
 
         Raises MQRC_BACKED_OUT while the unit of work that was lost is neither committed nor backed
-        out by its program; LostAnswer with MQRC_CALL_INTERRUPTED when nobody knows whether the verb
-        took effect; MQRC_RECONNECT_FAILED, MQRC_RECONNECT_QMID_MISMATCH and
+        out by its program; LostAnswer with MQRC_CALL_INTERRUPTED when the verb may have taken
+        effect; MQRC_RECONNECT_FAILED, MQRC_RECONNECT_QMID_MISMATCH and
         MQRC_RECONNECT_TIMED_OUT when there is no new connection.
         """
         while True:
@@ -225,7 +226,7 @@ class Reconnection:
             return self.now[0], had_work
 
     def is_lost(self, connection: Connection) -> bool:
-        """Tell whether a verb failed because its connection is gone, and there may be another."""
+        """Return True if a connection is gone, and another one may be made in its place."""
         return connection.is_broken and not self.has_ended
 
     def again(self, number: int) -> None:

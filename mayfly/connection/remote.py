@@ -34,7 +34,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
 from mayfly.runtime import Runtime
 
-#: With these another address of the list may be tried.
+#: After an error with one of these reasons, the next address of the list is tried.
 _TRY_NEXT = frozenset(
     {
         rc.MQRC_Q_MGR_NOT_AVAILABLE,
@@ -108,7 +108,7 @@ def _connected(
     conversation: Conversation, endpoint: Endpoint, who: tuple[str, str], application: str
 ) -> RemoteConnection:
     user, password = who
-    # Who it is may have characters that are none, as the environment of a process may.
+    # A user or program name from the environment may contain bytes that are no text.
     named = [each.encode(errors="replace").decode() for each in (user, application)]
     said = endpoint.channel, endpoint.queue_manager, named[0], password, named[1]
     facts = conversation.call(Verb.CONNECT, [*said, endpoint.heartbeat_s * 1_000, []])
@@ -290,7 +290,7 @@ class RemoteConnection:
                     self._puts.check_before_commit()
                 self._call(Verb.DISCONNECT, [commit], is_doubtful=commit)
         except ConnectionBroken:
-            # What is gone is backed out.
+            # A unit of work whose connection is gone is backed out: only a commit has failed.
             if commit:
                 raise
         finally:
@@ -314,7 +314,7 @@ class RemoteConnection:
 
     @property
     def admin(self) -> Administration:
-        """What an operator does; the server refuses a user with limited authority."""
+        """The verbs of an operator; the server refuses a user with limited authority."""
         return self._admin
 
     @property

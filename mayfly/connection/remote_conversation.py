@@ -1,4 +1,4 @@
-"""A conversation of a client: its requests in the words of verbs, its handles, its end."""
+"""A conversation of a client: its verbs as requests, its handles, its end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Conversation:
         #: The objects that are open: MQOT_* by number.
         self.open_handles: dict[int, int] = {}
         self._packer, self._packing = Packer(), link.runtime.lock("wire-pack")
-        #: What ends objects that the program has dropped.
+        #: Functions that end objects that the program has dropped; the next verb calls them.
         self.dropped: deque[Callable[[], None]] = deque()
 
     def call(self, verb: Verb, fields: list[Any], *, is_doubtful: bool = False) -> Any:
@@ -88,10 +88,10 @@ class Conversation:
         self.close()
 
     def drop(self) -> None:
-        """End it, its program has dropped it: the server backs out. In the midst of anything.
+        """End a conversation that its program has dropped; the server backs out.
 
-        Where others share the socket, the next verb of one of them says so to the server: nothing
-        may be sent here.
+        Python may collect it at any moment, also while a frame is being sent, so nothing is sent
+        here. When others share the socket, the next verb of one of them tells the server.
         """
         if self.is_closed:
             return

@@ -78,7 +78,7 @@ def keeper() -> Keeper:
 
 
 def _begin_anew() -> None:
-    """In a forked child nothing is looked after: its parent does."""
+    """Begin without connections in a forked child; its parent looks after those it has made."""
     global _keeper  # noqa: PLW0603 - the thread of the old one is not there
     _keeper = Keeper(Runtime(), _NAME)
 

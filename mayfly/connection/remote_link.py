@@ -1,8 +1,8 @@
 """The client's end of a connection to a server: requests, their answers, signs of life, the end.
 
-Whoever waits for an answer reads the socket; one thread at a time does, and hands the answers of
-others to them. While verbs with callbacks are under way a thread of its own reads, and another one
-calls them.
+A thread that waits for an answer reads the socket itself. One thread reads at a time, and hands the
+answers of other threads to them. While verbs with callbacks are under way, a thread of the link
+reads when no other does, and another one calls the callbacks.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class Link:
     ) -> Any:
         """Send a request and return its answer; raises MQError.
 
-        MQRC_CONNECTION_BROKEN when the connection is gone: LostAnswer, if it is doubtful what
-        became of the request.
+        Raises MQRC_CONNECTION_BROKEN when the connection is gone, as LostAnswer if ``is_doubtful``:
+        the server may have run the request.
         """
         slot = Request(is_doubtful=is_doubtful)
         request = self._send(conversation, payload, slot)
@@ -181,7 +181,7 @@ class Link:
             self._leave_role()
 
     def abort(self) -> None:
-        """End the socket, without a lock: in the midst of anything."""
+        """End the socket, without a lock: Python may collect the connection at any moment."""
         if self._error is None:
             self._error = mq_error(rc.MQRC_HCONN_ERROR, "the connection was dropped")
         self._sender.end()
@@ -224,7 +224,7 @@ class Link:
         slot: Request,
         send: Callable[[bytes], None] | None = None,
     ) -> int:
-        """Send a request; whatever fails here has not reached the server as a whole."""
+        """Send a request; after an error here the server has not received all of it."""
         if self._error is not None:
             raise self._error
         request = next(self._numbers) & 0xFFFFFFFF
@@ -245,7 +245,7 @@ class Link:
         return request
 
     def _await(self, slot: Request, *, once: bool = False) -> None:
-        """Wait for an answer: read, or let whoever reads hand it over."""
+        """Wait for an answer: read it, or take it from the thread that reads."""
         while slot.payload is None:
             if self._take_role():
                 try:

@@ -23,7 +23,7 @@ class RemoteObjects:
         self._call = conversation.call
 
     def is_open(self, handle: int) -> bool:
-        """Tell whether a handle is one of an open object of this connection."""
+        """Return True if the object of a handle is open on this connection."""
         return handle in self._conversation.open_handles
 
     def inquire(self, handle: int, selectors: Sequence[int]) -> Inquiry:
@@ -39,7 +39,7 @@ class RemoteObjects:
         return BackoutRule(*self._call(Verb.BACKOUT_RULE, [index(handle)]))
 
     def command_level(self) -> int:
-        """Return which verbs and options the queue manager knows."""
+        """Return the command level of the queue manager."""
         level: int = self._call(Verb.COMMAND_LEVEL, [])
         return level
 
@@ -49,7 +49,7 @@ class RemoteObjects:
         return answer
 
     def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run what ends an object that its program has dropped, now or at the next verb."""
+        """Run ``end`` of an object that its program has dropped, now or at the next verb."""
         end_dropped(end, self._conversation.dropped.append)
 
 
@@ -111,7 +111,7 @@ class RemoteTopics:
         return subscribed
 
     def is_open(self, number: int) -> bool:
-        """Tell whether a subscription is open here."""
+        """Return True if a subscription is open here."""
         answer: bool = self._call(Verb.TOPIC_IS_OPEN, [number])
         return answer
 
@@ -120,11 +120,11 @@ class RemoteTopics:
         self._call(Verb.TOPIC_REMOVE, [name], is_doubtful=True)
 
     def belong_to(self, owner: str | int) -> None:
-        """Say whose conversation this is."""
+        """Set the owner of this conversation."""
         self._call(Verb.TOPIC_BELONG_TO, [owner])
 
     def claim(self, client_id: str) -> None:
-        """Be the one conversation under a client id."""
+        """Take a client id, which no other conversation has then."""
         self._call(Verb.TOPIC_CLAIM, [client_id])
 
     def make_temporary(self) -> str:

@@ -1,4 +1,4 @@
-"""What an operator does over a remote connection: the schedule, administration, claims."""
+"""The verbs of an operator over a remote connection: the schedule, administration, claims."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class RemoteAdministration:
         return depth
 
     def why(self, identifier: bytes | str) -> Whereabouts:
-        """Say where a message is, or what became of it."""
+        """Return the place or the outcome of a message."""
         return whereabouts_of_row(self._call(Verb.WHY, [stored_id(identifier)]))
 
     def verify(self) -> Verification:

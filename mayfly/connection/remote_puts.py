@@ -26,8 +26,8 @@ _MSG_ID = 4
 class UnansweredPuts:
     """Puts on their way, in the order in which their answers will come.
 
-    What their queues refuse MQSTAT tells. What is wrong with such a call the next commit tells,
-    which backs out, or the next MQSTAT.
+    MQSTAT reports messages that their queues refuse. An error of a call itself is raised by the
+    next commit, which backs out, or by the next MQSTAT.
     """
 
     def __init__(self, conversation: Conversation, max_message_bytes: int) -> None:
@@ -47,9 +47,10 @@ class UnansweredPuts:
             raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, said)
 
     def is_one(self, handle: int, descriptor: Descriptor, options: int) -> bool:
-        """Tell whether a put need not wait: one to a queue that is durable at a commit, or never.
+        """Return True if a put need not wait for its answer.
 
-        A publication is told at once what becomes of it.
+        It has MQPMO_ASYNC_RESPONSE, goes to a queue, and is durable at a later commit or never. A
+        publication waits: its result is needed at once.
         """
         is_volatile = descriptor.persistence == c.MQPER_NOT_PERSISTENT
         is_safe = is_volatile or options & c.MQPMO_SYNCPOINT
@@ -57,7 +58,7 @@ class UnansweredPuts:
         return bool(options & c.MQPMO_ASYNC_RESPONSE and is_safe and is_queue)
 
     def send(self, fields: list[Any], descriptor: Descriptor) -> PutResult:
-        """Send a put; the result has the MsgId, and what the queue manager fills in is not known.
+        """Send a put; the result has its MsgId, but no field that the queue manager fills in.
 
         ``fields`` are those of the verb.
         """
@@ -73,7 +74,7 @@ class UnansweredPuts:
         return PutResult(msg_id, correl_id, descriptor, window, rc.MQRC_NONE, "", "")
 
     def end(self) -> MQError | None:
-        """Wait for all answers; return what was wrong with the first call that was, once."""
+        """Wait for all answers; return the error of the first call that failed, once."""
         if self._sent:
             self._conversation.link.read_until(self._sent[-1])
             self._take_answers()

@@ -1,4 +1,4 @@
-"""Requests of a client and what their answers say."""
+"""Requests of a client, and their answers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mayfly.contracts.wire_rows import FAILURE
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Event
 
-#: Is called with the payload of an answer, or why there is none.
+#: Is called with the payload of an answer, or with the error in its place.
 OnAnswer: TypeAlias = Callable[[bytes | MQError], object]
-#: Is called with what a request under way meets: a handle, and why it cannot be got from.
+#: Is called for a get under way with the handle of a queue that cannot be got from, and the error.
 OnMet: TypeAlias = Callable[[int, MQError], object]
 
 
 class Request:
-    """A request, and what has come in the place of its answer."""
+    """A request, with its answer or the error in its place."""
 
     __slots__ = ("event", "is_doubtful", "on_answer", "on_met", "payload")
 
@@ -33,7 +33,7 @@ class Request:
     ) -> None:
         self.payload: bytes | MQError | None = None
         self.event: Event | None = None
-        #: Whether nobody knows what became of it when its answer is lost.
+        #: Whether it may have taken effect when its answer is lost.
         self.is_doubtful = is_doubtful
         self.on_answer, self.on_met = on_answer, on_met
 
@@ -44,7 +44,7 @@ class Request:
 
 
 def answer_of(payload: bytes | MQError | None, kind: Kind) -> Any:
-    """Return what an answer says; raises the MQError that it tells, or that is in its place."""
+    """Return the value of an answer; raises the MQError in the answer, or in its place."""
     assert payload is not None
     if isinstance(payload, MQError):
         raise payload

@@ -8,21 +8,21 @@ from mayfly.connection.remote_stream import NoStream, Stream
 from mayfly.contracts.wire import OURS
 from mayfly.runtime import Runtime
 
-#: So many frames, or bytes, are not kept back any longer.
+#: With so many frames, or bytes, gathered frames are sent.
 _MOST_FRAMES, _MOST_BYTES = 16, 32_768
-#: And none of them for much longer than this.
+#: No frame is gathered for much longer than this.
 _GATHER_SECONDS = 0.001
 #: After so many such times without a frame the thread sleeps, and after a second it ends.
 _QUIET_ROUNDS, _LINGER_SECONDS = 20, 1.0
 
 
 class Sender:
-    """Sends frames; any thread may. What is gathered goes out before what is sent.
+    """Sends frames; any thread may. Gathered frames go out before a frame that is sent at once.
 
     A send costs the client as much as the rest of a put, and the server more. So puts that nobody
-    can see before the commit are kept back until 16 are there, something else is to be sent, or a
-    millisecond has passed: a life begins when the server has the put. A thread looks at the time;
-    there is none unless something is gathered.
+    can see before the commit are gathered. They go out when 16 are there, when another frame is
+    sent, or after a millisecond: lives begin when the server has the put, so they must not wait
+    long. A thread looks at the time; it exists only while frames are gathered.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Sender:
     ) -> None:
         """Begin to speak: the server is told our versions with the first frame.
 
-        ``on_failure`` is told why what nobody waits for cannot be sent.
+        ``on_failure`` is called with the error of a frame that no caller waits for.
         """
         self._stream, self._runtime, self._on_failure = stream, runtime, on_failure
         self._lock = runtime.lock("wire-send")
@@ -74,7 +74,7 @@ class Sender:
             raise
 
     def try_send(self, frame: bytes) -> None:
-        """Send a frame unless another thread is sending: that shows that we live as well."""
+        """Send a sign of life, unless another thread is sending: its frame is one as well."""
         failure: OSError | None = None
         if self._lock.acquire(blocking=False):
             try:

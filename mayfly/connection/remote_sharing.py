@@ -13,7 +13,7 @@ from mayfly.runtime import Runtime
 
 
 class Way(NamedTuple):
-    """What conversations that share a socket have in common; an endpoint without its addresses."""
+    """The key by which sockets are shared: address, user, and the endpoint without addresses."""
 
     address: Address
     endpoint: Endpoint
@@ -58,7 +58,7 @@ def shared_links() -> SharedLinks:
 
 
 def _begin_anew() -> None:
-    """In a forked child the links are its parent's, and so may be the lock."""
+    """Begin without links in a forked child: the links and their lock are its parent's."""
     global _shared  # noqa: PLW0603 - the lock may be held by a thread that is not there
     _shared = SharedLinks(Runtime())
 

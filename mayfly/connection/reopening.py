@@ -1,4 +1,4 @@
-"""What a connection that reconnects has open: how each object is opened again, under its number."""
+"""The open objects of a connection that reconnects: each is opened again, under its number."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class OpenedObjects:
         return self.now.inner(handle)
 
     def has(self, handle: int) -> bool:
-        """Tell whether a handle is one of an open object."""
+        """Return True if the object of a handle is open."""
         return handle in self.now.handles
 
     def inner_subscription(self, number: int) -> int:

@@ -14,7 +14,7 @@ from mayfly.contracts.tokens import TokenMissing, read_token
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 
-#: What the server writes beside it; ``mayfly.cli.served`` has the whole of it.
+#: The file that a server writes beside its socket; ``mayfly.cli.served`` describes it.
 _SERVED_FILE = "served.json"
 
 
@@ -23,8 +23,9 @@ def connect_to_server_of(
 ) -> Connection | None:
     """Connect through the server that has a folder open, None when none has, or none yet.
 
-    The program is the operator, as who opens the folder is: it can read the token there. Raises as
-    ``remote.connect``; MQRC_NOT_AUTHORIZED when the token cannot be read.
+    The program connects as the operator, as a program does that opens the folder itself: both can
+    read the files there. Raises as ``remote.connect``; MQRC_NOT_AUTHORIZED when the token cannot
+    be read.
     """
     # A server fills the file once its socket listens.
     if not (folder / MQ_SOCKET_FILE).is_socket() or _is_empty(folder / _SERVED_FILE):

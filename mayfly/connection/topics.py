@@ -65,28 +65,30 @@ class Topics(Protocol):
     ) -> Subscribed:
         """Open the subscription of a name as JMS has it: join it, resume it or make it.
 
-        Without a name it is one of its own. The handle is that of its managed queue, open for input
-        and to be closed with the subscription; MQHO_NONE where a definition (DEFINE SUB) names
-        another queue. A durable one that asks for something else gives way, with
-        what has come for it. ``no_local`` leaves out what :meth:`belong_to` says is its own. Raises
-        MQRC_SUBSCRIPTION_IN_USE for one that is to give way, or is not shared, while it is open or
-        has messages that are not acknowledged; MQRC_SUB_ALREADY_EXISTS when one is shared and the
-        other is not, or an open one asks for something else; MQRC_SUB_NAME_ERROR,
+        Without a name the subscription is the caller's alone. The handle is that of its managed
+        queue, open for input and to be closed with the subscription; MQHO_NONE where a definition
+        (DEFINE SUB) names another queue. A durable subscription of the name with another topic,
+        selector or ``no_local`` is removed with its messages, and made anew. ``no_local`` leaves
+        out publications of the same owner (:meth:`belong_to`).
+
+        Raises MQRC_SUBSCRIPTION_IN_USE for one that is to be removed, or is not shared, while it is
+        open or has messages that are not acknowledged; MQRC_SUB_ALREADY_EXISTS when one is shared
+        and the other is not, or an open one has another topic or selector; MQRC_SUB_NAME_ERROR,
         MQRC_TOPIC_STRING_ERROR, MQRC_SELECTOR_SYNTAX_ERROR, MQRC_NOT_AUTHORIZED.
         """
 
     def is_open(self, number: int) -> bool:
-        """Tell whether a subscription is open here, and neither removed nor expired."""
+        """Return True if a subscription is open here, and neither removed nor expired."""
 
     def remove(self, name: str) -> None:
-        """Remove a durable subscription by its name, with what has come for it.
+        """Remove a durable subscription by its name, with its messages.
 
         Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while it is open or has messages that
         are not acknowledged.
         """
 
     def belong_to(self, owner: str | int) -> None:
-        """Say whose conversation this is: ``no_local`` leaves out what the same owner publishes.
+        """Set the owner of this conversation: ``no_local`` leaves out publications of that owner.
 
         An owner is a client id, or the number of a conversation that several belong to. With a
         client id a durable subscription made with ``no_local`` leaves out the client's
@@ -94,16 +96,16 @@ class Topics(Protocol):
         """
 
     def claim(self, client_id: str) -> None:
-        """Be the one conversation under a client id, until it is closed; it belongs to it then.
+        """Take a client id until the conversation is closed; the client id becomes its owner.
 
-        Raises MQRC_OBJECT_IN_USE while another has it.
+        Raises MQRC_OBJECT_IN_USE while another conversation has it.
         """
 
     def make_temporary(self) -> str:
-        """Make a topic string that nobody else makes; what is retained there ends with this."""
+        """Make a unique topic string; its retained publication ends with this conversation."""
 
     def delete_temporary(self, topic: str) -> None:
-        """Delete a topic that :meth:`make_temporary` has made here, with what is retained there.
+        """Delete a topic that :meth:`make_temporary` has made here, with its retained publication.
 
         Raises MQRC_UNKNOWN_OBJECT_NAME for any other, MQRC_OBJECT_IN_USE while it has a subscriber.
         """

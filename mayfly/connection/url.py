@@ -16,16 +16,16 @@ _PARAMETERS = ("channel", "cipher", "ca", "certificate", "peer")
 
 
 def is_url(name: str) -> bool:
-    """Tell whether a text is a URL: the name of a queue manager has no colon."""
+    """Return True if a text is a URL: the name of a queue manager has no colon."""
     return "://" in name
 
 
 def endpoint_of_url(url: str, tls: Tls | None = None) -> Endpoint:
-    """Return where a URL leads; ``tls`` encrypts what begins with ``mq://`` as well.
+    """Return the endpoint of a URL; with ``tls`` a URL of ``mq://`` is encrypted as well.
 
     Several hosts with commas are tried in order. Parameters are ``channel``, and for ``mqs://``
-    ``cipher`` (a CipherSpec), ``ca`` and ``certificate`` (PEM files) and ``peer`` (SSLPEER). A path
-    that is empty takes whichever queue manager answers. Raises MQRC_CLIENT_CONN_ERROR.
+    ``cipher`` (a CipherSpec), ``ca`` and ``certificate`` (PEM files) and ``peer`` (SSLPEER). With
+    an empty path any queue manager that answers will do. Raises MQRC_CLIENT_CONN_ERROR.
     """
     parts = urlsplit(url)
     if parts.scheme not in _SCHEMES:

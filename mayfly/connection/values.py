@@ -1,8 +1,8 @@
-"""What the verbs of a connection take and return: named tuples of numbers, bytes and text.
+"""Parameters and results of the verbs of a connection: named tuples of numbers, bytes and text.
 
-``stored_id`` makes an id of 24 bytes, ``plain_descriptor`` a descriptor of what a program says,
-``bytes_of`` the body of a message, ``token_of`` its MsgToken; ``text_length`` says how long the
-text of an attribute is, padded.
+``stored_id`` makes an id of 24 bytes, ``plain_descriptor`` a descriptor of the values that a
+program gives, ``bytes_of`` the body of a message, ``token_of`` its MsgToken. ``text_length`` is the
+padded length of a text attribute.
 """
 
 from typing import NamedTuple

@@ -10,12 +10,12 @@ from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime
 
 _T = TypeVar("_T")
-#: Begins a verb, whose end its argument is told.
+#: Begins a verb; its argument is called with the outcome.
 Begins: TypeAlias = Callable[[OnDone[_T]], UnderWay]
 
 
 class Wait:
-    """Lets one thread wait; what other threads may call is said of each method."""
+    """Lets one thread wait; other threads may call :meth:`wake`, :meth:`end` and :meth:`join`."""
 
     def __init__(self, runtime: Runtime) -> None:
         """Begin without waiting."""
@@ -29,8 +29,9 @@ class Wait:
         self.is_standing = False
 
     def attempt(self, take: Callable[[], _T]) -> _T | None:
-        """Return what a call returns that does not wait; None instead when the wait is to end."""
-        # Without a lock, in this order: whoever ends the wait says so, then looks at ``is_busy``.
+        """Return the result of a call that does not wait; None when the wait is to end."""
+        # No lock is taken on this path. The order makes it safe: this thread sets ``is_busy``, then
+        # looks at ``_is_over``; the thread that ends the wait sets that, then looks at ``is_busy``.
         self.is_busy = True
         try:
             found = None if self._is_over or self._is_woken else take()
@@ -44,10 +45,10 @@ class Wait:
                     self._changed.notify_all()
 
     def of(self, begin: Begins[_T]) -> _T | None:
-        """Begin a verb and return what it tells; None when the wait was ended before it had ended.
+        """Begin a verb and return its outcome; None when the wait was ended before.
 
-        A verb that cannot be cancelled any more has its outcome returned: nothing that it has taken
-        is lost. Raises the MQError that it tells.
+        The outcome of a verb that cannot be cancelled any more is returned, so that no message is
+        lost. An outcome that is an MQError is raised.
         """
         told: list[_T | MQError] = []
 

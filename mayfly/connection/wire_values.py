@@ -90,7 +90,7 @@ def properties_of_rows(rows: Iterable[Sequence[Any]]) -> list[Property]:
 
 
 def row_of_result(result: GetResult) -> list[Any]:
-    """Return what a get has brought as it travels."""
+    """Return the result of a get as it travels."""
     handed, failure = result.handed, result.failure
     return [
         row_of_message(result.message),
@@ -134,7 +134,7 @@ def delivery_of_row(values: list[Any]) -> Delivery:
 
 
 def row_of_put(result: PutResult | None) -> list[Any] | None:
-    """Return what became of a put as it travels."""
+    """Return the result of a put as it travels."""
     if result is None:
         return None
     msg_id, correl_id, descriptor, window, warning, queue, manager = result
