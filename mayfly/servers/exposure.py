@@ -1,4 +1,4 @@
-"""Which clients can reach an address, and what must be said before other machines can."""
+"""Addresses to listen on, and the settings that clients of other machines require."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_clients(host: str, *, has_tls: bool, has_roots: bool, is_open: bool) -> None:
-    """Raise ValueError unless it is said which clients of other machines may connect by Flight."""
+    """Raise ValueError unless settings name the clients of other machines that may use Flight."""
     if has_roots and not has_tls:
         raise ValueError(
             "clients show certificates over TLS alone: name tls_certificate as well "

@@ -1,4 +1,4 @@
-"""Serve queue managers over Arrow Flight: in bulk, by position, to who has a token.
+"""Serve queue managers over Arrow Flight: in bulk, by position, to clients with a token.
 
 A server listens on a port and, for the commands of its machine, on a socket in the folder of each
 queue manager. The calls that it answers stand in ``flight_service.py``.

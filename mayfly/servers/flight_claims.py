@@ -25,7 +25,7 @@ from mayfly.servers.flight_calls import (
 )
 from mayfly.store.units import StoredMessage
 
-#: Data and rows read at once from what is claimed.
+#: A page of claimed messages has about so many bytes of data, or so many rows.
 _PAGE_BYTES = 4 * 1024 * 1024
 _PAGE_ROWS = 4_096
 #: Columns of a message that its descriptor has.
@@ -72,21 +72,21 @@ def claim(manager: QueueManager, request: Request) -> Answer:
 
 @_translated
 def mark(manager: QueueManager, request: Request) -> Answer:
-    """Tell what ``up_to`` of a claim takes to stop at what is there now."""
+    """Return a mark; a claim with this ``up_to`` stops at the messages that are there now."""
     fields_of(request)
     return contract.Mark(manager.claims.mark())._asdict()
 
 
 @_translated
 def end(manager: QueueManager, request: Request) -> Answer:
-    """End what claims hold."""
+    """End the lives of messages that claims hold."""
     count = manager.claims.end(*request_of(contract.EndRequest, request))
     return contract.Counted(count)._asdict()
 
 
 @_translated
 def end_written(manager: QueueManager, request: Request) -> Answer:
-    """End what claims hold that a checkpoint says is written."""
+    """End claims that are written according to a checkpoint."""
     count = manager.claims.end_written(*request_of(contract.EndWrittenRequest, request))
     return contract.Counted(count)._asdict()
 
@@ -100,21 +100,21 @@ def quiesce(manager: QueueManager, request: Request) -> Answer:
 
 @_translated
 def renew(manager: QueueManager, request: Request) -> Answer:
-    """Hear of a reader that lives."""
+    """Note that a reader is alive, so that its claims do not lapse."""
     manager.claims.renew(*request_of(contract.Reader, request))
     return {}
 
 
 @_translated
 def edges(manager: QueueManager, request: Request) -> Answer:
-    """Tell which rows claims hold."""
+    """Return the rows that claims hold."""
     edges = manager.claims.edges(*request_of(contract.EdgesRequest, request))
     return contract.Edges(*edges)._asdict()
 
 
 @_translated
 def release(manager: QueueManager, request: Request) -> Answer:
-    """Give back what a consumer has claimed."""
+    """Give back the messages that a consumer has claimed."""
     count = manager.claims.release(*request_of(contract.ReleaseRequest, request))
     return contract.Counted(count)._asdict()
 
@@ -128,7 +128,7 @@ def consumers(manager: QueueManager, request: Request) -> Answer:
 
 @_translated
 def browse_ranges(manager: QueueManager, request: Request) -> Answer:
-    """Cut what is on a queue into parts that can be browsed side by side."""
+    """Cut the messages of a queue into parts that can be browsed side by side."""
     asked = request_of(contract.RangesRequest, request)
     if asked.part_count < 1:
         raise CallRefused(BAD_REQUEST, f"part_count >= 1 does not hold for {asked.part_count}")
@@ -187,7 +187,7 @@ def _columns(rows: list[StoredMessage]) -> MessageColumns:
 
 
 def _page(manager: QueueManager, queue: str | Sequence[str], columns: MessageColumns) -> Page:
-    """Return messages with what their descriptors say, as bulk.queue_client.MessagePage has it."""
+    """Return messages with the columns of their descriptors, as bulk.queue_client.MessagePage."""
     described = {packed: _SAID(unpack_descriptor(packed)) for packed in set(columns.descriptor)}
     return manager.name, queue, columns, described
 

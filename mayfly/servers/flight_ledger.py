@@ -1,4 +1,4 @@
-"""Verbs of the Flight server about the ledger: its rows by position, and what it holds."""
+"""Verbs of the Flight server about the ledger: its rows by position, and its positions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def batch(rows: Page, manager: ServedManager) -> pa.RecordBatch:
 
 
 def info(manager: ServedManager, request: Request) -> Any:
-    """Return whose ledger it is and which positions it holds."""
+    """Return the queue manager of the ledger, and the positions that it holds."""
     if request:
         raise BadRequest(f"{INFO_ACTION} takes nothing but a manager, not {sorted(request)}")
     ledger = manager.ledger
@@ -55,7 +55,7 @@ def info(manager: ServedManager, request: Request) -> Any:
 
 
 def _ledger_request(asked: Request) -> LedgerRequest:
-    """Return what a ticket asks for; raises BadRequest naming what is wrong with it."""
+    """Return the request of a ticket; raises BadRequest naming the wrong value."""
     try:
         request = LedgerRequest(**asked)
     except TypeError as error:

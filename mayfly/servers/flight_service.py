@@ -123,7 +123,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
 
 @contextmanager
 def _in_terms_of_flight() -> Iterator[None]:
-    """Turn what a verb raises into what Flight carries to the client."""
+    """Raise the error of a verb as an error that Flight carries to the client."""
     try:
         yield
     except BulkError as error:
@@ -155,7 +155,7 @@ def _object(body: bytes) -> dict[str, Any]:
 def _one_verb(
     asked: dict[str, Any], what: str, known: Collection[str]
 ) -> tuple[str, dict[str, Any]]:
-    """Return the one verb of a ticket or descriptor and what it asks for."""
+    """Return the one verb of a ticket or descriptor, and its request."""
     if len(asked) != 1 or next(iter(asked)) not in known:
         verbs = " or ".join(map(repr, known))
         raise BadRequest(f"a {what} has the one verb {verbs}, not {sorted(asked)}")

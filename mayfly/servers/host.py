@@ -30,7 +30,7 @@ class Host:
     ) -> None:
         """Take open queue managers, and listeners in the order of their start.
 
-        ``standing`` is where it says how it stands, for those that ask.
+        ``standing`` is the state of the host, which probes ask for.
         """
         self._admission = admission
         self.managers = list(managers)

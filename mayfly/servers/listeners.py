@@ -1,4 +1,4 @@
-"""The listeners that a host runs, all of one shape: a protocol comes in by being one of them."""
+"""The listeners that a host runs, one class for each protocol, all with the same methods."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class MqListener:
         tls: TlsFiles,
         limits: ClientLimits,
     ) -> None:
-        """Take what the server is made of; without an address it has sockets in folders alone."""
+        """Take the parts of the server; without an address it has sockets in folders alone."""
         self._managers, self._admission, self._address = managers, admission, address
         self._tls, self._limits = tls, limits
         self._idle = _IdleConnections(limits.idle_seconds)
@@ -132,7 +132,7 @@ class MqListener:
             self._server.drain(timeout_ms)
 
     def stop(self) -> None:
-        """End all connections; what they have not committed is backed out."""
+        """End all connections; their open units of work are backed out."""
         if self._server is not None:
             self._server.close()
         self._known.close()
@@ -190,7 +190,8 @@ class FolderListener:
     ) -> None:
         """Take the listener whose server they lead to; ``announce`` is called when they are there.
 
-        Programs of this machine look for what it writes, and then for the socket.
+        ``announce`` writes the file by which programs of this machine find the server; they then
+        look for the socket.
         """
         self._listener, self._folders, self._announce = listener, folders, announce
 
@@ -233,7 +234,7 @@ def load_files(context: ssl.SSLContext, tls: TlsFiles) -> None:
         context.load_cert_chain(tls.certificate, tls.key, password="")
         if tls.client_roots is not None:
             context.load_verify_locations(tls.client_roots)
-            # Whether a client must have a certificate is said by its channel (SSLCAUTH).
+            # The channel of a client decides whether a certificate is required (SSLCAUTH).
             context.verify_mode = ssl.CERT_OPTIONAL
     except OSError as error:
         files = ", ".join(str(file) for file in tls[:3] if file is not None)
@@ -254,7 +255,7 @@ class FlightListener:
         token: str,
         tls: TlsFiles,
     ) -> None:
-        """Take what the server is made of; sockets in ``folders`` are for commands."""
+        """Take the parts of the server; sockets in ``folders`` are for commands."""
         self._managers, self._folders, self._address = managers, folders, address
         self._token, self._tls = token, tls
         self._server: FlightServer | None = None

@@ -22,8 +22,8 @@ _OF_EVERY_RECORD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "
 class LogForm(StrEnum):
     """The form of the log.
 
-    PLAIN has warnings and errors only, without their time. TEXT and JSON also say what happens in
-    the ordinary course: listeners, connections, reloads, the end.
+    PLAIN has warnings and errors only, without their time. TEXT and JSON also have ordinary events:
+    listeners, connections, reloads, the end.
     """
 
     PLAIN = "plain"

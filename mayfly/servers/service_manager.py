@@ -1,4 +1,4 @@
-"""What a server tells the service manager that has started it: systemd's notification protocol.
+"""Notification of the service manager that has started a server, by the protocol of systemd.
 
 The protocol is one datagram to the socket that NOTIFY_SOCKET names (sd_notify(3)).
 """

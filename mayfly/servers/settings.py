@@ -1,4 +1,4 @@
-"""What a server is told at its start: queue managers, listeners, TLS, limits, log."""
+"""The settings of a server: queue managers, listeners, TLS, limits, log."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _NO_CONFIGURATION = Configuration()
 class ServedFolder(NamedTuple):
     """A queue manager to serve; without ``path`` it is in ``$MAYFLY_HOME``.
 
-    ``mqsc`` are scripts that run at each start, ``expiry_interval_seconds`` is the interval of the
-    scan, 0 never, None as the queue manager says.
+    ``mqsc`` are scripts that run at each start. ``expiry_interval_seconds`` is the interval of the
+    scan: 0 is never, None leaves it to the queue manager.
     """
 
     name: str
@@ -47,12 +47,12 @@ class TlsFiles(NamedTuple):
 
 
 class ClientLimits(NamedTuple):
-    """What clients of the network protocol are allowed; 0 is no limit.
+    """Limits for clients of the network protocol; 0 is no limit.
 
-    ``connections`` are sockets at a time, ``outstanding_bytes`` wait for a client that does not
-    read. A socket that has not said who it is within ``admission_seconds`` is closed, and so is one
-    without a request for ``idle_seconds``. ``heartbeat_seconds`` is the longest interval of
-    heartbeats, whatever a channel says.
+    ``connections`` is the number of sockets, ``outstanding_bytes`` that of bytes that wait for a
+    client that does not read. A socket is closed when no client is admitted on it within
+    ``admission_seconds``, or when it has no request for ``idle_seconds``. ``heartbeat_seconds`` is
+    the longest interval of heartbeats; a longer one of a channel is shortened.
     """
 
     connections: int = 10_000
@@ -71,15 +71,16 @@ class Listen(NamedTuple):
     http: ListenAddress | None = None
 
 
-#: What listens where nothing is named.
+#: The listeners of a server whose settings name none.
 DEFAULT_LISTEN = Listen(DEFAULT_MQ, DEFAULT_FLIGHT)
 
 
 class Development(NamedTuple):
-    """What is for developers alone, and no file can say.
+    """Settings for developers, which only the command line has.
 
-    ``is_on`` defines what a program needs to begin with. With ``has_virtual_clock`` time stands
-    still until an operator moves it on. With ``has_tls`` a certificate is made for the server.
+    With ``is_on`` the objects, users and rules that a first program needs are defined. With
+    ``has_virtual_clock`` time stands still until an operator moves it on. With ``has_tls`` a
+    certificate is made for the server.
     """
 
     is_on: bool = False
@@ -88,7 +89,7 @@ class Development(NamedTuple):
 
 
 class ServeSettings(NamedTuple):
-    """All that ``mayfly serve`` is told."""
+    """All settings of ``mayfly serve``."""
 
     queue_managers: tuple[ServedFolder, ...]
     listen: Listen = DEFAULT_LISTEN
@@ -100,7 +101,8 @@ class ServeSettings(NamedTuple):
     development: Development = Development()
     #: The channel whose rules are for clients of AMQP; "" is AMQP_CHANNEL, or that of --dev.
     amqp_channel: str = ""
-    #: Likewise for administrators by HTTP: "" is HTTP_ADMIN_CHANNEL, or that of --dev.
+    #: The channel whose rules are for administrators by HTTP; "" is HTTP_ADMIN_CHANNEL, or that of
+    #: --dev.
     http_admin_channel: str = ""
 
 

@@ -28,7 +28,7 @@ _MOST_CONNECTIONS, _MOST_BYTES, _DAY_SECONDS = 1_000_000, 1_073_741_824, 86_400
 
 
 def read_settings(path: Path) -> ServeSettings:
-    """Return what a file tells ``mayfly serve``.
+    """Return the settings of ``mayfly serve`` in a file.
 
     Relative paths are counted from the folder of the file. Raises ConfigurationError, and OSError
     when the file cannot be read.

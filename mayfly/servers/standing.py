@@ -1,4 +1,4 @@
-"""How a server and its queue managers stand: what probes are told (docs/SERVING.md)."""
+"""The state of a server and its queue managers, for probes (docs/SERVING.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mayfly.queue_manager import QueueManager
 
 
 class State(StrEnum):
-    """How a server and its queue manager stand."""
+    """The state of a server and one of its queue managers."""
 
     STOPPED = "stopped"
     STARTING = "starting"
@@ -26,7 +26,7 @@ class State(StrEnum):
 
     @property
     def is_live(self) -> bool:
-        """Whether a new process would be no better."""
+        """Whether the process works, so that a restart would not help."""
         return self in _LIVE
 
 
@@ -34,7 +34,7 @@ _LIVE: Final = frozenset({State.STARTING, State.READY, State.DRAINING, State.DIS
 
 
 class Standing:
-    """How a host stands; the host says so in ``state``, and listeners that answer probes ask."""
+    """The state of a host: the host sets ``state``, and listeners that answer probes read it."""
 
     def __init__(self, managers: Sequence[QueueManager]) -> None:
         """Take the queue managers of the host, which starts."""
@@ -42,7 +42,7 @@ class Standing:
         self.state = State.STARTING
 
     def states(self) -> dict[str, State]:
-        """Return how each queue manager stands, by its name."""
+        """Return the state of each queue manager by its name."""
         return {manager.name: self._state_of(manager) for manager in self._managers}
 
     def _state_of(self, manager: QueueManager) -> State:

@@ -31,7 +31,7 @@ _KINDS: Final = {
 
 
 class Address(NamedTuple):
-    """A name with the kind that it says of itself: QUEUE, TOPIC or "" for either.
+    """A name with its kind: QUEUE, TOPIC, or "" when the address does not name the kind.
 
     ``manager`` is a queue manager named before the queue.
     """

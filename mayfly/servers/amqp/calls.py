@@ -11,7 +11,7 @@ Call: TypeAlias = Callable[[], object]
 
 
 class Calls:
-    """What is to be called later for one connection; once it has ended, nothing is."""
+    """Calls to be made later for one connection; none is made once the connection has ended."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pump: Call) -> None:
         """Begin with none; ``pump`` ends the pass in which calls of other threads are made."""
@@ -55,7 +55,7 @@ class Calls:
             self.soon(call)
 
     def end(self) -> None:
-        """Make no call any more: what they are about is gone."""
+        """Make no call any more: the links and deliveries of the connection are gone."""
         self._is_over = True
 
     def _run_soon(self) -> None:

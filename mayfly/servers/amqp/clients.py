@@ -1,4 +1,4 @@
-"""A client of the server: its terms, its conversations, and what an operator is told of it."""
+"""A client of the server: its terms, its conversations, and their status for operators."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ClientStatus(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """What has gone through a socket: messages both ways, bytes each way."""
+    """The traffic of a socket: messages both ways, bytes each way."""
 
     messages: int
     sent_bytes: int
@@ -85,14 +85,14 @@ class Client:
         return found
 
     def leave(self) -> None:
-        """End its conversations: what is not settled goes back counted."""
+        """End its conversations: messages that are not settled go back counted."""
         if self._conversations is not None:
             self._conversations.end()
         if self._place is not None:
             self._service.instances.leave(self._place)
 
     def status(self, traffic: Traffic) -> list[ClientStatus]:
-        """Return what an operator is told of its conversations; the first has all messages."""
+        """Return the status of its conversations; all messages are counted at the first one."""
         if self._conversations is None:
             return []
         applicant = self._applicant

@@ -41,7 +41,7 @@ class Conversations:
         #: The one that puts outside of transactions, opened by its first put.
         self._putting: Connection | None = None
         self._transactions: dict[bytes, Connection] = {}
-        #: What is to become of deliveries when their transaction is committed, by its id.
+        #: Outcomes that deliveries have when their transaction is committed, by its id.
         self._at_end: dict[bytes, list[tuple[int, Settlement, int]]] = {}
         self._idle: list[Connection] = []
         self._numbers = count(1)
@@ -99,7 +99,10 @@ class Conversations:
         self._at_end.setdefault(name, []).append((number, settlement, reason))
 
     def discharged(self, name: bytes, *, is_committed: bool) -> None:
-        """Settle what waited for the end of a transaction, in the loop: without it, counted."""
+        """Settle the deliveries of a transaction that has ended; called in the loop.
+
+        After a rollback they go back counted.
+        """
         for number, settlement, reason in self._at_end.pop(name, ()):
             if not self.main.is_open:
                 return
@@ -120,7 +123,7 @@ class Conversations:
         self.main.asynchronous.settle([number], settlement, reason=reason, on_done=noted)
 
     def target(self, connection: Connection, address: Address) -> Target:
-        """Return that by which one of the conversations puts to an address; raises AmqpError."""
+        """Return the open queue or topic of an address on a conversation; raises AmqpError."""
         key = connection.number, address
         known = self._targets.pop(key, None) or self._opened(connection, address)
         # In again at the end: the first is the one that was longest not used.

@@ -43,7 +43,7 @@ class Coordinator:
         """A sending client gives no credit."""
 
     def session_is(self, session: Session) -> bool:
-        """Tell whether it belongs to a session."""
+        """Return True if the link belongs to a session."""
         return bool(self.link.session == session)
 
     def delivery(self, transfer: Raw) -> None:
@@ -69,7 +69,7 @@ class Coordinator:
             self._refuse(delivery, of_mq(error))
 
     def end(self, *, is_closed: bool) -> None:
-        """Back out what is declared here and not discharged: the specification says so."""
+        """Back out transactions declared here and not discharged, as the specification wants."""
         self._is_over = True
         for name in list(self._open):
             self._open.discard(name)

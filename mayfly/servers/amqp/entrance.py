@@ -41,7 +41,7 @@ class Arriving(Protocol):
         """End the connection; ``why`` is for the log."""
 
     def let_in(self, applicant: Applicant, admitted: Admitted) -> None:
-        """Go on with AMQP: what has come of it is still to be read."""
+        """Go on with AMQP: its first bytes may have come already and are still to be read."""
 
 
 class Entrance:
@@ -54,7 +54,7 @@ class Entrance:
         self._asking: asyncio.Task[None] | None = None
 
     def feed(self, buffer: bytearray) -> None:
-        """Take from what has come; bytes of AMQP itself are left."""
+        """Take the bytes of the entrance from those that have come; bytes of AMQP are left."""
         if self._is_asking:
             if len(buffer) > _EARLY_BYTES:
                 self._arriving.close("a client that sends before it is let in")
@@ -122,7 +122,8 @@ class Entrance:
     async def _ask(self, applicant: Applicant) -> None:
         service = self._service
         try:
-            # The answer to a wrong password is kept back, which may hold no thread.
+            # The answer to a wrong password comes late. A thread that waited for it would be lost
+            # to other clients.
             admitted = await asyncio.wrap_future(service.admission.submit(applicant))
         except MQError as error:
             self._refuse(str(error))

@@ -1,4 +1,4 @@
-"""What a link asks of the connection that it belongs to."""
+"""The connection of a link, as its links use it."""
 
 from __future__ import annotations
 

@@ -33,13 +33,13 @@ JMS_TYPE, REPORT = "x-opt-jms-msg-type", "x-opt-mq-report"
 FEEDBACK, MESSAGE_TYPE = "x-opt-mq-feedback", "x-opt-mq-message-type"
 #: Bodies by x-opt-jms-msg-type, as an MQRFH2 names them.
 JMS_KINDS: Final = ("jms_none", "jms_object", "jms_map", "jms_bytes", "jms_stream", "jms_text")
-#: The folder of what MQ has no field for; messages that leave by AMQP have it again.
+#: The folder of values that MQ has no field for; messages that leave by AMQP have them again.
 FOLDER: Final = "amqp"
 #: IBM MQ sends it with messages of unlimited life.
 UNLIMITED_TTL_MS: Final = 2**32 - 1
 _HIGHEST_PRIORITY, _USUAL_PRIORITY = 9, 4
 _OWN_ANNOTATIONS = frozenset((DELIVERY_TIME, DELIVERY_DELAY, REPORT))
-#: Annotations about the way here, which a message leaves with anew.
+#: Annotations about the way of a message to here; a message that leaves gets new ones.
 _OF_THE_WAY = frozenset(("x-opt-jms-dest", "x-opt-jms-reply-to", "x-opt-to-type"))
 
 
@@ -215,7 +215,7 @@ def _with_reply_to(
 
 
 def _own_properties(fields: _Fields) -> list[Property]:
-    """Return the properties that keep what the descriptor has no field for."""
+    """Return properties with the values that the descriptor has no field for."""
     found: list[Property] = []
     given = fields.properties
     if given is not _NO_PROPERTIES:

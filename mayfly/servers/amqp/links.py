@@ -35,7 +35,7 @@ class AnyLink(Protocol):
         """End with the connection."""
 
     def session_is(self, session: Session) -> bool:
-        """Tell whether it belongs to a session."""
+        """Return True if the link belongs to a session."""
 
 
 def attach(host: LinkHost, link: Link, conversations: Conversations) -> AnyLink:

@@ -36,7 +36,7 @@ class AmqpListener:
         channel: str,
         tls: TlsFiles,
     ) -> None:
-        """Take what the server is made of; the rules of ``channel`` are for its clients."""
+        """Take the parts of the server; the rules of ``channel`` are for its clients."""
         self._managers = {manager.name: manager for manager in managers}
         self._admission, self._address = admission, address
         self._channel, self._tls = channel, tls

@@ -1,4 +1,4 @@
-"""What a client holds of one link, and what becomes of it by the client's outcomes."""
+"""The messages that a client holds on one link, and their settlement by its outcomes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Holder(Protocol):
     calls: Calls
 
     def made_room(self) -> None:
-        """Go on: outcomes have come."""
+        """Send more messages: outcomes have made room for them."""
 
     def fail(self, error: AmqpError) -> None:
         """End the link with a condition."""
@@ -87,7 +87,7 @@ class Outcomes:
         self._held.clear()
 
     def update(self, delivery: Raw) -> None:
-        """Take what the client says of a message."""
+        """Take the client's outcome of a message."""
         held = self._held.get(delivery)
         if held is None:
             if transfers.is_settled(delivery) and delivery not in self._ending:
@@ -148,7 +148,7 @@ class Outcomes:
         )
 
     def _settlement_by(self, outcome: Outcome, held: _Held) -> tuple[Settlement, int]:
-        """Return what becomes of a message, and the reason for a dead letter."""
+        """Return the settlement of a message, and the reason for a dead letter."""
         if outcome.is_undeliverable:
             self.unwanted.add(held.msg_id)
         if outcome.state == Transfer.REJECTED:

@@ -34,7 +34,7 @@ from mayfly.servers.amqp.values import scalar
 
 _TEXT_FORMAT, _WHOLE_FORMAT = "MQSTR", "AMQP"
 _QUEUE_REPLY, _TOPIC_REPLY = 0, 1
-#: What a message on an expiry queue says of its life: annotation by property.
+#: Annotations about the life of a message on an expiry queue: annotation by property.
 _OF_EXPIRED: Final = {
     REASON: "x-opt-mayfly-reason",
     ORIGINAL_QUEUE: "x-opt-mayfly-original-queue",
@@ -42,7 +42,7 @@ _OF_EXPIRED: Final = {
 }
 
 
-#: What the sections before the body are made of.
+#: The sections before the body are made of one of these.
 AnyMessage: TypeAlias = Message | Specimen
 
 
@@ -64,8 +64,8 @@ def outgoing(message: Message, *, destination: str, manager: str) -> bytes:
     ``manager`` is the queue manager here: replies to another one say so.
 
     The rest of its life goes as ttl, and its deadline as absolute-expiry-time; a message of
-    unlimited life has neither. A message whose MQRFH2 is damaged goes whole, as data. One that is
-    on the staging queue goes as what was sent, to the address that it was sent to (D2, D3).
+    unlimited life has neither. A message whose MQRFH2 is damaged goes whole, as data. A message on
+    the staging queue goes as it was sent, with the address that it was sent to (D2, D3).
     """
     like_others = patterned(message, destination, manager, _front_of)
     if like_others is not None:
@@ -187,7 +187,7 @@ def _jms_annotations_alone(place: int, destination: int, reply: int | None) -> b
 
 
 def _jms_annotations(place: int, destination: int, reply: int | None) -> dict[Value, Value]:
-    """Return what the JMS mapping says of body, destination and reply address."""
+    """Return the annotations of the JMS mapping about body, destination and reply address."""
     found: dict[Value, Value] = {
         symbol(JMS_TYPE): Scalar(Data.BYTE, place),
         symbol("x-opt-jms-dest"): Scalar(Data.BYTE, destination),

@@ -35,7 +35,7 @@ _EXPIRY_MARK: Final = 0x3132333435363738
 
 
 class Specimen(NamedTuple):
-    """A message with marks for values; what else is told of it is told of each message like it."""
+    """A message with marks for values; its other fields are those of each message like it."""
 
     descriptor: Descriptor
     persistent: bool

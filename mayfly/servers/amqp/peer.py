@@ -51,7 +51,7 @@ class Peer(asyncio.Protocol):
     """One connection of a client, from its first bytes to its end."""
 
     def __init__(self, service: Service, number: int, on_end: Callable[[Peer], None]) -> None:
-        """Take what the server shares; ``on_end`` is called when the connection is gone."""
+        """Take the shared parts of the server; ``on_end`` is called when the connection is gone."""
         self.service, self._number = service, number
         self.conversations: Conversations | None = None
         self.links: dict[Raw, AnyLink] = {}
@@ -91,7 +91,7 @@ class Peer(asyncio.Protocol):
             self._entrance.feed(self._buffer)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the conversations: what is not settled goes back counted."""
+        """End the conversations: messages that are not settled go back counted."""
         if self._timer is not None:
             self._timer.cancel()
         if self._entrance is not None:
@@ -274,12 +274,12 @@ class Peer(asyncio.Protocol):
             self._claim(connection)
 
     def status(self) -> list[ClientStatus]:
-        """Return what an operator is told of its conversations."""
+        """Return the status of its conversations."""
         traffic = Traffic(self.message_count, self._sent_bytes, self._received_bytes)
         return [] if self._client is None else self._client.status(traffic)
 
     def stop(self, condition: str, why: str) -> None:
-        """End the connection with its bytes; what is not committed is backed out."""
+        """End the connection and its socket; open units of work are backed out."""
         self.end(condition, why)
         if self.wire is not None:
             self.wire.close()

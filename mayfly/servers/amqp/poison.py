@@ -14,7 +14,7 @@ _LOG = logging.getLogger("mayfly.amqp")
 
 
 def move_away(conversations: Conversations, source: Source, held: Delivery) -> None:
-    """Put a held message on the backout queue, its life running on, with one sync.
+    """Put a held message on the backout queue, with one sync; its life goes on.
 
     Where that fails it is dead-lettered; where that fails too, it stays on its queue, counted.
     """

@@ -21,7 +21,7 @@ from mayfly.servers.amqp.conversations import Conversations, Target
 from mayfly.servers.amqp.incoming import Incoming
 from mayfly.servers.amqp.service import Service
 
-#: Is called in the loop when a message is there, or with why it is not.
+#: Is called in the loop when a message is durable, or with the error of its put.
 OnPut: TypeAlias = Callable[[MQError | None], object]
 _SYNCPOINT: Final = c.MQPMO_FAIL_IF_QUIESCING | c.MQPMO_SYNCPOINT
 

@@ -28,8 +28,8 @@ _LOG = logging.getLogger("mayfly.amqp")
 _WAIT: Final = c.MQGMO_WAIT | c.MQGMO_FAIL_IF_QUIESCING
 _NO_WAIT: Final = c.MQGMO_FAIL_IF_QUIESCING
 _BROWSE: Final = c.MQGMO_BROWSE_NEXT | c.MQGMO_FAIL_IF_QUIESCING
-#: A link that is not told of what it waits for looks so often: one that copies, one whose client
-#: does not want the message in front.
+#: Some links are not told when there is a message for them, and look so often: those that copy, and
+#: those whose client does not want the message in front.
 _AGAIN_SECONDS: Final = 0.25
 #: Bytes of one session that may wait for the client to read them.
 _OUTGOING_BYTES: Final = 4 * 1024 * 1024
@@ -71,7 +71,7 @@ class ReceivingClient:
         return cls(host, link, conversations, opened_source(conversations.main, link, container))
 
     def session_is(self, session: Session) -> bool:
-        """Tell whether it belongs to a session."""
+        """Return True if the link belongs to a session."""
         return bool(self.link.session == session)
 
     # Messages for the client.
@@ -86,7 +86,7 @@ class ReceivingClient:
         getting = self._getting
         if getting is not None and self._is_waiting and self._has_to_stop():
             if not getting.cancel():
-                # A message is on its way; what comes next is decided then.
+                # A message is on its way, so the get cannot be cancelled. Its arrival goes on here.
                 return
             self._getting = None
         self._ask()
@@ -95,7 +95,7 @@ class ReceivingClient:
         return transfers.credit(self.key) <= 0 or transfers.is_draining(self.key)
 
     def _ask(self) -> None:
-        """Send what is there, as far as credit and room go, and wait for more."""
+        """Send messages that are there, as far as credit and room go, and wait for more."""
         if self._getting is not None or self._is_over:
             return
         room = self._room()
@@ -114,7 +114,7 @@ class ReceivingClient:
                 self._source.handle, _NO_WAIT, min(room, _MOST_AT_ONCE), _BYTES_AT_ONCE
             )
         except MQError:
-            # The get that waits says what hinders it, and waits for the end of that.
+            # The get that waits reports the refusal, and goes on when the queue can be got from.
             return True
         for delivery in found:
             self._sort(delivery)
@@ -154,7 +154,7 @@ class ReceivingClient:
         self._ask()
 
     def _sort(self, held: Delivery) -> bool:
-        """Send a message, or let it go elsewhere; False for one that waits aside."""
+        """Send a message or move it away; False for an unwanted one, which waits aside."""
         message = held.result.message
         threshold = self._source.threshold
         if 0 < threshold <= message.backout_count:
@@ -244,7 +244,7 @@ class ReceivingClient:
         self._outcomes.update(delivery)
 
     def made_room(self) -> None:
-        """Go on: outcomes have come."""
+        """Send more messages: outcomes have made room for them."""
         self._ask()
 
     def fail(self, error: AmqpError) -> None:
@@ -254,7 +254,10 @@ class ReceivingClient:
     # The end.
 
     def end(self, *, is_closed: bool) -> None:
-        """Give back what is not settled, and close the source; a detached durable one stays."""
+        """Give back messages that are not settled, and close the source.
+
+        A durable subscription stays when the link is only detached.
+        """
         self._stop()
         self._return_aside()
         self._outcomes.end()

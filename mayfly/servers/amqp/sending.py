@@ -48,7 +48,7 @@ class SendingClient:
         link.snd_settle_mode = link.remote_snd_settle_mode
         link.max_message_size = host.message_limit
         self._parts: dict[Raw, bytearray] = {}
-        #: Transfers that are too long: what comes of them is read and forgotten.
+        #: Transfers that are too long: their further bytes are read and forgotten.
         self._too_long: set[Raw] = set()
         #: Transfers whose messages are being put. They are settled by the outcome alone: a client
         #: may settle one before.
@@ -61,7 +61,7 @@ class SendingClient:
         """A sending client gives no credit."""
 
     def session_is(self, session: Session) -> bool:
-        """Tell whether it belongs to a session."""
+        """Return True if the link belongs to a session."""
         return bool(self.link.session == session)
 
     def delivery(self, delivery: Raw) -> None:
@@ -96,13 +96,13 @@ class SendingClient:
             self._conversations.forget_target(self._address)
 
     def lost(self) -> None:
-        """Forget what has come in part."""
+        """Forget the messages that have come in part."""
         self._is_over = True
         for delivery in list(self._parts):
             self._drop(delivery)
 
     def _received(self, delivery: Raw, *, is_partial: bool) -> bytes | None:
-        """Return what has come of a message; None once it is too long."""
+        """Return the bytes of a message so far; None once it is too long."""
         pending = transfers.pending_bytes(delivery)
         limit = self._host.message_limit
         if not is_partial and delivery not in self._parts and pending <= limit:

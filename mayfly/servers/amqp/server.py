@@ -80,7 +80,7 @@ class AmqpServer:
         return self._call(listen())
 
     def connections(self) -> list[ClientStatus]:
-        """Return what is known of each conversation of a client."""
+        """Return the status of all conversations of clients."""
 
         async def ask() -> list[ClientStatus]:
             return [each for peer in self._peers for each in peer.status()]
@@ -90,7 +90,7 @@ class AmqpServer:
     def end(self, number: int) -> bool:
         """End the client that has a conversation of this number; False when there is none.
 
-        What it has not committed is backed out.
+        Its open units of work are backed out.
         """
 
         async def ask() -> bool:

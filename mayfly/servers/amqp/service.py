@@ -31,7 +31,7 @@ class Limits(NamedTuple):
 
 
 class Service(NamedTuple):
-    """What a connection is handed: who lets it in, and to which queue managers."""
+    """Admission, queue managers and limits of a server, for each of its connections."""
 
     loop: asyncio.AbstractEventLoop
     executor: Executor
@@ -53,5 +53,5 @@ class Service(NamedTuple):
         return next((n for n in self.queue_managers if n.upper() == wanted), self.queue_managers[0])
 
 
-#: What the JMS mapping of AMQP lets a client ask for.
+#: Capabilities of the JMS mapping of AMQP that a client may ask for.
 CAPABILITIES: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS")

@@ -25,7 +25,7 @@ _THRESHOLD = (c.MQIA_BACKOUT_THRESHOLD, c.MQCA_BACKOUT_REQ_Q_NAME)
 
 
 class Source(NamedTuple):
-    """Where a client receives from: the handle to get by, and what ends with the link.
+    """The open source of a link: the handle to get by, and the parts that end with the link.
 
     ``subscription`` is 0 for a queue. ``backout_queue`` is BOQNAME, used from ``threshold``
     backouts on; 0 is never. ``durable_name`` is that of a durable subscription.
@@ -125,7 +125,7 @@ def _known_subscription(connection: Connection, link: Link, container: str) -> S
 def _subscription_name(
     link_name: str, container: str, capabilities: tuple[str, ...], *, is_durable: bool
 ) -> str:
-    """Return the name of a subscription here: the client's own, or everybody's where global."""
+    """Return the name of a subscription: the client's own, or shared by all where global."""
     name = link_name.partition(_DELIMITER)[0]
     client = "" if "global" in capabilities else container
     return f"{'AMQP' if is_durable else 'AMQP.ND'}:{client}:{name}"

@@ -1,4 +1,4 @@
-"""What a terminus says beside its address: capabilities and filters."""
+"""Capabilities and filters of a terminus, beside its address."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def capabilities_of(terminus: Terminus) -> tuple[str, ...]:
 
 
 def filters_of(terminus: Terminus) -> tuple[str, bool]:
-    """Return the selector of a source, "" without one, and whether it leaves out its own."""
+    """Return the selector of a source, "" without one, and True if it has the no-local filter."""
     data = terminus.filter
     data.rewind()
     given: Any = data.get_object() if data.next() else {}

@@ -30,7 +30,7 @@ _WRAPPERS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 class Handlers(NamedTuple):
-    """What is called with each event of a connection."""
+    """Functions that are called with the events of a connection."""
 
     delivery: Callable[[Raw, Raw], object]
     flow: Callable[[Raw], object]
@@ -74,22 +74,22 @@ def raw_delivery_of(delivery: Delivery) -> Raw:
 
 
 def is_readable(delivery: Raw) -> bool:
-    """Tell whether bytes of it, or its end, are to be read now."""
+    """Return True if bytes of a delivery, or its end, can be read now."""
     return bool(p.pn_delivery_readable(delivery))
 
 
 def is_partial(delivery: Raw) -> bool:
-    """Tell whether more of it is to come."""
+    """Return True if more bytes of a delivery are to come."""
     return bool(p.pn_delivery_partial(delivery))
 
 
 def is_aborted(delivery: Raw) -> bool:
-    """Tell whether the client has given it up."""
+    """Return True if the client has aborted a delivery."""
     return bool(p.pn_delivery_aborted(delivery))
 
 
 def pending_bytes(delivery: Raw) -> int:
-    """Return how many bytes of it have come and are not read."""
+    """Return how many bytes of a delivery have come and are not read."""
     return int(p.pn_delivery_pending(delivery))
 
 
@@ -124,17 +124,17 @@ def unsent_bytes(link: Raw) -> int:
 
 
 def is_settled(delivery: Raw) -> bool:
-    """Tell whether the client has settled it."""
+    """Return True if the client has settled a delivery."""
     return bool(p.pn_delivery_settled(delivery))
 
 
 def is_updated(delivery: Raw) -> bool:
-    """Tell whether its state at the client has changed."""
+    """Return True if the state of a delivery at the client has changed."""
     return bool(p.pn_delivery_updated(delivery))
 
 
 def remote_state(delivery: Raw) -> int:
-    """Return its state at the client, 0 for none: ``Delivery.ACCEPTED`` and so on."""
+    """Return the state of a delivery at the client, such as ``Delivery.ACCEPTED``; 0 for none."""
     return int(p.pn_delivery_remote_state(delivery))
 
 
@@ -146,7 +146,7 @@ def answer(delivery: Raw, state: int) -> None:
 
 
 def settle(delivery: Raw) -> None:
-    """Settle it here; the pointer is no longer valid."""
+    """Settle a delivery here; the pointer is no longer valid."""
     p.pn_delivery_settle(delivery)
 
 
@@ -164,10 +164,10 @@ def give_credit(link: Raw, count: int) -> None:
 
 
 def is_draining(link: Raw) -> bool:
-    """Tell whether the client wants its credit used or taken back."""
+    """Return True if the client wants the credit of a link used or taken back."""
     return bool(p.pn_link_get_drain(link))
 
 
 def drained(link: Raw) -> None:
-    """Take the credit back: nothing is there."""
+    """Take the credit of a link back: there is no message."""
     p.pn_link_drained(link)

@@ -42,7 +42,7 @@ _AMQP_TYPES: Final[Mapping[str, int]] = {
     "bin.hex": Data.BINARY,
 }
 _LARGEST_LONG = 2**63 - 1
-#: What every integer type may carry.
+#: All integer types of AMQP, and its timestamp.
 INTEGERS: Final = frozenset(
     (
         Data.BYTE,

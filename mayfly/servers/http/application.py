@@ -1,4 +1,4 @@
-"""The application: which resource stands under which path, and how failures are told."""
+"""The ASGI application: resources by their paths, and the answers to failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mayfly.servers.http.health import live, ready
 from mayfly.servers.http.problems import Unauthorized
 from mayfly.servers.http.service import Service
 
-#: Of Mayfly's own resources; what they mean does not change under it.
+#: The version of Mayfly's own resources. A change that clients could notice needs a new version.
 VERSION = "v1"
 
 

@@ -18,8 +18,8 @@ _TYPE: Final = "application/json"
 async def read_object(request: Request, keys: Collection[str]) -> dict[str, Any]:
     """Return the object in a body; no key but those named may be in it.
 
-    Raises HTTPException: 415 for another media type, which keeps out forms of other sites, 413 for
-    more than 64 KiB, 400 for what is no JSON object and for a key that is not known.
+    Raises HTTPException. It is 415 for another media type, so that forms of other sites are
+    refused; 413 for more than 64 KiB; 400 for a body that is no JSON object, or has an unknown key.
     """
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given != _TYPE:

@@ -28,7 +28,7 @@ class Clock(HTTPEndpoint):
         return JSONResponse(await run_in_threadpool(_time, visit, None))
 
     async def post(self, request: Request) -> JSONResponse:
-        """Move a virtual clock on; what falls due on the way is done when this answers.
+        """Move a virtual clock on, and do all work that falls due on the way; then answer.
 
         Refused with 409 (MQRC_ENVIRONMENT_ERROR) where time goes by itself, with 400
         (MQRC_OPTIONS_ERROR) for a step back.

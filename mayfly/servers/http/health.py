@@ -12,7 +12,7 @@ from mayfly.servers.standing import State
 
 
 def live(request: Request) -> JSONResponse:
-    """Answer 200 while one of the queue managers lives: else a new process is to be started."""
+    """Answer 200 while at least one queue manager works; else the process should be restarted."""
     states = _states(request)
     return _answer(states, is_good=any(state.is_live for state in states.values()))
 

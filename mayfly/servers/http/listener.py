@@ -32,7 +32,7 @@ class HttpListener:
         tls: TlsFiles,
         standing: Standing,
     ) -> None:
-        """Take what the server is made of; the rules of ``channel`` are for administrators."""
+        """Take the parts of the server; the rules of ``channel`` are for administrators."""
         self._managers = {manager.name: manager for manager in managers}
         self._admission, self._address = admission, address
         self._channel, self._tls, self._standing = channel, tls, standing

@@ -24,7 +24,7 @@ from mayfly.mqi.errors import (
 MEDIA_TYPE: Final = "application/problem+json"
 #: The status of an error is that of its reason, else that of its class.
 _STATUS_OF_REASON: Final = {
-    # What is asked for is not wrong; this server is not one for it.
+    # The request is right, but the state of this server does not allow it.
     rc.MQRC_ENVIRONMENT_ERROR: HTTPStatus.CONFLICT,
     rc.MQRC_FUNCTION_NOT_SUPPORTED: HTTPStatus.CONFLICT,
     rc.MQRC_CHANNEL_NOT_AVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,

@@ -21,7 +21,7 @@ class HttpServer:
     """Serves an application on one address; any thread may call its methods."""
 
     def __init__(self, application: Starlette) -> None:
-        """Take what answers requests; nothing listens yet."""
+        """Take the application that answers requests; nothing listens yet."""
         self._application = application
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
@@ -40,7 +40,7 @@ class HttpServer:
             log_level="warning",
             access_log=False,
             server_header=False,
-            # Who is there is said by the socket, and by no header that anybody can write.
+            # The address of a client is that of its socket: any client can write a header.
             proxy_headers=False,
             h11_max_incomplete_event_size=_HEADER_BYTES,
             limit_concurrency=_CONNECTIONS,

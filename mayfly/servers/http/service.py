@@ -1,4 +1,4 @@
-"""What the resources of HTTP stand on: the queue managers of a host, and who is let in to them."""
+"""Queue managers and admission of a host, as the resources of HTTP use them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,16 @@ class Service(NamedTuple):
     standing: Standing
 
     async def admit(self, request: Request) -> Visit:
-        """Let in who sends a request; raises Unauthorized, and MQError when it is not the user."""
+        """Admit the sender of a request.
+
+        Raises Unauthorized for wrong or missing credentials, and MQError for other refusals.
+        """
         if self.standing.state is State.DRAINING:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
         applicant = self._applicant(request)
         try:
-            # The answer to a wrong password is kept back, which may hold no thread.
+            # The answer to a wrong password comes late. A thread that waited for it would be lost
+            # to other clients.
             admitted = await asyncio.wrap_future(self.admission.submit(applicant))
         except NotAuthorized as error:
             raise Unauthorized(_refused(applicant)) from error

@@ -1,4 +1,4 @@
-"""Answers to requests as they travel: a value, or why there is none."""
+"""Answers to requests as they travel: a value, or an error."""
 
 from __future__ import annotations
 

@@ -57,10 +57,10 @@ class ChannelConversation:
         #: The link of its receiver, from NEGOTIATE on, and how many messages a batch may have.
         self._incoming: IncomingLink | None = None
         self._batch_size = self._max_message_bytes = 0
-        #: What has come of the next batch, and since when.
+        #: The messages of the next batch that have come, and the time of the first of them.
         self._parcels: list[Parcel] = []
         self._since_ms: int | None = None
-        #: Since when the receiver has a batch that is not confirmed, None without one.
+        #: The time from which on the receiver has a batch that is not confirmed, None without one.
         self._batch_ms: int | None = None
         self._queued: deque[tuple[int, int, Any]] = deque()
         self._is_busy = self._is_over = self._is_quiescing = False
@@ -132,7 +132,7 @@ class ChannelConversation:
         return not (self._is_busy or self._queued or self._batch_ms is not None)
 
     def end(self) -> None:
-        """Back out what is not confirmed; on a thread that may block."""
+        """Back out the batch that is not confirmed; on a thread that may block."""
         self._is_over = True
         if self._incoming is not None:
             self._links.end(self._incoming)
@@ -247,7 +247,7 @@ class ChannelConversation:
         return self._begun().hand_over(parcels, self._links.now_ms() - since_ms)
 
     def go_on(self, asked: GoOn) -> int | None:
-        """Put what is kept, or could not be put."""
+        """Put the messages of a batch that was kept, or those that could not be put before."""
         return self._begun().go_on(asked.transit_ms)
 
     def confirm(self, asked: Confirm) -> None:
@@ -256,7 +256,7 @@ class ChannelConversation:
         self._batch_ms = None
 
     def ping(self, _asked: object) -> None:
-        """Say whether the channel receives, and hear that its sender lives."""
+        """Answer if the channel receives, and note that its sender is alive."""
         channel = self._applicant.channel
         if self._incoming is None:
             self._links.check_receiver(channel)

@@ -28,7 +28,7 @@ _UNDER_CURSOR = c.MQGMO_BROWSE_MSG_UNDER_CURSOR | c.MQGMO_MSG_UNDER_CURSOR
 
 
 _WAITING = frozenset({Verb.GET, Verb.GET_ANY})
-#: Where the options stand that may say FAIL_IF_QUIESCING, one bit for all.
+#: Verb -> index of its options among the fields. FAIL_IF_QUIESCING is the same bit in all of them.
 _OPTIONS_FIELD: dict[int, int] = {
     Verb.GET: 1,
     Verb.GET_ANY: 1,
@@ -50,13 +50,13 @@ class Threads(Protocol):
     packer: Packer
 
     def is_in_loop(self) -> bool:
-        """Tell whether the calling thread runs the loop."""
+        """Return True if the calling thread runs the loop."""
 
     def call_soon(self, call: Callable[[], object]) -> None:
         """Let the loop call something; any thread may."""
 
     def run_blocking(self, work: Callable[[], None]) -> None:
-        """Run what may block on another thread."""
+        """Run work that may block on another thread."""
 
 
 class Carrier(Protocol):
@@ -76,7 +76,7 @@ class Carrier(Protocol):
         """Read from the client as long as neither its requests nor its answers pile up."""
 
     def has_conversation(self, number: int) -> bool:
-        """Tell whether a conversation, by its number on its queue manager, is one of these."""
+        """Return True if a conversation, by its number on its queue manager, uses this link."""
 
     def forget(self, number: int) -> None:
         """Forget a conversation that has ended."""
@@ -86,10 +86,11 @@ class Carrier(Protocol):
 
 
 class Conversation:
-    """A connection of this process that a client far away uses.
+    """A connection of this process that a remote client uses.
 
-    All of it runs in the loop of the server, except that verbs which may block run on other threads
-    and callbacks come from any. While a blocking verb runs, later requests queue up.
+    Its code runs in the loop of the server, with two exceptions: verbs that may block run on other
+    threads, and callbacks come from any thread. While a blocking verb runs, later requests queue
+    up.
     """
 
     __slots__ = (
@@ -129,16 +130,17 @@ class Conversation:
         self._connected_ms = connection.now_ms()
         self._unit_of_work_ms: int | None = None
         self._request_count = 0
-        #: What was begun and is not answered, by the number of its request.
+        #: Verbs that were begun and are not answered, by the number of their request.
         self._under_way: dict[int, UnderWay | None] = {}
-        #: Those of them that wait for a message: verb, fields, the end of the wait, None for never.
+        #: Those of these verbs that wait for a message: verb, fields, and the end of the wait, None
+        #: for never.
         self._waits: dict[int, tuple[int, list[Any], int | None]] = {}
-        #: And those that wait no more while the client does not read.
+        #: Those of the waiting verbs that are cancelled for as long as the client does not read.
         self._suspended: set[int] = set()
         #: Requests that came while a verb blocks.
         self._queued: deque[tuple[int, int, list[Any]]] = deque()
         self._is_blocked = False
-        #: Why verbs with FAIL_IF_QUIESCING are refused.
+        #: The error of verbs with FAIL_IF_QUIESCING while the server drains, else None.
         self._refusal: MQError | None = None
 
     def take(self, request: int, values: list[Any]) -> None:
@@ -174,7 +176,7 @@ class Conversation:
         return len(self._queued) >= _LONG_QUEUE
 
     def suspend(self) -> None:
-        """Take no messages for gets that wait: the client does not read what it has."""
+        """Take no messages for gets that wait: the client does not read its answers."""
         for request in list(self._waits):
             under_way = self._under_way.get(request)
             if under_way is not None and under_way.cancel():
@@ -254,7 +256,7 @@ class Conversation:
         return field is not None and bool(fields[field] & c.MQGMO_FAIL_IF_QUIESCING)
 
     def end(self) -> None:
-        """Back out what is not committed, and close everything; on a thread that may block."""
+        """Back out the unit of work, and close everything; on a thread that may block."""
         self.is_ended = True
         self._queued.clear()
         self.connection.close(commit=False)
@@ -294,12 +296,12 @@ class Conversation:
             self._under_way[request] = begun
 
     def met(self, request: int, handle: int, error: MQError) -> None:
-        """Say that a request under way has met a queue that refuses it; any thread calls it."""
+        """Tell the client that a get under way cannot get from a queue; any thread calls it."""
         payload = packed([MET, request, handle, failure_of(error)])
         self._threads.call_soon(partial(self._link.tell, 0, MET, payload))
 
     def done(self, request: int, outcome: Any) -> None:
-        """Answer what was begun; any thread calls it."""
+        """Answer a request that was begun; any thread calls it."""
         if self._threads.is_in_loop():
             self._finish(request, outcome)
         else:
@@ -373,13 +375,13 @@ class Conversation:
 
 
 class _Told:
-    """What one request that was begun tells."""
+    """Takes the outcome of one request that was begun, and hands it to the conversation."""
 
     __slots__ = ("_conversation", "_request", "is_over")
 
     def __init__(self, conversation: Conversation, request: int) -> None:
         self._conversation, self._request = conversation, request
-        #: Whether the request is answered, or will be by what is left to the loop.
+        #: Whether the request is answered, or its answer is left to the loop.
         self.is_over = False
 
     def __call__(self, outcome: Any) -> None:

@@ -1,4 +1,4 @@
-"""How conversations begin: a table of the verbs that may come first, and what each leads to."""
+"""The beginning of conversations: the verbs that may come first, and the entrance of each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AnyConversation(Protocol):
         """Take a request; raises WrongFrame for one that cannot be answered."""
 
     def suspend(self) -> None:
-        """Take no messages for gets that wait: the client does not read what it has."""
+        """Take no messages for gets that wait: the client does not read its answers."""
 
     def resume(self) -> None:
         """Let gets wait again."""
@@ -43,14 +43,14 @@ class AnyConversation(Protocol):
         """Return what DISPLAY CONN shows."""
 
     def quiesce(self, refusal: MQError) -> bool:
-        """End what waits; return True when no work is left."""
+        """End gets that wait; return True when no work is left."""
 
     def end(self) -> None:
-        """Back out what is not committed; on a thread that may block."""
+        """Back out the unit of work; on a thread that may block."""
 
 
 class Entered(Protocol):
-    """What was opened for an applicant that admission has let in."""
+    """The connection or receiver that was opened for an applicant that was let in."""
 
     @property
     def name(self) -> str:
@@ -61,7 +61,7 @@ class Entered(Protocol):
 
 
 class Terms(NamedTuple):
-    """What both sides keep to: signs of life in this interval, 0 for none; sharing; length."""
+    """The terms of a connection: the interval of signs of life, 0 for none; sharing; length."""
 
     heartbeat_ms: int
     share_conversations: int
@@ -69,10 +69,10 @@ class Terms(NamedTuple):
 
 
 class Entrance(Protocol):
-    """How a conversation begins whose first request is one verb."""
+    """The way in of conversations whose first request is a certain verb."""
 
     def applicant(self, fields: list[Any], peer: Peer) -> tuple[Applicant, int]:
-        """Return who asks, and in which interval both sides are to speak, in ms.
+        """Return the applicant, and the interval in ms in which both sides are to speak.
 
         ``fields`` are those behind the verb. Raises WrongFrame.
         """
@@ -83,7 +83,7 @@ class Entrance(Protocol):
     def enter(
         self, managers: Mapping[str, QueueManager], applicant: Applicant, admitted: Admitted
     ) -> Entered:
-        """Open what was admitted, on a thread that may block; raises MQError."""
+        """Open the connection or receiver, on a thread that may block; raises MQError."""
 
     def begin(
         self, link: Carrier, number: int, entered: Any, who: tuple[Applicant, Admitted]

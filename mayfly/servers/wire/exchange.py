@@ -1,4 +1,4 @@
-"""What all connections of a server share: its loop, its threads, admission."""
+"""The parts of a server that all its connections share: its loop, its threads, admission."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mayfly.servers.wire.status import ConnectionStatus
 #: Threads for verbs that may block, and for admission, which connects.
 _BLOCKING_THREADS, _ADMISSION_THREADS = 8, 4
 _LOG = logging.getLogger("mayfly.wire")
-#: What admission ends with: what was opened and on which terms, or why there is none.
+#: The end of an admission: the opened connection or receiver with its terms, or the error.
 Outcome: TypeAlias = tuple[Entered, Admitted] | MQError
 
 
@@ -58,14 +58,14 @@ class Member(Protocol):
         """End the connection at once."""
 
     def has_conversation(self, number: int) -> bool:
-        """Tell whether a conversation, by its number on its queue manager, is one of these."""
+        """Return True if a conversation, by its number on its queue manager, uses this link."""
 
     def status(self) -> list[ConnectionStatus]:
-        """Return what is known of its conversations."""
+        """Return the status of its conversations."""
 
 
 class Exchange:
-    """What all connections of a server share; all but ``call_soon`` belongs to its loop."""
+    """The shared parts of a server; only the loop calls its methods, but for ``call_soon``."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Exchange:
         self._loop_thread: int | None = None
         self._blocking = ThreadPoolExecutor(_BLOCKING_THREADS, "mayfly-wire-verb")
         self._admitting = ThreadPoolExecutor(_ADMISSION_THREADS, "mayfly-wire-admit")
-        #: What other threads want to be called in the loop; it is woken once for all of it.
+        #: Calls that other threads have left for the loop; it is woken once for all of them.
         self._calls: deque[Callable[[], object]] = deque()
         self._is_woken = False
         self.outbox, self.packer = Outbox(), Packer()
@@ -105,7 +105,7 @@ class Exchange:
         self.loop.close()
 
     def is_in_loop(self) -> bool:
-        """Tell whether the calling thread runs the loop."""
+        """Return True if the calling thread runs the loop."""
         return self._runtime.thread_id() == self._loop_thread
 
     def call_soon(self, call: Callable[[], object]) -> None:
@@ -120,7 +120,7 @@ class Exchange:
                 self._calls.clear()
 
     def run_blocking(self, work: Callable[[], None]) -> None:
-        """Run what may block on another thread."""
+        """Run work that may block on another thread."""
         self._blocking.submit(work)
 
     def manager_name(self, asked: str) -> str:
@@ -140,7 +140,7 @@ class Exchange:
         return True
 
     def leave(self, member: Member, conversations: list[AnyConversation]) -> None:
-        """Forget a connection that is gone, and back out what it has left."""
+        """Forget a connection that is gone, and back out its units of work."""
         self.members.pop(member.number, None)
         for conversation in conversations:
             self.ending_count += 1
@@ -155,8 +155,8 @@ class Exchange:
     ) -> None:
         """Ask admission on another thread; ``on_done`` is called in the loop.
 
-        No thread waits for the answer, which is kept back when the password is wrong: guessers
-        would keep everybody else out.
+        The answer comes late when the password is wrong. No thread waits for it: clients that guess
+        passwords would otherwise use up all threads.
         """
 
         def finish(answer: Future[Admitted]) -> None:

@@ -1,4 +1,4 @@
-"""What a server allows its clients, however many or hostile they are."""
+"""The limits of a server, which hold for any number of clients, also hostile ones."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 class Limits:
     """Limits of one server.
 
-    ``connections`` counts sockets. ``outstanding_bytes`` may wait for a client that does not read,
-    of each connection; then nothing more is read from it. A connection that has not said who it is
-    within ``admission_ms`` is closed. ``heartbeat_ms`` is the longest interval of heartbeats,
-    whatever a channel says; 0 is no limit.
+    ``connections`` is the number of sockets. When ``outstanding_bytes`` of one connection wait for
+    a client that does not read, nothing more is read from the client. A connection is closed when
+    no client is admitted on it within ``admission_ms``. ``heartbeat_ms`` is the longest interval of
+    heartbeats; 0 is no limit.
     """
 
     connections: int = 10_000

@@ -36,7 +36,7 @@ _ALIVE = framed(0, ALIVE, packed([ALIVE]))
 _SILENT_TICKS = 3
 #: The time to be let in has so many ticks.
 _TICKS_TO_ADMISSION = 2
-#: A turn that answers many requests writes after so many: nobody waits for its end.
+#: A turn that answers many requests writes after each so many: clients need not wait for its end.
 _FRAMES_AT_A_TIME = 16
 #: Longer requests are counted until they are answered.
 _LONG_BYTES = 1_024
@@ -75,7 +75,7 @@ class Link(asyncio.Protocol):
         self.instance: tuple[str, str] | None = None
         self._share_conversations = 1
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
@@ -90,7 +90,7 @@ class Link(asyncio.Protocol):
         self._start_ticking()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; what makes no sense ends the connection with a line in the log."""
+        """Take received bytes; a malformed frame ends the connection, with a line in the log."""
         self._silent_ticks = 0
         self.received_bytes += len(data)
         self._outbox.begin()
@@ -126,7 +126,7 @@ class Link(asyncio.Protocol):
         self._conversations.clear()
         self._exchange.leave(self, conversations)
 
-    # What conversations and the server call.
+    # Called by conversations and the server.
 
     def tell(self, conversation: int, request: int, payload: bytes) -> None:
         """Send an answer."""
@@ -138,7 +138,7 @@ class Link(asyncio.Protocol):
         self._write(HEADER.pack(len(payload), conversation, request) + payload)
 
     def write_unsent(self) -> None:
-        """Write what a turn has left to be written."""
+        """Write the frames that a turn has left to be written."""
         unsent, self._unsent = self._unsent, []
         if unsent and self._transport is not None:
             self._transport.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
@@ -159,7 +159,7 @@ class Link(asyncio.Protocol):
             self._transport.pause_reading()
 
     def has_conversation(self, number: int) -> bool:
-        """Tell whether a conversation, by its number on its queue manager, is one of these."""
+        """Return True if a conversation, by its number on its queue manager, uses this link."""
         return any(
             each is not None and each.connection_number == number
             for each in self._conversations.values()
@@ -180,7 +180,7 @@ class Link(asyncio.Protocol):
     def quiesce(self, refusal: MQError, ending: MQError) -> None:
         """End the connection with an error unless a conversation has work left.
 
-        The refusal is what waits and verbs that fail if quiescing have until then.
+        Until then gets that wait, and verbs with FAIL_IF_QUIESCING, end with the refusal.
         """
         self._is_quiescing = True
         has_work = [
@@ -199,7 +199,7 @@ class Link(asyncio.Protocol):
         return [each for each in self._conversations.values() if each is not None]
 
     def status(self) -> list[ConnectionStatus]:
-        """Return what is known of its conversations."""
+        """Return the status of its conversations."""
         return [each.status() for each in self._conversations.values() if each is not None]
 
     @property
@@ -210,7 +210,7 @@ class Link(asyncio.Protocol):
     # The first bytes.
 
     def _begin(self, theirs: Preamble | None, first: bytes) -> bool:
-        """Answer to the preamble; tell whether frames may follow."""
+        """Answer the preamble; return True if frames may follow."""
         if theirs is None:
             said = f"{self._peer} speaks {spoken_by(first)}"
         else:

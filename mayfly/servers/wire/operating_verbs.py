@@ -1,4 +1,4 @@
-"""What an operator's verbs do: the schedule of delayed messages, administration, claims."""
+"""The verbs of an operator, carried out: the schedule, administration, claims, the ledger."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Streams:
 
 
 class Caller(Protocol):
-    """What verbs need of a conversation."""
+    """A conversation, as verbs use it."""
 
     connection: LocalConnection
     streams: Streams

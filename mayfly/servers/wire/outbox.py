@@ -1,4 +1,4 @@
-"""What the loop of a server writes: all of one turn together, a write for each connection."""
+"""Writes of the loop of a server: all frames of one turn together, one write a connection."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Writer(Protocol):
 class Outbox:
     """The connections that have something to write at the end of a turn; all of it in the loop.
 
-    A turn is what the loop does in one go: the requests that have come on a connection, or what
-    other threads have left for it. A write costs as much as a put.
+    In one turn the loop runs the requests that have come on a connection, or the calls that other
+    threads have left for it. Frames are gathered because a write costs as much as a put.
     """
 
     __slots__ = ("_writers", "is_open")
 
     def __init__(self) -> None:
-        """Begin outside of a turn: what is to be written then is written at once."""
+        """Begin outside of a turn, where frames are written at once."""
         self.is_open = False
         self._writers: list[Writer] = []
 

@@ -11,9 +11,10 @@ from mayfly.mqi.distinguished_names import spelled
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who is there: ``address`` without its port, empty for a UNIX socket; names of a certificate.
+    """The client at the other end: its address, and the names in its certificate.
 
-    Subject and issuer are written as in SSLPEER: ``CN=anna,O=Shop,C=DE``, empty without one.
+    ``address`` is without the port, and empty for a UNIX socket. Subject and issuer are written as
+    in SSLPEER, ``CN=anna,O=Shop,C=DE``, and empty without a certificate.
     """
 
     address: str

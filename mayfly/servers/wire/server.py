@@ -84,7 +84,7 @@ class WireServer:
         self._run(take())
 
     def connections(self) -> list[ConnectionStatus]:
-        """Return what is known of each conversation."""
+        """Return the status of all conversations."""
 
         async def ask() -> list[ConnectionStatus]:
             return [each for link in self._exchange.members.values() for each in link.status()]
@@ -94,7 +94,7 @@ class WireServer:
     def end(self, number: int, why: str = "was stopped by an operator") -> bool:
         """End the connection that has a conversation of this number; False when there is none.
 
-        What it has not committed is backed out. Other conversations of its socket end as well.
+        Its unit of work is backed out. Other conversations of its socket end as well.
         """
 
         async def ask() -> bool:
@@ -159,7 +159,7 @@ class WireServer:
         return self._run(ask())
 
     def close(self) -> None:
-        """End all connections, backing out what they have not committed, and the thread."""
+        """End all connections, backing out their units of work, and the thread."""
         if self._is_closed:
             return
         self._is_closed = True

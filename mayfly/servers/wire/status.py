@@ -1,4 +1,4 @@
-"""What a server says of its connections: DISPLAY CONN and DISPLAY CHSTATUS show it."""
+"""The status of the connections of a server, as DISPLAY CONN and DISPLAY CHSTATUS show it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ class ConnectionStatus(NamedTuple):
     ``number`` is that of the conversation on its queue manager, ``instance`` that of the socket,
     which several conversations may share. ``address`` is empty for a UNIX socket. Times are the
     queue manager's, in ms since 1970: of the connect, and of the first verb of the open unit of
-    work, None without one. ``is_running`` tells whether a verb is under way. Both ends speak at
-    least every ``heartbeat_ms``, 0 for whenever they like. The bytes are those of the socket.
+    work, None without one. ``is_running`` is True while a verb is under way. Both ends send
+    something at least every ``heartbeat_ms``; 0 is no such promise. The bytes are those of the
+    socket.
     ``sending_manager`` is the queue manager of a message channel, empty for a program.
     """
 

@@ -1,4 +1,4 @@
-"""What the verbs about subscriptions and topics do on a conversation."""
+"""The verbs about subscriptions and topics, carried out on a conversation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What each verb of a client does on its conversation, and where it may run.
+"""The verbs of a client, carried out on its conversation: in the loop or on another thread.
 
-A verb at once neither waits nor syncs: it runs in the loop of the server. One that may do so has a
-callback form, or runs on a thread that may block.
+A verb of AT_ONCE neither waits nor syncs: it runs in the loop of the server. A verb that may wait
+or sync has a callback form, or runs on a thread that may block.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from mayfly.servers.wire.topic_verbs import TOPICS
 
 
 class Tell(Protocol):
-    """What a verb that was begun tells; any thread calls it."""
+    """Takes the outcome of a verb that was begun; any thread calls it."""
 
     def __call__(self, outcome: Any, /) -> object:
-        """Tell how it ends, once: the answer as it travels, or MQError."""
+        """Take the outcome, once: the answer as it travels, or MQError."""
 
     def refused(self, handle: int, error: MQError) -> object:
-        """Tell that a queue cannot be got from."""
+        """Take the refusal of a queue that the verb cannot get from; the verb goes on."""
 
 
-#: Begins a verb: returns its answer, alone in a tuple, or what is under way and will be told.
-#: Raises MQError.
+#: Begins a verb. Returns its answer, alone in a tuple, or the verb under way, whose outcome Tell
+#: will take. Raises MQError.
 Begins: TypeAlias = Callable[[Caller, list[Any], Tell], tuple[Any] | UnderWay]
 
 #: MsgIds for one request: they are made in the loop.
