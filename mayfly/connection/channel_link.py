@@ -182,9 +182,7 @@ class ChannelLink:
             self._check_open()
             try:
                 posted = [
-                    self._link.post(
-                        _CONVERSATION, _packed(ChannelVerb.PARCELS, Parcels(part)), at_once=True
-                    )
+                    self._link.post(_CONVERSATION, _packed(ChannelVerb.PARCELS, Parcels(part)))
                     for part in parts_before
                 ]
                 try:

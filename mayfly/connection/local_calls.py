@@ -8,8 +8,16 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from mayfly.connection.interface import OnDone, OnRefused, UnderWay
+from mayfly.connection.local_puts import PutTarget
 from mayfly.connection.objects import OpenObjects
-from mayfly.connection.values import Delivery, GetResult, Property, PutResult, Settlement
+from mayfly.connection.values import (
+    Delivery,
+    GetResult,
+    NewMessage,
+    Property,
+    PutResult,
+    Settlement,
+)
 from mayfly.engine import GetRequest, Handle, Match, Message, PutRequest, Session, put_dead_letter
 from mayfly.engine.face.programs import (
     ANY,
@@ -126,44 +134,27 @@ class LocalCalls:
         """MQPUT to a queue or a topic."""
         try:
             result, completion = self.attempt_put(
-                handle,
-                body,
-                descriptor,
-                options,
-                msg_id=msg_id,
-                correl_id=correl_id,
-                expiry_tenths=expiry_tenths,
-                time_to_live_ms=time_to_live_ms,
-                delay_ms=delay_ms,
-                properties=properties,
-                context=context,
+                PutTarget(handle, descriptor, options, context),
+                NewMessage(
+                    body, msg_id, correl_id, expiry_tenths, time_to_live_ms, delay_ms, properties
+                ),
             )
         except MQError as error:
             return self._tell(on_done, error)
         return self.end_with(completion, on_done, result)
 
     def attempt_put(
-        self,
-        handle: int,
-        body: bytes,
-        descriptor: Descriptor,
-        options: int,
-        *,
-        msg_id: bytes,
-        correl_id: bytes,
-        expiry_tenths: int,
-        time_to_live_ms: int | None,
-        delay_ms: int,
-        properties: Sequence[Property],
-        context: int,
+        self, target: PutTarget, message: NewMessage
     ) -> tuple[PutResult | None, Completion]:
         """MQPUT as far as it goes without the disk; raises what is wrong with it.
 
         Hand what it has left to :meth:`end_with`, unless that is empty: the put is over then.
         """
         self._core.background.check_room()
-        target = self._objects.find(handle)
-        if not isinstance(target, (Handle, TopicHandle)):
+        handle, descriptor, options, context = target
+        body, msg_id, correl_id, expiry_tenths, time_to_live_ms, delay_ms, properties = message
+        opened = self._objects.find(handle)
+        if not isinstance(opened, (Handle, TopicHandle)):
             raise mq_error(rc.MQRC_NOT_OPEN_FOR_OUTPUT, f"handle {handle} is no queue")
         if time_to_live_ms is not None:
             check_life_ms(time_to_live_ms)
@@ -175,10 +166,10 @@ class LocalCalls:
         request = PutRequest(descriptor, msg_id, correl_id, time_to_live_ms, delay_ms)
         completion = Completion()
         result: PutResult | None
-        if options & c.MQPMO_ASYNC_RESPONSE and isinstance(target, Handle):
-            result = target.put_async(body, request, options, context, completion=completion)
+        if options & c.MQPMO_ASYNC_RESPONSE and isinstance(opened, Handle):
+            result = opened.put_async(body, request, options, context, completion=completion)
         else:
-            result = target.put(body, request, options, context, completion=completion)
+            result = opened.put(body, request, options, context, completion=completion)
         return result, completion
 
     def fetch(

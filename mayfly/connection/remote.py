@@ -8,6 +8,7 @@ from operator import index
 
 from mayfly.connection.endpoint import Address, AnyAddress, Endpoint
 from mayfly.connection.interface import Asynchronous, Objects, Opened
+from mayfly.connection.local_puts import PutTarget
 from mayfly.connection.onward import Held, Onward
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
 from mayfly.connection.remote_calls import RemoteCalls, RemoteHeld, RemoteOnward
@@ -180,22 +181,15 @@ class RemoteConnection:
         context: int = c.MQHO_NONE,
     ) -> PutResult | None:
         """MQPUT."""
-        asked = [
-            index(handle),
-            body,
-            packed_descriptor(descriptor),
-            options,
-            msg_id,
-            correl_id,
-            expiry_tenths,
-            time_to_live_ms,
-            delay_ms,
-            rows_of_properties(properties) if properties else [],
-            index(context),
-        ]
         self._puts.check_length(body)
-        if options & c.MQPMO_ASYNC_RESPONSE and self._puts.is_one(handle, descriptor, options):
-            return self._puts.send(asked, descriptor)
+        said = msg_id, correl_id, expiry_tenths, time_to_live_ms, delay_ms
+        rows = rows_of_properties(properties) if properties else []
+        if options & c.MQPMO_ASYNC_RESPONSE:
+            target = PutTarget(index(handle), descriptor, options, index(context))
+            if self._puts.is_one(target):
+                return self._puts.send(target, [body, *said, rows])
+        asked = [index(handle), body, packed_descriptor(descriptor), options, *said, rows]
+        asked.append(index(context))
         is_doubtful = not options & c.MQPMO_SYNCPOINT
         return put_of_row(self._call(Verb.PUT, asked, is_doubtful=is_doubtful))
 
@@ -285,7 +279,7 @@ class RemoteConnection:
             return
         self._finish.detach()
         try:
-            if conversation.link.error is None:
+            if not conversation.link.is_over:
                 if commit:
                     self._puts.check_before_commit()
                 self._call(Verb.DISCONNECT, [commit], is_doubtful=commit)

@@ -9,8 +9,9 @@ from typing import Any
 
 from mayfly.connection.remote_link import Link
 from mayfly.connection.remote_requests import OnAnswer, OnMet, Request, answer_of
-from mayfly.contracts.wire_fields import Packer
+from mayfly.contracts.wire_fields import Packer, Row
 from mayfly.contracts.wire_mistakes import reason_of
+from mayfly.contracts.wire_rows import PUT_MESSAGE
 from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -64,11 +65,19 @@ class Conversation:
         payload = self._packed(verb, fields)
         return self.link.begin(self.number, payload, told, is_doubtful=is_doubtful, on_met=on_met)
 
-    def post(self, verb: Verb, fields: list[Any]) -> Request:
-        """Send the request of a verb without waiting for the answer; raises MQError."""
+    def packed_message(self, fields: list[Any]) -> bytes:
+        """Return one of several messages to be put as it travels; raises MQError."""
         if self.is_closed or self.dropped:
             self._look_round()
-        return self.link.post(self.number, self._packed(verb, fields))
+        try:
+            with self._packing:
+                return self._packer.packed(fields)
+        except (ValueError, TypeError) as error:
+            raise _refused(Verb.PUT, PUT_MESSAGE, fields, error) from None
+
+    def gather(self, packed: Callable[[], bytes]) -> Request:
+        """Send a request soon, packed then; raises MQError. See ``Sender.gather``."""
+        return self.link.gather(self.number, packed)
 
     def close(self) -> None:
         """Forget it; its link ends with the last conversation."""
@@ -114,6 +123,10 @@ class Conversation:
             with self._packing:
                 return self._packer.packed([int(verb), *fields])
         except (ValueError, TypeError) as error:
-            field = FORMS[verb].request.field_that_cannot_travel(fields)
-            said = f"{verb.name.lower()}.{field}: {error}"
-            raise mq_error(reason_of(verb, field), said) from None
+            raise _refused(verb, FORMS[verb].request, fields, error) from None
+
+
+def _refused(verb: Verb, row: Row, fields: list[Any], error: Exception) -> MQError:
+    """Return why fields cannot travel."""
+    field = row.field_that_cannot_travel(fields)
+    return mq_error(reason_of(verb, field), f"{verb.name.lower()}.{field}: {error}")

@@ -7,8 +7,6 @@ reads when no other does, and another one calls the callbacks.
 
 from __future__ import annotations
 
-import os
-import weakref
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -16,6 +14,7 @@ from typing import Any
 
 from mayfly.connection.endpoint import AnyAddress
 from mayfly.connection.remote_callbacks import Callbacks
+from mayfly.connection.remote_forks import note_link
 from mayfly.connection.remote_keeper import keeper
 from mayfly.connection.remote_requests import OnAnswer, OnMet, Request, answer_of
 from mayfly.connection.remote_sender import Sender
@@ -51,9 +50,11 @@ class Link:
     def __init__(self, stream: Stream, address: AnyAddress, runtime: Runtime) -> None:
         """Begin to speak."""
         self._stream, self.runtime = stream, runtime
-        self._sender = Sender(stream, runtime, lambda error: self.abandon(broken(error)))
+        self.sender = Sender(stream, runtime, lambda error: self.abandon(broken(error)))
         self.address = address
         self.tick_ms = 0
+        #: The version that both sides speak, 0 before the first frame of the server.
+        self.version = 0
         self._numbers = count(1)
         #: For those that begin a conversation.
         self.conversation_numbers = count(1)
@@ -74,7 +75,7 @@ class Link:
         self._calls = runtime.condition()
         self._has_reader = False
         self._callbacks = Callbacks(runtime)
-        _links.add(self)
+        note_link(self)
 
     # Conversations.
 
@@ -136,22 +137,26 @@ class Link:
         if self._slots.pop(request, None) is not None:
             self._end_begun()
 
-    def post(self, conversation: int, payload: bytes, *, at_once: bool = False) -> Request:
-        """Send a request soon, or now, and do not wait; its answer comes with later ones."""
+    def post(self, conversation: int, payload: bytes) -> Request:
+        """Send a request and do not wait; its answer comes with later ones."""
         slot = Request(is_doubtful=False)
-        self._send(conversation, payload, slot, None if at_once else self._sender.gather)
+        self._send(conversation, payload, slot)
+        return slot
+
+    def gather(self, conversation: int, packed: Callable[[], bytes]) -> Request:
+        """Send a request soon, as :meth:`post`; it is packed then. See ``Sender.gather``."""
+        if self._error is not None:
+            raise self._error
+        slot = Request(is_doubtful=False)
+        request = self._enter(slot)
+        self.sender.gather(lambda: framed(conversation, request, packed()))
         return slot
 
     def read_until(self, request: Request) -> None:
         """Wait until a request that was posted is answered, or the connection gone."""
         if request.is_open:
-            self._sender.flush()
+            self.sender.flush()
             self._await(request)
-
-    @property
-    def error(self) -> MQError | None:
-        """Why it is gone, None while it is not."""
-        return self._error
 
     @property
     def is_over(self) -> bool:
@@ -167,7 +172,7 @@ class Link:
         """Break it off: every request that is not answered fails."""
         # The first cause counts: the reader finds the end of the stream as well.
         error = self._error = self._error or error
-        self._sender.end()
+        self.sender.end()
         self._stream.abort()
         slots, self._slots = self._slots, {}
         for slot in slots.values():
@@ -184,7 +189,7 @@ class Link:
         """End the socket, without a lock: Python may collect the connection at any moment."""
         if self._error is None:
             self._error = mq_error(rc.MQRC_HCONN_ERROR, "the connection was dropped")
-        self._sender.end()
+        self.sender.end()
         self._stream.abort()
         if not self._is_reading:
             self._stream.close()
@@ -193,7 +198,7 @@ class Link:
         """Be unusable in a forked child, without a word to the server."""
         self._error = mq_error(rc.MQRC_HCONN_ERROR, "the connection was made before a fork")
         self._stream = NoStream()
-        self._sender.leave_to_parent()
+        self.sender.leave_to_parent()
 
     def check(self) -> None:
         """Read what has come, without waiting: a server that is gone is noticed."""
@@ -211,27 +216,26 @@ class Link:
         self._has_received = False
         if self._silent_ticks >= _SILENT_TICKS:
             self.abandon(broken("the server sent nothing for two heartbeats"))
-        elif not self._sender.has_sent:
-            self._sender.try_send(_ALIVE)
-        self._sender.has_sent = False
+        elif not self.sender.has_sent:
+            self.sender.try_send(_ALIVE)
+        self.sender.has_sent = False
 
     # Sending.
 
-    def _send(
-        self,
-        conversation: int,
-        payload: bytes,
-        slot: Request,
-        send: Callable[[bytes], None] | None = None,
-    ) -> int:
+    def _enter(self, slot: Request) -> int:
+        """Return the number of a request."""
+        request = next(self._numbers) & 0xFFFFFFFF
+        self._slots[request] = slot
+        return request
+
+    def _send(self, conversation: int, payload: bytes, slot: Request) -> int:
         """Send a request; after an error here the server has not received all of it."""
         if self._error is not None:
             raise self._error
-        request = next(self._numbers) & 0xFFFFFFFF
-        self._slots[request] = slot
+        request = self._enter(slot)
         frame = HEADER.pack(len(payload), conversation, request) + payload
         try:
-            (send or self._sender.send)(frame)
+            self.sender.send(frame)
         except OSError as error:
             is_told = self._slots.pop(request, None) is None
             failure = broken(error)
@@ -282,7 +286,7 @@ class Link:
     def _leave_role(self) -> None:
         """Let another thread read, if one waits."""
         if self._error is not None:
-            self._sender.close()
+            self.sender.close()
         with self._roles:
             self._is_reading = False
             while self._waiting:
@@ -321,9 +325,10 @@ class Link:
     def _begin(self, theirs: Preamble | None, first: bytes) -> bool:
         if theirs is None:
             said = f"{self.address} is no server of Mayfly: it speaks {spoken_by(first)}"
-        elif OURS.common_with(theirs) is None:
+        elif (version := OURS.common_with(theirs)) is None:
             said = f"{self.address} speaks {theirs} of the protocol, this client {OURS}"
         else:
+            self.version = version
             return True
         self._lose(mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, said))
         return False
@@ -383,18 +388,3 @@ class Link:
                     self._has_reader = False
                     return
             self._await(Request(is_doubtful=False), once=True)
-
-
-#: All connections of this process.
-_links: weakref.WeakSet[Link] = weakref.WeakSet()
-
-
-def _leave_to_parent() -> None:
-    """In a forked child a connection is its parent's: the child's copy is unusable."""
-    for link in list(_links):
-        link.leave_to_parent()
-    _links.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_to_parent)

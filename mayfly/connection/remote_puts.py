@@ -5,22 +5,78 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from mayfly.connection.local_puts import PutTarget
 from mayfly.connection.remote_conversation import Conversation
 from mayfly.connection.remote_requests import Request, answer_of
 from mayfly.connection.values import PutResult
-from mayfly.contracts.wire import DONE_BYTES, MOST_UNANSWERED_PUTS
+from mayfly.connection.wire_values import error_of_row
+from mayfly.contracts.wire import (
+    DONE,
+    MOST_PUTS_IN_FRAME,
+    MOST_UNANSWERED_PUTS,
+    SEVERAL_PUTS_VERSION,
+)
+from mayfly.contracts.wire_fields import packed, packed_array
+from mayfly.contracts.wire_rows import packed_descriptor
 from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.lifetime.window import Window
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
 
 _ID_BYTES = 24
 #: So many MsgIds are asked for at a time.
 _IDS_AT_A_TIME = 256
-#: Where the MsgId stands in the fields of a put.
-_MSG_ID = 4
+#: Where MsgId and CorrelId stand in the fields of a message.
+_MSG_ID, _CORREL_ID = 1, 2
+#: No put is added to so many bytes.
+_FRAME_BYTES = 32_768
+#: The answer to puts that are all put.
+_ALL_PUT = packed([DONE, [[], []]])
+
+
+class _Frame:
+    """Puts that travel together, and their request."""
+
+    __slots__ = ("_byte_count", "_common", "_is_sent", "_messages", "_target", "request")
+
+    def __init__(self, target: PutTarget) -> None:
+        self._target = target
+        handle, descriptor, options, context = target
+        self._common = Verb.PUTS, handle, packed_descriptor(descriptor), options, context
+        self._messages: list[bytes] = []
+        self._byte_count = 0
+        self._is_sent = False
+        self.request: Request
+
+    def has_room(self, target: PutTarget, message: bytes) -> bool:
+        """Tell whether a put to an object may travel with it."""
+        return (
+            not self._is_sent
+            and self._target == target
+            and not self.is_full
+            and self._byte_count + len(message) <= _FRAME_BYTES
+        )
+
+    def add(self, message: bytes) -> None:
+        """Let a put travel with it."""
+        self._messages.append(message)
+        self._byte_count += len(message)
+
+    @property
+    def put_count(self) -> int:
+        """How many puts it has."""
+        return len(self._messages)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has so many puts that it is to be sent."""
+        return len(self._messages) >= MOST_PUTS_IN_FRAME
+
+    def packed(self) -> bytes:
+        """Return it as it travels, complete from now on."""
+        self._is_sent = True
+        return packed_array([*map(packed, self._common), packed_array(self._messages)])
 
 
 class UnansweredPuts:
@@ -34,7 +90,10 @@ class UnansweredPuts:
         """Begin with none; the channel takes messages of so many bytes."""
         self._conversation = conversation
         self._max_message_bytes = max_message_bytes
-        self._sent: deque[Request] = deque()
+        self._frames: deque[_Frame] = deque()
+        #: The frame that the next put may travel with, until it is sent.
+        self._open_frame: _Frame | None = None
+        self._put_count = 0
         self._failure: MQError | None = None
         #: MsgIds that the queue manager has handed out, and its time then.
         self._ids: deque[bytes] = deque()
@@ -46,38 +105,48 @@ class UnansweredPuts:
             said = f"{len(body)} bytes; the channel takes {self._max_message_bytes}"
             raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, said)
 
-    def is_one(self, handle: int, descriptor: Descriptor, options: int) -> bool:
+    def is_one(self, target: PutTarget) -> bool:
         """Return True if a put need not wait for its answer.
 
         It has MQPMO_ASYNC_RESPONSE, goes to a queue, and is durable at a later commit or never. A
-        publication waits: its result is needed at once.
+        publication waits: its result is needed at once. A put to a server of version 1 waits.
         """
-        is_volatile = descriptor.persistence == c.MQPER_NOT_PERSISTENT
+        options = target.options
+        is_volatile = target.descriptor.persistence == c.MQPER_NOT_PERSISTENT
         is_safe = is_volatile or options & c.MQPMO_SYNCPOINT
-        is_queue = self._conversation.open_handles.get(handle) == c.MQOT_Q
-        return bool(options & c.MQPMO_ASYNC_RESPONSE and is_safe and is_queue)
+        is_queue = self._conversation.open_handles.get(target.handle) == c.MQOT_Q
+        is_known = self._conversation.link.version >= SEVERAL_PUTS_VERSION
+        return bool(options & c.MQPMO_ASYNC_RESPONSE and is_safe and is_queue and is_known)
 
-    def send(self, fields: list[Any], descriptor: Descriptor) -> PutResult:
+    def send(self, target: PutTarget, fields: list[Any]) -> PutResult:
         """Send a put; the result has its MsgId, but no field that the queue manager fills in.
 
-        ``fields`` are those of the verb.
+        ``fields`` are those of a message among several.
         """
         if not fields[_MSG_ID]:
             fields[_MSG_ID] = self._new_id()
-        if len(self._sent) >= MOST_UNANSWERED_PUTS:
-            oldest = self._sent[MOST_UNANSWERED_PUTS // 2]
-            self._conversation.link.read_until(oldest)
-            self._take_answers()
-        self._sent.append(self._conversation.post(Verb.PUT, fields))
+        if self._put_count >= MOST_UNANSWERED_PUTS:
+            self._wait_for(self._frames[len(self._frames) // 2])
+        message = self._conversation.packed_message(fields)
+        sender = self._conversation.link.sender
+        with sender.lock:
+            frame, is_new = self._open_frame, False
+            if frame is None or not frame.has_room(target, message):
+                frame, is_new = self._begun(target), True
+            frame.add(message)
+            self._put_count += 1
+        if is_new:
+            sender.watch()
+        elif frame.is_full:
+            sender.flush()
         window = Window(self._now_ms, self._now_ms, None)
-        msg_id, correl_id = fields[_MSG_ID : _MSG_ID + 2]
-        return PutResult(msg_id, correl_id, descriptor, window, rc.MQRC_NONE, "", "")
+        msg_id, correl_id = fields[_MSG_ID], fields[_CORREL_ID]
+        return PutResult(msg_id, correl_id, target.descriptor, window, rc.MQRC_NONE, "", "")
 
     def end(self) -> MQError | None:
         """Wait for all answers; return the error of the first call that failed, once."""
-        if self._sent:
-            self._conversation.link.read_until(self._sent[-1])
-            self._take_answers()
+        if self._frames:
+            self._wait_for(self._frames[-1])
         failure, self._failure = self._failure, None
         return failure
 
@@ -91,15 +160,20 @@ class UnansweredPuts:
         self._conversation.call(Verb.BACKOUT, [])
         raise mq_error(rc.MQRC_BACKED_OUT, f"an asynchronous put has failed: {failure}")
 
-    def _take_answers(self) -> None:
-        while self._sent and not self._sent[0].is_open:
-            payload = self._sent.popleft().payload
-            if isinstance(payload, bytes) and payload.startswith(DONE_BYTES):
-                continue
-            try:
-                answer_of(payload, FORMS[Verb.PUT].answer)
-            except MQError as error:
-                self._failure = self._failure or error
+    def _begun(self, target: PutTarget) -> _Frame:
+        """Return a frame that is kept back; nothing is sent meanwhile."""
+        frame = self._open_frame = _Frame(target)
+        frame.request = self._conversation.gather(frame.packed)
+        self._frames.append(frame)
+        return frame
+
+    def _wait_for(self, frame: _Frame) -> None:
+        """Wait for the answer to a frame, and look at those that have come."""
+        self._conversation.link.read_until(frame.request)
+        while self._frames and not self._frames[0].request.is_open:
+            answered = self._frames.popleft()
+            self._put_count -= answered.put_count
+            self._failure = self._failure or _failure_in(answered.request.payload)
 
     def _new_id(self) -> bytes:
         if not self._ids:
@@ -108,3 +182,14 @@ class UnansweredPuts:
             for at in range(0, len(ids), _ID_BYTES):
                 self._ids.append(ids[at : at + _ID_BYTES])
         return self._ids.popleft()
+
+
+def _failure_in(payload: bytes | MQError | None) -> MQError | None:
+    """Return why the first of several puts that failed did so."""
+    if payload == _ALL_PUT:
+        return None
+    try:
+        _results, failed = answer_of(payload, FORMS[Verb.PUTS].answer)
+    except MQError as error:
+        return error
+    return error_of_row(failed[0][1]) if failed else None

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from mayfly.connection.remote_stream import NoStream, Stream
 from mayfly.contracts.wire import OURS
 from mayfly.runtime import Runtime
 
-#: With so many frames, or bytes, gathered frames are sent.
-_MOST_FRAMES, _MOST_BYTES = 16, 32_768
 #: No frame is gathered for much longer than this.
 _GATHER_SECONDS = 0.001
 #: After so many such times without a frame the thread sleeps, and after a second it ends.
 _QUIET_ROUNDS, _LINGER_SECONDS = 20, 1.0
+#: Returns a frame, which is complete from now on; it is called while the sender is at work.
+MakesFrame: TypeAlias = Callable[[], bytes]
 
 
 class Sender:
     """Sends frames; any thread may. Gathered frames go out before a frame that is sent at once.
 
     A send costs the client as much as the rest of a put, and the server more. So puts that nobody
-    can see before the commit are gathered. They go out when 16 are there, when another frame is
-    sent, or after a millisecond: lives begin when the server has the put, so they must not wait
-    long. A thread looks at the time; it exists only while frames are gathered.
+    can see before the commit are gathered. They go out when a frame is full of them, when another
+    frame is sent, or after a millisecond: lives begin when the server has the put, so they must not
+    wait long. A thread looks at the time; it exists only while frames are gathered.
     """
 
     def __init__(
@@ -33,9 +34,9 @@ class Sender:
         ``on_failure`` is called with the error of a frame that no caller waits for.
         """
         self._stream, self._runtime, self._on_failure = stream, runtime, on_failure
-        self._lock = runtime.lock("wire-send")
-        self._gathered: list[bytes] = [OURS.packed()]
-        self._gathered_bytes = 0
+        #: Nothing is sent, and nothing gathered, while a thread has it.
+        self.lock = runtime.lock("wire-send")
+        self._gathered: list[bytes | MakesFrame] = [OURS.packed()]
         #: Whether something was sent since this was last reset.
         self.has_sent = True
         self._changed = runtime.condition()
@@ -43,7 +44,7 @@ class Sender:
 
     def send(self, frame: bytes) -> None:
         """Send a frame; raises OSError, after which nothing more may be sent."""
-        with self._lock:
+        with self.lock:
             if self._gathered:
                 self._gathered.append(frame)
                 self._send_gathered()
@@ -51,20 +52,19 @@ class Sender:
                 self._stream.send(frame)
         self.has_sent = True
 
-    def gather(self, frame: bytes) -> None:
-        """Send a frame soon; raises OSError as :meth:`send`."""
-        with self._lock:
-            self._gathered.append(frame)
-            self._gathered_bytes += len(frame)
-            if len(self._gathered) >= _MOST_FRAMES or self._gathered_bytes >= _MOST_BYTES:
-                self._send_gathered()
+    def gather(self, frame: bytes | MakesFrame) -> None:
+        """Send a frame soon: the caller has the lock, and calls :meth:`watch` without it."""
+        self._gathered.append(frame)
+
+    def watch(self) -> None:
+        """See to it that what is gathered is sent in time."""
         if not self._is_watched:
             self._watch()
 
     def flush(self) -> None:
         """Send what is gathered."""
         try:
-            with self._lock:
+            with self.lock:
                 self._send_gathered()
         except OSError as error:
             self._on_failure(error)
@@ -76,19 +76,19 @@ class Sender:
     def try_send(self, frame: bytes) -> None:
         """Send a sign of life, unless another thread is sending: its frame is one as well."""
         failure: OSError | None = None
-        if self._lock.acquire(blocking=False):
+        if self.lock.acquire(blocking=False):
             try:
                 self._stream.send(frame)
             except OSError as error:
                 failure = error
             finally:
-                self._lock.release()
+                self.lock.release()
         if failure is not None:
             self._on_failure(failure)
 
     def close(self) -> None:
         """Give the socket back when nobody is sending any more; nobody is receiving."""
-        with self._lock:
+        with self.lock:
             self._gathered.clear()
             self._stream.close()
 
@@ -99,14 +99,16 @@ class Sender:
     def leave_to_parent(self) -> None:
         """Be unusable in a forked child."""
         self._stream = NoStream()
-        self._lock = self._runtime.lock("wire-send")
+        self.lock = self._runtime.lock("wire-send")
         self._gathered.clear()
 
     def _send_gathered(self) -> None:
         """Send it; the caller has the lock."""
         if self._gathered:
-            frames, self._gathered, self._gathered_bytes = self._gathered, [], 0
-            self._stream.send(b"".join(frames))
+            gathered, self._gathered = self._gathered, []
+            self._stream.send(
+                b"".join([each if isinstance(each, bytes) else each() for each in gathered])
+            )
             self.has_sent = True
 
     def _watch(self) -> None:

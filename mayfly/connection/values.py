@@ -5,7 +5,8 @@ program gives, ``bytes_of`` the body of a message, ``token_of`` its MsgToken. ``
 padded length of a text attribute.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
 from mayfly.contracts.claims import ConsumerState
 from mayfly.engine import (
@@ -37,6 +38,8 @@ from mayfly.engine.face.programs import (
     text_length,
     token_of,
 )
+from mayfly.mqi.constants import MQEI_UNLIMITED
+from mayfly.mqi.errors import MQError
 from mayfly.properties.folders import Description as PropertyDescription
 from mayfly.properties.folders import Property
 
@@ -50,9 +53,11 @@ __all__ = [
     "Identifier",
     "Inquiry",
     "Message",
+    "NewMessage",
     "OwnTime",
     "Property",
     "PropertyDescription",
+    "PutOutcome",
     "PutResult",
     "Receipt",
     "ScheduleFilter",
@@ -78,3 +83,19 @@ class BackoutRule(NamedTuple):
 
     threshold: int
     queue_name: str
+
+
+#: What became of a put; None of one with MQPMO_ASYNC_RESPONSE that its queue refuses.
+PutOutcome: TypeAlias = PutResult | MQError | None
+
+
+class NewMessage(NamedTuple):
+    """One of several messages that are put: as in ``Connection.put``, beside where they go."""
+
+    body: bytes
+    msg_id: bytes = b""
+    correl_id: bytes = b""
+    expiry_tenths: int = MQEI_UNLIMITED
+    time_to_live_ms: int | None = None
+    delay_ms: int = 0
+    properties: Sequence[Property] = ()

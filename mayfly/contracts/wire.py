@@ -12,7 +12,9 @@ from typing import Final, NamedTuple
 
 #: Versions of the protocol that this program speaks.
 LOWEST_VERSION: Final = 1
-HIGHEST_VERSION: Final = 1
+HIGHEST_VERSION: Final = 2
+#: Since this version a frame may have several puts.
+SEVERAL_PUTS_VERSION: Final = 2
 
 MAGIC: Final = b"MFLY"
 #: Magic, lowest and highest version.
@@ -37,6 +39,8 @@ MOST_REQUESTS: Final = 16_384
 #: A putter that does not wait for answers has at most so many of them ahead: they fit into the
 #: buffers of a server whose client does not read.
 MOST_UNANSWERED_PUTS: Final = 256
+#: So many puts one frame may have: the loop of a server does nothing else meanwhile.
+MOST_PUTS_IN_FRAME: Final = 32
 
 #: How an answer begins: with a value, with a failure (class, reason code, detail).
 DONE, FAILED = 0, 1

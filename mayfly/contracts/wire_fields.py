@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgpack
@@ -92,6 +92,13 @@ def unpacked(payload: bytes, most_elements: int = MOST_ELEMENTS) -> list[Any]:
     if type(values) is not list or not values:
         raise WrongFrame("the frame is no msgpack array with something in it")
     return values
+
+
+def packed_array(items: Sequence[bytes]) -> bytes:
+    """Return an array of at most 65,535 values that are packed already."""
+    count = len(items)
+    head = bytes((0x90 | count,)) if count < 16 else b"\xdc" + count.to_bytes(2, "big")
+    return head + b"".join(items)
 
 
 def whole(value: Any) -> int:
@@ -210,6 +217,17 @@ def many(kind: Kind) -> Kind:
         return [kind(each) for each in value]
 
     _SHORTCUTS[check] = "{v} if {v} == [] else "
+    return check
+
+
+def at_most(most: int) -> Kind:
+    """An array of so many values at the most, which are looked at later."""
+
+    def check(value: Any) -> list[Any]:
+        if type(value) is not list or len(value) > most:
+            raise WrongValue(f"{_shown(value)} is no array of at most {most}")
+        return value
+
     return check
 
 

@@ -70,6 +70,29 @@ def descriptor(value: object) -> Descriptor:
         raise WrongValue(str(wrong)) from None
 
 
+#: Pairs of names and values in the CONNECT of a client and in its answer. The other fields of both
+#: are the same in all versions. New abilities of a client or a server are announced by ``more``.
+_MORE = many(Row("more", name=text, value=scalar))
+CONNECT: Final = Row(
+    "connect",
+    channel=text,
+    queue_manager=text,
+    user=text,
+    password=text,
+    application=text,
+    heartbeat_ms=whole,
+    more=_MORE,
+)
+CONNECTED: Final = Row(
+    "connected",
+    queue_manager=text,
+    number=whole,
+    user=text,
+    heartbeat_ms=whole,
+    share_conversations=whole,
+    max_message_bytes=whole,
+    more=_MORE,
+)
 MESSAGE: Final = Row(
     "message",
     queue=text,
@@ -116,6 +139,21 @@ PUT_RESULT: Final = Row(
     queue=text,
     manager=text,
 )
+#: One of several puts: what does not say where they go.
+PUT_MESSAGE: Final = Row(
+    "put",
+    body=raw,
+    msg_id=identifier,
+    correl_id=identifier,
+    expiry_tenths=whole,
+    time_to_live_ms=maybe(whole),
+    delay_ms=whole,
+    properties=many(PROPERTY),
+)
+_FAILED_PUT = Row("failed", place=whole, failure=FAILURE)
+#: The results of several puts in their order, none with MQPMO_ASYNC_RESPONSE, and which of them
+#: failed.
+PUTS_RESULT: Final = Row("puts", results=many(maybe(PUT_RESULT)), failed=many(_FAILED_PUT))
 OPENED: Final = Row(
     "opened",
     handle=whole,

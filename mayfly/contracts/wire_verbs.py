@@ -9,9 +9,11 @@ from __future__ import annotations
 from enum import IntEnum, unique
 from typing import Final, NamedTuple
 
+from mayfly.contracts.wire import MOST_PUTS_IN_FRAME
 from mayfly.contracts.wire_fields import (
     Kind,
     Row,
+    at_most,
     flag,
     identifier,
     long_text,
@@ -27,6 +29,8 @@ from mayfly.contracts.wire_fields import (
 from mayfly.contracts.wire_rows import (
     AUDIT_ENTRY,
     BACKOUT_RULE,
+    CONNECT,
+    CONNECTED,
     CONSUMER,
     COUNTS,
     DELIVERY,
@@ -39,6 +43,7 @@ from mayfly.contracts.wire_rows import (
     OWN_TIME,
     PROPERTY,
     PUT_RESULT,
+    PUTS_RESULT,
     SCHEDULED,
     STATUS,
     SUBSCRIBED,
@@ -74,6 +79,8 @@ class Verb(IntEnum):
     LIVES_FROM_RELEASE = 19
     #: MsgIds, one behind the other, for puts that do not wait for their answers.
     NEW_IDS = 44
+    #: Several puts to one queue.
+    PUTS = 45
     #: Deliveries: messages that are held, and settled one by one.
     GET_ANY = 20
     SETTLE = 21
@@ -157,34 +164,9 @@ _IDS: Final = {"msg_id": identifier, "correl_id": identifier}
 _TARGET: Final = {"name": text, "manager": text}
 _LIFE: Final = {"time_to_live_ms": maybe(whole)}
 _ATTRIBUTE = Row("values", selector=whole, value=scalar)
-#: Pairs of names and values in the CONNECT of a client and in its answer. The other fields of both
-#: are the same in all versions. New abilities of a client or a server are announced by ``more``.
-_MORE = many(Row("more", name=text, value=scalar))
-CONNECTED: Final = Row(
-    "connected",
-    queue_manager=text,
-    number=whole,
-    user=text,
-    heartbeat_ms=whole,
-    share_conversations=whole,
-    max_message_bytes=whole,
-    more=_MORE,
-)
 
 FORMS: Final[dict[int, Form]] = {
-    Verb.CONNECT: Form(
-        Row(
-            "connect",
-            channel=text,
-            queue_manager=text,
-            user=text,
-            password=text,
-            application=text,
-            heartbeat_ms=whole,
-            more=_MORE,
-        ),
-        CONNECTED,
-    ),
+    Verb.CONNECT: Form(CONNECT, CONNECTED),
     Verb.DISCONNECT: Form(Row("disconnect", commit=flag), _nothing),
     Verb.OPEN: Form(
         Row(
@@ -216,6 +198,18 @@ FORMS: Final[dict[int, Form]] = {
             context=whole,
         ),
         maybe(PUT_RESULT),
+    ),
+    # ``messages`` are those of ``PUT_MESSAGE``: what is wrong with one is no matter of the others.
+    Verb.PUTS: Form(
+        Row(
+            "puts",
+            handle=whole,
+            descriptor=descriptor,
+            options=whole,
+            context=whole,
+            messages=at_most(MOST_PUTS_IN_FRAME),
+        ),
+        PUTS_RESULT,
     ),
     Verb.PUT1: Form(
         Row(

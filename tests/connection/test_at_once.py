@@ -8,6 +8,8 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.connection import GetResult, LocalConnection
+from mayfly.connection.local_puts import PutTarget
+from mayfly.connection.values import NewMessage
 from mayfly.engine.face.programs import StandingGet
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -128,17 +130,7 @@ def test_a_put_has_something_left_only_for_the_disk(local: LocalConnection) -> N
         (_LASTING, c.MQPMO_NONE, False),
     ):
         result, completion = local.calls.attempt_put(
-            handle,
-            b"1",
-            descriptor,
-            options,
-            msg_id=b"",
-            correl_id=b"",
-            expiry_tenths=c.MQEI_UNLIMITED,
-            time_to_live_ms=None,
-            delay_ms=0,
-            properties=(),
-            context=c.MQHO_NONE,
+            PutTarget(handle, descriptor, options, c.MQHO_NONE), NewMessage(b"1")
         )
         assert completion.is_empty is is_empty
         told = Told()

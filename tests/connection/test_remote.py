@@ -265,7 +265,7 @@ def _answer_once(listener: socket.socket, first: bytes) -> None:
         (b"POST /rest HTTP/1.1\r\n\r\n", "HTTP"),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/2 or gRPC"),
         (b"AMQP\x00\x01\x00\x00", "AMQP"),
-        (b"MFLY\x00\x07\x00\x09", "versions 7 to 9 of the protocol, this server version 1"),
+        (b"MFLY\x00\x07\x00\x09", "versions 7 to 9 of the protocol, this server versions 1 to 2"),
         (b"\xde\xad\xbe\xef\x00\x00\x00\x00", "an unknown protocol"),
         (b"MFLY\x00\x01\x00\x01" + HEADER.pack(70_000, 1, 1), "a frame of 70000 bytes"),
         (b"MFLY\x00\x01\x00\x01" + HEADER.pack(2, 1, 1) + b"\xc1\xc1", "no msgpack array"),

@@ -53,6 +53,13 @@ def wire() -> Iterator[Wire]:
     far.close()
 
 
+def gather(wire: Wire, frame: bytes) -> None:
+    """Let a frame be sent soon."""
+    with wire.sender.lock:
+        wire.sender.gather(frame)
+    wire.sender.watch()
+
+
 def read(far: socket.socket, count: int) -> bytes:
     data = b""
     while len(data) < count:
@@ -63,22 +70,22 @@ def read(far: socket.socket, count: int) -> bytes:
 
 
 def test_what_is_gathered_goes_out_by_itself_behind_the_preamble(wire: Wire) -> None:
-    wire.sender.gather(b"one ")
+    gather(wire, b"one ")
     assert read(wire.far, 12) == _PREAMBLE + b"one "
     # And again, after a burst has ended.
-    wire.sender.gather(b"two ")
-    wire.sender.gather(b"more")
+    gather(wire, b"two ")
+    gather(wire, b"more")
     assert read(wire.far, 8) == b"two more"
 
 
 def test_what_is_gathered_goes_out_before_what_is_sent_and_much_at_once(wire: Wire) -> None:
     wire.sender.send(b"first ")
     for _ in range(5):
-        wire.sender.gather(b"g")
+        gather(wire, b"g")
     wire.sender.send(b"s")
     assert read(wire.far, 20) == _PREAMBLE + b"first " + b"gggggs"
     for _ in range(3):
-        wire.sender.gather(b"g")
+        gather(wire, b"g")
     wire.sender.flush()
     wire.sender.flush()
     assert read(wire.far, 3) == b"ggg"
@@ -88,7 +95,10 @@ def test_frames_of_many_threads_stay_whole_and_in_the_order_of_each(wire: Wire) 
     def run(name: int) -> None:
         for number in range(300):
             frame = bytes((name, number % 256, 7, 7))
-            (wire.sender.send if number % 5 == 0 else wire.sender.gather)(frame)
+            if number % 5 == 0:
+                wire.sender.send(frame)
+            else:
+                gather(wire, frame)
             if number % 50 == 0:
                 wire.sender.flush()
 
@@ -107,7 +117,7 @@ def test_frames_of_many_threads_stay_whole_and_in_the_order_of_each(wire: Wire) 
 
 def test_a_failure_is_told_when_nobody_waits_and_raised_to_who_sends(wire: Wire) -> None:
     wire.far.close()
-    wire.sender.gather(b"lost")
+    gather(wire, b"lost")
     assert wire.has_failed.wait(JOIN_SECONDS)
     assert isinstance(wire.failures[0], OSError)
     with pytest.raises(OSError, match="Broken pipe"):
@@ -116,7 +126,7 @@ def test_a_failure_is_told_when_nobody_waits_and_raised_to_who_sends(wire: Wire)
 
 def test_in_a_forked_child_nothing_of_the_parents_is_sent(wire: Wire) -> None:
     wire.sender.send(b"x")
-    wire.sender.gather(b"parent")
+    gather(wire, b"parent")
     wire.sender.flush()
     wire.sender.leave_to_parent()
     with pytest.raises(OSError, match="not connected"):

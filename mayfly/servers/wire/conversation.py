@@ -19,9 +19,10 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.wire.answers import answered, failed
+from mayfly.servers.wire.begun import Begins
 from mayfly.servers.wire.operating_verbs import Streams
 from mayfly.servers.wire.status import ConnectionStatus
-from mayfly.servers.wire.verbs import AT_ONCE, BEGUN, BLOCKING, Begins
+from mayfly.servers.wire.verbs import AT_ONCE, BEGUN, BLOCKING
 
 _LOG = logging.getLogger("mayfly.wire")
 _UNDER_CURSOR = c.MQGMO_BROWSE_MSG_UNDER_CURSOR | c.MQGMO_MSG_UNDER_CURSOR
@@ -35,6 +36,7 @@ _OPTIONS_FIELD: dict[int, int] = {
     Verb.OPEN: 1,
     Verb.PUT: 3,
     Verb.PUT1: 3,
+    Verb.PUTS: 2,
     Verb.SUBSCRIBE: 0,
 }
 #: Where the wait interval stands in the fields of both.

@@ -6,37 +6,18 @@ or sync has a callback form, or runs on a thread that may block.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 from mayfly.connection.interface import UnderWay
 from mayfly.connection.values import Settlement
-from mayfly.connection.wire_values import (
-    properties_of_rows,
-    row_of_delivery,
-    row_of_put,
-    row_of_result,
-)
+from mayfly.connection.wire_values import row_of_delivery, row_of_put, row_of_result
 from mayfly.contracts.wire_verbs import Verb
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
+from mayfly.servers.wire.begun import Begins, Tell
 from mayfly.servers.wire.operating_verbs import OPERATING, Caller, Runs
+from mayfly.servers.wire.put_verbs import put, put_several
 from mayfly.servers.wire.topic_verbs import TOPICS
-
-
-class Tell(Protocol):
-    """Takes the outcome of a verb that was begun; any thread calls it."""
-
-    def __call__(self, outcome: Any, /) -> object:
-        """Take the outcome, once: the answer as it travels, or MQError."""
-
-    def refused(self, handle: int, error: MQError) -> object:
-        """Take the refusal of a queue that the verb cannot get from; the verb goes on."""
-
-
-#: Begins a verb. Returns its answer, alone in a tuple, or the verb under way, whose outcome Tell
-#: will take. Raises MQError.
-Begins: TypeAlias = Callable[[Caller, list[Any], Tell], tuple[Any] | UnderWay]
 
 #: MsgIds for one request: they are made in the loop.
 _MOST_IDS = 256
@@ -87,34 +68,6 @@ AT_ONCE: dict[int, Runs] = {
     Verb.NEW_IDS: _new_ids,
     Verb.NOW: _now,
 }
-
-
-def _put(conversation: Caller, fields: list[Any], tell: Tell) -> tuple[Any] | UnderWay:
-    handle, body, descriptor, options, msg_id, correl_id, expiry_tenths, *rest = fields
-    life_ms, delay_ms, rows, context = rest
-    if options & c.MQPMO_SYNCPOINT:
-        conversation.begin_unit_of_work()
-    calls = conversation.connection.calls
-    result, completion = calls.attempt_put(
-        handle,
-        body,
-        descriptor,
-        options,
-        msg_id=msg_id,
-        correl_id=correl_id,
-        expiry_tenths=expiry_tenths,
-        time_to_live_ms=life_ms,
-        delay_ms=delay_ms,
-        properties=properties_of_rows(rows) if rows else (),
-        context=context,
-    )
-    if completion.is_empty:
-        return (row_of_put(result),)
-    return calls.end_with(
-        completion,
-        lambda outcome: tell(outcome if isinstance(outcome, MQError) else row_of_put(outcome)),
-        result,
-    )
 
 
 def _get(conversation: Caller, fields: list[Any], tell: Tell) -> tuple[Any] | UnderWay:
@@ -188,7 +141,8 @@ def _settle(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
 
 
 BEGUN: dict[int, Begins] = {
-    Verb.PUT: _put,
+    Verb.PUT: put,
+    Verb.PUTS: put_several,
     Verb.GET: _get,
     Verb.GET_ANY: _get_any,
     Verb.WAIT_UNTIL: _wait_until,

@@ -16,7 +16,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.connection.endpoint import Address
-from mayfly.contracts.wire import DONE, FAILED, HEADER, OURS, PREAMBLE
+from mayfly.contracts.wire import DONE, FAILED, HEADER, OURS, PREAMBLE, Preamble
 from mayfly.contracts.wire_fields import Kind, WrongValue
 from mayfly.contracts.wire_rows import packed_descriptor
 from mayfly.contracts.wire_verbs import FORMS, Verb
@@ -35,14 +35,16 @@ SHORT_TERMS = Admitted(user="", heartbeat_s=1)
 class Raw:
     """A client that sends what it likes."""
 
-    def __init__(self, served: Served | Address, conversation: int = 1) -> None:
+    def __init__(
+        self, served: Served | Address, conversation: int = 1, versions: Preamble = OURS
+    ) -> None:
         address = served if isinstance(served, Address) else served.address
         assert isinstance(address, Address)
         self.socket = socket.create_connection(address)
         self.socket.settimeout(JOIN_SECONDS)
         self.conversation = conversation
         self._last_request = 0
-        self.socket.sendall(OURS.packed())
+        self.socket.sendall(versions.packed())
         assert self._read(PREAMBLE.size) == OURS.packed()
 
     def __enter__(self) -> Self:

@@ -16,6 +16,7 @@ from mayfly.contracts.wire import (
     MAGIC,
     MET,
     MOST_ELEMENTS,
+    MOST_PUTS_IN_FRAME,
     MOST_REQUESTS,
     MOST_UNANSWERED_PUTS,
     PREAMBLE,
@@ -43,6 +44,7 @@ def test_the_numbers_of_the_page_are_those_of_the_contracts() -> None:
     assert f"at most {MOST_ELEMENTS:,} elements" in said
     assert f"{MOST_REQUESTS:,} may be under way" in said
     assert f"At most {MOST_UNANSWERED_PUTS} are on their way" in said
+    assert f"in one frame, PUTS: at most {MOST_PUTS_IN_FRAME} of them" in said
     assert f"there is version {HIGHEST_VERSION}" in said
     assert f"{PREAMBLE.size} bytes: `{MAGIC.decode()}`" in said
     assert Limits().outstanding_bytes == 1_048_576

@@ -1,0 +1,249 @@
+"""Several puts in one frame: each by itself, in their order, and only with who knows them."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.connection.endpoint import Address, Endpoint
+from mayfly.connection.remote import RemoteConnection, connect
+from mayfly.contracts.wire import DONE, FAILED, MOST_PUTS_IN_FRAME, OURS, PREAMBLE, Preamble
+from mayfly.contracts.wire_rows import packed_descriptor
+from mayfly.contracts.wire_verbs import Verb
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError
+from tests.connection.conftest import BOTH_WAYS
+from tests.connection.scene import JOIN_SECONDS, VOLATILE
+from tests.connection.serving import HOST, Served, serving
+from tests.servers.wire.test_hostile import Raw, _put_fields
+from tests.spec.scene import refused
+
+_APART = c.MQPMO_SYNCPOINT | c.MQPMO_ASYNC_RESPONSE
+_LASTING = Descriptor(persistence=c.MQPER_PERSISTENT)
+_OLD = Preamble(1, 1)
+
+
+@pytest.fixture
+def served(queue_manager: QueueManager) -> Iterator[Served]:
+    """``QM1`` served, with ``Q1`` and ``Q2``."""
+    assert queue_manager.mqsc("DEFINE QLOCAL(Q1)\nDEFINE QLOCAL(Q2)").ok
+    with serving(queue_manager) as it:
+        yield it
+
+
+@pytest.fixture
+def remote(served: Served) -> Iterator[RemoteConnection]:
+    """A program's connection."""
+    made = served.connect()
+    yield made
+    made.close(commit=False)
+
+
+def message(body: bytes, msg_id: bytes = b"", life_ms: int | None = None) -> list[object]:
+    return [body, msg_id, b"", c.MQEI_UNLIMITED, life_ms, 0, []]
+
+
+def puts(
+    queue: int, options: int, *messages: object, descriptor: Descriptor = _LASTING
+) -> list[object]:
+    return [int(Verb.PUTS), queue, packed_descriptor(descriptor), options, 0, list(messages)]
+
+
+# As they travel.
+
+
+@pytest.mark.parametrize("descriptor", [_LASTING, VOLATILE])
+def test_each_of_several_puts_is_put_or_refused_by_itself_and_told_in_its_place(
+    queue_manager: QueueManager, served: Served, descriptor: Descriptor
+) -> None:
+    with Raw(served) as raw:
+        raw.connect()
+        asked = puts(
+            raw.opened(),
+            c.MQPMO_NONE,
+            message(b"1"),
+            message(b"2", msg_id=b"x" * 25),
+            message(b"3", life_ms=-1),
+            ["4"],
+            message(b"5", msg_id=b"%024d" % 5),
+            descriptor=descriptor,
+        )
+        outcome, (results, failed) = raw.ask(*asked)
+        assert outcome == DONE
+        assert [each is not None for each in results] == [True, False, False, False, True]
+        assert results[4][0] == b"%024d" % 5
+        assert [(place, failure[1]) for place, failure in failed] == [
+            (1, rc.MQRC_MD_ERROR),
+            (2, rc.MQRC_EXPIRY_ERROR),
+            (3, rc.MQRC_UNEXPECTED_ERROR),
+        ]
+        assert "put.msg_id: b'xxxxxxxxxxxxxxxxxxxxxxxxx' is not made of" in failed[0][1][2]
+        assert "put is no array of 7 values" in failed[2][1][2]
+    with queue_manager.session() as session:
+        there = [(each.body, each.msg_id) for each in session.browse("Q1")]
+    assert there == [(b"1", results[0][0]), (b"5", results[4][0])]
+
+
+def test_P13_of_several_puts_that_do_not_wait_only_wrong_calls_are_told(
+    queue_manager: QueueManager, served: Served
+) -> None:
+    queue_manager.mqsc("ALTER QLOCAL(Q1) MAXDEPTH(1)")
+    with Raw(served) as raw:
+        raw.connect()
+        asked = puts(
+            raw.opened(), _APART, message(b"1"), message(b"full"), message(b"x", life_ms=-1)
+        )
+        outcome, (results, failed) = raw.ask(*asked)
+        assert (outcome, results) == (DONE, [])
+        assert [(place, failure[1]) for place, failure in failed] == [(2, rc.MQRC_EXPIRY_ERROR)]
+        status = raw.ask(int(Verb.STATUS))[1]
+        assert status[1:5] == [rc.MQRC_Q_FULL, 1, 0, 1]
+
+
+def test_more_puts_than_a_frame_may_have_are_refused_by_name(served: Served) -> None:
+    with Raw(served) as raw:
+        raw.connect()
+        queue = raw.opened()
+        most = [message(b"x")] * MOST_PUTS_IN_FRAME
+        outcome, _class, reason, detail = raw.ask(*puts(queue, _APART, *most, message(b"x")))
+        assert (outcome, reason) == (FAILED, rc.MQRC_UNEXPECTED_ERROR)
+        assert f"puts.messages: an array of {len(most) + 1} is no array of at most" in detail
+        assert raw.ask(*puts(queue, _APART, *most)) == [DONE, [[], []]]
+        assert raw.ask(*puts(queue + 99, _APART, *most))[1][1][0][1][1] == rc.MQRC_HOBJ_ERROR
+
+
+def test_several_puts_that_fail_if_quiescing_do_so(served: Served) -> None:
+    with Raw(served) as raw:
+        raw.connect()
+        queue = raw.opened()
+        assert raw.ask(*puts(queue, _APART, message(b"1")))[0] == DONE
+        [status] = served.server.connections()
+        # Its open unit of work keeps the connection.
+        assert served.server.quiesce(status.number)
+        late = raw.ask(*puts(queue, _APART | c.MQPMO_FAIL_IF_QUIESCING, message(b"2")))
+        assert (late[0], late[2]) == (FAILED, rc.MQRC_CONNECTION_QUIESCING)
+        assert raw.ask(*puts(queue, _APART, message(b"2"))) == [DONE, [[], []]]
+
+
+# As a client sends them.
+
+
+def test_P13_puts_that_do_not_wait_travel_together_until_a_frame_is_full(
+    served: Served, remote: RemoteConnection
+) -> None:
+    queue = remote.open("Q1", BOTH_WAYS).handle
+    remote.put(queue, b"", VOLATILE, c.MQPMO_ASYNC_RESPONSE)
+    remote.status()
+    # Without the thread that sends what has waited for a millisecond.
+    remote._conversation.link.sender.end()
+    [before] = served.server.connections()
+    for _ in range(3 * MOST_PUTS_IN_FRAME):
+        remote.put(queue, b"x", VOLATILE, c.MQPMO_ASYNC_RESPONSE)
+    assert remote.status().success_count == 3 * MOST_PUTS_IN_FRAME
+    [after] = served.server.connections()
+    # Three frames, and MQSTAT.
+    assert after.request_count - before.request_count == 4
+
+
+def test_P13_puts_to_several_queues_keep_their_order_and_are_all_there_at_the_commit(
+    queue_manager: QueueManager, remote: RemoteConnection
+) -> None:
+    queues = [remote.open(name, BOTH_WAYS).handle for name in ("Q1", "Q2")]
+    long = bytes(40_000)
+    for number in range(90):
+        body = long if number % 7 == 3 else b"%d" % number
+        descriptor = Descriptor(priority=4, persistence=number % 2)
+        options = _APART | (c.MQPMO_FAIL_IF_QUIESCING if number % 3 else 0)
+        remote.put(queues[number % 5 == 0], body, descriptor, options, correl_id=b"%024d" % number)
+    assert queue_manager.counts("Q1").live == 0
+    remote.commit()
+    with queue_manager.session() as session:
+        found = [[int(each.correl_id) for each in session.browse(name)] for name in ("Q1", "Q2")]
+    assert found == [[n for n in range(90) if n % 5], [n for n in range(90) if not n % 5]]
+
+
+def test_P13_a_value_that_cannot_travel_is_refused_at_once_and_the_others_are_put(
+    queue_manager: QueueManager, remote: RemoteConnection
+) -> None:
+    queue = remote.open("Q1", BOTH_WAYS).handle
+    remote.put(queue, b"1", _LASTING, _APART)
+    with pytest.raises(MQError) as wrong:
+        remote.put(queue, b"2", _LASTING, _APART, expiry_tenths=2**70)
+    assert wrong.value.reason == rc.MQRC_EXPIRY_ERROR
+    assert "put.expiry_tenths" in wrong.value.detail
+    with refused(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL):
+        remote.put(queue, bytes(4_194_305), _LASTING, _APART)
+    remote.put(queue, b"3", _LASTING, _APART)
+    remote.commit()
+    assert [remote.get(queue).message.body for _ in range(2)] == [b"1", b"3"]
+    assert queue_manager.curdepth("Q1") == 0
+
+
+# With who speaks an older version.
+
+
+@contextmanager
+def older_server(served: Served) -> Iterator[Address]:
+    """Listen for one client, whom the server seems to speak version 1 only."""
+    assert isinstance(served.address, Address)
+    with (
+        socket.create_server((HOST, 0)) as listener,
+        socket.create_connection(served.address) as there,
+    ):
+
+        def pass_on(source: socket.socket, target: socket.socket) -> None:
+            with suppress(OSError):
+                while data := source.recv(65_536):
+                    target.sendall(data)
+                target.shutdown(socket.SHUT_WR)
+
+        def serve() -> None:
+            client, _address = listener.accept()
+            with client:
+                assert client.recv(PREAMBLE.size, socket.MSG_WAITALL) == OURS.packed()
+                there.sendall(_OLD.packed())
+                assert there.recv(PREAMBLE.size, socket.MSG_WAITALL) == OURS.packed()
+                client.sendall(_OLD.packed())
+                back = threading.Thread(target=pass_on, args=(there, client))
+                back.start()
+                pass_on(client, there)
+                back.join(JOIN_SECONDS)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield Address(HOST, listener.getsockname()[1])
+        thread.join(JOIN_SECONDS)
+
+
+def test_P13_with_an_older_server_puts_go_one_by_one_and_mqstat_tells_of_them(
+    queue_manager: QueueManager, served: Served
+) -> None:
+    with older_server(served) as address:
+        connection = connect(Endpoint((address,), "CH", "QM1"), "operator", "")
+        queue = connection.open("Q1", BOTH_WAYS).handle
+        for number in range(3):
+            connection.put(queue, b"%d" % number, _LASTING, _APART)
+        with pytest.raises(MQError) as wrong:
+            connection.put(queue, b"x", _LASTING, _APART, time_to_live_ms=-1)
+        assert wrong.value.reason == rc.MQRC_EXPIRY_ERROR
+        assert connection.status().success_count == 3
+        connection.commit()
+        assert [connection.get(queue).message.body for _ in range(3)] == [b"0", b"1", b"2"]
+        connection.close()
+    assert queue_manager.verify().ok
+
+
+def test_an_older_client_is_served(served: Served) -> None:
+    with Raw(served, versions=_OLD) as raw:
+        raw.connect()
+        queue = raw.opened()
+        assert raw.ask(int(Verb.PUT), *_put_fields(queue, options=_APART))[0] == DONE
+        assert raw.ask(int(Verb.COMMIT)) == [DONE, None]
+        assert raw.ask(int(Verb.CURDEPTH), "Q1")[1] == 1
