@@ -73,7 +73,7 @@ search: $(READY)
 # Clients of AMQP in other languages; each is skipped where its toolchain is missing, or where its
 # packages cannot be fetched.
 interop: $(AMQP)
-	@nice $(BIN)/python -m interop
+	@$(BIN)/python -m interop
 
 lint: $(READY)
 	@$(BIN)/ruff format --check -q $(SOURCES)

@@ -1,16 +1,19 @@
 """Run the tests of clients in other languages: ``python -m interop [--smoke] [client ...]``.
 
-Where all clients ran and no test has failed, the tables in docs/AMQP.md are written.
+Packages are fetched while the tests of the clients before run. Where all clients ran and no test
+has failed, the tables in docs/AMQP.md are written.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from time import monotonic
 
 from interop import tables
-from interop.clients import CLIENTS, Ran, ran
+from interop.clients import CLIENTS, Ran, prepared, ran, smoked
 from interop.results import CANNOT, PASSED
 from interop.serving import NotStarted, served
 
@@ -29,10 +32,14 @@ def main(arguments: list[str]) -> int:
     found: dict[str, Ran] = {}
     try:
         with served() as environment:
+            runs = _smokes(names, environment) if is_smoke else _runs(names, environment)
+            begin = monotonic()
             for name in names:
+                # Said before it begins, so that a log shows which client is at work.
+                print(f"interop {name}: ", end="", flush=True)
+                found[name] = next(runs)
+                print(_said(found[name], monotonic() - begin), flush=True)
                 begin = monotonic()
-                found[name] = ran(name, environment, is_smoke=is_smoke)
-                print(_line(name, found[name], monotonic() - begin), flush=True)
     except NotStarted:
         print("interop: a server has not started")
         return 1
@@ -43,16 +50,28 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _line(name: str, one: Ran, seconds: float) -> str:
+def _smokes(names: Sequence[str], environment: Mapping[str, str]) -> Iterator[Ran]:
+    return (smoked(name, environment) for name in names)
+
+
+def _runs(names: Sequence[str], environment: Mapping[str, str]) -> Iterator[Ran]:
+    with ThreadPoolExecutor(len(names)) as pool:
+        reasons = [pool.submit(prepared, name, environment) for name in names]
+        for name, reason in zip(names, reasons, strict=True):
+            skipped = reason.result()
+            yield Ran([], skipped) if skipped else ran(name, environment)
+
+
+def _said(one: Ran, seconds: float) -> str:
     if one.skipped:
-        return f"interop {name}: skipped, {one.skipped}"
+        return f"skipped, {one.skipped}"
     if one.has_failed:
-        return f"interop {name}: FAILED\n{one.output}"
+        return f"FAILED\n{one.output}"
     passed, cannot = (
         sum(result.outcome == outcome for result in one.results) for outcome in (PASSED, CANNOT)
     )
     more = f", {cannot} that it cannot do" if cannot else ""
-    return f"interop {name}: {passed} passed{more} in {seconds:.0f} s"
+    return f"{passed} passed{more} in {seconds:.0f} s"
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -14,9 +16,9 @@ from interop import results
 from interop.results import FAILED, Result
 
 HERE: Final = Path(__file__).parent
-#: A registry that has not answered within this time does not answer.
-_FETCH_SECONDS: Final = 180
-_RUN_SECONDS: Final = 600
+#: Long enough for a slow registry beside other work; one that takes longer does not answer.
+_FETCH_SECONDS: Final = 300
+_RUN_SECONDS: Final = 300
 #: What keeps tests from downloading packages, and how Maven says that it lacks one.
 _OFFLINE: Final = {"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOSUMDB": "off"}
 _MAVEN_LACKS: Final = "in offline mode"
@@ -111,22 +113,35 @@ CLIENTS: Final[Mapping[str, Client]] = {
 }
 
 
-def ran(name: str, given: Mapping[str, str], *, is_smoke: bool = False) -> Ran:
-    """Run the tests of a client with an environment; a smoke fetches no packages."""
+def prepared(name: str, given: Mapping[str, str]) -> str:
+    """Fetch the packages of a client if need be; return why it must be skipped, else nothing."""
     client, folder = CLIENTS[name], HERE / name
     missing = [program for program in client.needs if shutil.which(program) is None]
     if missing:
-        return Ran([], f"{', '.join(missing)} is not installed")
+        return f"{', '.join(missing)} is not installed"
+    return "" if _is_fetched(client, folder) else _fetched(client, folder, given)
+
+
+def ran(name: str, given: Mapping[str, str]) -> Ran:
+    """Run the tests of a client that is prepared, with an environment."""
+    return _ran(name, CLIENTS[name].run, given)
+
+
+def smoked(name: str, given: Mapping[str, str]) -> Ran:
+    """Run one short test of a client; it fetches no packages."""
+    client, folder = CLIENTS[name], HERE / name
+    if not all(shutil.which(program) for program in client.needs):
+        return Ran([], prepared(name, given))
     if not _is_fetched(client, folder):
-        if is_smoke:
-            return Ran([], "its packages have not been fetched: make interop does it")
-        why = _fetched(client, folder, given)
-        if why:
-            return Ran([], why)
+        return Ran([], "its packages have not been fetched: make interop does it")
+    return _ran(name, client.smoke, given)
+
+
+def _ran(name: str, command: tuple[str, ...], given: Mapping[str, str]) -> Ran:
+    client, folder = CLIENTS[name], HERE / name
     for before in folder.glob("**/TEST-*.xml"):
         before.unlink()
-    command = client.smoke if is_smoke else client.run
-    status, output = _output(command, folder, {**given, **_OFFLINE}, _RUN_SECONDS)
+    status, output = output_of(command, folder, {**given, **_OFFLINE}, _RUN_SECONDS)
     if status != 0 and _MAVEN_LACKS in output:
         return Ran([], "not all of its packages have been fetched")
     found = client.results(folder, output)
@@ -141,7 +156,7 @@ def _is_fetched(client: Client, folder: Path) -> bool:
 
 def _fetched(client: Client, folder: Path, given: Mapping[str, str]) -> str:
     """Download the packages of a client; return why not, if so."""
-    status, output = _output(client.fetch, folder, given, _FETCH_SECONDS)
+    status, output = output_of(client.fetch, folder, given, _FETCH_SECONDS)
     if status != 0:
         said = [line.strip() for line in output.splitlines() if line.strip()] or [str(status)]
         why = next((line for line in said if "rror" in line.lower()), said[-1])
@@ -155,22 +170,30 @@ def _wanted(client: Client, folder: Path) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _output(
-    command: tuple[str, ...], folder: Path, given: Mapping[str, str], seconds: int
+def output_of(
+    command: tuple[str, ...], folder: Path, given: Mapping[str, str], seconds: float
 ) -> tuple[int, str]:
-    """Run a command; return its exit status and what it has printed."""
-    try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=dict(given),
-            timeout=seconds,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        said = (error.stdout or b"").decode(errors="replace")
-        return 1, f"{said}\n{' '.join(command)} has not ended within {seconds} s"
-    return done.returncode, done.stdout
+    """Run a command; return its exit status and what it has printed.
+
+    After so many seconds it is killed with all that it has started: a Java that Maven leaves
+    behind would keep the output open, and the run waiting.
+    """
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=dict(given),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=seconds)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            said, _ = process.communicate()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            return 1, f"{said}\n{' '.join(command)} has not ended within {seconds} s"
+    return process.returncode, said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,8 +13,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from interop.control import controlled
+from mayfly.cli.remote import operating
 
 _HERE = Path(__file__).parent
+#: A file system in memory, where a sync costs nothing, and how much room it must have.
+_MEMORY, _ROOM_BYTES = Path("/dev/shm"), 2**30
 _SERVE = (
     "-m",
     "mayfly",
@@ -26,6 +30,11 @@ _SERVE = (
     "127.0.0.1:0",
 )
 _VIRTUAL = ("--virtual-clock", "--expiry-interval", "0", "--mqsc", str(_HERE / "objects.mqsc"))
+#: The answer to a wrong password comes at once.
+_AT_ONCE = (
+    "ALTER AUTHINFO('DEV.AUTHINFO') AUTHTYPE(IDPWOS) FAILDLAY(0)",
+    "REFRESH SECURITY TYPE(CONNAUTH)",
+)
 
 
 class NotStarted(Exception):
@@ -40,11 +49,14 @@ def served() -> Iterator[dict[str, str]]:
     is the other one. Raises NotStarted.
     """
     with ExitStack() as stack:
-        home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_place())))
         environment = {**os.environ, "MAYFLY_HOME": str(home)}
         virtual = stack.enter_context(_started("VIRTUAL", _VIRTUAL, environment))
         wall = stack.enter_context(_started("WALL", (), environment))
         here, by_wall = _ready(virtual), _ready(wall)
+        for name in ("VIRTUAL", "WALL"):
+            with operating(name, home / name) as operator:
+                assert operator.admin.mqsc("\n".join(_AT_ONCE)).ok
         control = stack.enter_context(controlled("VIRTUAL", home / "VIRTUAL"))
         yield environment | {
             "AMQP_URL": f"amqp://{here['amqp']}",
@@ -54,6 +66,12 @@ def served() -> Iterator[dict[str, str]]:
             "AMQP_WALL_PASSWORD": by_wall["password"],
             "MAYFLY_CONTROL": control,
         }
+
+
+def _place() -> Path | None:
+    """Return the folder in memory where there is room in it, else None."""
+    has_room = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES
+    return _MEMORY if has_room else None
 
 
 @contextmanager

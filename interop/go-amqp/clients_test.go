@@ -46,7 +46,7 @@ type client struct {
 
 func connect(t *testing.T, container string) client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	t.Cleanup(cancel)
 	options := &amqp.ConnOptions{
 		ContainerID: container,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -15,11 +16,14 @@ from proton.utils import BlockingConnection, BlockingReceiver, LinkDetached, Sen
 
 URL, USER = os.environ["AMQP_URL"], os.environ["AMQP_USER"]
 PASSWORD = os.environ["AMQP_PASSWORD"]
-SECONDS = 20
+#: Patience: nothing takes so long, and a busy machine must not fail a test.
+SECONDS = 60
 Connect = Callable[..., BlockingConnection]
+_NUMBERS = count(1)
 
 
-@pytest.fixture
+# Each connection makes the client's settings of TLS anew, which takes 90 ms: most tests share one.
+@pytest.fixture(scope="module")
 def connect() -> Iterator[Connect]:
     """Connect; what is left over is closed at the end."""
     made: list[BlockingConnection] = []
@@ -39,7 +43,7 @@ def connect() -> Iterator[Connect]:
         one.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def connection(connect: Connect) -> BlockingConnection:
     return connect()
 
@@ -54,10 +58,9 @@ def operate(line: str) -> None:
 
 
 def queue_for(name: str) -> str:
-    """Define an empty queue for a test."""
-    queue = f"DEV.PROTON.{name}"
-    operate(f"mqsc DEFINE QLOCAL('{queue}') REPLACE")
-    operate(f"mqsc CLEAR QLOCAL('{queue}')")
+    """Define a queue that no other test has."""
+    queue = f"DEV.PROTON.{name}.{next(_NUMBERS)}"
+    operate(f"mqsc DEFINE QLOCAL('{queue}')")
     return queue
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from interop import results, tables
-from interop.clients import CLIENTS, ran
+from interop.clients import CLIENTS, output_of, smoked
 from interop.results import CANNOT, FAILED, PASSED, Result
 from interop.serving import served
 
@@ -73,6 +74,14 @@ def test_results_of_each_runner_are_read(tmp_path: Path) -> None:
     ]
 
 
+def test_a_client_that_does_not_end_is_ended_with_all_that_it_has_started(tmp_path: Path) -> None:
+    # The output stays open until the second process is gone too.
+    command = ("sh", "-c", "echo begun; sleep 600 & wait")
+    status, output = output_of(command, tmp_path, os.environ, 0.2)
+    assert status == 1
+    assert output.endswith("has not ended within 0.2 s")
+
+
 @pytest.fixture(scope="module")
 def environment() -> Iterator[dict[str, str]]:
     """The servers that ``make interop`` starts, and what tells clients of them."""
@@ -85,7 +94,7 @@ def environment() -> Iterator[dict[str, str]]:
 def test_a_client_gets_a_delayed_message_at_its_time(
     name: str, environment: dict[str, str]
 ) -> None:
-    one = ran(name, environment, is_smoke=True)
+    one = smoked(name, environment)
     if one.skipped:
         pytest.skip(f"{name}: {one.skipped}")
     assert not one.has_failed, one.output

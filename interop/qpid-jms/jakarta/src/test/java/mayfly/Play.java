@@ -30,7 +30,7 @@ import org.junit.jupiter.api.function.Executable;
 /** One run of a scenario through one API: each step is a method named after its first key. */
 final class Play {
     private static final AtomicInteger NUMBERS = new AtomicInteger();
-    private static final long PATIENCE_MS = 30_000;
+    private static final long PATIENCE_MS = 60_000;
 
     private final String place =
         "P" + ProcessHandle.current().pid() + "N" + NUMBERS.incrementAndGet();

@@ -11,7 +11,8 @@ class ScenarioTest {
      * Time stands still until a scenario lets it pass, so the client must not look at its own; and a
      * send in a transaction, which returns before it has come, would come after that.
      */
-    private static final String OPTIONS = "?jms.localMessageExpiry=false&jms.forceSyncSend=true";
+    private static final String OPTIONS = "?jms.localMessageExpiry=false&jms.forceSyncSend=true"
+            + "&jms.connectTimeout=60000";
     /** A session that is busy would keep what it had prefetched from the others. */
     private static final String OF_LISTENERS = OPTIONS + "&jms.prefetchPolicy.all=0";
 
