@@ -341,7 +341,10 @@ class LocalHeld:
             raise mq_error(rc.MQRC_OPTIONS_ERROR, f"GMO.Options {options:#x} of what is held")
         request = GetRequest(ANY, view=queue.view(options, has_handle=False))
         return self._deliveries.take(
-            handle, lambda held: queue.getter(request, options, held), Room(most, most_bytes)
+            handle,
+            request,
+            lambda held: queue.getter(request, options, held),
+            Room(most, most_bytes),
         )
 
 

@@ -7,7 +7,7 @@ as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from functools import partial
 from itertools import count
@@ -15,10 +15,13 @@ from typing import NamedTuple
 
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
-from mayfly.engine.get import GetResult, Getter, obtain
+from mayfly.engine.get import GetRequest, GetResult, Getter, obtain
+from mayfly.engine.holding.messages import Hold
 from mayfly.engine.message import Message, message_of
 from mayfly.engine.standing_get import StandingGet
-from mayfly.engine.unit_of_work import UnitOfWork, absorb, taken_by
+from mayfly.engine.taking import Got, Room, each_taken
+from mayfly.engine.unit_contents import taken_by
+from mayfly.engine.unit_of_work import UnitOfWork, absorb, take_over
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 
@@ -49,20 +52,19 @@ class Delivery(NamedTuple):
     handle: int
 
 
-class Room(NamedTuple):
-    """How much a program takes at once: messages, and bytes of bodies until it has enough."""
+class Deliveries(Hold):
+    """The deliveries of one session, by number; the numbers of a session never come again.
 
-    messages: int
-    body_bytes: int
+    It holds those itself that owe no report. The others have a unit of work each, which has the
+    report.
+    """
 
-
-class Deliveries:
-    """The deliveries of one session, by number; the numbers of a session never come again."""
+    locks = True
 
     def __init__(self, core: Core) -> None:
         """Begin with none."""
         self._core = core
-        self._held: dict[int, UnitOfWork] = {}
+        self._held: dict[int, Got] = {}
         self._numbers = count(1)
         #: Why the queue of a handle could not be got from when it was asked last.
         self._refusals: dict[int, int] = {}
@@ -142,7 +144,11 @@ class Deliveries:
         return Delivery(number, result, handle)
 
     def take(
-        self, handle: int, getter_into: Callable[[UnitOfWork], Getter], room: Room
+        self,
+        handle: int,
+        request: GetRequest,
+        getter_into: Callable[[UnitOfWork], Getter],
+        room: Room,
     ) -> list[Delivery]:
         """Hold the messages that are there, as far as there is room, without waiting.
 
@@ -150,30 +156,18 @@ class Deliveries:
         messages lead to is left to the background. Raises as ``get.get``, when there is none.
         """
         core, found = self._core, list[Delivery]()
-        left_bytes = room.body_bytes
         with core.engine_lock:
             core.check_running()
-            while len(found) < room.messages and left_bytes > 0:
-                held = self.new_unit()
-                getter = getter_into(held)
-                getter.is_over = True
-                try:
-                    getter.requester.check()
-                    outcome = getter.take(in_parts=True)
-                except MQError:
-                    if not found:
-                        raise
-                    break
-                if outcome is None:
-                    break
-                result = outcome[0]
-                if result.stays:
-                    found.append(Delivery(0, result, handle))
-                    break
-                number = next(self._numbers)
-                self._held[number] = held
-                left_bytes -= len(result.message.body)
-                found.append(Delivery(number, result, handle))
+            try:
+                for got, result in each_taken(core, request, getter_into, room, self):
+                    number = 0
+                    if not result.stays:
+                        number = next(self._numbers)
+                        self._held[number] = got
+                    found.append(Delivery(number, result, handle))
+            except MQError:
+                if not found:
+                    raise
             is_something_left = bool(core.committer.deferred)
         if is_something_left:
             core.background.do(core.committer.run_deferred)
@@ -193,21 +187,21 @@ class Deliveries:
         queue does not take a message: all are held as before then. On a full disk all go back.
         """
         with self._core.engine_lock:
-            taken = {number: self._unit_of(number) for number in numbers}
+            taken = {number: self._got(number) for number in numbers}
             for number in taken:
                 del self._held[number]
-        units = list(taken.values())
+        parts = list(taken.values())
         if settlement is Settlement.DEAD_LETTERED:
             letters = self.new_unit()
             try:
-                for unit in units:
-                    put_dead_letter(letters, self._message(unit))
+                for got in parts:
+                    put_dead_letter(letters, self._message(got))
             except BaseException:
                 letters.backout()
                 self._hold_again(taken)
                 raise
-            units.append(letters)
-        held = units[0] if len(units) == 1 else self._joined(units)
+            parts.append(letters)
+        held = self._joined(parts)
         if settlement in (Settlement.TAKEN, Settlement.DEAD_LETTERED):
             held.commit(completion)
         elif settlement is Settlement.BACKED_OUT and completion is not None:
@@ -221,11 +215,11 @@ class Deliveries:
         Raises as :meth:`settle`, and MQRC_SYNCPOINT_LIMIT_REACHED: they are held as before then.
         """
         with self._core.engine_lock:
-            moved = {number: self._unit_of(number) for number in numbers}
+            moved = {number: self._got(number) for number in numbers}
             unit_of_work.check_room(len(moved))
-            for number, unit in moved.items():
+            for number, got in moved.items():
                 del self._held[number]
-                absorb(unit_of_work, unit)
+                self._absorb(unit_of_work, got)
 
     def end(self) -> None:
         """Give back, counted, all that is not settled: their session ends."""
@@ -235,7 +229,7 @@ class Deliveries:
         if held:
             self._joined(held.values()).backout()
 
-    def _hold_again(self, taken: Mapping[int, UnitOfWork]) -> None:
+    def _hold_again(self, taken: Mapping[int, Got]) -> None:
         with self._core.engine_lock:
             is_ended = self._is_ended
             if not is_ended:
@@ -243,19 +237,30 @@ class Deliveries:
         if is_ended:
             self._joined(taken.values()).backout()
 
-    def _joined(self, units: Iterable[UnitOfWork]) -> UnitOfWork:
+    def _joined(self, parts: Collection[Got]) -> UnitOfWork:
+        if len(parts) == 1:
+            (only,) = parts
+            if isinstance(only, UnitOfWork):
+                return only
         joined = self.new_unit()
         with self._core.engine_lock:
-            for unit in units:
-                absorb(joined, unit)
+            for got in parts:
+                self._absorb(joined, got)
         return joined
 
-    def _unit_of(self, number: int) -> UnitOfWork:
-        unit = self._held.get(number)
-        if unit is None:
-            raise mq_error(rc.MQRC_HMSG_ERROR, f"delivery {number} is not held here")
-        return unit
+    def _absorb(self, unit_of_work: UnitOfWork, got: Got) -> None:
+        if isinstance(got, UnitOfWork):
+            absorb(unit_of_work, got)
+        else:
+            take_over(unit_of_work, got, self)
 
-    def _message(self, held: UnitOfWork) -> Message:
-        ((queue, row, _side),) = taken_by(held)
+    def _got(self, number: int) -> Got:
+        got = self._held.get(number)
+        if got is None:
+            raise mq_error(rc.MQRC_HMSG_ERROR, f"delivery {number} is not held here")
+        return got
+
+    def _message(self, got: Got) -> Message:
+        (taken,) = taken_by(got) if isinstance(got, UnitOfWork) else [got]
+        queue, row, _side = taken
         return message_of(queue.name, row, self._core.now_ms())

@@ -18,7 +18,7 @@ from mayfly.engine.objects.lookup import target_queue
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.session import Session
 from mayfly.engine.transaction import Transaction
-from mayfly.engine.unit_of_work import open_puts, taken_by
+from mayfly.engine.unit_contents import open_puts, taken_by
 from mayfly.lifetime.dead_letters import Refusal, behind_header
 from mayfly.lifetime.reports import Cause, Original
 from mayfly.lifetime.window import window_at_put

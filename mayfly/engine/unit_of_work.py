@@ -145,12 +145,10 @@ class UnitOfWork(Hold):
             self.at(queue.home).take(queue, row, persistence, now_ms)
             return
         taken = UncommittedGet(queue, row, persistence)
-        messages.hold(taken, self)
+        messages.hold_got(taken, self)
         if self._core.marks.marked:
             # Backed out, it comes back without.
             self._core.marks.forget((row.k,))
-        if persistence:
-            self._core.store.held_gets.note(row.k, row.backout_count)
         self._takes.append(taken)
         self._operation_count += 1
 
@@ -298,11 +296,10 @@ class UnitOfWork(Hold):
                 puts.withdraw_own(pending.queue)
             self._clear()
             transaction = Transaction()
+            unit = transaction.unit
             for taken in takes:
-                unit = transaction.unit
-                (unit.backouts if taken.persistence else unit.volatile_backouts).append(
-                    (taken.row.k,)
-                )
+                backouts = unit.backouts if taken.persistence else unit.volatile_backouts
+                backouts.append((taken.row.k,))
         try:
             if takes and counts and not core.is_stopped:
                 core.committer.run(transaction)
@@ -365,22 +362,14 @@ class UnitOfWork(Hold):
         self.began_ms = None
 
 
-def parts_of(unit_of_work: UnitOfWork) -> list[UnitOfWork]:
-    """Return a unit of work, and what of it concerns queues of others in a queue-sharing group."""
-    return [unit_of_work, *unit_of_work._parts.values()]
-
-
-def open_puts(unit_of_work: UnitOfWork) -> Iterator[tuple[UncommittedPut, bool]]:
-    """Yield what it has put and not committed, and whether it has got that again (P9)."""
+def take_over(unit_of_work: UnitOfWork, taken: UncommittedGet, by: Hold) -> None:
+    """Let one take over a message that ``by`` holds and that owes no report."""
     assert unit_of_work._core.engine_lock.is_held()
-    for part in parts_of(unit_of_work):
-        yield from ((pending, False) for pending in part._puts.values())
-        yield from ((pending, True) for pending in part._through)
-
-
-def taken_by(unit_of_work: UnitOfWork) -> list[UncommittedGet]:
-    """Return what it has got of what others had committed."""
-    return [taken for part in parts_of(unit_of_work) for taken in part._takes]
+    if unit_of_work.began_ms is None:
+        unit_of_work.began_ms = unit_of_work._core.now_ms()
+    messages.hand_over(taken, by, unit_of_work)
+    unit_of_work._takes.append(taken)
+    unit_of_work._operation_count += 1
 
 
 def absorb(unit_of_work: UnitOfWork, held: UnitOfWork) -> None:

@@ -5,7 +5,7 @@ Only ``mayfly.connection`` uses it; facades and servers stand on ``mayfly.connec
 
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.counting import Counts
-from mayfly.engine.deliveries import Delivery, Room, Settlement
+from mayfly.engine.deliveries import Delivery, Settlement
 from mayfly.engine.delivery import bytes_of
 from mayfly.engine.descriptors import plain_descriptor
 from mayfly.engine.finding.search import ANY
@@ -32,6 +32,7 @@ from mayfly.engine.put import PutResult
 from mayfly.engine.standing_get import StandingGet
 from mayfly.engine.standing_wait import StandingWaits
 from mayfly.engine.status import Status
+from mayfly.engine.taking import Room
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import check_get_options
 

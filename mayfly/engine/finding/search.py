@@ -94,32 +94,43 @@ def selector_of(text: str | None) -> Selector | None:
 
 
 def in_order(
-    core: Core, queue: LocalQueue, match: Match, low: int, requester: Requester | None = None
+    core: Core,
+    queue: LocalQueue,
+    match: Match,
+    low: int,
+    requester: Requester | None = None,
+    *,
+    growth: int = _PAGE_GROWTH,
 ) -> Iterator[tuple[StoredMessage, int]]:
     """Yield (row, side) of the visible messages with a key from ``low`` on, in key order.
 
     They match, but the selector is not asked. Messages that the ``holder`` has locked are visible
     to it alone (B5). The lock is held until the last one is read; the search may be left at
-    any point.
+    any point. Each page read is ``growth`` times as long as the one before, the first has one row.
     """
     assert core.engine_lock.is_held()
     if queue.is_staging and not (match.msg_id is None and match.correl_id is None):
         return _shown_with(core, queue, match, low, requester)
-    return _stored(queue, match, low, requester)
+    return _stored(queue, match, low, requester, growth)
 
 
 def _stored(
-    queue: LocalQueue, match: Match, low: int, requester: Requester | None
+    queue: LocalQueue,
+    match: Match,
+    low: int,
+    requester: Requester | None,
+    growth: int = _PAGE_GROWTH,
 ) -> Iterator[tuple[StoredMessage, int]]:
     volatile, persistent = queue.present
     if requester is not None and requester.locked is not None:
-        sides = [_side(queue, persistence, match, low) for persistence in (VOLATILE, PERSISTENT)]
+        sides = [_side(queue, side, match, low, growth) for side in (VOLATILE, PERSISTENT)]
         return _merged(_merged(*sides), _locked(requester.locked, match, low))
     if not persistent:
-        return _side(queue, VOLATILE, match, low) if volatile else iter(())
+        return _side(queue, VOLATILE, match, low, growth) if volatile else iter(())
     if not volatile:
-        return _side(queue, PERSISTENT, match, low)
-    return _merged(_side(queue, VOLATILE, match, low), _side(queue, PERSISTENT, match, low))
+        return _side(queue, PERSISTENT, match, low, growth)
+    sides = [_side(queue, side, match, low, growth) for side in (VOLATILE, PERSISTENT)]
+    return _merged(*sides)
 
 
 def _shown_with(
@@ -182,7 +193,7 @@ def _locked(found: Found, match: Match, low: int) -> Iterator[tuple[StoredMessag
 
 
 def _side(
-    queue: LocalQueue, persistence: int, match: Match, low: int
+    queue: LocalQueue, persistence: int, match: Match, low: int, growth: int
 ) -> Iterator[tuple[StoredMessage, int]]:
     hidden = queue.home.hidden
     fetch = _fetcher(queue, persistence, match)
@@ -212,7 +223,7 @@ def _side(
                 _starts_of(queue).note(ids, rows[-1].k + 1 if rows else low)
             return
         low = rows[-1].k + 1
-        size = _next_size(size, rows)
+        size = _next_size(size, rows, growth)
 
 
 def _starts_of(queue: LocalQueue) -> SearchStarts:
@@ -229,9 +240,9 @@ def _has_only_ids(match: Match) -> bool:
     return match._replace(msg_id=None, correl_id=None, selector=None) == ANY
 
 
-def _next_size(size: int, rows: list[StoredMessage]) -> int:
+def _next_size(size: int, rows: list[StoredMessage], growth: int) -> int:
     row_bytes = 1 + sum([len(row.body) for row in rows]) // len(rows)
-    return max(1, min(size * _PAGE_GROWTH, _LARGEST_PAGE, _PAGE_BYTES // row_bytes))
+    return max(1, min(size * growth, _LARGEST_PAGE, _PAGE_BYTES // row_bytes))
 
 
 def _fetcher(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
+from mayfly.engine.deliveries import Deliveries
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.remote.wrapping import embedded_or_none
@@ -13,7 +14,8 @@ from mayfly.engine.requester import Requester
 from mayfly.engine.session import Session
 from mayfly.engine.shipments import Shipment
 from mayfly.engine.transaction import Transaction
-from mayfly.engine.unit_of_work import UnitOfWork, open_puts, parts_of
+from mayfly.engine.unit_contents import open_puts, parts_of
+from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay
 from mayfly.lifetime.life import State
 from mayfly.mqi.constants import MQMT_REPORT, MQPER_PERSISTENT
@@ -111,6 +113,7 @@ class Present:
             for session in list(self._sessions):
                 if owner in parts_of(session.unit_of_work):
                     return _unit_of(session)
+        if isinstance(owner, UnitOfWork | Deliveries):
             return "an open unit of work"
         if isinstance(owner, Requester):
             return _BROWSE
