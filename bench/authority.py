@@ -1,4 +1,4 @@
-"""What it costs a put that somebody's authority is asked for: beside the opener's, in one run."""
+"""The cost of authority checks for a put: beside puts of the opener, unchecked, in one run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _compared(
     ratios, waits = [], []
     for number in range(_ROUNDS):
         taken = {}
-        # Who comes first changes: the second one finds a longer queue.
+        # The two take turns in coming first, because the second one finds a longer queue.
         for session in (opener, user) if number % 2 else (user, opener):
             taken[session] = seconds_of(partial(_put, session, persistent=persistent))
         manager.mqsc("CLEAR QLOCAL(BENCH.A.Q1)")

@@ -26,7 +26,7 @@ _PROCESSES, _PUTS_EACH = 16, 100
 
 
 class _Measured(NamedTuple):
-    """What one make does: ms of a put, ms from a put to its waiting getter, puts a second."""
+    """Figures of one make: ms of a put, ms from a put to its waiting getter, puts a second."""
 
     put_ms: float
     put_to_get_ms: float

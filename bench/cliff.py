@@ -1,4 +1,4 @@
-"""What happens when very many delayed messages fall due within the same second."""
+"""The release of very many delayed messages that fall due within the same second."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TooSlow(Exception):
 
 
 class Cliff(NamedTuple):
-    """What was seen: from the moment the first of the messages is due, until all are available."""
+    """Figures from the moment at which the first message is due until all are available."""
 
     seconds: float
     fill_rate: float
@@ -149,7 +149,7 @@ def _stored(folder: Path, low: int, high: int) -> Iterable[tuple[int, int]]:
 
 
 def _in_order(places: Iterable[tuple[int, int]], count: int) -> bool:
-    """Tell whether they come by due time, then put order, and all of them do."""
+    """Return True if all messages have come, by due time and then by put order."""
     found, last = 0, (0, -1)
     for place in places:
         if place <= last:

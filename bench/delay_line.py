@@ -34,7 +34,7 @@ _WAIT_SECONDS = 600
 
 
 class _Run(NamedTuple):
-    """What a run showed: the stream's speed while input came, and how late each wait ended."""
+    """Figures of a run: the speed of the stream while input came, the lateness of each wait."""
 
     rows_per_second: float
     late_ms: list[float]

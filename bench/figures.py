@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Figure(NamedTuple):
-    """What was measured, the value, the floor or ceiling from the plan, and whether it holds."""
+    """One figure: its name, the value, the floor or ceiling from the plan, whether it holds."""
 
     name: str
     value: str

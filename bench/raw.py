@@ -1,4 +1,4 @@
-"""What the engine is compared with: bare apsw loops on the same schema, indexes and life insert."""
+"""Bare apsw loops on the same schema, indexes and life insert: the engine is compared with them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from mayfly.lifetime.times import SECOND_MS, Clock
 
 _PER_UNIT = 100
 _SEED = 20
-#: What has not come this long after the last was due is lost.
+#: A message that has not come so long after the last one was due is lost.
 _LONGEST_MS = 60_000
 
 

@@ -132,7 +132,7 @@ def _latencies(port: int) -> Iterator[Figure]:
 def _idle() -> Iterator[Figure]:
     """Memory of a server for connections that do nothing, and its work for them."""
     for kind, ceiling in (("", 40), (" under TLS", 150)):
-        # Each with a server of its own: what one kind gives back the other would take.
+        # Each kind has a server of its own: it would reuse memory that the other has given back.
         with _served() as server:
             tls = Tls(authorities=server.certificate) if kind else None
             port = server.tls_port if kind else server.port

@@ -35,7 +35,7 @@ _DISK_BYTES_EACH = 1_500
 
 
 class Filled(NamedTuple):
-    """What putting them took."""
+    """Time and memory that the puts took."""
 
     seconds: float
     resident_mb: float

@@ -1,4 +1,4 @@
-"""What if: would a second consumer, or a longer life, have saved the orders that expired?
+"""A replay: would a second consumer, or a longer life, have saved the orders that expired?
 
 Ten orders come in a burst, a second apart; each lives for ten seconds and takes three to work on.
 """

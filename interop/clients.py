@@ -19,7 +19,7 @@ HERE: Final = Path(__file__).parent
 #: Long enough for a slow registry beside other work; one that takes longer does not answer.
 _FETCH_SECONDS: Final = 300
 _RUN_SECONDS: Final = 300
-#: What keeps tests from downloading packages, and how Maven says that it lacks one.
+#: The environment that keeps tests from downloading packages, and Maven's words for a missing one.
 _OFFLINE: Final = {"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOSUMDB": "off"}
 _MAVEN_LACKS: Final = "in offline mode"
 #: In the folder of a client: says for which files its packages have been fetched.
@@ -45,7 +45,7 @@ class Client(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """What came of a client: results, or the reason for which it was skipped."""
+    """The run of a client: results, or the reason for which it was skipped."""
 
     results: list[Result]
     skipped: str = ""

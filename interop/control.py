@@ -1,4 +1,4 @@
-"""What the tests of clients ask of the operator: MQSC commands, and time that passes.
+"""The operator, for tests of clients: it runs MQSC commands, and moves the time on.
 
 A client opens a TCP connection and sends one line, ``mqsc`` and a command or ``advance`` and a
 number of ms. The answer comes when it is done: a line with ``ok``, or with what is wrong.

@@ -1,4 +1,4 @@
-"""What the test runners of several languages print, as results by the name of the test."""
+"""The output of the test runners of several languages, as results by the name of the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asked is told: a message that nobody gets in time comes back as an expiration report."""
+"""A message that nobody gets in time: its sender, who has asked for it, gets a report."""
 
 import pymqi
 from pymqi import CMQC

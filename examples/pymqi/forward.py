@@ -1,4 +1,4 @@
-"""Forwarding: who sent it and how long it lives stay as they are, whoever passes it on."""
+"""Forwarding: a message that is passed on keeps its sender and the rest of its life."""
 
 import pymqi
 from pymqi import CMQC

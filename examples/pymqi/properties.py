@@ -1,4 +1,4 @@
-"""Message properties: who asks for red bags gets red bags, and sees what was said of them."""
+"""Message properties: a selector gets the red bags, and each message shows its properties."""
 
 import pymqi
 from pymqi import CMQC

@@ -25,7 +25,7 @@ _NUMBERS = count(1)
 # Each connection makes the client's settings of TLS anew, which takes 90 ms: most tests share one.
 @pytest.fixture(scope="module")
 def connect() -> Iterator[Connect]:
-    """Connect; what is left over is closed at the end."""
+    """Make connections; those that are still open at the end of the test are closed."""
     made: list[BlockingConnection] = []
 
     def new(container: str = "", password: str = PASSWORD) -> BlockingConnection:

@@ -213,7 +213,7 @@ def _is_asked(profile: str, pattern: str, match: str) -> bool:
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Tell whether there is a name that two patterns have in common."""
+    """Return True if there is a name that both patterns match."""
     if not one or not other:
         return not (one + other).strip("*")
     if one[0] == "*" or other[0] == "*":

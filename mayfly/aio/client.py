@@ -238,7 +238,7 @@ class AsyncClient:
         return AsyncSubscription(self._outcomes, opened, self._get_by)
 
     async def resume(self, name: str) -> AsyncSubscription:
-        """Open a durable subscription again; what came meanwhile is there."""
+        """Open a durable subscription again; publications that came meanwhile are there."""
         opened = await self._outcomes.run(partial(resumed, self._connection, name))
         return AsyncSubscription(self._outcomes, opened, self._get_by)
 
@@ -247,7 +247,7 @@ class AsyncClient:
         await (await self.resume(name)).close(remove=True)
 
     async def commit(self) -> None:
-        """Commit the unit of work; what tasks do meanwhile belongs to the next one."""
+        """Commit the unit of work; verbs that tasks call meanwhile belong to the next one."""
         await self._outcomes.done(self._connection.asynchronous.commit)
 
     async def backout(self) -> None:

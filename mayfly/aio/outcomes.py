@@ -32,7 +32,7 @@ class Outcomes:
         self.connection = connection
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "mayfly-aio")
-        #: What callbacks have told and the loop has not yet heard.
+        #: Outcomes that callbacks have left for the loop, as calls that it has not yet made.
         self._told: deque[Callable[[], None]] = deque()
         self._is_woken = False
         #: Deliveries that become messages of their tasks.
@@ -53,7 +53,7 @@ class Outcomes:
         return _or_raised(outcome)
 
     async def delivery(self, begin: Begin[Delivery]) -> Delivery:
-        """Await a get. What was delivered to a task that was cancelled goes back, uncounted."""
+        """Await a get; a message for a task that was cancelled goes back, uncounted."""
         self._raise_late_cancel()
         future, on_done = self._future(if_unwanted=self.give_back)
         under_way = begin(on_done)
@@ -62,8 +62,8 @@ class Outcomes:
             return _or_raised(outcome)
         except asyncio.CancelledError:
             if future.cancelled():
-                # Whoever has won: with False the callback comes and finds nobody.
-                # The thread has ended where the client is closed, and all gets with it.
+                # The answer is not needed: when the cancel comes too late, the callback gives the
+                # message back. In a closed client the thread has ended, and all gets with it.
                 with suppress(RuntimeError):
                     ending = self._loop.run_in_executor(self._thread, under_way.cancel)
                     await asyncio.wait((ending,), timeout=_CANCEL_SECONDS)
@@ -141,14 +141,14 @@ class Outcomes:
             self._told.append(partial(tell, outcome))
             if not self._is_woken:
                 self._is_woken = True
-                # A loop that was closed has no tasks: what is held goes back with the connection.
+                # A loop that was closed has no tasks: held messages go back with the connection.
                 with suppress(RuntimeError):
                     self._loop.call_soon_threadsafe(self._hear)
 
         return future, on_done
 
     def _hear(self) -> None:
-        # Before the first look: what is told after the last one wakes the loop again.
+        # Reset before the first look, so that an outcome after the last look wakes the loop again.
         self._is_woken = False
         while self._told:
             self._told.popleft()()

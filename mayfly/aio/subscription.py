@@ -23,7 +23,7 @@ class AsyncSubscription:
 
     @property
     def facts(self) -> SubscriptionFacts:
-        """What it was like when it was opened: name, topic, queue, CorrelId and the rest."""
+        """Name, topic, queue, CorrelId and other facts, as they were when it was opened."""
         return self._opened.facts
 
     async def get(self, *, wait_ms: int = c.MQWI_UNLIMITED) -> Message | None:

@@ -62,7 +62,7 @@ class Clients(Protocol):
     def end(self, number: int) -> bool:
         """End the socket of a conversation; False when it has none of this number.
 
-        What it has not committed is backed out. The client is told MQRC_CONNECTION_BROKEN.
+        Its unit of work is backed out. The client is told MQRC_CONNECTION_BROKEN.
         """
 
 

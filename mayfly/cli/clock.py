@@ -39,8 +39,8 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 def show(name: Name, *, path: PlaceOption = None, as_json: JsonOption = False) -> None:
     """Show both times, and the effects of accepting the wall clock.
 
-    A queue manager keeps its own time where the wall clock steps back, or forward by more than an
-    hour, and where its folder has seen a later time than the wall clock's.
+    A queue manager keeps its own time in two cases: the wall clock steps back, or forward by more
+    than an hour; or its folder has seen a later time than the wall clock's.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""What ``mayfly serve --dev`` does besides: definitions, users and a certificate."""
+"""The additions of ``mayfly serve --dev``: definitions, users and a certificate."""
 
 from __future__ import annotations
 

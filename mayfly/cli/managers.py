@@ -146,7 +146,7 @@ def _connected(
 
 
 def is_here(connection: Connection) -> bool:
-    """Tell whether this process has the queue manager open."""
+    """Return True if this process has the queue manager open."""
     return isinstance(connection, LocalConnection)
 
 

@@ -71,9 +71,9 @@ def run(
     """Run a pipeline until it is interrupted or, with --once, has nothing left to do.
 
     Goes on where an earlier run ended. When its query fails, it is started again after a while; a
-    failure that no restart mends ends it. SIGINT or SIGTERM lets the batch in work finish, a second
-    one does not wait. --json prints a line for each batch in which a row came or left, and one at
-    the end when rows are still held.
+    failure that no restart mends ends it. SIGINT or SIGTERM lets the batch in work finish; a second
+    one does not wait. --json prints a line for each batch in which a row came or left. At the end
+    it prints one more line when rows are still held.
 
     \b
     Examples:

@@ -13,7 +13,7 @@ from mayfly.security.developer import APP, Credentials
 
 
 class ReadyLine(NamedTuple):
-    """What the line says; ``credentials`` are those of ``--dev``."""
+    """The content of the line; ``credentials`` are those of ``--dev``."""
 
     names: Sequence[str]
     addresses: Mapping[str, str]

@@ -204,7 +204,7 @@ def serve(
 
 
 class _Given(NamedTuple):
-    """What the command line says; ``served`` is for each of the queue managers that it names."""
+    """The values of the command line; ``served`` is for each of the queue managers named there."""
 
     names: list[str]
     served: ServedFolder
@@ -215,7 +215,7 @@ class _Given(NamedTuple):
     development: Development
 
     def settings(self) -> ServeSettings:
-        """Return what options and file say together: an option counts more than the file."""
+        """Return the settings of options and file; an option takes precedence over the file."""
         file = Path(self.names[0])
         if file.suffix == _FILE_SUFFIX:
             settings = _of_file(file, self.names, self.served)

@@ -67,7 +67,7 @@ class Serving:
 
     def tell_ready(self) -> None:
         """Tell that all listeners are there, after :meth:`announced`."""
-        # One byte, the last value: whoever reads meanwhile finds what was or what is.
+        # One byte is written, the last value: a reader finds the old file or the new one whole.
         os.pwrite(self._descriptor, b"1", os.fstat(self._descriptor).st_size - len("0}"))
 
     def close(self) -> None:

@@ -30,11 +30,11 @@ def arriving_signals(*numbers: signal.Signals) -> Iterator[SimpleQueue[int]]:
 
 @contextmanager
 def _heard(numbers: tuple[signal.Signals, ...], tell: Callable[[int], object]) -> Iterator[None]:
-    """Tell of each signal by a call, for a block.
+    """Call ``tell`` for each signal, for the time of a block.
 
-    A thread calls, which hears of them from the system. A handler would run in the main thread: not
-    before that has come back from the wait it is about to begin, or in the midst of it, where it
-    already holds the lock of what it waits for.
+    The call is made by a thread of its own. A Python handler would run in the main thread: only
+    after a wait that the main thread is about to begin, which is too late, or in the midst of a
+    wait, while the main thread holds a lock that ``tell`` needs.
     """
     heard, said = socket.socketpair()
     said.setblocking(False)

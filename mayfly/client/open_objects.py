@@ -57,7 +57,7 @@ class OpenObjects:
         self._connection = connection
         self._lock = connection.runtime.lock("open objects")
         self._handles: dict[Opening, _Used] = {}
-        #: What the verb under way uses.
+        #: The object that the verb under way uses; it is not closed meanwhile.
         self._in_use: Opening | None = None
         self._look = 0
 

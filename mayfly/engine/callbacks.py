@@ -94,7 +94,7 @@ class Gathering:
         self._pause = self._pause_left = 0
 
     def is_due(self, count: int) -> bool:
-        """Tell whether to wait, as so many are there; asked once for each sync."""
+        """Return True if a sync is to wait for more than ``count`` callers; asked once a sync."""
         if count >= self.expected:
             return False
         self._pause_left, is_paused = max(self._pause_left - 1, 0), self._pause_left > 0

@@ -91,7 +91,7 @@ class Committer:
         self.run_deferred()
 
     def run_at_once(self, transaction: Transaction) -> bool:
-        """Make a transaction effective under the lock if it is that alone; tell whether it was.
+        """Make a transaction effective at once if nothing in it is durable; else return False.
 
         Non-persistent messages take this short way; the caller runs what is deferred afterwards.
         """

@@ -59,9 +59,9 @@ def check_context_opened(open_options: int, context_option: int) -> None:
 
 
 def fits_context(open_options: int) -> bool:
-    """Tell whether the context options of an open go with the others.
+    """Return True if the context options of an open fit its other options.
 
-    To save context is for input, to pass it on or to set it is for output.
+    Saving context needs an open for input; passing it on, or setting it, an open for output.
     """
     if open_options & c.MQOO_SAVE_ALL_CONTEXT and not open_options & _INPUT:
         return False

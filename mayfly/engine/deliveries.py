@@ -152,8 +152,8 @@ class Deliveries(Hold):
     ) -> list[Delivery]:
         """Hold the messages that are there, as far as there is room, without waiting.
 
-        They may be fewer than there are: a long search is left to a get that waits. What expired
-        messages lead to is left to the background. Raises as ``get.get``, when there is none.
+        They may be fewer than there are: a long search is left to a get that waits. Expired
+        messages are discarded later, in the background. Raises as ``get.get``, when there is none.
         """
         core, found = self._core, list[Delivery]()
         with core.engine_lock:

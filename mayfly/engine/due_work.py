@@ -104,7 +104,7 @@ class DueWork:
                         core.break_off("its due work has failed")
 
     def run_pass(self) -> bool:
-        """Do a bounded part of what is due; tell whether messages are left to be released now."""
+        """Do a bounded part of the due work; return True if messages are still to be released."""
         core = self.core
         if self._postponed_to_ms <= core.now_ms():
             self._try(self._membership.finish)
@@ -158,7 +158,7 @@ class DueWork:
         core.committer.run_deferred()
 
     def _is_decided(self, queue_number: int, end_ms: int) -> bool:
-        """Tell whether a wait may end: no message that is still to be released can come in time."""
+        """Return True if a wait may end: no message still to be released can come in time."""
         if self._membership.may_bring(end_ms):
             return False
         due_ms, queue = self.release_due_ms(), self.core.registry.by_number(queue_number)

@@ -1,7 +1,7 @@
 """Expired messages: each is discarded, or moved to the queue that EXPQ names, and reported on.
 
-What follows the end of a life is part of the transaction that ends it, whoever has met the
-deadline: so it happens once, or not at all.
+The report, or the move, is part of the transaction that ends the life, whether a get, a scan or the
+delay processor has met the deadline. So it happens once, or not at all.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ class Getter:
             place.begin()
 
     def may_wait(self) -> bool:
-        """Tell whether there is time left to wait; it begins to run with the first call."""
+        """Return True if there is time left to wait; the time begins with the first call."""
         wait_ms = self._request.wait_ms
         if wait_ms == MQWI_UNLIMITED or not wait_ms:
             return bool(wait_ms)

@@ -80,8 +80,8 @@ class Owner(NamedTuple):
 class Handle:
     """One open queue of one session; closed by :meth:`close` or with its session.
 
-    With a selector, it gets and browses only what that takes; match options come on top. What is
-    under the cursor was taken before and is not asked again.
+    With a selector, it gets and browses only messages that the selector takes; match options come
+    on top. The selector is not asked again about the message under the cursor.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class Membership(Generic[_Engine]):
         """Do what was decided and a full disk has kept from being done."""
 
     def may_bring(self, end_ms: int) -> bool:
-        """Tell whether another engine of the group may release a message here by a moment."""
+        """Return True if another engine of the group may release a message here by a moment."""
         return False
 
     def end_waits(self) -> None:

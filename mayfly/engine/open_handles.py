@@ -109,7 +109,7 @@ class OpenQueues:
         return queues + [(each.kind, each.name, each.options) for each in self._objects]
 
     def __contains__(self, opened: object) -> bool:
-        """Tell whether a handle is one of this session."""
+        """Return True if a handle is one of this session."""
         return opened in self._all
 
     def open(self, queue: LocalQueue, options: int, *, owns_queue: bool) -> OpenQueue:

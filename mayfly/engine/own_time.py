@@ -129,11 +129,11 @@ def follow_wall(core: Core) -> OwnTime:
 def come_back(core: Core, close: Callable[[], None]) -> OwnTime:
     """Go back to the wall clock and ``close`` the queue manager; return the times from before.
 
-    No message comes back to life: those expired by the old time are discarded first, with the
-    reports that it owes. A message that was put at a time that the wall clock has not reached is
-    moved back with its deadline, so that it lives as long as its putter has said. Other deadlines
-    and delivery times stay, and come later by the difference. Raises MQRC_FUNCTION_NOT_SUPPORTED in
-    a queue-sharing group, MQRC_STORAGE_MEDIUM_FULL.
+    No message comes back to life: messages expired by the old time are discarded first, and their
+    reports sent. The put time of some messages is one that the wall clock has not reached. It is
+    moved back together with the deadline, so that such a message keeps the life that its putter
+    gave it. Other deadlines and delivery times stay, and come later by the difference. Raises
+    MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group, MQRC_STORAGE_MEDIUM_FULL.
     """
     found = _checked(core)
     core.do_due()

@@ -88,11 +88,11 @@ def refuse(core: Core, message: Refused, error: MQError, session: Session | None
 def add_refusal(
     core: Core, transaction: Transaction, message: Refused, about: Original, error: MQError
 ) -> bool:
-    """Add the exception report and the dead letter of a message; tell whether there is a letter.
+    """Add the exception report and the dead letter of a message; True if there is a dead letter.
 
     The report describes ``about``; of a message in transit, the one inside it. A non-persistent
-    message that cannot become a letter is dropped. Raises ``error`` for a persistent one, and when
-    its report reaches no queue; nothing is added then.
+    message that cannot become a dead letter is dropped. Raises ``error`` for a persistent one, and
+    when its report reaches no queue; nothing is added then.
     """
     assert core.engine_lock.is_held()
     descriptor = message.original.descriptor

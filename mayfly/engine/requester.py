@@ -70,7 +70,7 @@ class Requester:
             self.locked = None
 
     def release_lock(self) -> None:
-        """Make the locked message visible again; what follows is run later by the caller."""
+        """Make the locked message visible again, and offer it; the caller runs deferred work."""
         if self.locked is not None:
             queue, row, persistence = self.locked
             self.forget_lock(row.k)

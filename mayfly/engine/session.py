@@ -338,7 +338,7 @@ class Session(TopicVerbs):
             self._opened.close_all()
 
     def _usable(self) -> bool:
-        """Raise MQRC_HCONN_ERROR when closed; tell whether verbs are under syncpoint."""
+        """Raise MQRC_HCONN_ERROR when closed; return True if verbs are under syncpoint."""
         if not self.is_open:
             raise mq_error(self.end_error.reason, self.end_error.detail)
         # Here, before any lock: in a forked child a lock may be held by a thread that is not there.

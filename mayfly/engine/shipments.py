@@ -45,11 +45,11 @@ class Shipment(Hold):
         return len(self._rows)
 
     def is_of(self, name: str) -> bool:
-        """Tell whether its messages are of the queue that a name leads to now."""
+        """Return True if its messages are from the queue that a name leads to now."""
         return self._core.registry.resolve(name).queue is self.queue
 
     def packed_keys(self) -> bytes:
-        """Return what a restart finds the persistent messages by, for ``ChannelRow``."""
+        """Return the keys of the persistent messages, for ``ChannelRow``: a restart needs them."""
         return packed_keys([row.k for _queue, row, persistence in self._rows if persistence])
 
     def take(self, limit: int) -> list[StoredMessage]:

@@ -79,9 +79,9 @@ class AsyncPuts:
 
 
 def is_asynchronous(path: Path, request: PutRequest, options: int) -> bool:
-    """Tell whether a put may be told of later: in a unit of work, or one that is not persistent.
+    """Return True if the outcome of a put may come later: in a unit of work, or non-persistent.
 
-    Of a persistent message outside of syncpoint the program learns at once whether it is safe.
+    The outcome of a put of a persistent message outside of syncpoint comes at once.
     """
     persistence = request.descriptor.persistence
     if persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:

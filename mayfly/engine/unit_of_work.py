@@ -162,7 +162,7 @@ class UnitOfWork(Hold):
         self._operation_count += 1
 
     def has_taken(self, key: int) -> bool:
-        """Tell whether a message was got, and not rescheduled, in this unit of work."""
+        """Return True if a message was got, and not rescheduled, in this unit of work."""
         return any(taken.row.k == key for taken in self._takes)
 
     def on_backout(self, owner: object, undo: Callable[[], None]) -> None:

@@ -21,9 +21,9 @@ class Waiter:
     """One waiting get. ``take`` tries to take a message under the lock and returns it or None.
 
     The decision is made by the thread that commits a message or passes the deadline, never by the
-    waiting thread, so that under a virtual clock it is made at its exact moment. Only a ``take``
-    that returns LOOK_YOURSELF, a long search by a selector, leaves it to the waiting thread: the
-    wait is then over without a result.
+    waiting thread. So under a virtual clock it is made at its exact moment. The one exception is a
+    ``take`` that returns LOOK_YOURSELF, for a long search by a selector: the wait is then over
+    without a result, and the waiting thread searches.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Waits:
         self._by_queue.setdefault(queue_number, []).append(waiter)
 
     def is_waited_on(self, queue_number: int) -> bool:
-        """Tell whether somebody waits on a queue."""
+        """Return True if a get waits on a queue."""
         return queue_number in self._by_queue
 
     def next_end_ms(self) -> int | None:
@@ -155,8 +155,8 @@ class Waits:
     def end_due(self, now_ms: int, is_decided: Callable[[int, int], bool]) -> None:
         """End the waits whose time has come, in the order of their ends.
 
-        ``is_decided(queue_number, end_ms)`` tells whether no message can come any more that was
-        there at the end.
+        ``is_decided(queue_number, end_ms)`` is True when no message can come any more that would
+        have been there at the end of the wait.
         """
         over = [
             (waiter.until_ms, waiter)

@@ -111,7 +111,7 @@ class ImsBridge:
             _LOG.error("the bridge on %s stops: %s", self._queue, error)
 
     def note_change(self) -> None:
-        """Note that definitions have changed: what is held may go somewhere now."""
+        """Note that definitions have changed: a message that is held may now go to its queue."""
         self._change_count += 1
         self._wait.wake()
 

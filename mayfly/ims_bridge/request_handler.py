@@ -73,11 +73,11 @@ class RequestHandler:
         return is_done
 
     def has_limit(self) -> bool:
-        """Tell whether BOTHRESH of the queue limits how often a request is tried."""
+        """Return True if BOTHRESH of the queue limits the tries of a request."""
         return self.connection.objects.backout_rule(self._handle).threshold > 0
 
     def close(self) -> None:
-        """Close the queue, and the connection if it is its own; what is uncommitted is undone."""
+        """Back out, and close the queue; close the connection too if it is the handler's own."""
         if self._owns_connection:
             self.connection.close(commit=False)
             return

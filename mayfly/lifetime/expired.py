@@ -1,4 +1,4 @@
-"""An expired message on the queue that EXPQ names: what it says of its life.
+"""An expired message on the queue that EXPQ names: properties about its life.
 
 The reason, the queue where it expired and the moment are message properties, for programs of JMS
 and of AMQP and for selectors; MQMD.Feedback has the reason for programs that read no properties.

@@ -69,7 +69,7 @@ class ASF(Run):
         """How many wait with a thread for a message, which the dispatcher leaves to them then."""
         return 0 if self._wait.is_busy else sum(worker.is_receiving for worker in self._workers)
 
-    # What the pool calls.
+    # Called by the pool.
 
     def grant(self) -> None:
         """Have the permit for a thread."""
@@ -91,7 +91,7 @@ class ASF(Run):
                 return True
         return False
 
-    # What workers call.
+    # Called by workers.
 
     def release(self, worker: _Worker) -> bool:
         """Let a worker have the next message; False when its thread is to end.
@@ -206,7 +206,7 @@ class ASF(Run):
         return None, len(self._workers) < self.settings.max_sessions
 
     def _settle_permit(self, *, is_needed: bool) -> bool:
-        """Have a permit if one is needed and free, and none if not; tell whether it is there."""
+        """Take a permit if one is needed and free, else return it; True if a permit is there."""
         if not is_needed:
             if self._has_permit:
                 self._return_permit()
@@ -234,7 +234,7 @@ class ASF(Run):
         """Take a message while the permit is there; one that others need is given up without."""
         delivery = worker.session.receive(self._wait, c.MQWI_UNLIMITED)
         if delivery is None and self._is_permit_wanted and not self.is_stopping:
-            # What the permit was asked for may be there already.
+            # Another run wants the permit. A message that it was taken for may be there already.
             delivery = worker.session.receive(self._wait, 0)
             if delivery is None:
                 with self.pool.changed:

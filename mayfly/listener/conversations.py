@@ -56,7 +56,7 @@ class Conversations:
     def close(self, session: Session) -> None:
         """Close a session, which rolls back, and its connection if it was the last one there.
 
-        What breaks meanwhile is rolled back by the queue manager.
+        When the connection breaks meanwhile, the queue manager rolls back.
         """
         with self._lock:
             owner = session.connection

@@ -166,7 +166,7 @@ class Run(ABC):
         self._running_count += 1
 
     def _leave(self, *, is_session: bool) -> bool:
-        """Count a thread that has ended; tell whether it was the last."""
+        """Count a thread that has ended; return True if it was the last."""
         self._running_count -= 1
         if is_session:
             self.pool.give_back()

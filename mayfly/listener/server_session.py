@@ -47,7 +47,7 @@ class ServerSession:
         self.session, self._consumer = conversations.open()
         #: Whether the last receive has found one.
         self._had_message = True
-        #: What a look sees by; opened with the first.
+        #: The handle of looks at the queue; the first look opens it.
         self._look_handle: int | None = None
         self._transactions = TransactionService(
             self.session.mq,

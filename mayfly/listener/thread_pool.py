@@ -82,7 +82,7 @@ class ThreadPool:
         """Take the thread that a run has the permit for."""
         self._permitted.remove(borrower)
         self.used_count += 1
-        # Whoever waits for this permit needs another one.
+        # A run may be waiting until this permit is given up: another one is asked back for it.
         self._hand_on()
 
     def return_permit(self, borrower: Borrower) -> None:
@@ -117,7 +117,7 @@ class ThreadPool:
             self.return_permit(borrower)
 
     def _lacks(self, count: int) -> bool:
-        """Tell whether so many more threads are more than there are."""
+        """Return True if so many more threads would be more than the pool may have."""
         return self.max_threads is not None and self.used_count + count > self.max_threads
 
     def _hand_on(self) -> None:

@@ -62,9 +62,9 @@ def attributes_of(name: str) -> list[tuple[str, str]]:
 
 
 def is_matched(name: str, pattern: str) -> bool:
-    """Tell whether a name has all attributes of a pattern, those of one key in the same order.
+    """Return True if a name has all attributes of a pattern, those of one key in the same order.
 
-    A blank pattern matches every name, also a blank one. Raises ValueError for what is no name.
+    A blank pattern matches every name, also a blank one. Raises ValueError for a malformed name.
     """
     left = attributes_of(name)
     for key, wanted in attributes_of(pattern):

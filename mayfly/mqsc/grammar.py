@@ -133,8 +133,8 @@ class _Joining:
 def statements(script: str) -> Iterator[Statement]:
     """Yield the statements of a script in order, comments and blank lines included.
 
-    A line that ends in ``+`` goes on at the first non-blank of the next line that is neither a
-    comment nor blank, one that ends in ``-`` at its column 1.
+    A line that ends in ``+`` or ``-`` goes on with the next line that is neither a comment nor
+    blank: after ``+`` at its first non-blank, after ``-`` at its column 1.
     """
     joining = _Joining()
     lines = script.split("\n")

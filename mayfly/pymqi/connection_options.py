@@ -100,12 +100,11 @@ _KNOWN = sum(
 
 
 def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> Wanted:
-    """Return what a program says of its connection; a CD without a channel names none.
+    """Return the wishes of a program for its connection; a CD without a channel names none.
 
-    Raises MQRC_OPTIONS_ERROR for MQCNO options that are unknown or do not go together,
-    MQRC_CD_ERROR for a CD that is none of a client over TCP, MQRC_CLIENT_EXIT_LOAD_ERROR for one
-    with exits, MQRC_HOST_NOT_AVAILABLE for a wrong ConnectionName, and
-    MQRC_SSL_INITIALIZATION_ERROR when FIPS is required.
+    Raises MQRC_OPTIONS_ERROR for MQCNO options that are unknown or do not go together. A CD that is
+    not of a client over TCP is MQRC_CD_ERROR, one with exits MQRC_CLIENT_EXIT_LOAD_ERROR, one with
+    a wrong ConnectionName MQRC_HOST_NOT_AVAILABLE. FIPS is MQRC_SSL_INITIALIZATION_ERROR.
     """
     alternatives = (tuple(_BINDINGS), tuple(_RECONNECTS), _HANDLE_SHARES)
     if options & ~_KNOWN or any(

@@ -1,8 +1,9 @@
 """MQGMO_CONVERT: data returned in the character set and the encoding of the getter's MD (G7).
 
-Text (MQSTR) is converted, and MQ headers with the data behind them, each by what the one before it
-says; data without a format never are, other formats not here (MQRC_FORMAT_ERROR). What cannot be
-converted is returned as it was put, with a warning, and described as what it is.
+Text (MQSTR) is converted. So are MQ headers and the data behind them, each by the fields of the
+header before it. Data without a format are never converted; other formats need an exit, which
+Mayfly has not (MQRC_FORMAT_ERROR). Data that cannot be converted are returned as they were put,
+with a warning, and the MD describes them as they are.
 """
 
 from __future__ import annotations

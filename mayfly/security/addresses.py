@@ -28,7 +28,7 @@ def check_pattern(pattern: str) -> None:
 
 
 def is_matched(address: str, pattern: str) -> bool:
-    """Tell whether an address is one of a pattern; that of a UNIX socket is in ``*`` alone."""
+    """Return True if a pattern matches an address; a UNIX socket is matched by ``*`` alone."""
     if pattern in ("", ANY):
         return True
     numbers = _numbers(address)

@@ -176,7 +176,7 @@ class Admission:
         return terms.admitted(user, is_operator=is_operator)
 
     def _is_operator(self, applicant: Applicant) -> bool:
-        """Tell whether the password is the operator's token, which is not sent in the clear."""
+        """Return True if the password is the operator's token, and has not come in the clear."""
         if not self._token or not (applicant.is_local or applicant.has_tls):
             return False
         return hmac.compare_digest(applicant.password.encode(), self._token)

@@ -62,7 +62,7 @@ class Admitted:
 
 
 def is_local(address: str) -> bool:
-    """Tell whether an address is a UNIX socket or on the loopback interface."""
+    """Return True if an address is a UNIX socket or on the loopback interface."""
     if not address:
         return True
     try:

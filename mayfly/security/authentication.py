@@ -43,7 +43,7 @@ class Memory:
         self._found: dict[tuple[str, str], _Remembered] = {}
 
     def knows(self, manager: str, user: User, password: str) -> bool:
-        """Tell whether a password was right for a user, whose hash is still the same."""
+        """Return True if a password was right lately, and the user's hash is still the same."""
         found = self._found.get((manager, user.name))
         if found is None or found.password_hash != user.password_hash:
             return False
@@ -110,7 +110,7 @@ class Authenticator:
         self.failures = Failures(now_ms)
 
     def check(self, manager: str, user: User | None, password: str, source: str) -> bool:
-        """Tell whether a password is right; takes as long for a user who is not there."""
+        """Return True if a password is right; an unknown user takes as long as a known one."""
         if user is not None and self.memory.knows(manager, user, password):
             return True
         if not is_right(password, "" if user is None else user.password_hash):

@@ -101,7 +101,7 @@ def terms_of(manager: Engine, applicant: Applicant, log: logging.Logger) -> Term
 
 
 def needs_password(manager: Engine, applicant: Applicant, terms: Terms) -> bool:
-    """Tell whether a password is to be checked; raises Refused when one is needed and missing."""
+    """Return True if a password is to be checked; raises Refused when a needed one is missing."""
     is_given = bool(applicant.password and applicant.user)
     if is_given and terms.check != k.MQCHK_NONE:
         return True
@@ -132,7 +132,7 @@ def user_of(applicant: Applicant, terms: Terms, *, is_verified: bool) -> str:
 
 
 def check_user(manager: Engine, applicant: Applicant, user: User, log: logging.Logger) -> bool:
-    """Check that a channel does not keep a user out; tell whether it is an administrator.
+    """Check that a channel does not keep a user out; return True for an administrator.
 
     The puts of a message channel without MCAUSER are not checked, as within a process. A user comes
     in where authority is checked: else it could do everything. Raises Refused.
@@ -158,7 +158,7 @@ def check_user(manager: Engine, applicant: Applicant, user: User, log: logging.L
 
 
 def is_administrator(manager: Engine, user: User) -> bool:
-    """Tell whether a user may do everything: of group mqm, or the opener of the queue manager."""
+    """Return True if a user may do everything: of group mqm, or the opener of the queue manager."""
     opener = opener_of(manager)
     is_opener = bool(opener) and user.name[:_LONGEST_USER] == opener
     return is_opener or ADMINISTRATORS_GROUP in (user.name, *user.groups)

@@ -38,7 +38,7 @@ def _of_nobody() -> str:
 
 
 def is_right(password: str, password_hash: str) -> bool:
-    """Tell whether a password has a hash; without one the answer is no, and takes as long."""
+    """Return True if a password has this hash; an empty hash takes as long, and returns False."""
     from argon2.exceptions import InvalidHashError, VerificationError
 
     try:

@@ -1,9 +1,8 @@
 """Rules for channels (CHLAUTH): which of several counts for a partner, and for a user.
 
 Of the rules that match, the most special one counts. First the name of the channel decides: a
-character says more than ``*``. Then, between rules for one name, a rule by the subject of a
-certificate goes before one by its issuer, that before one by user or queue manager, that before one
-by address alone.
+character says more than ``*``. Between rules for one name the order is: by the subject of a
+certificate, by its issuer, by user or queue manager, by address alone.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ def spelled(rule: ChannelRuleDefinition) -> str:
 
 
 def has_name(name: str, pattern: str) -> bool:
-    """Tell whether a name is one of a pattern, in which ``*`` stands for any characters."""
+    """Return True if a pattern matches a name; ``*`` stands for any characters."""
     return _compiled(pattern).fullmatch(name) is not None
 
 

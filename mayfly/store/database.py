@@ -29,9 +29,9 @@ _LOG = logging.getLogger("mayfly.store")
 class Database:
     """One SQLite database with its writer and reader connections and, on disk, its folder's lock.
 
-    Raises FolderInUse when another open queue manager holds the folder, NewerSchema when it was
-    written by a later version, and StoreDamaged when SQLite cannot read it or it holds less than
-    identity.json says.
+    Raises FolderInUse when another open queue manager holds the folder, and NewerSchema when a
+    later version has written it. Raises StoreDamaged when SQLite cannot read it, or it holds less
+    than identity.json says.
     """
 
     def __init__(

@@ -91,7 +91,7 @@ class GroupCommit:
         self._lock = runtime.lock("waiting units")
         self._new_event = runtime.event
         self._waiting: list[Unit] = []
-        #: Whose units these are: one caller may have several.
+        #: The number of callers that these units belong to; one caller may have several.
         self._caller_count = 0
         self._is_led = False
         #: How many callers are likely to commit at the same time, and that they are all there.

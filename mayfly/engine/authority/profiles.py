@@ -34,13 +34,13 @@ def check_profile(profile: str) -> None:
 
 
 def is_generic(profile: str) -> bool:
-    """Tell whether a profile can stand for more than one name."""
+    """Return True if a profile can stand for more than one name."""
     return "*" in profile or "?" in profile
 
 
 @lru_cache(maxsize=4096)
 def pattern_of(profile: str) -> re.Pattern[str]:
-    """Return what the names look like that a profile stands for.
+    """Return a pattern of the names that a profile stands for.
 
     ``?`` is one character and ``*`` any number of them inside a qualifier, ``*`` alone exactly one
     qualifier, ``**`` any number of qualifiers.

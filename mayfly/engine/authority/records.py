@@ -54,7 +54,7 @@ class AuthorityRecords:
         return len(self._bits)
 
     def has_any(self, object_type: str) -> bool:
-        """Tell whether there is a record for a type of object."""
+        """Return True if there is a record for a type of object."""
         return any(key.object_type == object_type for key in self._bits)
 
     def bits(self, key: RecordKey) -> int | None:

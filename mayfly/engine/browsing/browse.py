@@ -182,7 +182,7 @@ class Cursor:
         return was_locked
 
     def step(self, step: _Step, *, in_parts: bool) -> tuple[GetResult | None, bool]:
-        """Look for the next message once; tell whether that has not come to the end."""
+        """Look for the next message once; the flag is True when the search is not at its end."""
         assert self.core.engine_lock.is_held()
         core, place, request = self.core, self._place, step.request
         self._check_get()

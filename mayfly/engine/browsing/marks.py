@@ -122,7 +122,7 @@ class Marks:
                     self._sets[marked.queue.number].keys.discard(key)
 
     def is_of_another(self, key: int, requester: object) -> bool:
-        """Tell whether a message is marked for a set, and by another handle than this one."""
+        """Return True if a message is marked for a set, and by another handle than this one."""
         marked = self.marked.get(key)
         return marked is not None and marked.marker not in (None, requester)
 
@@ -202,7 +202,7 @@ class Unmarked:
         queue.watchers.add(self)
 
     def hides(self, row: StoredMessage) -> bool:
-        """Tell whether a message is marked and alive; an expired one is met like any other."""
+        """Return True if a message is marked and alive; an expired one is met like any other."""
         marked = self._marks.marked.get(row.k)
         if marked is None or is_expired(row.expire_at_ms, self._now_ms()):
             return False

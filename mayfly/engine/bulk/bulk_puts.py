@@ -105,7 +105,7 @@ class Lane:
         self._reserve(keys)
 
     def has_room(self, sizes: list[int]) -> bool:
-        """Tell whether the queue takes all of these now (P7, P8)."""
+        """Return True if the queue takes messages of all these sizes now (P7, P8)."""
         if self.queue.depth + len(sizes) > self.max_depth:
             return False
         return max(sizes) <= self.largest_bytes

@@ -1,9 +1,9 @@
 """The release of messages whose delivery time has come: to their targets, in bulk where possible.
 
-Persistent messages of one descriptor and one target that nothing hinders are moved by two
-statements for all of them, and so are the copies of publications for one subscription; what needs
-a second look (a report to send, a queue that is full, a damaged header, a subscriber who is gone, a
-message in memory) goes one by one. Both ways keep due order.
+Persistent messages of one descriptor and one target are moved together, by a few statements for all
+of them; so are copies of publications for one subscription. Other messages go one by one: those
+with a report to send, for a full queue, with a damaged header, for a subscriber that is gone, or in
+memory only. Both ways keep due order.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class Release:
         return event
 
     def _is_dropped(self, row: StoredMessage, reason: int) -> bool:
-        """Tell whether a message is the copy of a publication that nobody keeps."""
+        """Return True if a message is the copy of a publication that is to be dropped."""
         if row.topic is None:
             return False
         uses_dead_letters = self._core.registry.topics.values(row.topic).uses_dead_letters

@@ -237,7 +237,7 @@ class Schedule:
             self._check(wanted, unpack_descriptor(row.descriptor).user_identifier)
 
     def _is_on_its_way(self, key: int) -> bool:
-        """Tell whether the time of a visible message has come."""
+        """Return True if a message is visible and due: its release is under way."""
         return key not in self._core.hidden and due_ms_of(key) <= self._core.now_ms()
 
     def _change_all(self, where: ScheduleFilter, change: Change) -> Iterator[int]:
@@ -275,7 +275,7 @@ class Schedule:
             yield 0
 
     def _is_possible(self, change: Change, found: Found) -> bool:
-        """Tell whether a message that came after the check can be changed as well."""
+        """Return True if a message that came after the check can be changed as well."""
         if is_expired(found[1].expire_at_ms, self._core.now_ms()):
             return False
         try:

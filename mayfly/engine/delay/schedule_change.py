@@ -28,7 +28,7 @@ class Change(ABC):
     receipt: Receipt
 
     def covers(self, row: StoredMessage) -> bool:
-        """Tell whether a message is to be changed; it may have been by this very change."""
+        """Return True if a message is to be changed, and this change has not changed it yet."""
         return True
 
     @abstractmethod

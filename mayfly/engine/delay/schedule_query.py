@@ -36,13 +36,13 @@ class ScheduleFilter(NamedTuple):
     due_before_ms: int | None = None
 
     def accepts(self, due: Due) -> bool:
-        """Tell whether a message can be meant; its properties are not looked at."""
+        """Return True if target and sender of a message match; its properties are not looked at."""
         if due.target is None or (self.queue is not None and due.target != self.queue):
             return False
         return self.sender is None or self.sender == _descriptor(due).user_identifier
 
     def accepts_content(self, row: StoredMessage) -> bool:
-        """Tell whether a message has the properties."""
+        """Return True if a message has the properties that are asked for."""
         if not self.properties:
             return True
         descriptor = unpack_descriptor(row.descriptor)
@@ -215,7 +215,7 @@ class Scan:
 
 
 def is_shown(core: Core, key: int) -> bool:
-    """Tell whether a message of the staging queue is there for all to see."""
+    """Return True if a message of the staging queue is visible, or is just being released."""
     assert core.engine_lock.is_held()
     owner = core.hidden.get(key)
     return owner is None or owner is core.staging.releasing

@@ -48,7 +48,7 @@ class Match(NamedTuple):
         )
 
     def accepts(self, row: StoredMessage) -> bool:
-        """Tell whether a row has all that is asked for; the selector is not asked."""
+        """Return True if a row matches all conditions but the selector, which is not asked."""
         if self.msg_id is not None and row.msg_id != self.msg_id:
             return False
         if self.correl_id is not None and row.correl_id != self.correl_id:
@@ -68,7 +68,7 @@ class Match(NamedTuple):
         )
 
     def asker(self, core: Core, queue: LocalQueue, now_ms: int) -> Callable[[StoredMessage], bool]:
-        """Return what tells whether the selector takes a row of a queue as it is seen now."""
+        """Return a function that is True for rows of a queue that the selector takes now."""
         assert self.selector is not None
         selects = self.selector.selects
         if queue.is_staging:

@@ -236,7 +236,7 @@ class GroupGetter(Getter):
         return group.segments_at(number, position.offset)
 
     def _are_there(self, needed: list[Entry], candidate: Entry) -> bool:
-        """Tell whether messages can be seen; those that cannot are forgotten, or passed over."""
+        """Return True if all needed messages can be seen; others are forgotten, or passed over."""
         home = self._index.home
         hidden = home.hidden
         stored: tuple[list[Entry], list[Entry]] = ([], [])

@@ -128,7 +128,10 @@ class GroupIndex:
                 is_done = self.refresh(at_once=False)
 
     def refresh(self, *, at_once: bool) -> bool:
-        """Read what has come; tell whether that was all: not ``at_once`` it is one page at most."""
+        """Read messages that have come; False when some are left, as without ``at_once``.
+
+        Without ``at_once`` one page is read at most.
+        """
         if len(self._entries) > 2 * sum(self._queue.present) + _TOLD_MAX:
             # Most of it has gone, and nobody has met it: members of groups that were never whole.
             self._forget()
@@ -149,7 +152,7 @@ class GroupIndex:
         return self._entries.get(key)
 
     def is_there(self, entry: Entry, requester: Requester | None) -> bool:
-        """Tell whether a message is on the queue still, and the holder may see it."""
+        """Return True if a message is still on the queue, and the requester may see it."""
         if self.home.hidden.get(entry.key, requester) is not requester:
             return False
         return bool(present(self.home.messages(entry.persistence), (entry.key,)))

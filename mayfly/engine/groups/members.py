@@ -35,7 +35,7 @@ def mode_of(options: int) -> int:
 
 
 def is_by_message(mode: int) -> bool:
-    """Tell whether each message of a group is available or not whatever becomes of the others."""
+    """Return True if a mode takes each message of a group without regard to the others."""
     return not mode & _OF_ALL
 
 
@@ -183,12 +183,12 @@ class Group:
     def available(
         self, mode: int, number: int | None = None, offset: int | None = None
     ) -> list[Entry]:
-        """Return what of the group a get in this mode may begin with, by key.
+        """Return the entries of the group that a get in this mode may begin with, by key.
 
-        In logical order that is its first message or segment alone; else all that the mode does not
-        keep back, of a message that is to be returned complete its first segment. What needs others
-        that have expired is not available. With a ``number``, which is for modes that go by
-        message, it is what of that message.
+        In logical order that is its first message or segment alone. Otherwise it is each entry that
+        the mode does not keep back; of a message that is to be returned complete, its first
+        segment. An entry that needs expired ones is not available. ``number`` is for modes that go
+        by message: only entries of the message with this number count.
         """
         found = self._present(mode, number)
         if self.spoiled:

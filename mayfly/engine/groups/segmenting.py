@@ -30,7 +30,7 @@ _STEP_BYTES = 16
 
 
 def is_to_be_cut(core: Core, path: Path, descriptor: Descriptor, body: bytes) -> bool:
-    """Tell whether a message that may be cut is longer than MAXMSGL of its queue or of all."""
+    """Return True if a message is longer than MAXMSGL of its queue or of the queue manager."""
     return not path.queue.is_staging and len(body) > _room(core, path, descriptor)
 
 
@@ -45,9 +45,9 @@ def put_in_segments(
 ) -> PutResult:
     """Put a message in as many segments as it needs, all of them or none; the MsgId is the first's.
 
-    All have the same deadline. Raises as ``put.put``: MQRC_MSG_TOO_BIG_FOR_Q where the
-    headers of the message do not fit into a segment, or a segment would be under 16 bytes, and
-    MQRC_Q_FULL when there is no room for all of them.
+    All have the same deadline. Raises as ``put.put``. MQRC_MSG_TOO_BIG_FOR_Q: the headers of the
+    message do not fit into a segment, or a segment would be under 16 bytes. MQRC_Q_FULL: there is
+    no room for all of them.
     """
     parts = _cut(core, path, body, request)
     prepared = [prepared_for(core, path, data, part, context) for part, data in parts]

@@ -1,7 +1,7 @@
 """Which messages are hidden, by whom, and how many there are: this package alone changes it.
 
-Each change is something that happens to a message: it is put and arrives, it is held by a unit of
-work, a channel, a claim or a browse, it is given back, it leaves for another queue, its life ends.
+Each change is something that happens to a message. It is put and arrives; it is held by a unit of
+work, a channel, a claim or a browse; it is given back; it leaves for another queue; its life ends.
 The life table (``lifetime/life.py``) is asked with the state that the message has at that moment.
 That state follows from who hides it: by nobody it is AVAILABLE, on the staging queue DELAYED; by a
 hold that locks it is LOCKED; any other hold keeps it for somebody and leaves its state as it was.

@@ -129,7 +129,7 @@ def end_at_close(owner: QueueOwner, transaction: Transaction, found: Found, now_
 
 
 def is_held(found: Found, by: Hold) -> bool:
-    """Tell whether ``by`` still holds a message; the close of its queue manager may end it."""
+    """Return True if ``by`` still holds a message; the close of its queue manager may end that."""
     queue, row, _persistence = found
     return queue.home.hidden.get(row.k) is by
 

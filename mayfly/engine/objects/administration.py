@@ -257,7 +257,7 @@ def _change(core: Core, definition: Definition, attributes: Mapping[str, Value])
 
 
 def _is_enabled_again(before: Definition, after: Definition) -> bool:
-    """Tell whether the staging queue is enabled again, which restarts release (D28)."""
+    """Return True if the staging queue is enabled again, which restarts release (D28)."""
     if not isinstance(before, QueueDefinition) or not isinstance(after, QueueDefinition):
         return False
     return before.name == STAGING_QUEUE and (

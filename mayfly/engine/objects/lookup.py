@@ -42,7 +42,7 @@ def target_queue(core: Core, name: str) -> LocalQueue:
 
 
 def has_lives_from_release(core: Core) -> bool:
-    """Tell whether a queue has TTLFROM(RELEASE), where a life may be shorter than its delay."""
+    """Return True if a queue has TTLFROM(RELEASE), where a life may be shorter than its delay."""
     with core.engine_lock:
         return any(
             definition.kind == QLOCAL and definition.ttlfrom != TTL_FROM_SEND

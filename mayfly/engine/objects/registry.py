@@ -126,7 +126,7 @@ class Directory(Protocol):
         """Return what QUEUE@MANAGER leads to when the manager is of the group, else None."""
 
     def has(self, queue: LocalQueue) -> bool:
-        """Tell whether a queue is a shared one."""
+        """Return True if a queue is a shared one."""
 
     def refreshed(self, asker: Registry, path: Path) -> Path:
         """Return a path to a queue of another member as its definitions stand now."""
@@ -240,8 +240,9 @@ class Registry:
         """Return a path as its definitions stand now, the queue at its end staying the same.
 
         The way to another queue manager may have become another one. Raises MQRC_Q_DELETED when
-        that queue or the name's object is gone, and MQRC_OBJECT_CHANGED (C6) when an alias leads
-        elsewhere by now, or its queue was a transmission queue and is none, or the other way round.
+        that queue or the name's object is gone. Raises MQRC_OBJECT_CHANGED (C6) when an alias leads
+        to another queue by now, or when its queue has become, or is no longer, a transmission
+        queue.
         """
         if path.version == self.version:
             return path
@@ -326,7 +327,7 @@ def _check_text(name: object) -> None:
 
 
 def _lead_on(objects: list[QueueDefinition]) -> bool:
-    """Tell whether each alias of a path still leads to what comes behind it."""
+    """Return True if each alias of a path still leads to the object that follows it."""
     return all(
         alias.kind != QALIAS or (alias.target == target.name and alias.targtype != MQOT_TOPIC)
         for alias, target in pairwise(objects)

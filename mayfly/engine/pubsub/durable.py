@@ -16,10 +16,11 @@ def open_durable(
 ) -> OpenSubscription:
     """Open the durable subscription of a name, which is made when there is none.
 
-    One that asks for something else gives way, with what has come for it. Raises
-    MQRC_SUBSCRIPTION_IN_USE when that, or an unshared one, is open or has messages that are not
-    acknowledged, MQRC_SUB_ALREADY_EXISTS when one is shared and the other is not, or the open one
-    asks for something else; and the reasons of Session.subscribe.
+    A subscription of the name with another topic, selector or ``no_local`` is removed with its
+    messages, and made anew. Raises MQRC_SUBSCRIPTION_IN_USE when this one, or an unshared one, is
+    open or has messages that are not acknowledged. Raises MQRC_SUB_ALREADY_EXISTS when one is
+    shared and the other is not, or the open one has another topic, selector or ``no_local``; and
+    the reasons of Session.subscribe.
     """
     core, replaces = session.core, False
     with core.definitions_lock:
@@ -72,7 +73,7 @@ def claim_client_id(session: Session, client_id: str) -> None:
 
 
 def is_subscribed_to(core: Core, topic: str) -> bool:
-    """Tell whether somebody has a subscription to just this topic string open."""
+    """Return True if a subscription to exactly this topic string is open."""
     with core.engine_lock:
         matching = core.registry.subscriptions.matching(topic)
         return any(found.topic == topic and found.holds for found in matching)

@@ -95,12 +95,14 @@ def subscribe_as(
 ) -> tuple[OpenSubscription, Handle]:
     """MQSUB; returns the subscription and the handle that its publications are got with.
 
-    ``altered`` is one that the caller has open and may alter while it is, ``held`` the open handle
-    of its queue. Raises MQRC_OPTIONS_ERROR, MQRC_FUNCTION_NOT_SUPPORTED, MQRC_EXPIRY_ERROR,
-    MQRC_PRIORITY_ERROR, MQRC_HOBJ_ERROR for a queue not open for input or browse or not its own,
+    ``altered`` is a subscription that the caller has open and may alter meanwhile, ``held`` the
+    open handle of its queue. After an error nothing is made or changed.
+
+    Raises MQRC_OPTIONS_ERROR, MQRC_FUNCTION_NOT_SUPPORTED, MQRC_EXPIRY_ERROR, MQRC_PRIORITY_ERROR,
     MQRC_SUB_NAME_ERROR, MQRC_NO_SUBSCRIPTION, MQRC_SUB_ALREADY_EXISTS, MQRC_SUBSCRIPTION_IN_USE,
-    MQRC_IDENTITY_MISMATCH, the MQRC_…_NOT_ALTERABLE, MQRC_INVALID_DESTINATION when the queue cannot
-    be opened, and the reasons of Session.subscribe. Nothing is made or changed then.
+    MQRC_IDENTITY_MISMATCH, the MQRC_…_NOT_ALTERABLE, and the reasons of Session.subscribe.
+    MQRC_HOBJ_ERROR is for a queue not open for input or browse, or not of this session;
+    MQRC_INVALID_DESTINATION for one that cannot be opened.
     """
     options = wanted.options
     _check_options(options)

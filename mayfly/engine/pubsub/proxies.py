@@ -87,12 +87,12 @@ def proxy_definition(neighbour: str, topic: str) -> SubscriptionDefinition:
 
 
 def is_proxy(subscription: Subscription) -> bool:
-    """Tell whether a subscription stands for those of a neighbour."""
+    """Return True if a subscription stands for those of a neighbour."""
     return subscription.definition.made_by == PROXY
 
 
 def neighbour_of(subscription: Subscription) -> str:
-    """Return whose a proxy is."""
+    """Return the neighbour that a proxy subscription is for."""
     return subscription.definition.destqmgr
 
 

@@ -83,18 +83,18 @@ def publish(
     journey: Journey = HERE,
     completion: Completion | None = None,
 ) -> PublishResult:
-    """Publish to all who subscribe now; in a unit of work they see it at its commit.
+    """Publish to the subscriptions that match now; in a unit of work they see it at its commit.
 
-    With ``retains`` it is kept for later subscribers, or, empty, ends what was kept. With a delay
-    the subscriptions matched now get it when the delay is over (D25). All copies have one MsgId.
-    With ``not_own`` the connection itself gets none, with ``only_here`` other queue managers.
-    ``later`` is as in ``put.put``. An ``alias`` adds its attributes to those of the topic. The
-    ``journey`` says where it has been, and who is new, if it is for those; out of date it reaches
-    nobody. Raises MQRC_TOPIC_STRING_ERROR, MQRC_PUT_INHIBITED, MQRC_PUBLICATION_FAILURE when
-    somebody is not reached whom PMSGDLV or NPMSGDLV promises it, or with a delay unless that is
-    ALLAVAIL (D26), MQRC_OPTIONS_ERROR for a delay of what is retained (D8), MQRC_PUT_NOT_RETAINED,
-    and the reasons of a put, with a delay those of the staging queue; nothing is put, staged or
-    retained then.
+    All copies have one MsgId. With ``retains`` the publication is kept for later subscribers; an
+    empty one ends the one kept. With a delay the subscriptions that match now get it when the delay
+    is over (D25). With ``not_own`` the connection itself gets no copy, with ``only_here`` no other
+    queue manager. An ``alias`` adds its attributes to those of the topic. A ``journey`` for new
+    subscriptions reaches only those. A publication that is out of date reaches nobody.
+
+    After an error nothing is put, staged or retained. Raises MQRC_PUBLICATION_FAILURE when a
+    subscription is not reached that PMSGDLV or NPMSGDLV promises the publication to, and for a
+    delay unless that is ALLAVAIL (D26); MQRC_OPTIONS_ERROR for a delay with ``retains`` (D8);
+    MQRC_TOPIC_STRING_ERROR, MQRC_PUT_INHIBITED, MQRC_PUT_NOT_RETAINED, and the reasons of a put.
     """
     _prepare(core, topic, request, body, retains=retains)
     with core.engine_lock:
@@ -241,7 +241,7 @@ class _FanOut:
             self._confirm_arrivals()
 
     def _is_late_for(self, subscription: Subscription) -> bool:
-        """Tell whether it is for new subscribers and this is none of them."""
+        """Return True if the publication is for new subscriptions alone, and this is not new."""
         only_for = self.journey.only_for
         return bool(only_for) and not (
             subscription.topic == only_for and subscription.takes_retained

@@ -61,7 +61,7 @@ def ensure_retained_queue(core: Core) -> None:
 
 
 def is_outdated(core: Core, topic: str, msg_id: bytes, descriptor: Descriptor) -> bool:
-    """Tell whether what is retained for a topic is this publication, or was published later.
+    """Return True if the retained publication of a topic is this one, or was published later.
 
     PutDate and PutTime say when, to 10 ms; MsgIds of one queue manager rise, and of any two, every
     queue manager takes the same one for the later.
@@ -122,7 +122,7 @@ def retain(
 def clear_retained(core: Core, topic: str) -> bool:
     """Remove the retained publication of a topic, on disk, too; call it without the lock.
 
-    Tells whether there was one. Raises MQRC_STORAGE_MEDIUM_FULL, and it stays.
+    Returns True if there was one. After MQRC_STORAGE_MEDIUM_FULL it is still there.
     """
     with core.engine_lock:
         core.check_running()

@@ -72,12 +72,13 @@ def create_subscription(
     """Make a subscription and give it the retained publications it asks for.
 
     A durable one is on disk when this returns. Its life of ``life_ms``, or else of EXPIRY tenths,
-    begins now. One of its name that is ``replaced`` goes with its managed queue in the same moment,
-    or stays as it is when this raises. Raises
-    MQRC_SUB_NAME_ERROR, MQRC_SUB_ALREADY_EXISTS, MQRC_TOPIC_STRING_ERROR, MQRC_SUB_INHIBITED,
-    MQRC_SUBSCRIPTION_IN_USE when what is to be replaced is open,
-    MQRC_UNKNOWN_OBJECT_NAME for topic object, queue or model, MQRC_OPTIONS_ERROR for a destination
-    that does not fit its class, MQRC_SELECTOR_SYNTAX_ERROR and its like; nothing is made then.
+    begins now. The subscription ``replaced``, of the same name, goes with its managed queue in the
+    same moment. After an error nothing is made, and ``replaced`` stays.
+
+    Raises MQRC_SUB_NAME_ERROR, MQRC_SUB_ALREADY_EXISTS, MQRC_TOPIC_STRING_ERROR,
+    MQRC_SUB_INHIBITED, and MQRC_SUBSCRIPTION_IN_USE when ``replaced`` is open.
+    MQRC_UNKNOWN_OBJECT_NAME is for topic object, queue or model, MQRC_OPTIONS_ERROR for a
+    destination that does not fit its class, MQRC_SELECTOR_SYNTAX_ERROR and its like for a selector.
     """
     core.check_running()
     with core.definitions_lock:

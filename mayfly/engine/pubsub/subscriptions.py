@@ -96,11 +96,11 @@ class Subscription:
         self.expire_at_ms = expire_at_ms if expire_at_ms >= 0 else None
 
     def refuses(self, connection: object) -> bool:
-        """Tell whether it wants nothing of a publisher: none of its own, or only on request."""
+        """Return True if it takes no publication of a connection: its own, or on request only."""
         return self.on_request or (self.ignores_own and self.is_of(connection))
 
     def is_of(self, connection: object) -> bool:
-        """Tell whether it is of this connection, which has it open or has made it."""
+        """Return True if it belongs to a connection, which has it open or has made it."""
         return connection == self.owner or any(h.connection == connection for h in self.holds)
 
     def __repr__(self) -> str:

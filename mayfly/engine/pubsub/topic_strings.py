@@ -39,7 +39,7 @@ def levels_of(topic: str) -> tuple[str, ...]:
 
 
 def has_wildcards(topic: str) -> bool:
-    """Tell whether a level is a wildcard; inside a longer level the characters are ordinary."""
+    """Return True if a level is a wildcard; inside a longer level the characters are ordinary."""
     return not _WILDCARDS.isdisjoint(levels_of(topic))
 
 
@@ -59,7 +59,7 @@ def upwards(topic: str) -> Iterator[str]:
 
 
 def matches(pattern: Sequence[str], levels: Sequence[str]) -> bool:
-    """Tell whether the levels of a topic are what a subscription's levels ask for."""
+    """Return True if the levels of a topic match those of a subscription."""
     # The places in the pattern at which the levels read so far can stand.
     places = _skip({0}, pattern)
     for level in levels:

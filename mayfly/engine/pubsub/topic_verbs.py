@@ -261,7 +261,7 @@ class TopicVerbs(ABC):
         delete_subscription(self._core, name)
 
     def clear_retained(self, topic: str) -> bool:
-        """End the retained publication of a topic at once; tells whether there was one."""
+        """End the retained publication of a topic at once; return True if there was one."""
         self._unit_in_use()
         check_topic_string(topic, wildcards=False)
         if self.authority is not None:

@@ -96,7 +96,7 @@ class GroupDirectory:
         return Path(there.name, passed, there.queue, asker.version, None)
 
     def has(self, queue: LocalQueue) -> bool:
-        """Tell whether a queue is a shared one."""
+        """Return True if a queue is a shared one."""
         return queue.home is self.group
 
     def refreshed(self, asker: Registry, path: Path) -> Path:

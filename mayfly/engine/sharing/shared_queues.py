@@ -46,7 +46,7 @@ class SharedQueues(Membership[Engine]):
         engine.before_close.append(self._close_members)
 
     def may_bring(self, end_ms: int) -> bool:
-        """Tell whether a member may release a message here by a moment."""
+        """Return True if a member may release a message here by a moment."""
         members = self.directory.members.values()
         releases = (m.due_work.release_due_ms() for m in members if m.is_usable)
         return any(due_ms is not None and due_ms <= end_ms for due_ms in releases)
@@ -58,7 +58,7 @@ class SharedQueues(Membership[Engine]):
             return self.directory.status()
 
     def has(self, name: str) -> bool:
-        """Tell whether an open member, or the group, has a name."""
+        """Return True if an open member, or the group, has this name."""
         return name in self.directory.members or name == self.engine.name
 
     def remove_member(self, name: str) -> int:

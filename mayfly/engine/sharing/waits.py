@@ -32,7 +32,7 @@ class MemberWaits(Waits):
             self._shared.add(queue_number, waiter)
 
     def is_waited_on(self, queue_number: int) -> bool:
-        """Tell whether somebody waits on a queue."""
+        """Return True if a get waits on a queue."""
         if queue_number < FIRST_SHARED:
             return super().is_waited_on(queue_number)
         return self._shared.is_waited_on(queue_number)

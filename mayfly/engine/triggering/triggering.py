@@ -227,7 +227,7 @@ class Triggering:
             core.must_wake = True
 
     def _is_first_to_come(self, queue: LocalQueue, trigger: Trigger, count: int) -> bool:
-        """Tell whether nothing was there before, or no trigger message of late speaks of it."""
+        """Return True if nothing was there before, or the last trigger message is TRIGINT old."""
         if qualifying_depth(self._core, queue, trigger, count + 1) <= count:
             return True
         last_ms = trigger.last_ms

@@ -47,7 +47,7 @@ def _lives(core: Core, home: Core, asked_id: bytes, put_ms: list[int]) -> list[L
 
 
 def is_report_of(core: Core, expired: Stay, other: Stay) -> bool:
-    """Tell whether one message is the expiration report about another, by where and when it came.
+    """Return True if one message is the expiration report about another, by place and time.
 
     Nobody else answers an expired message: an answer on its reply queue afterwards is the report,
     and one on the dead-letter queue is a report that the reply queue did not take (R4).

@@ -83,7 +83,7 @@ class Present:
                 yield persistence, each
 
     def _is_being_written(self) -> bool:
-        """Tell whether somebody is changing one of the messages: a moment later it is decided."""
+        """Return True if a transaction under way changes one of the messages; it ends soon."""
         core = self._core
         return any(
             isinstance(home.hidden.get(each.row.k), Transaction)
