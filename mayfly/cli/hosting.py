@@ -45,7 +45,9 @@ from mayfly.servers.settings import (
     AMQP_CHANNEL,
     DEVELOPMENT_AMQP_CHANNEL,
     DEVELOPMENT_HTTP_ADMIN_CHANNEL,
+    DEVELOPMENT_HTTP_CHANNEL,
     HTTP_ADMIN_CHANNEL,
+    HTTP_CHANNEL,
     ServedFolder,
     ServeSettings,
     check_settings,
@@ -308,13 +310,15 @@ def _listeners(
             AmqpListener(held.managers, admission, settings.listen.amqp, channel=channel, tls=tls)
         )
     if settings.listen.http is not None:
-        default = DEVELOPMENT_HTTP_ADMIN_CHANNEL if is_developing else HTTP_ADMIN_CHANNEL
+        default = DEVELOPMENT_HTTP_CHANNEL if is_developing else HTTP_CHANNEL
+        default_admin = DEVELOPMENT_HTTP_ADMIN_CHANNEL if is_developing else HTTP_ADMIN_CHANNEL
         listeners.append(
             HttpListener(
                 held.managers,
                 admission,
                 settings.listen.http,
-                channel=settings.http_admin_channel or default,
+                channel=settings.http_channel or default,
+                admin_channel=settings.http_admin_channel or default_admin,
                 tls=tls,
                 standing=standing,
             )

@@ -64,7 +64,8 @@ HttpOption = Annotated[
     typer.Option(
         "--http",
         metavar="HOST:PORT",
-        help="Serve probes and administration by HTTP here; port 0 is any. Needs mayfly-mq[http].",
+        help="Serve IBM's REST API, probes and administration by HTTP here; port 0 is any. Needs "
+        "mayfly-mq[http].",
     ),
 ]
 TokenOption = Annotated[

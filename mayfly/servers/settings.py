@@ -13,7 +13,8 @@ DEFAULT_MQ = ListenAddress("127.0.0.1", 1414)
 DEFAULT_FLIGHT = ListenAddress("127.0.0.1", 9414)
 #: The rules of these channels are for clients of AMQP; its default rules let nobody in.
 AMQP_CHANNEL, DEVELOPMENT_AMQP_CHANNEL = "SYSTEM.DEF.SVRCONN", "DEV.APP.SVRCONN"
-#: The rules of these channels are for administrators by HTTP.
+#: The rules of these channels are for programs and for administrators by HTTP.
+HTTP_CHANNEL, DEVELOPMENT_HTTP_CHANNEL = "SYSTEM.DEF.SVRCONN", "DEV.APP.SVRCONN"
 HTTP_ADMIN_CHANNEL, DEVELOPMENT_HTTP_ADMIN_CHANNEL = "SYSTEM.ADMIN.SVRCONN", "DEV.ADMIN.SVRCONN"
 #: Clients have this long to end their work after SIGTERM.
 DRAIN_SECONDS = 10
@@ -101,6 +102,8 @@ class ServeSettings(NamedTuple):
     development: Development = Development()
     #: The channel whose rules are for clients of AMQP; "" is AMQP_CHANNEL, or that of --dev.
     amqp_channel: str = ""
+    #: The channel whose rules are for programs by HTTP; "" is HTTP_CHANNEL, or that of --dev.
+    http_channel: str = ""
     #: The channel whose rules are for administrators by HTTP; "" is HTTP_ADMIN_CHANNEL, or that of
     #: --dev.
     http_admin_channel: str = ""

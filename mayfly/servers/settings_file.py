@@ -39,6 +39,7 @@ def read_settings(path: Path) -> ServeSettings:
         top.fail("[[queue_manager]]", "is missing: a server has at least one queue manager")
     listen = top.table("listen")
     amqp_channel = listen.plain_text("amqp_channel") or ""
+    http_channel = listen.plain_text("http_channel") or ""
     http_admin_channel = listen.plain_text("http_admin_channel") or ""
     settings = ServeSettings(
         queue_managers,
@@ -49,6 +50,7 @@ def read_settings(path: Path) -> ServeSettings:
         drain_seconds=_number(top, "drain_seconds", 0, _LONGEST_DRAIN_SECONDS, DRAIN_SECONDS),
         token_file=_place(top, "token_file"),
         amqp_channel=amqp_channel,
+        http_channel=http_channel,
         http_admin_channel=http_admin_channel,
     )
     top.refuse_the_rest()

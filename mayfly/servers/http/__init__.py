@@ -1,1 +1,1 @@
-"""HTTP for queue managers: probes, and administration as resources in JSON (docs/HTTP.md)."""
+"""HTTP for queue managers: IBM's REST API, probes, administration in JSON (docs/HTTP.md)."""

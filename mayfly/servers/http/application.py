@@ -5,20 +5,38 @@ from __future__ import annotations
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mayfly.mqi.errors import MQError
 from mayfly.servers.http import problems
 from mayfly.servers.http.clock import Clock
+from mayfly.servers.http.guard import Guard
 from mayfly.servers.http.health import live, ready
 from mayfly.servers.http.problems import Unauthorized
+from mayfly.servers.http.rest.api import PREFIX, RestApi
 from mayfly.servers.http.service import Service
 
 #: The version of Mayfly's own resources. A change that clients could notice needs a new version.
 VERSION = "v1"
 
 
-def application(service: Service) -> Starlette:
-    """Return the ASGI application of a host; it can be asked without a server, and mounted."""
+def application(service: Service) -> ASGIApp:
+    """Return the ASGI application of a host; each request has a ``Line`` in its state."""
+    return Guard(_Site(RestApi(service), _own_resources(service)))
+
+
+class _Site:
+    """IBM's resources, whose names hold what a router would take for a path, beside our own."""
+
+    def __init__(self, rest: RestApi, own: Starlette) -> None:
+        self._rest, self._own = rest, own
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_rest = scope["path"].startswith(PREFIX)
+        await (self._rest if is_rest else self._own)(scope, receive, send)
+
+
+def _own_resources(service: Service) -> Starlette:
     routes = [
         Mount("/health", routes=[Route("/live", live), Route("/ready", ready)]),
         Mount(f"/mayfly/{VERSION}", routes=[Route("/clock", Clock)]),

@@ -1,17 +1,22 @@
-"""The JSON object in the body of a request, read strictly and up to a limit."""
+"""The body of a request, read up to a limit and for a time; the JSON object in it, strictly."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Collection
 from http import HTTPStatus
 from typing import Any, Final
 
-from starlette.requests import Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 
 from mayfly.servers.http.problems import wrong_request
 
 MOST_BYTES: Final = 65_536
+#: A body is whole after so many seconds, and one more for so many bytes of it.
+BODY_SECONDS: Final = 30.0
+_BYTES_A_SECOND: Final = 65_536
 _TYPE: Final = "application/json"
 
 
@@ -25,12 +30,7 @@ async def read_object(request: Request, keys: Collection[str]) -> dict[str, Any]
     if given != _TYPE:
         said = f"Content-Type is {given or 'missing'!r}; it has to be {_TYPE}"
         raise wrong_request(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, said)
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MOST_BYTES:
-            said = f"the body has more than {MOST_BYTES} bytes"
-            raise wrong_request(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said)
+    body = await read_body(request, MOST_BYTES)
     try:
         found = json.loads(body)
     # Objects in objects, ten thousand deep, are no JSON that anybody means.
@@ -44,6 +44,45 @@ async def read_object(request: Request, keys: Collection[str]) -> dict[str, Any]
             said = f"{key!r} is none of {', '.join(keys)}"
             raise wrong_request(HTTPStatus.BAD_REQUEST, said)
     return found
+
+
+async def read_body(request: Request, most_bytes: int) -> bytes:
+    """Return the body of a request.
+
+    Raises HTTPException: 413 for more bytes, before they come if their number is told, 408 for a
+    client that sends too slowly. Raises ClientDisconnect.
+    """
+    told = request.headers.get("content-length", "")
+    if told.isdecimal() and int(told) > most_bytes:
+        raise _too_long(most_bytes)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS) as patience:
+            while True:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                part = message.get("body", b"")
+                body += part
+                if len(body) > most_bytes:
+                    raise _too_long(most_bytes)
+                if not message.get("more_body", False):
+                    return bytes(body)
+                _have_patience(patience, len(part))
+    except TimeoutError:
+        said = f"{len(body)} bytes of the body came, and the rest too slowly"
+        raise wrong_request(HTTPStatus.REQUEST_TIMEOUT, said) from None
+
+
+def _have_patience(patience: asyncio.Timeout, count: int) -> None:
+    due = patience.when()
+    assert due is not None
+    patience.reschedule(due + count / _BYTES_A_SECOND)
+
+
+def _too_long(most_bytes: int) -> HTTPException:
+    said = f"the body has more than {most_bytes} bytes"
+    return wrong_request(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said)
 
 
 def whole_number(found: dict[str, Any], key: str) -> int:

@@ -15,6 +15,7 @@ from mayfly.servers.wire.exchange import Admits
 
 if TYPE_CHECKING:
     from mayfly.servers.http.server import HttpServer
+    from mayfly.servers.http.service import Service
 
 
 class HttpListener:
@@ -29,15 +30,21 @@ class HttpListener:
         address: ListenAddress,
         *,
         channel: str,
+        admin_channel: str,
         tls: TlsFiles,
         standing: Standing,
     ) -> None:
-        """Take the parts of the server; the rules of ``channel`` are for administrators."""
+        """Take the parts of the server.
+
+        The rules of ``channel`` are for programs, those of ``admin_channel`` for administrators.
+        """
         self._managers = {manager.name: manager for manager in managers}
         self._admission, self._address = admission, address
-        self._channel, self._tls, self._standing = channel, tls, standing
+        self._channels = channel, admin_channel
+        self._tls, self._standing = tls, standing
         self._context: ssl.SSLContext | None = None
         self._server: HttpServer | None = None
+        self._service: Service | None = None
 
     def start(self) -> str:
         """Begin to listen.
@@ -48,12 +55,13 @@ class HttpListener:
         try:
             from mayfly.servers.http.application import application
             from mayfly.servers.http.server import HttpServer
-            from mayfly.servers.http.service import Service
+            from mayfly.servers.http.service import Channels, Service
         except ModuleNotFoundError as error:
             raise OSError(f"--http needs mayfly-mq[http]: {error}") from error
         if self._tls.certificate is not None:
             self._context = tls_context(self._tls)
-        service = Service(self._managers, self._admission, self._channel, self._standing)
+        channels = Channels(*self._channels)
+        self._service = service = Service(self._managers, self._admission, channels, self._standing)
         server = HttpServer(application(service))
         try:
             port = server.listen(*self._address, self._context)
@@ -73,7 +81,9 @@ class HttpListener:
         """Nothing is due once a second."""
 
     def drain(self, timeout_ms: int) -> None:
-        """Wait for requests under way; probes are told that it drains."""
+        """End waits for messages, and wait for other requests; probes are told that it drains."""
+        if self._service is not None:
+            self._service.message_waits.end()
         if self._server is not None:
             self._server.drain(timeout_ms)
 

@@ -41,11 +41,18 @@ _STATUS_OF_CLASS: Final[tuple[tuple[type[MQError], HTTPStatus], ...]] = (
 
 
 class Unauthorized(Exception):
-    """Nobody is let in with these credentials, or with none; the log of the server says why."""
+    """Nobody is let in with these credentials, or with none; the log of the server says why.
 
-    def __init__(self, detail: str) -> None:
+    ``is_login`` tells that the credentials were the cookie of a login that has ended.
+    """
+
+    def __init__(self, detail: str, *, is_login: bool = False) -> None:
         super().__init__(detail)
-        self.detail = detail
+        self.detail, self.is_login = detail, is_login
+
+
+#: What a 401 asks for.
+CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="mayfly", charset="UTF-8"'}
 
 
 def wrong_request(status: HTTPStatus, detail: str) -> HTTPException:
@@ -64,8 +71,7 @@ async def of_mq_error(_request: Request, error: Exception) -> JSONResponse:
 async def of_unauthorized(_request: Request, error: Exception) -> JSONResponse:
     """Ask for other credentials."""
     assert isinstance(error, Unauthorized)
-    asked = {"WWW-Authenticate": 'Basic realm="mayfly", charset="UTF-8"'}
-    return _problem(HTTPStatus.UNAUTHORIZED, error.detail, rc.MQRC_NOT_AUTHORIZED, asked)
+    return _problem(HTTPStatus.UNAUTHORIZED, error.detail, rc.MQRC_NOT_AUTHORIZED, CHALLENGE)
 
 
 async def of_http_error(request: Request, error: Exception) -> JSONResponse:

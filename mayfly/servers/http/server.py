@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import socket
 import ssl
 import threading
 from typing import Final
 
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
+
+from mayfly.servers.http.guard import FOR_ALL
+from mayfly.servers.http.protocol import GuardedProtocol
 
 _BACKLOG: Final = 1024
-_HEADER_BYTES: Final = 16_384
 _CONNECTIONS: Final = 1_000
+_IDLE_SECONDS: Final = 30
 _GRACE_SECONDS: Final = 5
-_LOOK_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 0.01
+_TICK_SECONDS: Final = 1.0
 
 
 class HttpServer:
     """Serves an application on one address; any thread may call its methods."""
 
-    def __init__(self, application: Starlette) -> None:
+    def __init__(self, application: ASGIApp) -> None:
         """Take the application that answers requests; nothing listens yet."""
         self._application = application
         self._server: _Server | None = None
@@ -34,18 +40,18 @@ class HttpServer:
             self._application,
             lifespan="off",
             ws="none",
-            http="h11",
+            http=GuardedProtocol,
             loop="asyncio",
             log_config=None,
             log_level="warning",
             access_log=False,
             server_header=False,
+            headers=FOR_ALL,
             # The address of a client is that of its socket: any client can write a header.
             proxy_headers=False,
-            h11_max_incomplete_event_size=_HEADER_BYTES,
+            timeout_keep_alive=_IDLE_SECONDS,
             limit_concurrency=_CONNECTIONS,
             backlog=_BACKLOG,
-            timeout_graceful_shutdown=_GRACE_SECONDS,
             ssl_context_factory=None if tls is None else lambda _config, _default: tls,
         )
         self._server = server = _Server(config)
@@ -70,18 +76,49 @@ class HttpServer:
 
     def close(self) -> None:
         """End all connections; requests under way have 5 seconds."""
-        if self._server is not None and self._thread is not None:
-            self._server.should_exit = True
+        server, self._server = self._server, None
+        if server is not None and self._thread is not None:
+            server.end()
             self._thread.join()
 
 
 class _Server(uvicorn.Server):
-    """Says when it listens."""
+    """Says when it listens, and ends as soon as its requests have."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.is_up = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended = asyncio.Event()
+
+    def end(self) -> None:
+        """End it from another thread."""
+        assert self._loop is not None
+        self.should_exit = True
+        self._loop.call_soon_threadsafe(self._ended.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         self.is_up.set()
+
+    async def main_loop(self) -> None:
+        # A tick of 0 brings the date of answers up to date.
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), _TICK_SECONDS)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        state = self.server_state
+        for connection in list(state.connections):
+            connection.shutdown()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE_SECONDS):
+                while state.connections or state.tasks:
+                    await asyncio.sleep(_LOOK_SECONDS)
+        late = list(state.tasks)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)

@@ -3,105 +3,163 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from starlette.requests import Request
 
-from mayfly.connection import LocalConnection
+from mayfly.connection import Connection, LocalConnection
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NotAuthorized, mq_error
 from mayfly.queue_manager import QueueManager
+from mayfly.runtime import SystemClock
 from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.admitted import connection_of
-from mayfly.servers.http.problems import Unauthorized
+from mayfly.servers.http.credentials import Credentials, Mechanism, cookie_of, of_header
+from mayfly.servers.http.line import line_of
+from mayfly.servers.http.outcomes import Outcomes
+from mayfly.servers.http.problems import Unauthorized, wrong_request
+from mayfly.servers.http.sessions import Sessions
+from mayfly.servers.http.waits import Waits
 from mayfly.servers.standing import Standing, State
 from mayfly.servers.wire.exchange import Admits
 
+#: Other sites cannot make a browser send it, so a request with it was meant. Any value will do.
+CSRF_HEADER: Final = "ibm-mq-rest-csrf-token"
+SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 _APPLICATION: Final = "HTTP"
 
 
-class Service(NamedTuple):
-    """The queue managers of a host by name, the first one being asked where none is named.
+class Channels(NamedTuple):
+    """The channels whose rules are for clients by HTTP."""
 
-    The rules of ``channel`` are for administrators.
-    """
+    programs: str
+    administrators: str
 
-    managers: Mapping[str, QueueManager]
-    admission: Admits
-    channel: str
-    standing: Standing
 
-    async def admit(self, request: Request) -> Visit:
-        """Admit the sender of a request.
+class Service:
+    """The queue managers of a host by name, the first one being asked where none is named."""
 
-        Raises Unauthorized for wrong or missing credentials, and MQError for other refusals.
+    def __init__(
+        self,
+        managers: Mapping[str, QueueManager],
+        admission: Admits,
+        channels: Channels,
+        standing: Standing,
+    ) -> None:
+        """Take the parts of a host."""
+        self.managers, self.channels, self.standing = managers, channels, standing
+        self.sessions = Sessions(SystemClock().now_ms)
+        self.outcomes, self.message_waits = Outcomes(), Waits()
+        self._admission = admission
+
+    async def admit(
+        self, request: Request, channel: str | None = None, manager: str | None = None
+    ) -> Visit:
+        """Admit the sender of a request: an administrator, unless a channel of others is named.
+
+        Raises Unauthorized for wrong or missing credentials, HTTPException (403) for a cookie
+        without the header CSRF_HEADER, and MQError for other refusals. The visit is remembered on
+        its connection for REMEMBERED_SECONDS.
         """
         if self.standing.state is State.DRAINING:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
-        applicant = self._applicant(request)
+        channel = self.channels.administrators if channel is None else channel
+        manager = next(iter(self.managers)) if manager is None else manager
+        credentials = self.credentials(request)
+        remembered = line_of(request).remembered
+        key = manager, channel, credentials
+        known = remembered.get(key)
+        if isinstance(known, Visit):
+            return known
+        visit = await self.let_in(request, credentials, channel, manager)
+        remembered.note(key, visit)
+        return visit
+
+    def credentials(self, request: Request) -> Credentials:
+        """Return the credentials of a request.
+
+        Raises Unauthorized for a header that cannot be read and for a login that has ended,
+        HTTPException (403) for a cookie that another site may have sent.
+        """
+        given = request.headers.get("authorization", "")
+        if given:
+            return of_header(given)
+        token = cookie_of(request, self.sessions.cookie)
+        if token:
+            if request.method not in SAFE_METHODS and CSRF_HEADER not in request.headers:
+                said = f"the header {CSRF_HEADER} is missing"
+                raise wrong_request(HTTPStatus.FORBIDDEN, said)
+            found = self.sessions.find(token)
+            if found is None:
+                raise Unauthorized("the login has ended: log in again", is_login=True)
+            return found
+        if line_of(request).peer.certificate_subject:
+            return Credentials(Mechanism.CERTIFICATE)
+        return Credentials()
+
+    async def let_in(
+        self, request: Request, credentials: Credentials, channel: str, manager: str
+    ) -> Visit:
+        """Admit a user by credentials; raises Unauthorized, and MQError as admission."""
+        peer = line_of(request).peer
+        is_operator = credentials.mechanism is Mechanism.TOKEN
+        applicant = Applicant(
+            queue_manager=manager,
+            address=peer.address,
+            # The operator's token is for no channel.
+            channel="" if is_operator else channel,
+            user=credentials.user,
+            password=credentials.password,
+            has_tls=peer.has_tls,
+            certificate_subject=peer.certificate_subject,
+            certificate_issuer=peer.certificate_issuer,
+            application=_APPLICATION,
+        )
         try:
             # The answer to a wrong password comes late. A thread that waited for it would be lost
             # to other clients.
-            admitted = await asyncio.wrap_future(self.admission.submit(applicant))
+            admitted = await asyncio.wrap_future(self._admission.submit(applicant))
         except NotAuthorized as error:
-            raise Unauthorized(_refused(applicant)) from error
-        return Visit(self, applicant, admitted)
-
-    def _applicant(self, request: Request) -> Applicant:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        user, password, channel = "", "", self.channel
-        if scheme.lower() == "basic":
-            user, password = _basic(given.strip())
-        elif scheme.lower() == "bearer":
-            # The operator's token, which is for no channel.
-            user, password, channel = "", given.strip(), ""
-        elif scheme:
-            raise Unauthorized(f"{scheme!r} is neither Basic nor Bearer")
-        return Applicant(
-            queue_manager=next(iter(self.managers)),
-            address="" if request.client is None else request.client.host,
-            channel=channel,
-            user=user,
-            password=password,
-            has_tls=request.url.scheme == "https",
-            application=_APPLICATION,
-        )
+            raise Unauthorized(_refused(credentials)) from error
+        return Visit(self, applicant, admitted, credentials.mechanism)
 
 
 class Visit(NamedTuple):
-    """One request of a user that was let in."""
+    """The requests of a user that was admitted."""
 
     service: Service
     applicant: Applicant
     admitted: Admitted
+    mechanism: Mechanism
 
     @contextmanager
     def connection(self) -> Iterator[LocalConnection]:
         """Have a connection to the queue manager for a block, which may wait for the disk."""
-        made = connection_of(self.service.managers, self.applicant, self.admitted)
+        made = self._connect()
         try:
             yield made
         finally:
             made.close(commit=False)
 
+    def conversation(self, request: Request) -> Connection:
+        """Return a conversation for the loop, to be used by verbs that do not wait.
 
-def _basic(given: str) -> tuple[str, str]:
-    """Return user and password of Basic credentials (RFC 7617, in UTF-8)."""
-    try:
-        text = base64.b64decode(given, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        raise Unauthorized("these Basic credentials are no base64 of UTF-8") from None
-    user, colon, password = text.partition(":")
-    if not colon:
-        raise Unauthorized("Basic credentials are USER:PASSWORD, and these have no colon")
-    return user, password
+        It stays open for later requests of the client's connection. A request uses it within
+        ``line_of(request).in_use()``.
+        """
+        key = self.applicant.queue_manager, self.admitted
+        return line_of(request).conversation(key, self._connect)
+
+    def _connect(self) -> LocalConnection:
+        return connection_of(self.service.managers, self.applicant, self.admitted)
 
 
-def _refused(applicant: Applicant) -> str:
-    if not applicant.password:
+def _refused(credentials: Credentials) -> str:
+    if credentials.mechanism is Mechanism.CERTIFICATE:
+        return "the certificate is refused; the log of the server says why"
+    if not credentials.password:
         return "user and password are missing"
     return "user or password are refused; the log of the server says why"

@@ -7,6 +7,7 @@ import http.client
 import json
 import ssl
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,11 +23,13 @@ from mayfly.servers.settings import TlsFiles
 from mayfly.servers.standing import Standing, State
 from mayfly.servers.wire.exchange import Admits
 from tests.connection.serving import AdmitEverybody
+from tests.facts import PATIENCE_SECONDS
 
 ADMIN = ("admin", "admin-password")
 APP = ("app", "app-password")
 TOKEN = "the operator's token"
 CHANNEL = "DEV.ADMIN.SVRCONN"
+PROGRAMS = "DEV.APP.SVRCONN"
 
 
 class Answer(NamedTuple):
@@ -44,12 +47,30 @@ class Answer(NamedTuple):
         return self.status, self.content["detail"], self.content.get("reason")
 
 
+def answer_of(answer: http.client.HTTPResponse) -> Answer:
+    """Return an answer; several headers of one name are joined by a comma."""
+    found: dict[str, str] = {}
+    for written, value in answer.getheaders():
+        name, text = written.lower(), value.encode("latin-1").decode()
+        found[name] = f"{found[name]}, {text}" if name in found else text
+    read = answer.read()
+    is_json = "json" in found.get("content-type", "")
+    return Answer(answer.status, found, json.loads(read) if is_json else read.decode())
+
+
 @dataclass
 class Web:
-    """A client of HTTP, which connects for each request."""
+    """A client of HTTP, which connects for each request unless it is :meth:`connected`."""
 
     port: int
     tls: ssl.SSLContext | None = None
+    kept: http.client.HTTPConnection | None = None
+
+    @contextmanager
+    def connected(self) -> Iterator[Web]:
+        """Have a client for a block that sends all requests over one connection."""
+        with closing(self._connect()) as connection:
+            yield Web(self.port, self.tls, connection)
 
     def ask(
         self,
@@ -58,26 +79,36 @@ class Web:
         body: object = None,
         *,
         user: tuple[str, str] | None = ADMIN,
-        **headers: str,
+        **headers: str | list[str],
     ) -> Answer:
         """Send a request, its body in JSON unless it is bytes; _ is - in a header."""
-        sent = {"content-type": "application/json"} if body is not None else {}
+        sent: dict[str, str | list[str]] = {}
+        if body is not None:
+            sent["content-type"] = "application/json"
         if user is not None:
             sent["authorization"] = f"Basic {base64.b64encode(':'.join(user).encode()).decode()}"
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        connection = (
-            http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-            if self.tls is None
-            else http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=self.tls)
-        )
+        connection = self.kept or self._connect()
         try:
-            connection.request(method, path, data, sent)
-            answer = connection.getresponse()
-            found = {name.lower(): value for name, value in answer.getheaders()}
-            return Answer(answer.status, found, json.loads(answer.read() or b"null"))
+            connection.putrequest(method, path)
+            for name, value in sent.items():
+                for each in [value] if isinstance(value, str) else value:
+                    connection.putheader(name, each.encode())
+            if data is not None:
+                connection.putheader("content-length", str(len(data)))
+            connection.endheaders(data)
+            return answer_of(connection.getresponse())
         finally:
-            connection.close()
+            if connection is not self.kept:
+                connection.close()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self.tls is None:
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
+        return http.client.HTTPSConnection(
+            "127.0.0.1", self.port, timeout=PATIENCE_SECONDS, context=self.tls
+        )
 
 
 @dataclass
@@ -90,7 +121,11 @@ class Site:
 
 
 def listening(
-    *managers: QueueManager, admission: Admits, channel: str = CHANNEL, tls: TlsFiles | None = None
+    *managers: QueueManager,
+    admission: Admits,
+    admin_channel: str = CHANNEL,
+    channel: str = PROGRAMS,
+    tls: TlsFiles | None = None,
 ) -> Iterator[Site]:
     """Listen for queue managers that are ready."""
     standing = Standing(managers)
@@ -100,6 +135,7 @@ def listening(
         admission,
         ListenAddress("127.0.0.1", 0),
         channel=channel,
+        admin_channel=admin_channel,
         tls=tls or TlsFiles(),
         standing=standing,
     )

@@ -86,7 +86,7 @@ def test_a_wait_ends_when_time_is_moved_past_it(web: Web, queue_manager: QueueMa
 
 def test_time_that_goes_by_itself_is_told_and_not_moved() -> None:
     with QueueManager("QM1") as manager:
-        for site in listening(manager, admission=AdmitEverybody(), channel="CH"):
+        for site in listening(manager, admission=AdmitEverybody(), admin_channel="CH"):
             told = site.web.ask("GET", CLOCK, user=None).content
             assert told["is_virtual"] is False
             refused = site.web.ask("POST", CLOCK, {"advance_ms": 1}, user=None)
@@ -194,7 +194,7 @@ def test_the_operator_comes_in_by_the_token(guarded: Web) -> None:
 def test_a_user_who_is_no_administrator_is_told_so(
     developed: QueueManager, admission: Admission
 ) -> None:
-    for site in listening(developed, admission=admission, channel="DEV.APP.SVRCONN"):
+    for site in listening(developed, admission=admission, admin_channel="DEV.APP.SVRCONN"):
         status, _detail, reason = site.web.ask("GET", CLOCK, user=APP).said
         assert (status, reason) == (403, 2035)
         blocked = site.web.ask("GET", CLOCK, user=ADMIN)
@@ -204,7 +204,7 @@ def test_a_user_who_is_no_administrator_is_told_so(
 def test_a_server_without_the_channel_lets_nobody_in(
     developed: QueueManager, admission: Admission
 ) -> None:
-    for site in listening(developed, admission=admission, channel="NONE"):
+    for site in listening(developed, admission=admission, admin_channel="NONE"):
         status, _detail, reason = site.web.ask("GET", CLOCK).said
         assert (status, reason) == (503, 2540)
 
@@ -212,7 +212,7 @@ def test_a_server_without_the_channel_lets_nobody_in(
 def test_who_is_there_is_said_by_the_socket_and_by_no_header(queue_manager: QueueManager) -> None:
     admission = AdmitEverybody()
     forged = {"x_forwarded_for": "192.0.2.7", "x_forwarded_proto": "https", "forwarded": "for=x"}
-    for site in listening(queue_manager, admission=admission, channel="CH"):
+    for site in listening(queue_manager, admission=admission, admin_channel="CH"):
         assert site.web.ask("GET", CLOCK, user=("operator", "x:ö"), **forged).status == 200
         [applicant] = admission.applicants
         assert (applicant.address, applicant.has_tls) == ("127.0.0.1", False)
@@ -270,6 +270,7 @@ def test_an_address_that_is_taken_is_named(site: Site, queue_manager: QueueManag
         AdmitEverybody(),
         ListenAddress("127.0.0.1", site.web.port),
         channel="",
+        admin_channel="",
         tls=TlsFiles(),
         standing=Standing([queue_manager]),
     )

@@ -1,0 +1,45 @@
+"""Headers that all answers have: what a browser may do with them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+#: A page that needs more than nothing says so itself, and never allows inline scripts.
+POLICY: Final = b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_POLICY_HEADER: Final = (b"content-security-policy", POLICY)
+_CACHE_HEADER: Final = (b"cache-control", b"no-store")
+#: Those that nobody says otherwise.
+FOR_ALL: Final = [
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+]
+
+
+class Guard:
+    """Adds headers to the answers of an application where it does not say them itself."""
+
+    def __init__(self, application: ASGIApp) -> None:
+        """Take the application."""
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = _with(list(message.get("headers", ())))
+            await send(message)
+
+        await self._application(scope, receive, send_guarded)
+
+
+def _with(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    given = {name for name, _value in headers}
+    if b"content-security-policy" not in given:
+        headers.append(_POLICY_HEADER)
+    if b"cache-control" not in given:
+        # A cache on the way would answer for a server that is gone, or another user.
+        headers.append(_CACHE_HEADER)
+    return headers

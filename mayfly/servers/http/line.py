@@ -1,0 +1,116 @@
+"""One connection of a client: who is there, and the conversations that were opened for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Final, Generic, TypeVar
+
+from starlette.requests import HTTPConnection
+
+from mayfly.connection import Connection
+from mayfly.mqi.errors import MQError
+from mayfly.servers.wire.peer import Peer
+
+_T = TypeVar("_T")
+_LOG = logging.getLogger("mayfly.http")
+#: Those who were let in over a connection are remembered for so long: a password that is wrong now,
+#: a channel that is stopped now, count for a later request.
+REMEMBERED_SECONDS: Final = 5.0
+#: A proxy may send the requests of many users over one connection.
+_MOST_REMEMBERED = 16
+
+
+class Line:
+    """A connection of a client; all of it belongs to the loop of the server."""
+
+    def __init__(self, peer: Peer, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin with nothing open."""
+        self.peer = peer
+        self.is_lost = False
+        self.remembered = Remembered[object](loop)
+        self._loop = loop
+        self._lost: asyncio.Future[None] | None = None
+        self._conversations: dict[Hashable, Connection] = {}
+        self._users = 0
+
+    def when_lost(self) -> asyncio.Future[None]:
+        """Return what is done when the client is gone."""
+        if self._lost is None:
+            self._lost = self._loop.create_future()
+            if self.is_lost:
+                self._lost.set_result(None)
+        return self._lost
+
+    def conversation(self, key: Hashable, connect: Callable[[], Connection]) -> Connection:
+        """Return the conversation of a key, opened when it is not there or was closed."""
+        found = self._conversations.get(key)
+        if found is None or not found.is_open:
+            if len(self._conversations) >= _MOST_REMEMBERED:
+                self._close()
+            self._conversations[key] = found = connect()
+        return found
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep the conversations open for a block, also when the client goes meanwhile."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if self.is_lost and not self._users:
+                self._close()
+
+    def lose(self) -> None:
+        """Note that the client is gone; its conversations end, with no request under way."""
+        self.is_lost = True
+        if self._lost is not None and not self._lost.done():
+            self._lost.set_result(None)
+        if not self._users:
+            self._close()
+
+    def _close(self) -> None:
+        ending = list(self._conversations.values())
+        self._conversations.clear()
+        if ending:
+            # A backout may wait for the disk.
+            self._loop.run_in_executor(None, _close_all, ending)
+
+
+class Remembered(Generic[_T]):
+    """What was found out a short time ago, by keys; the oldest goes first."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin with nothing."""
+        self._loop = loop
+        self._found: dict[Hashable, tuple[float, _T]] = {}
+
+    def get(self, key: Hashable) -> _T | None:
+        """Return what is remembered under a key, None when that is too long ago."""
+        until, found = self._found.get(key, (0.0, None))
+        return found if self._loop.time() < until else None
+
+    def note(self, key: Hashable, found: _T) -> None:
+        """Remember something."""
+        self._found.pop(key, None)
+        if len(self._found) >= _MOST_REMEMBERED:
+            del self._found[next(iter(self._found))]
+        self._found[key] = self._loop.time() + REMEMBERED_SECONDS, found
+
+
+def line_of(request: HTTPConnection) -> Line:
+    """Return the connection that a request has come over."""
+    line = request.scope["state"]["line"]
+    assert isinstance(line, Line)
+    return line
+
+
+def _close_all(conversations: list[Connection]) -> None:
+    for conversation in conversations:
+        try:
+            conversation.close(commit=False)
+        except MQError as error:
+            _LOG.warning("closing a conversation of %s: %s", conversation.name, error)

@@ -1,0 +1,48 @@
+"""One request to a resource of IBM's API, and what handlers ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from http import HTTPStatus
+from typing import NamedTuple
+
+from starlette.requests import Request
+
+from mayfly.mqi import reasons as rc
+from mayfly.servers.http.line import Line, line_of
+from mayfly.servers.http.rest.errors import NO_QUEUE_MANAGER, RestError, wrong_value
+from mayfly.servers.http.service import Service, Visit
+
+
+class Call(NamedTuple):
+    """A request; ``names`` are the parts of the path that its pattern leaves open."""
+
+    service: Service
+    request: Request
+    version: int
+    names: tuple[str, ...]
+
+    @property
+    def line(self) -> Line:
+        """The connection it came over."""
+        return line_of(self.request)
+
+    async def admit(self) -> Visit:
+        """Let the program in to the queue manager that its path names; raises as admission."""
+        name = self.names[0]
+        if name not in self.service.managers:
+            said = f"queue manager {name!r} is not served here"
+            reason = rc.MQRC_Q_MGR_NAME_ERROR
+            raise RestError(HTTPStatus.NOT_FOUND, NO_QUEUE_MANAGER, said, reason=reason)
+        return await self.service.admit(self.request, self.service.channels.programs, name)
+
+    def parameters(self, known: Collection[str]) -> dict[str, str]:
+        """Return the query parameters; raises RestError for one that is not known, or twice."""
+        found: dict[str, str] = {}
+        for name, value in self.request.query_params.multi_items():
+            if name not in known:
+                raise wrong_value("query parameter", name, f"one of {', '.join(known) or 'none'}")
+            if name in found:
+                raise wrong_value(name, value, "there only once")
+            found[name] = value
+        return found

@@ -1,0 +1,169 @@
+"""Failures as IBM's server tells them: a status, a number MQWBnnnnE, and texts, in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+from starlette.exceptions import HTTPException
+
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import (
+    ConnectionBroken,
+    InhibitedError,
+    LostAnswer,
+    MQError,
+    NotAuthorized,
+    ObjectError,
+    OptionsError,
+    ResourceError,
+)
+from mayfly.servers.http.problems import CHALLENGE, Unauthorized
+from mayfly.servers.http.rest.answers import Answer, json_answer
+
+
+class Failure(NamedTuple):
+    """One of IBM's messages: its number, and what it explains and advises."""
+
+    number: str
+    explanation: str
+    action: str = "Resubmit the request, correcting any issues."
+
+
+UNEXPECTED: Final = Failure(
+    "MQWB0003E", "A failure that nothing else handles.", "The log of the server says more."
+)
+NO_QUEUE_MANAGER: Final = Failure(
+    "MQWB0009E",
+    "The request names a queue manager that is not served here.",
+    "Resubmit the request with a valid queue manager name.",
+)
+NO_CSRF_HEADER: Final = Failure(
+    "MQWB0100E",
+    "The header shows that no other site has sent the request.",
+    "Resubmit the request with the header; any value will do.",
+)
+NOT_AUTHORIZED: Final = Failure(
+    "MQWB0103E",
+    "The user has not the authority for this request.",
+    "Obtain the authority (SET AUTHREC) and resubmit the request.",
+)
+NOT_AUTHENTICATED: Final = Failure(
+    "MQWB0104E",
+    "Credentials are missing, or are not those of a user.",
+    "Resubmit the request with valid credentials.",
+)
+LOGIN_ENDED: Final = Failure(
+    "MQWB0112E", "The cookie is of no login that lasts.", "Log in again and resubmit the request."
+)
+NO_DESTINATION: Final = Failure(
+    "MQWB0300E", "The queue manager or destination might not be created or active."
+)
+NO_MESSAGE_MADE: Final = Failure("MQWB0301E", "The message could not be created.")
+WRONG_VALUE: Final = Failure(
+    "MQWB0302E",
+    "A header or query parameter has a value that is not valid.",
+    "Resubmit the request with a valid value.",
+)
+FAILED: Final = Failure(
+    "MQWB0303E", "Sending, publishing, receiving or browsing the message has failed."
+)
+NO_RESPONSE_HEADER: Final = Failure(
+    "MQWB0304E", "A property of the message cannot be a header of the response."
+)
+WRONG_CHARACTER_SET: Final = Failure("MQWB0305E", "The request is not encoded in UTF-8.")
+WRONG_MEDIA_TYPE: Final = Failure("MQWB0306E", "The body of the request is no kind of text.")
+
+_KINDS: Final[tuple[tuple[type[MQError], HTTPStatus, Failure], ...]] = (
+    # Whether it was done nobody knows: no request to send again without a look.
+    (LostAnswer, HTTPStatus.INTERNAL_SERVER_ERROR, FAILED),
+    (NotAuthorized, HTTPStatus.FORBIDDEN, NOT_AUTHORIZED),
+    (InhibitedError, HTTPStatus.METHOD_NOT_ALLOWED, FAILED),
+    (ConnectionBroken, HTTPStatus.SERVICE_UNAVAILABLE, NO_DESTINATION),
+    (ResourceError, HTTPStatus.SERVICE_UNAVAILABLE, FAILED),
+    (ObjectError, HTTPStatus.NOT_FOUND, NO_DESTINATION),
+    (OptionsError, HTTPStatus.BAD_REQUEST, FAILED),
+)
+#: Where the class of an error says too little.
+_REASONS: Final[Mapping[int, tuple[HTTPStatus, Failure]]] = {
+    rc.MQRC_Q_MGR_NAME_ERROR: (HTTPStatus.NOT_FOUND, NO_QUEUE_MANAGER),
+    rc.MQRC_UNKNOWN_CHANNEL_NAME: (HTTPStatus.SERVICE_UNAVAILABLE, NO_DESTINATION),
+    rc.MQRC_EXPIRY_ERROR: (HTTPStatus.BAD_REQUEST, WRONG_VALUE),
+    rc.MQRC_OBJECT_IN_USE: (HTTPStatus.CONFLICT, FAILED),
+    rc.MQRC_Q_TYPE_ERROR: (HTTPStatus.BAD_REQUEST, FAILED),
+    rc.MQRC_MSG_TOO_BIG_FOR_Q: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, FAILED),
+    rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, FAILED),
+    rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, FAILED),
+}
+
+
+class RestError(Exception):
+    """A request fails with a status and one of IBM's messages, whose text names field and value.
+
+    ``reason`` is the reason code of a queue manager, 0 for none.
+    """
+
+    def __init__(
+        self, status: HTTPStatus, failure: Failure, text: str, *, reason: int = rc.MQRC_NONE
+    ) -> None:
+        super().__init__(text)
+        self.status, self.failure, self.text, self.reason = status, failure, text, reason
+        self.headers: dict[str, str] = {}
+
+    def answer(self) -> Answer:
+        """Return it as a client is told it."""
+        number, explanation, action = self.failure
+        told: dict[str, Any] = {
+            "type": "rest",
+            # The pages of IBM's documentation say one name, its servers the other.
+            "messageId": number,
+            "msgId": number,
+            "message": f"{number}: {self.text}",
+            "explanation": explanation,
+            "action": action,
+        }
+        if self.reason:
+            told |= {"completionCode": c.MQCC_FAILED, "reasonCode": self.reason}
+        headers = tuple((k.lower().encode(), v.encode()) for k, v in self.headers.items())
+        return json_answer({"error": [told]}, self.status, headers)
+
+
+def wrong_value(name: str, value: str, what: str, *, reason: int = rc.MQRC_NONE) -> RestError:
+    """Return the error of a header or query parameter whose value is none of its own."""
+    said = f"{name} {value!r} is not {what}"
+    return RestError(HTTPStatus.BAD_REQUEST, WRONG_VALUE, said, reason=reason)
+
+
+def of_mq_error(error: MQError, what: str) -> RestError:
+    """Return the error of a queue manager; ``what`` names the destination of the request."""
+    status, failure = HTTPStatus.INTERNAL_SERVER_ERROR, FAILED
+    for kind, of_kind, failure_of_kind in _KINDS:
+        if isinstance(error, kind):
+            status, failure = of_kind, failure_of_kind
+            break
+    if not isinstance(error, LostAnswer):
+        status, failure = _REASONS.get(error.reason, (status, failure))
+    said = f"{what}: {error}" if what else str(error)
+    return RestError(status, failure, said, reason=error.reason)
+
+
+def of_unauthorized(error: Unauthorized) -> RestError:
+    """Return the error of credentials with which nobody is let in."""
+    failure = LOGIN_ENDED if error.is_login else NOT_AUTHENTICATED
+    made = RestError(HTTPStatus.UNAUTHORIZED, failure, error.detail, reason=rc.MQRC_NOT_AUTHORIZED)
+    made.headers.update(CHALLENGE)
+    return made
+
+
+def of_http_error(error: HTTPException) -> RestError:
+    """Return the error of a request that is wrong in itself."""
+    status = HTTPStatus(error.status_code)
+    return RestError(status, _OF_STATUS.get(status, FAILED), error.detail)
+
+
+_OF_STATUS: Final = {
+    HTTPStatus.FORBIDDEN: NO_CSRF_HEADER,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: WRONG_MEDIA_TYPE,
+}

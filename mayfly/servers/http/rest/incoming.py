@@ -1,0 +1,222 @@
+"""A request that puts: its headers and body as a message with descriptor, life and delay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+from starlette.requests import Request
+
+from mayfly.connection.values import Property, check_name
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError
+from mayfly.mqi.properties import Typed
+from mayfly.selectors.identifiers import correlation_bytes, id_bytes
+from mayfly.servers.http.bodies import read_body
+from mayfly.servers.http.rest import user_properties
+from mayfly.servers.http.rest.errors import (
+    NO_MESSAGE_MADE,
+    WRONG_CHARACTER_SET,
+    WRONG_MEDIA_TYPE,
+    RestError,
+    wrong_value,
+)
+
+UTF_8: Final = 1208
+TEXT_FORMAT: Final = "MQSTR"
+EXPIRY: Final = "ibm-mq-md-expiry"
+PERSISTENCE: Final = "ibm-mq-md-persistence"
+PRIORITY: Final = "ibm-mq-md-priority"
+CORRELATION_ID: Final = "ibm-mq-md-correlationId"
+MESSAGE_ID: Final = "ibm-mq-md-messageId"
+REPLY_TO: Final = "ibm-mq-md-replyTo"
+#: Not IBM's: so many ms after the put the message can be got for the first time.
+DELIVERY_DELAY: Final = "mayfly-delivery-delay"
+UNLIMITED: Final = "unlimited"
+PERSISTENCES: Final = {
+    "nonPersistent": c.MQPER_NOT_PERSISTENT,
+    "persistent": c.MQPER_PERSISTENT,
+}
+_AS_DESTINATION: Final = "asDestination"
+_TEXT_TYPES: Final = frozenset(
+    "text/plain text/html text/xml application/json application/xml".split()
+)
+_LONGEST_LIFE_MS: Final = 99_999_999_900
+_HEX_DIGITS: Final = 48
+#: The versions before the one with priorities, properties and ids that are text put with this one.
+_FIXED_PRIORITY: Final = 4
+TYPED_VERSION: Final = 3
+
+
+class Incoming(NamedTuple):
+    """The arguments of a put but for the body."""
+
+    descriptor: Descriptor
+    correl_id: bytes
+    time_to_live_ms: int | None
+    delay_ms: int
+    properties: list[Property]
+
+
+def incoming(headers: Mapping[str, str], usr: list[str], version: int) -> Incoming:
+    """Return what the headers of a request say; raises RestError (400) naming one and its value.
+
+    ``usr`` are the headers ``ibm-mq-usr``, which version 3 has.
+    """
+    properties = []
+    if usr and version >= TYPED_VERSION:
+        properties = user_properties.read(map(_in_utf_8, usr))
+    correl_id = b""
+    given = _in_utf_8(headers.get(CORRELATION_ID, ""))
+    if given:
+        correl_id = correlation_of(given, version)
+        if is_text_id(given, version):
+            properties.append(Property("jms.Cid", Typed("string", given)))
+    if properties:
+        # As JMS writes a TextMessage.
+        properties.insert(0, Property("mcd.Msd", Typed("string", "jms_text")))
+    return Incoming(
+        _descriptor(
+            _priority(headers, version), _persistence(headers, version), headers.get(REPLY_TO, "")
+        ),
+        correl_id,
+        _life_ms(headers.get(EXPIRY, UNLIMITED)),
+        _delay_ms(headers.get(DELIVERY_DELAY, "0")),
+        properties,
+    )
+
+
+async def read_text(request: Request, most_bytes: int) -> bytes:
+    """Return the body of a request, which is text in UTF-8.
+
+    Raises RestError: 415 for another media type, 406 for another character set, 400 for what is no
+    UTF-8. Raises as ``read_body``.
+    """
+    given = request.headers.get("content-type", "")
+    _check_type(given)
+    body = await read_body(request, most_bytes)
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        said = f"the body is no UTF-8: byte {error.start} is {body[error.start]:#x}"
+        raise RestError(HTTPStatus.BAD_REQUEST, NO_MESSAGE_MADE, said) from None
+    return body
+
+
+def is_text_id(given: str, version: int) -> bool:
+    """Return True for a correlation id that is text of an application, not 24 bytes."""
+    return version >= TYPED_VERSION and id_bytes(given) is None
+
+
+def correlation_of(given: str, version: int) -> bytes:
+    """Return the CorrelId of a header or query parameter; raises RestError (400)."""
+    if version >= TYPED_VERSION:
+        return correlation_bytes(given)
+    return _of_hex(CORRELATION_ID, given)
+
+
+def message_id_of(given: str, version: int) -> bytes:
+    """Return the MsgId of a query parameter; raises RestError (400)."""
+    if version >= TYPED_VERSION and given.startswith("ID:"):
+        given = given.removeprefix("ID:")
+    return _of_hex("messageId", given)
+
+
+def whole_number(name: str, given: str, least: int, most: int) -> int:
+    """Return a number of a header or query parameter; raises RestError (400) naming it."""
+    is_number = given.isascii() and given.isdecimal() and len(given) <= len(str(most))
+    if not is_number or not least <= int(given) <= most:
+        raise wrong_value(name, given, f"a whole number from {least} to {most}")
+    return int(given)
+
+
+def _in_utf_8(given: str) -> str:
+    """Return text of a header, which was read byte by byte, as its sender means it."""
+    try:
+        return given if given.isascii() else given.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return given
+
+
+def _of_hex(name: str, given: str) -> bytes:
+    try:
+        found = bytes.fromhex(given) if len(given) == _HEX_DIGITS else b""
+    except ValueError:
+        found = b""
+    if len(found) * 2 != _HEX_DIGITS:
+        raise wrong_value(name, given, "48 hexadecimal digits")
+    return found
+
+
+@lru_cache(maxsize=64)
+def _check_type(given: str) -> None:
+    media_type, *parameters = (part.strip().lower() for part in given.split(";"))
+    if media_type not in _TEXT_TYPES:
+        said = f"Content-Type is {given or 'missing'!r}; it has to be one of "
+        said += f"{', '.join(sorted(_TEXT_TYPES))}"
+        raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, WRONG_MEDIA_TYPE, said)
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "charset" and value.strip().strip('"') not in ("utf-8", "utf8"):
+            said = f"the character set {value.strip()!r} is not acceptable: it has to be utf-8"
+            raise RestError(HTTPStatus.NOT_ACCEPTABLE, WRONG_CHARACTER_SET, said)
+
+
+def _life_ms(given: str) -> int | None:
+    if given == UNLIMITED:
+        return None
+    try:
+        return whole_number(EXPIRY, given, 1, _LONGEST_LIFE_MS)
+    except RestError as error:
+        what = f"{UNLIMITED}, or 1 to {_LONGEST_LIFE_MS} ms"
+        raise wrong_value(EXPIRY, given, what, reason=rc.MQRC_EXPIRY_ERROR) from error
+
+
+def _delay_ms(given: str) -> int:
+    return whole_number(DELIVERY_DELAY, given, 0, _LONGEST_LIFE_MS)
+
+
+def _priority(headers: Mapping[str, str], version: int) -> int:
+    if version < TYPED_VERSION:
+        return _FIXED_PRIORITY
+    given = headers.get(PRIORITY, _AS_DESTINATION)
+    if given == _AS_DESTINATION:
+        return c.MQPRI_PRIORITY_AS_Q_DEF
+    return whole_number(PRIORITY, given, 0, 9)
+
+
+def _persistence(headers: Mapping[str, str], version: int) -> int:
+    given = headers.get(PERSISTENCE, "nonPersistent")
+    if given == _AS_DESTINATION and version >= TYPED_VERSION:
+        return c.MQPER_PERSISTENCE_AS_Q_DEF
+    found = PERSISTENCES.get(given)
+    if found is None:
+        known = [*PERSISTENCES, _AS_DESTINATION][: 3 if version >= TYPED_VERSION else 2]
+        raise wrong_value(PERSISTENCE, given, f"one of {', '.join(known)}")
+    return found
+
+
+@lru_cache(maxsize=256)
+def _descriptor(priority: int, persistence: int, reply_to: str) -> Descriptor:
+    """Return a descriptor; most messages of a client share one, which hashes the faster for it."""
+    queue, at, manager = reply_to.partition("@")
+    try:
+        for name in [queue] * bool(reply_to) + [manager] * bool(at):
+            check_name(name)
+    except MQError as error:
+        what = "QUEUE or QUEUE@QMGR"
+        raise wrong_value(REPLY_TO, reply_to, what, reason=error.reason) from error
+    return Descriptor(
+        msg_type=c.MQMT_REQUEST if queue else c.MQMT_DATAGRAM,
+        encoding=c.MQENC_NORMAL,
+        coded_char_set_id=UTF_8,
+        priority=priority,
+        persistence=persistence,
+        format=TEXT_FORMAT,
+        reply_to_q=queue,
+        reply_to_q_mgr=manager,
+    )

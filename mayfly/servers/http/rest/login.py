@@ -1,0 +1,92 @@
+"""The login resource: who logs in by user and password goes on by a cookie."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import Any, Final
+
+from mayfly.security.channel_checks import is_administrator
+from mayfly.security.users import User, users_of
+from mayfly.servers.http.bodies import read_body
+from mayfly.servers.http.credentials import Credentials, Mechanism, cookie_of
+from mayfly.servers.http.problems import Unauthorized
+from mayfly.servers.http.rest.answers import Answer, json_answer
+from mayfly.servers.http.rest.calls import Call
+from mayfly.servers.http.rest.errors import NO_MESSAGE_MADE, WRONG_MEDIA_TYPE, RestError
+from mayfly.servers.http.service import Visit
+from mayfly.servers.http.sessions import LIFE_SECONDS
+
+_MOST_BYTES: Final = 4_096
+_KEYS: Final = ("username", "password")
+#: Roles of IBM's server, by whether the user is an administrator.
+_ROLES: Final = {True: "MQWebAdmin", False: "MQWebUser"}
+
+
+async def log_in(call: Call) -> Answer:
+    """Begin a login with a user of the first queue manager: 204, and a cookie."""
+    user, password = await _given(call)
+    if not (user and password):
+        raise Unauthorized("user and password are missing")
+    await _visit(call, Credentials(Mechanism.FORM, user, password))
+    token = call.service.sessions.begin(user, password)
+    return Answer(HTTPStatus.NO_CONTENT, (_cookie(call, token, LIFE_SECONDS),))
+
+
+async def show(call: Call) -> Answer:
+    """Say who is there, by which means, and in which role."""
+    credentials = call.service.credentials(call.request)
+    visit = await _visit(call, credentials)
+    told = {
+        "name": visit.admitted.user or credentials.user,
+        "role": [_ROLES[visit.admitted.is_operator]],
+        "authenticationMechanism": credentials.mechanism.value,
+    }
+    return json_answer({"user": [told]})
+
+
+async def log_out(call: Call) -> Answer:
+    """End a login: 204, and the browser forgets the cookie."""
+    sessions = call.service.sessions
+    token = cookie_of(call.request, sessions.cookie)
+    if not token or sessions.find(token) is None:
+        raise Unauthorized("the login has ended, or there was none", is_login=True)
+    sessions.end(token)
+    return Answer(HTTPStatus.NO_CONTENT, (_cookie(call, "", 0),))
+
+
+async def _visit(call: Call, credentials: Credentials) -> Visit:
+    """Let a user in by the channel that is for such users; raises as admission."""
+    service = call.service
+    name, manager = next(iter(service.managers.items()))
+    user = users_of(manager.engine).find(credentials.user) or User(credentials.user)
+    is_admin = is_administrator(manager.engine, user)
+    channel = service.channels.administrators if is_admin else service.channels.programs
+    return await service.let_in(call.request, credentials, channel, name)
+
+
+async def _given(call: Call) -> tuple[str, str]:
+    media_type = call.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        said = f"Content-Type is {media_type or 'missing'!r}; it has to be application/json"
+        raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, WRONG_MEDIA_TYPE, said)
+    try:
+        found: Any = json.loads(await read_body(call.request, _MOST_BYTES))
+    # Objects in objects, a thousand deep, are no JSON that anybody means.
+    except (ValueError, RecursionError):
+        found = None
+    is_object = isinstance(found, dict) and set(found) == set(_KEYS)
+    if not is_object or not all(isinstance(value, str) for value in found.values()):
+        # It is not said what came: that may be a password.
+        said = "the body is no JSON object with username and password, two texts"
+        raise RestError(HTTPStatus.BAD_REQUEST, NO_MESSAGE_MADE, said)
+    return found["username"], found["password"]
+
+
+def _cookie(call: Call, token: str, seconds: int) -> tuple[bytes, bytes]:
+    secure = "; Secure" if call.line.peer.has_tls else ""
+    text = (
+        f"{call.service.sessions.cookie}={token}; Path=/; Max-Age={seconds}; HttpOnly; "
+        f"SameSite=Strict{secure}"
+    )
+    return b"set-cookie", text.encode()

@@ -1,0 +1,253 @@
+"""Messaging: put, get, browse and list messages of queues, publish to topics.
+
+A get holds the message until its answer can be sent, and takes it then: durably before the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+from starlette.concurrency import run_in_threadpool
+
+from mayfly.connection import Connection, Delivery, PutResult, Settlement
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import InhibitedError, MQError, NoMessage, mq_error
+from mayfly.servers.http.rest.answers import Answer, json_answer
+from mayfly.servers.http.rest.calls import Call
+from mayfly.servers.http.rest.errors import of_mq_error
+from mayfly.servers.http.rest.incoming import (
+    MESSAGE_ID,
+    correlation_of,
+    incoming,
+    is_text_id,
+    message_id_of,
+    read_text,
+    whole_number,
+)
+from mayfly.servers.http.rest.outgoing import answer_of, shown_correlation, shown_id
+from mayfly.servers.http.service import Visit
+from mayfly.servers.http.waits import ClientGone
+
+_PUT: Final = c.MQOO_OUTPUT | c.MQOO_FAIL_IF_QUIESCING
+_GET: Final = c.MQOO_INPUT_SHARED | c.MQOO_FAIL_IF_QUIESCING
+_BROWSE: Final = c.MQOO_BROWSE | c.MQOO_FAIL_IF_QUIESCING
+_QUIESCING: Final = c.MQGMO_FAIL_IF_QUIESCING | c.MQGMO_PROPERTIES_FORCE_MQRFH2
+_LONGEST_WAIT_MS: Final = 2_147_483_647
+_USUAL_LIMIT: Final = 10
+_HIGHEST_LIMIT: Final = 2_147_483_647
+_IDS: Final = ("correlationId", "messageId")
+
+
+class _Wanted(NamedTuple):
+    """The ids that a message must have, empty for any, and a selector for one that is text."""
+
+    msg_id: bytes
+    correl_id: bytes
+    selector: str | None
+
+
+async def put(call: Call) -> Answer:
+    """Put a message to a queue: 201 when it is there, a persistent one durably."""
+    return await _sent(call, call.names[1], c.MQOT_Q)
+
+
+async def publish(call: Call) -> Answer:
+    """Publish a message to a topic string: 201."""
+    return await _sent(call, call.names[1], c.MQOT_TOPIC)
+
+
+async def take(call: Call) -> Answer:
+    """Get a message: 200 when it is gone from its queue, 204 when none is there, or came in time.
+
+    A client that goes while it waits leaves the message on its queue.
+    """
+    visit = await call.admit()
+    given = call.parameters((*_IDS, "wait"))
+    wanted = _wanted(given, call.version)
+    wait_ms = whole_number("wait", given.get("wait", "0"), 0, _LONGEST_WAIT_MS)
+    conversation = visit.conversation(call.request)
+    with _opened(conversation, call.names[1], _GET, wanted.selector) as handle:
+        try:
+            delivery = await _held(call, conversation, handle, wanted, wait_ms)
+        except NoMessage:
+            return Answer(HTTPStatus.NO_CONTENT)
+        settlement = Settlement.RETURNED
+        try:
+            answer = answer_of(delivery.result.message, call.version)
+            if call.line.is_lost:
+                raise ClientGone
+            settlement = Settlement.TAKEN
+        finally:
+            await _settled(call, conversation, delivery.number, settlement)
+        return answer
+
+
+async def browse(call: Call) -> Answer:
+    """Show the first message, which stays on its queue: 200, or 204 without one."""
+    visit = await call.admit()
+    wanted = _wanted(call.parameters(_IDS), call.version)
+    conversation = visit.conversation(call.request)
+    with _opened(conversation, call.names[1], _BROWSE, wanted.selector) as handle:
+        get = partial(
+            conversation.asynchronous.get,
+            handle,
+            _QUIESCING | c.MQGMO_BROWSE_FIRST,
+            wait_ms=0,
+            msg_id=wanted.msg_id,
+            correl_id=wanted.correl_id,
+        )
+        try:
+            delivery: Delivery = await call.service.outcomes.of(lambda done: get(on_done=done))
+        except NoMessage:
+            return Answer(HTTPStatus.NO_CONTENT)
+        return answer_of(delivery.result.message, call.version)
+
+
+async def list_messages(call: Call) -> Answer:
+    """List messages without their bodies: ids and formats."""
+    visit = await call.admit()
+    given = call.parameters((*_IDS, "limit"))
+    wanted = _wanted(given, call.version)
+    limit = whole_number("limit", given.get("limit", str(_USUAL_LIMIT)), 1, _HIGHEST_LIMIT)
+    found = await run_in_threadpool(_listed, call, visit, wanted, limit)
+    return json_answer({"messages": found})
+
+
+async def _sent(call: Call, name: str, kind: int) -> Answer:
+    visit = await call.admit()
+    request = call.request
+    call.parameters(())
+    message = incoming(request.headers, request.headers.getlist("ibm-mq-usr"), call.version)
+    body = await read_text(request, visit.admitted.max_message_bytes)
+    conversation = visit.conversation(request)
+    with _opened(conversation, name, _PUT, kind=kind) as handle:
+        put = partial(
+            conversation.asynchronous.put,
+            handle,
+            body,
+            message.descriptor,
+            c.MQPMO_FAIL_IF_QUIESCING,
+            correl_id=message.correl_id,
+            time_to_live_ms=message.time_to_live_ms,
+            delay_ms=message.delay_ms,
+            properties=message.properties,
+        )
+        result: PutResult | None = await call.service.outcomes.of(lambda done: put(on_done=done))
+        assert result is not None
+    shown = shown_id(result.msg_id, call.version)
+    return Answer(HTTPStatus.CREATED, ((MESSAGE_ID.lower().encode(), shown.encode()),))
+
+
+async def _held(
+    call: Call, conversation: Connection, handle: int, wanted: _Wanted, wait_ms: int
+) -> Delivery:
+    """Return a message that the conversation holds; raises NoMessage after the wait."""
+    if not (wanted.msg_id or wanted.correl_id):
+        for delivery in conversation.held.take(handle, _QUIESCING, 1, 1):
+            return delivery
+        if not wait_ms:
+            raise mq_error(rc.MQRC_NO_MSG_AVAILABLE)
+    outcome: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
+    under_way = conversation.asynchronous.get(
+        handle,
+        _QUIESCING | (c.MQGMO_WAIT if wait_ms else 0),
+        on_done=call.service.outcomes.ending(outcome),
+        wait_ms=wait_ms,
+        msg_id=wanted.msg_id,
+        correl_id=wanted.correl_id,
+    )
+    if not wait_ms:
+        return await outcome
+    return await call.service.message_waits.wait(call.line, outcome, under_way)
+
+
+async def _settled(
+    call: Call, conversation: Connection, number: int, settlement: Settlement
+) -> None:
+    settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    on_done = call.service.outcomes.ending(settled)
+    conversation.asynchronous.settle([number], settlement, on_done=on_done)
+    await settled
+
+
+@contextmanager
+def _opened(
+    connection: Connection,
+    name: str,
+    options: int,
+    selector: str | None = None,
+    *,
+    kind: int = c.MQOT_Q,
+) -> Iterator[int]:
+    """Have a queue or a topic open for a block; raises RestError, which names it.
+
+    It is opened for each request: the authority of the user is checked, and nobody who deletes or
+    clears the queue meets a handle of a client that has nothing under way.
+    """
+    is_topic = kind == c.MQOT_TOPIC
+    what = f"topic {name!r}" if is_topic else f"queue {name!r}"
+    try:
+        opened = connection.open(
+            "" if is_topic else name,
+            options,
+            kind=kind,
+            topic=name if is_topic else "",
+            selector=selector,
+        )
+        try:
+            if opened.made:
+                # It would end with the request, and the message with it.
+                raise mq_error(rc.MQRC_Q_TYPE_ERROR, f"{name} is a model queue")
+            yield opened.handle
+        finally:
+            if connection.is_open:
+                connection.close_object(opened.handle)
+    except MQError as error:
+        raise of_mq_error(error, what) from error
+
+
+def _wanted(given: Mapping[str, str], version: int) -> _Wanted:
+    message, correlation = given.get("messageId", ""), given.get("correlationId", "")
+    msg_id = message_id_of(message, version) if "messageId" in given else b""
+    if "correlationId" not in given:
+        return _Wanted(msg_id, b"", None)
+    if is_text_id(correlation, version):
+        quoted = correlation.replace("'", "''")
+        return _Wanted(msg_id, b"", f"JMSCorrelationID = '{quoted}'")
+    return _Wanted(msg_id, correlation_of(correlation, version), None)
+
+
+def _listed(call: Call, visit: Visit, wanted: _Wanted, limit: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    with (
+        visit.connection() as connection,
+        _opened(connection, call.names[1], _BROWSE, wanted.selector) as handle,
+    ):
+        options = _QUIESCING | c.MQGMO_ACCEPT_TRUNCATED_MSG
+        try:
+            while len(found) < limit:
+                result = connection.get(
+                    handle,
+                    options | (c.MQGMO_BROWSE_NEXT if found else c.MQGMO_BROWSE_FIRST),
+                    max_length=0,
+                    msg_id=wanted.msg_id,
+                    correl_id=wanted.correl_id,
+                )
+                message = result.message
+                found.append(
+                    {
+                        "messageId": shown_id(message.msg_id, call.version),
+                        "correlationId": shown_correlation(message.correl_id, call.version),
+                        "format": message.descriptor.format.strip(),
+                    }
+                )
+        except (NoMessage, InhibitedError):
+            # IBM's server shows a queue that is inhibited as an empty one.
+            return found
+    return found
