@@ -135,7 +135,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Files that share the Spark session come first, then those with a test that starts a Java of its
     own, then the others by their number of slow tests: a long file that is begun at the end would
-    leave the other workers nothing to do.
+    leave the other workers nothing to do. Of those with the session the ones that run a command
+    come last: it stops the session.
     """
     if config.getoption("over") != SESSION:
         items[:] = [item for item in items if _runs_over_any_way(item)]
@@ -153,6 +154,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         def place(item: pytest.Item) -> tuple[int, int]:
             file = file_of(item.nodeid)
             rank = 0 if shares_spark(file) else 1 if file in java else 2
+            if rank == 0:
+                return rank, "mayfly" in getattr(item, "fixturenames", ())
             return rank, -slow[file] if rank == 2 else 0
 
         items.sort(key=place)

@@ -1,4 +1,4 @@
-"""The command as a process: serve and its end, a ledger into a lake, output refused."""
+"""The command as a process: serve and its end, output refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,11 +21,8 @@ from mayfly.client import Client
 from mayfly.connection.endpoint import Endpoint
 from mayfly.connection.remote import connect
 from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE
-from mayfly.lifetime.life import State
-from tests.bulk.books import START_MS, life
 from tests.cli.conftest import COMMAND, Invoke, environment, run_process
 from tests.servers.certificates import certificate
-from tests.spark.lakes import balance, write_lake
 
 ANY_PORT = "127.0.0.1:0"
 
@@ -260,89 +256,6 @@ def test_without_the_pipeline_packages_ledger_says_what_to_install(tmp_path: Pat
     assert answer.stderr == (
         "mayfly: the package pyspark is missing: pip install 'mayfly-mq[spark]'\n"
     )
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_the_ledger_of_a_served_folder_comes_into_a_lake(queue: Invoke, home: Path) -> None:
-    """run, report and verify; then verify again when the lake has lost a file.
-
-    And another lake is reported on, compacted, exported and verified.
-    """
-    for _ in range(3):
-        queue("put", "QM1", "Q1", "x")
-        queue("get", "QM1", "Q1")
-    lake, other = home / "lake", home / "other"
-    write_other(other)
-    with serving(home, "QM1"):
-        # One process, so that Java starts once.
-        ran, reported, verified, spoiled, *of_other = several(
-            home,
-            ["ledger", "run", str(lake), "--qmgr", "QM1", "--available-now", "--json"],
-            ["ledger", "report", str(lake), "--json"],
-            ["ledger", "verify", str(lake), "--json"],
-            ["SPOIL", str(lake)],
-            *commands_on(other),
-        )
-    row_count = ran["answer"]["rows"]
-    assert (ran["code"], row_count > 3) == (0, True)
-    [row] = reported["answer"]
-    assert (row["queue"], row["lives"], row["outcomes"]["got"]) == ("Q1", 3, 3)
-    assert verified["answer"] == {"ok": True, "rows": row_count, "problems": []}
-    assert spoiled["code"] == ExitCode.NOTHING
-    assert spoiled["answer"]["ok"] is False
-    assert "missing" in spoiled["answer"]["problems"][0]
-    check_other(other, *of_other)
-
-
-def write_other(lake: Path) -> None:
-    """Write a lake of two batches whose first balance counts one life too few."""
-    write_lake(lake, [life(1), life(2, outcome=State.EXPIRED), balance("Q1", 3, 1, got=1)])
-    write_lake(lake, [life(3), balance("Q1", 3, 0, got=2, expired=1)], 4)
-
-
-def commands_on(lake: Path) -> list[list[str]]:
-    """Return the commands about a lake, whose files stand beside it."""
-    text = str(lake)
-    picture, lives = f"{text}.png", f"{text}.csv"
-    return [
-        ["ledger", "report", text, "--json", "--plot", picture, "--from", "2023-11-14"],
-        ["ledger", "compact", text, "--json"],
-        ["ledger", "export", text, lives, "--outcome", "expired", "--json"],
-        ["ledger", "verify", text, "--json"],
-    ]
-
-
-def check_other(lake: Path, *answers: dict[str, Any]) -> None:
-    """Check what the commands have said."""
-    plotted, compacted, exported, verified = answers
-    [row] = plotted["answer"]
-    assert (row["lives"], row["outcomes"]["expired"]) == (3, 1)
-    books = {"at_ms": START_MS, "put": 3, "ended": 3, "present": 0, "is_balanced": True}
-    assert row["balance"] == books
-    assert lake.with_suffix(".png").stat().st_size > 10_000
-    assert compacted["answer"] == {"dates": 1, "files_before": 2, "files_after": 1}
-    lives = lake.with_suffix(".csv")
-    assert exported["answer"] == {"file": str(lives), "lives": 1}
-    assert len(lives.read_text().splitlines()) == 2
-    # The balance at position 3 counts one life that ended; two are listed up to there.
-    assert (verified["code"], verified["answer"]["ok"]) == (ExitCode.NOTHING, False)
-    assert verified["answer"]["first"]["position"] == 3
-
-
-def several(home: Path, *commands: list[str]) -> list[dict[str, Any]]:
-    """Run commands one after the other; SPOIL takes a row out of a lake and verifies it."""
-    answer = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("several.py")), json.dumps(commands)],
-        env=environment(home),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert answer.returncode == 0, answer.stderr
-    assert "Traceback" not in answer.stderr
-    return [json.loads(line) for line in answer.stdout.splitlines()]
 
 
 @pytest.mark.slow

@@ -1,10 +1,8 @@
-"""The live day through the real queue manager, and the whole demo on a thinned year."""
+"""The live day through the real queue manager, and what the demo says of it."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -230,38 +228,3 @@ def test_a_folder_of_an_earlier_run_is_made_empty(tmp_path: Path) -> None:
     (tmp_path / "out" / "notes").touch()
     run._make_room(tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [run.MARK, "notes"]
-
-
-# All of it is run by test_readme.py in make soak; this one looks closer.
-@pytest.mark.slow
-@pytest.mark.spark
-def test_the_demo_from_end_to_end_on_every_40th_flight(tmp_path: Path) -> None:
-    """In a process of its own: it starts and stops the one Spark session a process can have."""
-    out, told_file = tmp_path / "out", tmp_path / "told.json"
-    answer = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("small_year.py")), str(out), str(told_file)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert answer.returncode == 0, answer.stderr
-    said, told = json.loads(answer.stdout), json.loads(told_file.read_text())
-    assert said["problems"] == []
-    assert said["ok"] is True
-    day, year = said["day"], said["year"]
-    assert day["calls"] == day["got"] + day["expired"] == day["reports"] + day["got"] > 20
-    assert year["calls"] == year["got"] + year["expired"] == -(-336_776 // 40)
-    # The stream and the day went on together.
-    assert 0 < said["lake"]["rows_during_day"] <= said["lake"]["rows"]
-    assert len(told["steps"]) == 6
-    wall = said["wall_clock"]
-    assert wall["calls"] == wall["got"] + wall["expired"] == day["calls"]
-    assert wall["got"] + len(wall["changed"]) == day["got"]
-    assert wall["present"] == 0
-    assert wall["batches"] > 1
-    assert 0 < wall["lake"]["rows_during_day"] <= wall["lake"]["rows"]
-    assert told["wall_done"] == sorted(told["wall_done"])
-    assert told["wall_done"][-1] == 1.0
-    assert all(Path(file).exists() for file in said["files"])
-    assert json.loads((out / "summary.json").read_text())["differences"] == 0

@@ -1,5 +1,5 @@
 """The Spark session of the tests beside these, and the token of their servers."""
 
-from tests.spark.conftest import spark, token_file
+from tests.spark.conftest import spark, start_spark, token_file
 
-__all__ = ["spark", "token_file"]
+__all__ = ["spark", "start_spark", "token_file"]

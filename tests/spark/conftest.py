@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from mayfly import QueueManager
@@ -13,15 +14,37 @@ from mayfly.servers.flight import FlightServer
 from mayfly.spark import create_session
 from tests.bulk.books import TOKEN, KeptBooks, kept_books
 from tests.bulk.lives import queue_manager
+from tests.cli.conftest import home, mayfly, queue
+
+#: The command line in this process.
+__all__ = ["home", "mayfly", "queue"]
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A local session with the fast settings; its cold start is paid once."""
+def start_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], SparkSession]]:
+    """Start a local session with the fast settings, or return the one that was started."""
     conf = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
-    session = create_session("local[2]", "mayfly tests", conf, fast=True)
-    yield session
-    session.stop()
+    started: list[SparkSession] = []
+
+    def start() -> SparkSession:
+        active = SparkContext._active_spark_context
+        if active is None or not started or started[-1].sparkContext is not active:
+            started.append(create_session("local[2]", "mayfly tests", conf, fast=True))
+        return started[-1]
+
+    yield start
+    for session in started[-1:]:
+        session.stop()
+
+
+@pytest.fixture
+def spark(start_spark: Callable[[], SparkSession]) -> SparkSession:
+    """The session of all tests; its cold start is paid once.
+
+    A command that a test runs in this process takes the session over, and stops it at its end. The
+    next test has a new one, in the same Java.
+    """
+    return start_spark()
 
 
 @pytest.fixture

@@ -1,0 +1,84 @@
+"""The commands about a ledger and a lake, from a served queue manager to pictures and proofs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from mayfly.cli.outcomes import ExitCode
+from mayfly.lifetime.life import State
+from tests.bulk.books import START_MS, life
+from tests.cli.conftest import Invoke
+from tests.cli.test_processes import serving
+from tests.spark.lakes import balance, write_lake
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def test_the_ledger_of_a_served_folder_comes_into_a_lake(
+    spark: SparkSession, queue: Invoke, home: Path
+) -> None:
+    """run, report and verify; then verify again when the lake has lost a file.
+
+    Each command takes the session over that it finds, and stops it.
+    """
+    for _ in range(3):
+        queue("put", "QM1", "Q1", "x")
+        queue("get", "QM1", "Q1")
+    lake = str(home / "lake")
+    with serving(home, "QM1"):
+        code, ran = said(queue, "run", lake, "--qmgr", "QM1", "--available-now")
+        row_count = ran["rows"]
+        assert (code, row_count > 3) == (0, True)
+        [row] = said(queue, "report", lake)[1]
+        assert (row["queue"], row["lives"], row["outcomes"]["got"]) == ("Q1", 3, 3)
+        assert said(queue, "verify", lake) == (0, {"ok": True, "rows": row_count, "problems": []})
+        lose_a_row(Path(lake))
+        code, verified = said(queue, "verify", lake)
+        assert (code, verified["ok"]) == (ExitCode.NOTHING, False)
+        assert "missing" in verified["problems"][0]
+
+
+def said(mayfly: Invoke, *words: str) -> tuple[int, Any]:
+    """Return exit code and answer of a command of ``mayfly ledger``."""
+    answer = mayfly("ledger", *words, "--json")
+    assert "Traceback" not in answer.stderr
+    return answer.exit_code, json.loads(answer.stdout)
+
+
+def lose_a_row(lake: Path) -> None:
+    """Take the first row out of a file of a lake."""
+    file = min(lake.glob("date=*/*.parquet"))
+    pq.write_table(pq.ParquetFile(file).read().slice(1), file)
+    # Hadoop's checksum of the file that was.
+    for checksum in file.parent.glob(".*.crc"):
+        checksum.unlink()
+
+
+def test_a_lake_is_reported_on_compacted_exported_and_verified(
+    spark: SparkSession, mayfly: Invoke, tmp_path: Path
+) -> None:
+    """Its first balance counts one life too few."""
+    lake, picture, lives = tmp_path / "other", tmp_path / "other.png", tmp_path / "other.csv"
+    write_lake(lake, [life(1), life(2, outcome=State.EXPIRED), balance("Q1", 3, 1, got=1)])
+    write_lake(lake, [life(3), balance("Q1", 3, 0, got=2, expired=1)], 4)
+    text = str(lake)
+    [row] = said(mayfly, "report", text, "--plot", str(picture), "--from", "2023-11-14")[1]
+    assert (row["lives"], row["outcomes"]["expired"]) == (3, 1)
+    books = {"at_ms": START_MS, "put": 3, "ended": 3, "present": 0, "is_balanced": True}
+    assert row["balance"] == books
+    assert picture.stat().st_size > 10_000
+    compacted = {"dates": 1, "files_before": 2, "files_after": 1}
+    assert said(mayfly, "compact", text) == (0, compacted)
+    exported = said(mayfly, "export", text, str(lives), "--outcome", "expired")
+    assert exported == (0, {"file": str(lives), "lives": 1})
+    assert len(lives.read_text().splitlines()) == 2
+    # The balance at position 3 counts one life that ended; two are listed up to there.
+    code, verified = said(mayfly, "verify", text)
+    assert (code, verified["ok"]) == (ExitCode.NOTHING, False)
+    assert verified["first"]["position"] == 3
