@@ -88,7 +88,7 @@ class AsyncClient:
         )
 
         async def verb(handle: int) -> PutResult:
-            result: PutResult | None = await self._outcomes.done(
+            result: PutResult | None = await self._outcomes.put(
                 lambda on_done: begin(handle, on_done=on_done)
             )
             # Only a put with MQPMO_ASYNC_RESPONSE ends with nothing.
@@ -192,7 +192,7 @@ class AsyncClient:
         )
 
         async def verb(handle: int) -> PutResult:
-            result: PutResult | None = await self._outcomes.done(
+            result: PutResult | None = await self._outcomes.put(
                 lambda on_done: begin(handle, on_done=on_done)
             )
             # Only a put with MQPMO_ASYNC_RESPONSE ends with nothing.

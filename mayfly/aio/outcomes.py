@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -35,6 +35,8 @@ class Outcomes:
         #: Outcomes that callbacks have left for the loop, as calls that it has not yet made.
         self._told: deque[Callable[[], None]] = deque()
         self._is_woken = False
+        #: The puts of this turn of the loop.
+        self._together: AbstractContextManager[object] | None = None
         #: Deliveries that become messages of their tasks.
         self.settling: set[int] = set()
         self._returning: set[asyncio.Future[Any]] = set()
@@ -51,6 +53,14 @@ class Outcomes:
         begin(on_done)
         outcome: _T | MQError = await future
         return _or_raised(outcome)
+
+    async def put(self, begin: Begin[_T]) -> _T:
+        """Await a put; those that tasks begin in one turn of the loop travel together."""
+        if self._together is None:
+            self._together = self.connection.asynchronous.together()
+            self._together.__enter__()
+            self._loop.call_soon(self._end_together)
+        return await self.done(begin)
 
     async def delivery(self, begin: Begin[Delivery]) -> Delivery:
         """Await a get; a message for a task that was cancelled goes back, uncounted."""
@@ -146,6 +156,11 @@ class Outcomes:
                     self._loop.call_soon_threadsafe(self._hear)
 
         return future, on_done
+
+    def _end_together(self) -> None:
+        together, self._together = self._together, None
+        if together is not None:
+            together.__exit__(None, None, None)
 
     def _hear(self) -> None:
         # Reset before the first look, so that an outcome after the last look wakes the loop again.

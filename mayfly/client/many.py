@@ -62,7 +62,8 @@ def _put_part(connection: Connection, bodies: Sequence[bytes], begin: Begin) -> 
         if told == len(bodies):
             is_done.set()
 
-    for place, body in enumerate(bodies):
-        begin(body, lambda outcome, place=place: done(place, outcome))  # type: ignore[misc]  # bound here
+    with connection.asynchronous.together():
+        for place, body in enumerate(bodies):
+            begin(body, lambda outcome, place=place: done(place, outcome))  # type: ignore[misc]  # bound here
     is_done.wait()
     return outcomes

@@ -8,6 +8,7 @@ class, reason code and detail. After a LostAnswer the call may have taken effect
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from mayfly.connection.onward import Held, Onward
@@ -364,6 +365,12 @@ class Asynchronous(Protocol):
         Tells None for one with MQPMO_ASYNC_RESPONSE that its queue refuses. Messages have the order
         of the calls; those that are put meanwhile share a sync. Tells
         MQRC_RESOURCE_PROBLEM when 10,000 of the queue manager's are on their way to the disk.
+        """
+
+    def together(self) -> AbstractContextManager[object]:
+        """Let puts that are begun within a block travel together, which costs less.
+
+        All are on their way when the block ends. Each has its own outcome, as without the block.
         """
 
     def commit(self, on_done: OnDone[None]) -> UnderWay:

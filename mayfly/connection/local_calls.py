@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -142,6 +143,10 @@ class LocalCalls:
         except MQError as error:
             return self._tell(on_done, error)
         return self.end_with(completion, on_done, result)
+
+    def together(self) -> AbstractContextManager[object]:
+        """Let puts travel together: they do not travel here."""
+        return nullcontext()
 
     def attempt_put(
         self, target: PutTarget, message: NewMessage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar
@@ -183,6 +184,10 @@ class ReconnectingCalls:
             )
 
         return self._verbs.start(Begun(begin, _telling(on_done), is_final=not in_unit))
+
+    def together(self) -> AbstractContextManager[object]:
+        """Let puts travel together; those that are begun again do so one by one."""
+        return self._again.now[0].asynchronous.together()
 
     def commit(self, on_done: OnDone[None]) -> UnderWay:
         """Commit the unit of work; the next one begins at once."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from operator import index
 from typing import Any, TypeVar
 
 from mayfly.connection.interface import OnDone, OnRefused, UnderWay
+from mayfly.connection.local_puts import PutTarget
 from mayfly.connection.remote_conversation import Conversation
+from mayfly.connection.remote_put_frames import ToldPuts
 from mayfly.connection.remote_puts import UnansweredPuts
 from mayfly.connection.values import (
     Delivery,
@@ -71,6 +74,7 @@ class RemoteCalls:
     def __init__(self, conversation: Conversation, puts: UnansweredPuts) -> None:
         """Ask over a conversation."""
         self._conversation, self._puts = conversation, puts
+        self._told_puts = ToldPuts(conversation)
 
     def get(
         self,
@@ -163,11 +167,23 @@ class RemoteCalls:
             self._puts.check_length(body)
         except MQError as error:
             return self._tell(on_done, error)
-        asked = [index(handle), body, packed_descriptor(descriptor), options, msg_id, correl_id]
-        asked += [expiry_tenths, time_to_live_ms, delay_ms]
-        asked += [rows_of_properties(properties), index(context)]
+        said = msg_id, correl_id, expiry_tenths, time_to_live_ms, delay_ms
+        rows = rows_of_properties(properties) if properties else []
+        if self._told_puts.are_together:
+            target = PutTarget(index(handle), descriptor, options, index(context))
+            try:
+                self._told_puts.put(target, [body, *said, rows], on_done)
+            except MQError as error:
+                return self._tell(on_done, error)
+            return _DECIDED
+        asked = [index(handle), body, packed_descriptor(descriptor), options, *said, rows]
+        asked.append(index(context))
         self._begin(Verb.PUT, asked, put_of_row, on_done, is_doubtful=True)
         return _DECIDED
+
+    def together(self) -> AbstractContextManager[object]:
+        """Let puts travel together."""
+        return self._told_puts.together()
 
     def commit(self, on_done: OnDone[None]) -> UnderWay:
         """MQCMIT."""

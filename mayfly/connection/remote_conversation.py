@@ -75,9 +75,9 @@ class Conversation:
         except (ValueError, TypeError) as error:
             raise _refused(Verb.PUT, PUT_MESSAGE, fields, error) from None
 
-    def gather(self, packed: Callable[[], bytes]) -> Request:
+    def gather(self, packed: Callable[[], bytes], request: Request) -> None:
         """Send a request soon, packed then; raises MQError. See ``Sender.gather``."""
-        return self.link.gather(self.number, packed)
+        self.link.gather(self.number, packed, request)
 
     def close(self) -> None:
         """Forget it; its link ends with the last conversation."""

@@ -68,12 +68,10 @@ class Link:
         self._waiting: dict[Request, None] = {}
         self._frames = Frames(self._begin, self._hand_over, FIRST_FRAME_BYTES)
         self._error: MQError | None = None
-        self._has_received = True
-        self._silent_ticks = 0
+        self._has_received, self._silent_ticks = True, 0
         #: How many requests with callbacks are under way.
         self._begun_count = 0
-        self._calls = runtime.condition()
-        self._has_reader = False
+        self._calls, self._has_reader = runtime.condition(), False
         self._callbacks = Callbacks(runtime)
         note_link(self)
 
@@ -120,12 +118,7 @@ class Link:
         Raises MQRC_CONNECTION_BROKEN when it cannot be sent.
         """
         slot = Request(is_doubtful=is_doubtful, on_answer=on_answer, on_met=on_met)
-        with self._calls:
-            self._begun_count += 1
-            is_first, self._has_reader = not self._has_reader, True
-            self._calls.notify_all()
-        if is_first:
-            self.runtime.thread(self._read_for_callbacks, "mayfly-wire-read").start()
+        self._read_beside()
         try:
             return self._send(conversation, payload, slot)
         except MQError:
@@ -143,14 +136,18 @@ class Link:
         self._send(conversation, payload, slot)
         return slot
 
-    def gather(self, conversation: int, packed: Callable[[], bytes]) -> Request:
+    def gather(self, conversation: int, packed: Callable[[], bytes], slot: Request) -> None:
         """Send a request soon, as :meth:`post`; it is packed then. See ``Sender.gather``."""
-        if self._error is not None:
-            raise self._error
-        slot = Request(is_doubtful=False)
+        self._check_running()
+        if slot.on_answer is not None:
+            self._read_beside()
         request = self._enter(slot)
         self.sender.gather(lambda: framed(conversation, request, packed()))
-        return slot
+        if self.is_over and self._slots.pop(request, None) is not None:
+            # It was just broken off, and nobody else will settle the slot.
+            if slot.on_answer is not None:
+                self._end_begun()
+            self._check_running()
 
     def read_until(self, request: Request) -> None:
         """Wait until a request that was posted is answered, or the connection gone."""
@@ -227,6 +224,10 @@ class Link:
         request = next(self._numbers) & 0xFFFFFFFF
         self._slots[request] = slot
         return request
+
+    def _check_running(self) -> None:
+        if self._error is not None:
+            raise self._error
 
     def _send(self, conversation: int, payload: bytes, slot: Request) -> int:
         """Send a request; after an error here the server has not received all of it."""
@@ -359,6 +360,15 @@ class Link:
         self.abandon(error)
 
     # Callbacks.
+
+    def _read_beside(self) -> None:
+        """Count a request with a callback, and have a thread that reads its answer."""
+        with self._calls:
+            self._begun_count += 1
+            is_first, self._has_reader = not self._has_reader, True
+            self._calls.notify_all()
+        if is_first:
+            self.runtime.thread(self._read_for_callbacks, "mayfly-wire-read").start()
 
     def tell(self, on_answer: OnAnswer) -> None:
         """Call a callback that needs no answer, after those that are to be called already."""

@@ -7,17 +7,16 @@ from typing import Any
 
 from mayfly.connection.local_puts import PutTarget
 from mayfly.connection.remote_conversation import Conversation
+from mayfly.connection.remote_put_frames import OpenPutFrame, PutFrame
 from mayfly.connection.remote_requests import Request, answer_of
 from mayfly.connection.values import PutResult
 from mayfly.connection.wire_values import error_of_row
 from mayfly.contracts.wire import (
     DONE,
-    MOST_PUTS_IN_FRAME,
     MOST_UNANSWERED_PUTS,
     SEVERAL_PUTS_VERSION,
 )
-from mayfly.contracts.wire_fields import packed, packed_array
-from mayfly.contracts.wire_rows import packed_descriptor
+from mayfly.contracts.wire_fields import packed
 from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.lifetime.window import Window
 from mayfly.mqi import constants as c
@@ -29,54 +28,8 @@ _ID_BYTES = 24
 _IDS_AT_A_TIME = 256
 #: Where MsgId and CorrelId stand in the fields of a message.
 _MSG_ID, _CORREL_ID = 1, 2
-#: No put is added to so many bytes.
-_FRAME_BYTES = 32_768
 #: The answer to puts that are all put.
 _ALL_PUT = packed([DONE, [[], []]])
-
-
-class _Frame:
-    """Puts that travel together, and their request."""
-
-    __slots__ = ("_byte_count", "_common", "_is_sent", "_messages", "_target", "request")
-
-    def __init__(self, target: PutTarget) -> None:
-        self._target = target
-        handle, descriptor, options, context = target
-        self._common = Verb.PUTS, handle, packed_descriptor(descriptor), options, context
-        self._messages: list[bytes] = []
-        self._byte_count = 0
-        self._is_sent = False
-        self.request: Request
-
-    def has_room(self, target: PutTarget, message: bytes) -> bool:
-        """Tell whether a put to an object may travel with it."""
-        return (
-            not self._is_sent
-            and self._target == target
-            and not self.is_full
-            and self._byte_count + len(message) <= _FRAME_BYTES
-        )
-
-    def add(self, message: bytes) -> None:
-        """Let a put travel with it."""
-        self._messages.append(message)
-        self._byte_count += len(message)
-
-    @property
-    def put_count(self) -> int:
-        """How many puts it has."""
-        return len(self._messages)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether it has so many puts that it is to be sent."""
-        return len(self._messages) >= MOST_PUTS_IN_FRAME
-
-    def packed(self) -> bytes:
-        """Return it as it travels, complete from now on."""
-        self._is_sent = True
-        return packed_array([*map(packed, self._common), packed_array(self._messages)])
 
 
 class UnansweredPuts:
@@ -90,9 +43,8 @@ class UnansweredPuts:
         """Begin with none; the channel takes messages of so many bytes."""
         self._conversation = conversation
         self._max_message_bytes = max_message_bytes
-        self._frames: deque[_Frame] = deque()
-        #: The frame that the next put may travel with, until it is sent.
-        self._open_frame: _Frame | None = None
+        self._frames: deque[PutFrame] = deque()
+        self._open = OpenPutFrame(conversation, self._begun)
         self._put_count = 0
         self._failure: MQError | None = None
         #: MsgIds that the queue manager has handed out, and its time then.
@@ -127,18 +79,8 @@ class UnansweredPuts:
             fields[_MSG_ID] = self._new_id()
         if self._put_count >= MOST_UNANSWERED_PUTS:
             self._wait_for(self._frames[len(self._frames) // 2])
-        message = self._conversation.packed_message(fields)
-        sender = self._conversation.link.sender
-        with sender.lock:
-            frame, is_new = self._open_frame, False
-            if frame is None or not frame.has_room(target, message):
-                frame, is_new = self._begun(target), True
-            frame.add(message)
-            self._put_count += 1
-        if is_new:
-            sender.watch()
-        elif frame.is_full:
-            sender.flush()
+        if self._open.put(target, fields, self._note):
+            self._conversation.link.sender.watch()
         window = Window(self._now_ms, self._now_ms, None)
         msg_id, correl_id = fields[_MSG_ID], fields[_CORREL_ID]
         return PutResult(msg_id, correl_id, target.descriptor, window, rc.MQRC_NONE, "", "")
@@ -160,14 +102,17 @@ class UnansweredPuts:
         self._conversation.call(Verb.BACKOUT, [])
         raise mq_error(rc.MQRC_BACKED_OUT, f"an asynchronous put has failed: {failure}")
 
-    def _begun(self, target: PutTarget) -> _Frame:
-        """Return a frame that is kept back; nothing is sent meanwhile."""
-        frame = self._open_frame = _Frame(target)
-        frame.request = self._conversation.gather(frame.packed)
+    def _begun(self, target: PutTarget) -> PutFrame:
+        request = Request(is_doubtful=False)
+        frame = PutFrame(target, request)
+        self._conversation.gather(frame.packed, request)
         self._frames.append(frame)
         return frame
 
-    def _wait_for(self, frame: _Frame) -> None:
+    def _note(self, _frame: PutFrame) -> None:
+        self._put_count += 1
+
+    def _wait_for(self, frame: PutFrame) -> None:
         """Wait for the answer to a frame, and look at those that have come."""
         self._conversation.link.read_until(frame.request)
         while self._frames and not self._frames[0].request.is_open:

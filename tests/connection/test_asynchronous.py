@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -238,9 +240,10 @@ def test_a_selector_that_must_look_far_goes_on_in_the_background(
     assert told.bodies == [b"it"]
 
 
+@pytest.mark.parametrize("together", [False, True], ids=["one by one", "together"])
 @pytest.mark.parametrize("descriptor", [VOLATILE, PERSISTENT], ids=["volatile", "persistent"])
 def test_puts_are_told_in_their_order_and_there_when_they_are(
-    connect: Connect, tmp_path: Path, descriptor: Descriptor
+    connect: Connect, tmp_path: Path, descriptor: Descriptor, together: bool
 ) -> None:
     """Those that are put while a transaction is on its way share the next one and its sync."""
     with QueueManager("QM1", tmp_path / "QM1") as manager:
@@ -248,8 +251,9 @@ def test_puts_are_told_in_their_order_and_there_when_they_are(
         connection = connect(manager, None)
         queue, told = connection.open("Q1", BOTH_WAYS).handle, Told()
         before = manager.engine.store.group.batch_count
-        for number in range(200):
-            connection.asynchronous.put(queue, b"%d" % number, descriptor, on_done=told)
+        with connection.asynchronous.together() if together else nullcontext():
+            for number in range(200):
+                connection.asynchronous.put(queue, b"%d" % number, descriptor, on_done=told)
         told.wait(200)
         ids = [outcome.msg_id for outcome in told.outcomes if isinstance(outcome, PutResult)]
         with manager.session() as session:
@@ -257,6 +261,43 @@ def test_puts_are_told_in_their_order_and_there_when_they_are(
         assert [m.body for m in manager.session().browse("Q1")] == [b"%d" % n for n in range(200)]
         assert manager.engine.store.group.batch_count - before < 100
         connection.close()
+
+
+def test_each_of_puts_that_are_together_has_its_own_outcome(
+    connection: Connection, queue: int, queue_manager: QueueManager
+) -> None:
+    assert queue_manager.mqsc("ALTER QLOCAL(DEAD) MAXDEPTH(1)").ok
+    small = connection.open("DEAD", BOTH_WAYS).handle
+    outcomes: dict[bytes, Told] = {}
+
+    def begin(handle: int, body: bytes, **more: Any) -> None:
+        told = outcomes[body] = Told()
+        connection.asynchronous.put(handle, body, VOLATILE, on_done=told, **more)
+
+    with connection.asynchronous.together():
+        begin(queue, b"1")
+        begin(queue, b"2", time_to_live_ms=-1)
+        begin(queue, b"3", msg_id=b"%024d" % 3)
+        begin(small, b"4")
+        begin(small, b"5")
+        begin(queue + 1_000_000, b"6")
+        # A verb that waits goes behind them.
+        assert connection.get(queue).message.body == b"1"
+        begin(queue, b"7", expiry_tenths=2**70)
+        begin(queue, b"8")
+    for told in outcomes.values():
+        told.wait()
+    reasons = {body: told.reasons for body, told in outcomes.items() if told.reasons}
+    assert reasons == {
+        b"2": [rc.MQRC_EXPIRY_ERROR],
+        b"5": [rc.MQRC_Q_FULL],
+        b"6": [rc.MQRC_HOBJ_ERROR],
+        b"7": [rc.MQRC_EXPIRY_ERROR],
+    }
+    assert outcomes[b"3"].outcomes[0].msg_id == b"%024d" % 3
+    with queue_manager.session() as session:
+        there = [[each.body for each in session.browse(name)] for name in ("Q1", "DEAD")]
+    assert there == [[b"3", b"8"], [b"4"]]
 
 
 def test_a_commit_is_told_when_it_is_durable_and_the_next_unit_begins_at_once(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from mayfly import QueueManager
+from mayfly.aio.client import AsyncClient
 from mayfly.connection.endpoint import Address, Endpoint
 from mayfly.connection.remote import RemoteConnection, connect
 from mayfly.contracts.wire import DONE, FAILED, MOST_PUTS_IN_FRAME, OURS, PREAMBLE, Preamble
@@ -20,7 +22,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from tests.connection.conftest import BOTH_WAYS
-from tests.connection.scene import JOIN_SECONDS, VOLATILE
+from tests.connection.scene import JOIN_SECONDS, VOLATILE, Told
 from tests.connection.serving import HOST, Served, serving
 from tests.servers.wire.test_hostile import Raw, _put_fields
 from tests.spec.scene import refused
@@ -186,6 +188,76 @@ def test_P13_a_value_that_cannot_travel_is_refused_at_once_and_the_others_are_pu
     assert queue_manager.curdepth("Q1") == 0
 
 
+def test_puts_with_a_callback_travel_together_within_a_block(
+    queue_manager: QueueManager, served: Served, remote: RemoteConnection
+) -> None:
+    queue, told = remote.open("Q1", BOTH_WAYS).handle, Told()
+    [before] = served.server.connections()
+    with remote.asynchronous.together():
+        for number in range(2 * MOST_PUTS_IN_FRAME + 1):
+            remote.asynchronous.put(queue, b"%d" % number, _LASTING, on_done=told)
+    outcomes = told.wait(2 * MOST_PUTS_IN_FRAME + 1)
+    [after] = served.server.connections()
+    assert after.request_count - before.request_count == 3
+    with queue_manager.session() as session:
+        there = [each.msg_id for each in session.browse("Q1")]
+    assert there == [each.msg_id for each in outcomes]
+    remote.asynchronous.put(queue, b"x", _LASTING, on_done=told)
+    told.wait(2 * MOST_PUTS_IN_FRAME + 2)
+
+
+def test_tasks_that_put_in_one_turn_of_their_loop_share_frames(served: Served) -> None:
+    async def put_all() -> int:
+        client = AsyncClient(served.connect("anna"))
+        await client.put("Q1", b"first")
+        [before] = served.server.connections()
+        puts = [client.put("Q1", b"%d" % number) for number in range(2 * MOST_PUTS_IN_FRAME)]
+        assert len(set(await asyncio.gather(*puts))) == len(puts)
+        [after] = served.server.connections()
+        await client.close()
+        return after.request_count - before.request_count
+
+    assert asyncio.run(put_all()) == 2
+
+
+def test_puts_that_are_together_on_a_connection_that_breaks_are_all_told(
+    served: Served, remote: RemoteConnection
+) -> None:
+    queue, told = remote.open("Q1", BOTH_WAYS).handle, Told()
+    put = remote.asynchronous.put
+    with remote.asynchronous.together():
+        for _ in range(5):
+            put(queue, b"lost", VOLATILE, on_done=told)
+        assert served.server.end(remote.number)
+        while not remote.is_broken:
+            pass
+        for _ in range(MOST_PUTS_IN_FRAME):
+            put(queue, b"late", VOLATILE, on_done=told)
+    told.wait(5 + MOST_PUTS_IN_FRAME)
+    assert told.reasons == [rc.MQRC_CONNECTION_BROKEN] * (5 + MOST_PUTS_IN_FRAME)
+
+
+def test_threads_that_put_together_on_one_connection_are_all_told(
+    queue_manager: QueueManager, remote: RemoteConnection
+) -> None:
+    queue, count = remote.open("Q1", BOTH_WAYS).handle, 150
+    tolds = [Told() for _ in range(4)]
+
+    def run(told: Told) -> None:
+        for _ in range(count // 3):
+            with remote.asynchronous.together():
+                for _ in range(3):
+                    remote.asynchronous.put(queue, b"x", VOLATILE, on_done=told)
+
+    threads = [threading.Thread(target=run, args=(told,)) for told in tolds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(JOIN_SECONDS)
+    ids = {each.msg_id for told in tolds for each in told.wait(count)}
+    assert len(ids) == 4 * count == queue_manager.curdepth("Q1")
+
+
 # With who speaks an older version.
 
 
@@ -235,7 +307,11 @@ def test_P13_with_an_older_server_puts_go_one_by_one_and_mqstat_tells_of_them(
         assert wrong.value.reason == rc.MQRC_EXPIRY_ERROR
         assert connection.status().success_count == 3
         connection.commit()
-        assert [connection.get(queue).message.body for _ in range(3)] == [b"0", b"1", b"2"]
+        told = Told()
+        with connection.asynchronous.together():
+            connection.asynchronous.put(queue, b"3", _LASTING, on_done=told)
+            assert [each.warning for each in told.wait()] == [0]
+        assert [connection.get(queue).message.body for _ in range(4)] == [b"0", b"1", b"2", b"3"]
         connection.close()
     assert queue_manager.verify().ok
 
