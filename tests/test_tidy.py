@@ -76,7 +76,7 @@ ENGINE_FACES = {
     "mayfly.engine.face.administration": frozenset({"admin"}),
     "mayfly.engine.face.admission": frozenset({"security"}),
     "mayfly.engine.face.bulk": frozenset({"cli", "connection", "servers"}),
-    "mayfly.engine.face.operating": frozenset({"mayfly", "queue_manager"}),
+    "mayfly.engine.face.operating": frozenset({"mayfly", "queue_manager", "servers"}),
     "mayfly.engine.face.programs": frozenset({"connection"}),
     "mayfly.engine.face.transit": frozenset({"channel", "everyplace", "hierarchy"}),
 }

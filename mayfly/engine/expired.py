@@ -41,9 +41,12 @@ def discard_expired(
     The messages are hidden from this moment on. Discards are never part of anybody's unit of work.
     """
     transaction = Transaction()
+    deadlines_ms = []
     for each in found:
         messages.end(core, transaction, each, Event.DEADLINE_SEEN, now_ms)
         _follow(core, transaction, each[:2], now_ms)
+        deadlines_ms.append(each[1].expire_at_ms or now_ms)
+    core.expiry_lateness.note(deadlines_ms, now_ms)
     return transaction
 
 

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 from mayfly.engine.browsing.marks import Marks
 from mayfly.engine.callbacks import Callbacks
 from mayfly.engine.delay.staging_state import StagingState
+from mayfly.engine.lateness import Lateness
 from mayfly.engine.left_behind import LeftBehind
 from mayfly.engine.objects.registry import Registry
 from mayfly.engine.settings import Settings
@@ -51,6 +52,8 @@ class State:
         self.staging = StagingState(self, self.registry.staging)
         #: Return the queue of a number for which messages are staged, and note a staged message.
         self.target, self.note_due = self.registry.target, self.staging.note_due
+        #: How late released messages left, and expired ones were met, for those who watch.
+        self.release_lateness, self.expiry_lateness = Lateness(), Lateness()
         #: The marks of browsing handles.
         self.marks = Marks()
         #: Objects that programs have dropped without closing them.

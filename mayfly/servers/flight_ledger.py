@@ -22,6 +22,7 @@ def open_ledger(manager: ServedManager, request: Request) -> Iterator[Page]:
     """Return the rows of a range of positions."""
     asked = _ledger_request(request)
     _check_range(manager.ledger, asked)
+    manager.ledger.asked_position = max(asked.after, manager.ledger.asked_position or 0)
     return _ledger_rows(manager.ledger, asked)
 
 

@@ -99,7 +99,8 @@ class GroupCommit:
         self._gathered = runtime.event()
         self.is_broken = False
         self._is_committing = False
-        self.batch_count = 0
+        #: Transactions since the store was opened, and the units of work in them.
+        self.batch_count = self.unit_count = 0
 
     def commit(self, *units: Unit) -> None:
         """Make units durable and return when they are; several of one caller share a transaction.
@@ -213,6 +214,7 @@ class GroupCommit:
                     _fail(batch, mq_error(MQRC_UNEXPECTED_ERROR, f"commit given up: {error!r}"))
                 raise
         self.batch_count += 1
+        self.unit_count += len(batch)
 
     def _transact_or_make_room(self, batch: list[Unit]) -> None:
         """Run a transaction; on a full disk once more, with room made for what adds no messages."""

@@ -64,6 +64,8 @@ class Ledger:
         self._flush, self._settle = flush_and_settle
         self._guard = guard
         self._is_stopped = False
+        #: The position behind which readers of the whole ledger have asked for rows, the highest.
+        self.asked_position: int | None = None
 
     def stop(self) -> None:
         """Wait for the read under way; later calls get MQRC_CONNECTION_BROKEN."""

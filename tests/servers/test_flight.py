@@ -85,6 +85,14 @@ def test_a_range_comes_whole_and_in_order(books: KeptBooks, client: LedgerClient
     assert positions(client.read(10, 2 * PAGE_ROWS + 3)) == list(range(11, 2 * PAGE_ROWS + 4))
 
 
+def test_the_ledger_knows_how_far_a_reader_has_come(books: KeptBooks, client: LedgerClient) -> None:
+    books.end_many(100)
+    assert books.ledger.asked_position is None
+    for after, until, known in ((0, 40, 0), (40, 100, 40), (10, 20, 40)):
+        assert len(positions(client.read(after, until))) == until - after
+        assert books.ledger.asked_position == known
+
+
 def test_rows_arrive_as_the_ledger_has_them(books: KeptBooks, client: LedgerClient) -> None:
     ended = life(3, expire_at_ms=1_800_000_000_000, correl_id=b"c" * 24)
     books.end(ended)

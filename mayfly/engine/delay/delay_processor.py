@@ -163,16 +163,21 @@ class DelayProcessor:
             return []
         release = Release(core, staging, now_ms)
         expired: list[Found] = []
+        released_ms = []
         for due, persistence in dues:
             is_over = is_expired(due.expire_at_ms, now_ms)
             if not is_over and persistence == PERSISTENT and release.take_in_bulk(due):
+                released_ms.append(due_ms_of(due.k))
                 continue
             row = core.messages(persistence).row(due.k)
             assert row is not None
             if is_over:
                 expired.append((staging, row, persistence))
-            elif not release.take((staging, row, persistence)):
+            elif release.take((staging, row, persistence)):
+                released_ms.append(due_ms_of(due.k))
+            else:
                 self._retry_at_ms[due.k] = now_ms + RETRY_MS
+        core.release_lateness.note(released_ms, now_ms)
         transactions = release.transactions()
         if expired:
             transactions.append(discard_expired(core, expired, now_ms))

@@ -1,17 +1,24 @@
-"""The face of the engine for ``mayfly.QueueManager``: its group, and what operators ask of it."""
+"""The face of the engine for operators: a group, counts, figures, the place of a message."""
 
 from mayfly.engine.counting import Counts, counts_of, depth_of, verify
+from mayfly.engine.figures import Figures, QueueFigures, figures
+from mayfly.engine.lateness import BOUNDS_MS, LatenessCounts
 from mayfly.engine.own_time import follow_wall, own_time
 from mayfly.engine.settings import Settings
 from mayfly.engine.sharing.group import QueueSharingGroup
 from mayfly.engine.whereabouts.asking import whereabouts
 
 __all__ = [
+    "BOUNDS_MS",
     "Counts",
+    "Figures",
+    "LatenessCounts",
+    "QueueFigures",
     "QueueSharingGroup",
     "Settings",
     "counts_of",
     "depth_of",
+    "figures",
     "follow_wall",
     "own_time",
     "verify",

@@ -116,28 +116,33 @@ def view_queue_status(core: Core, name: str) -> QueueStatus:
     """Return how a local queue stands; raises MQRC_UNKNOWN_OBJECT_NAME."""
     with core.engine_lock:
         queue = core.registry.queue(name)
-        now_ms = core.now_ms()
         counted = counts(core, queue)
+        oldest_ms, now_ms = oldest_put_ms(core, queue), core.now_ms()
         return QueueStatus(
             queue.depth,
             queue.input_count,
             queue.output_count,
             queue.has_uncommitted_work,
-            (now_ms - _oldest_put_ms(core, queue, now_ms)) // SECOND_MS,
+            0 if oldest_ms is None else max(0, now_ms - oldest_ms) // SECOND_MS,
             counted.staged,
             counted.live,
             counted.expired_present,
         )
 
 
-def _oldest_put_ms(core: Core, queue: LocalQueue, now_ms: int) -> int:
-    """Return when the oldest message was put: the first of one of the priorities, by sequence."""
-    oldest_ms = now_ms
+def oldest_put_ms(core: Core, queue: LocalQueue) -> int | None:
+    """Return when the oldest message of a queue was put, None when it is empty.
+
+    It is the first of one of the priorities, by sequence.
+    """
+    assert core.engine_lock.is_held()
+    oldest_ms: int | None = None
     starts = [queue.low] if queue.is_staging else priority_starts(queue.number)
     for start in starts:
         first = next(in_order(core, queue, ANY, start), None)
         if first is not None:
-            oldest_ms = min(oldest_ms, first[0].put_ms)
+            put_ms = first[0].put_ms
+            oldest_ms = put_ms if oldest_ms is None else min(oldest_ms, put_ms)
     return oldest_ms
 
 

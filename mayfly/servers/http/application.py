@@ -12,6 +12,7 @@ from mayfly.servers.http import problems
 from mayfly.servers.http.clock import Clock
 from mayfly.servers.http.guard import Guard
 from mayfly.servers.http.health import live, ready
+from mayfly.servers.http.metrics import metrics
 from mayfly.servers.http.problems import Unauthorized
 from mayfly.servers.http.rest.api import PREFIX, RestApi
 from mayfly.servers.http.service import Service
@@ -39,6 +40,7 @@ class _Site:
 def _own_resources(service: Service) -> Starlette:
     routes = [
         Mount("/health", routes=[Route("/live", live), Route("/ready", ready)]),
+        Route("/metrics", metrics),
         Mount(f"/mayfly/{VERSION}", routes=[Route("/clock", Clock)]),
     ]
     made = Starlette(

@@ -1,0 +1,64 @@
+"""How late moments were met: of releases against delivery times, of discards against deadlines."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from mayfly.lifetime.times import SECOND_MS
+
+#: The bounds of the counts: from the millisecond of a clock to the day of an idle queue.
+BOUNDS_MS: Final = (
+    1,
+    5,
+    10,
+    25,
+    50,
+    100,
+    250,
+    500,
+    SECOND_MS,
+    5 * SECOND_MS,
+    30 * SECOND_MS,
+    300 * SECOND_MS,
+    3_600 * SECOND_MS,
+    86_400 * SECOND_MS,
+)
+
+
+class LatenessCounts(NamedTuple):
+    """``counts`` has one number for each of BOUNDS_MS, of what was at most so late, and one more.
+
+    That last one counts what was later than all bounds; ``sum_ms`` is the lateness of all.
+    """
+
+    counts: tuple[int, ...]
+    sum_ms: int
+
+
+class Lateness:
+    """Counts how late moments were met since the queue manager was opened; under its lock."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._counts = [0] * (len(BOUNDS_MS) + 1)
+        self._sum_ms = 0
+
+    def note(self, moments_ms: Iterable[int], now_ms: int) -> None:
+        """Count moments that are met now: one in the future is not late."""
+        ordered = sorted(min(moment_ms, now_ms) for moment_ms in moments_ms)
+        end = len(ordered)
+        self._sum_ms += end * now_ms - sum(ordered)
+        # Each bound parts those that are within it from all that are beyond, with one search.
+        for place, bound_ms in enumerate(BOUNDS_MS):
+            first = bisect_left(ordered, now_ms - bound_ms, 0, end)
+            self._counts[place] += end - first
+            end = first
+            if not end:
+                return
+        self._counts[-1] += end
+
+    def counts(self) -> LatenessCounts:
+        """Return the counts until now."""
+        return LatenessCounts(tuple(self._counts), self._sum_ms)

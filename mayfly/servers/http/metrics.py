@@ -1,0 +1,227 @@
+"""``/metrics``: the figures of the queue managers of a server in the text format of Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mayfly.channel import client_connections
+from mayfly.engine.face.operating import (
+    BOUNDS_MS,
+    Figures,
+    LatenessCounts,
+    QueueFigures,
+    figures,
+)
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi.errors import ConnectionBroken
+from mayfly.queue_manager import QueueManager
+from mayfly.servers.http.service import Service
+from mayfly.servers.standing import Standing
+
+#: Queues with values of their own; those of all others are added up.
+MOST_QUEUES: Final = 200
+#: The label of the others. No queue has this name.
+OTHERS: Final = "(others)"
+#: The label of clients that have come by no channel, as programs of the same machine do.
+_NO_CHANNEL: Final = "(none)"
+
+
+async def metrics(request: Request) -> Response:
+    """Answer with all metrics, to whoever is let in as for any other resource."""
+    service: Service = request.app.state.service
+    await service.admit(request)
+    text = await run_in_threadpool(metrics_text, service.managers, service.standing)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+
+def metrics_text(managers: Mapping[str, QueueManager], standing: Standing) -> bytes:
+    """Return all metrics as text; a queue manager that has stopped is only said to be down."""
+    # A registry of its own: the library's default one would add metrics of the Python process.
+    registry = CollectorRegistry()
+    registry.register(_Snapshot(managers, standing))
+    written: bytes = generate_latest(registry)
+    return written
+
+
+class _Snapshot(Collector):
+    """The figures of all queue managers, taken once for one scrape."""
+
+    def __init__(self, managers: Mapping[str, QueueManager], standing: Standing) -> None:
+        self._standing = standing
+        self._managers = managers
+
+    def describe(self) -> list[Metric]:
+        """Say nothing of what is to come: registering it takes no figures."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every metric."""
+        states = self._standing.states()
+        up = GaugeMetricFamily(
+            "mayfly_queue_manager_up",
+            "1 while the queue manager lives; its state as probes are told it.",
+            labels=["queue_manager", "state"],
+        )
+        taken: dict[str, Figures] = {}
+        for name, manager in self._managers.items():
+            up.add_metric([name, states[name].value], float(states[name].is_live))
+            try:
+                taken[name] = figures(manager.engine, MOST_QUEUES)
+            except ConnectionBroken:
+                # It has stopped since, which the gauge tells.
+                continue
+        yield up
+        yield from _of_queues(taken)
+        yield from _of_delay(taken)
+        yield from _of_store(taken)
+        yield _of_clients({name: self._managers[name] for name in taken})
+
+
+def _of_queues(taken: Mapping[str, Figures]) -> Iterator[Metric]:
+    labels = ["queue_manager", "queue"]
+    depth = GaugeMetricFamily(
+        "mayfly_queue_depth", "CURDEPTH, messages of open units of work included.", labels=labels
+    )
+    present = GaugeMetricFamily(
+        "mayfly_queue_messages",
+        "Messages by where they stand; staged ones wait for their delivery time elsewhere.",
+        labels=[*labels, "state"],
+    )
+    age = GaugeMetricFamily(
+        "mayfly_queue_oldest_message_age_seconds",
+        "Age of the oldest message, 0 without one.",
+        labels=labels,
+    )
+    inputs = GaugeMetricFamily(
+        "mayfly_queue_open_inputs", "IPPROCS, handles that are open for input.", labels=labels
+    )
+    outputs = GaugeMetricFamily(
+        "mayfly_queue_open_outputs", "OPPROCS, handles that are open for output.", labels=labels
+    )
+    puts = CounterMetricFamily(
+        "mayfly_messages_put", "Messages that became part of the queue.", labels=labels
+    )
+    ended = CounterMetricFamily(
+        "mayfly_lives_ended",
+        "Lives that ended on the queue, by outcome.",
+        labels=[*labels, "outcome"],
+    )
+    for place, one in _each_queue(taken):
+        depth.add_metric(place, one.depth)
+        inputs.add_metric(place, one.input_count)
+        outputs.add_metric(place, one.output_count)
+        puts.add_metric(place, one.puts)
+        for outcome, count in one.ended.items():
+            ended.add_metric([*place, outcome], count)
+        if one.present is not None:
+            age.add_metric(place, (one.oldest_age_ms or 0) / SECOND_MS)
+            for state, count in one.present.items():
+                present.add_metric([*place, state], count)
+    yield from (depth, present, age, inputs, outputs, puts, ended)
+
+
+def _each_queue(taken: Mapping[str, Figures]) -> Iterator[tuple[list[str], QueueFigures]]:
+    for manager, found in taken.items():
+        for name, one in found.queues.items():
+            yield [manager, name], one
+        yield [manager, OTHERS], found.others
+
+
+def _of_delay(taken: Mapping[str, Figures]) -> Iterator[Metric]:
+    labels = ["queue_manager"]
+    due = GaugeMetricFamily(
+        "mayfly_next_delivery_seconds",
+        "Time until the next delayed message is due, negative while it is late.",
+        labels=labels,
+    )
+    releasing = GaugeMetricFamily(
+        "mayfly_delay_processor_up",
+        "1 unless something keeps delayed messages from being released.",
+        labels=labels,
+    )
+    released = HistogramMetricFamily(
+        "mayfly_release_lateness_seconds",
+        "How long after their delivery times delayed messages were released.",
+        labels=labels,
+    )
+    expired = HistogramMetricFamily(
+        "mayfly_expiry_lateness_seconds",
+        "How long after their deadlines expired messages were met and discarded.",
+        labels=labels,
+    )
+    for manager, found in taken.items():
+        if found.next_due_ms is not None:
+            due.add_metric([manager], (found.next_due_ms - found.now_ms) / SECOND_MS)
+        releasing.add_metric([manager], float(found.is_releasing))
+        _add_lateness(released, manager, found.release_lateness)
+        _add_lateness(expired, manager, found.expiry_lateness)
+    yield from (due, releasing, released, expired)
+
+
+def _add_lateness(family: HistogramMetricFamily, manager: str, found: LatenessCounts) -> None:
+    buckets, total = [], 0
+    for bound, count in zip((*BOUNDS_MS, None), found.counts, strict=True):
+        total += count
+        buckets.append(("+Inf" if bound is None else str(bound / SECOND_MS), total))
+    family.add_metric([manager], buckets, found.sum_ms / SECOND_MS)
+
+
+#: Kind, name, description, and the field of Figures.
+_OF_STORE: Final = (
+    (GaugeMetricFamily, "ledger_first_position", "Oldest row of the ledger.", "ledger_first"),
+    (GaugeMetricFamily, "ledger_last_position", "Newest row of the ledger.", "ledger_last"),
+    (
+        GaugeMetricFamily,
+        "ledger_reader_position",
+        "Row behind which a reader, such as the pipeline of a lake, has asked for more.",
+        "ledger_asked",
+    ),
+    (CounterMetricFamily, "transactions", "Transactions of the disk.", "transaction_count"),
+    (
+        CounterMetricFamily,
+        "committed_units",
+        "Puts, gets and units of work that these transactions have made durable.",
+        "unit_count",
+    ),
+    (GaugeMetricFamily, "log_pages", "Pages in the write-ahead log.", "log_pages"),
+    (GaugeMetricFamily, "disk_full", "1 while puts are refused for it.", "is_disk_full"),
+)
+
+
+def _of_store(taken: Mapping[str, Figures]) -> Iterator[Metric]:
+    for kind, name, text, field in _OF_STORE:
+        family = kind(f"mayfly_{name}", text, labels=["queue_manager"])
+        for manager, found in taken.items():
+            value = getattr(found, field)
+            if value is not None:
+                family.add_metric([manager], float(value))
+        yield family
+
+
+def _of_clients(managers: Mapping[str, QueueManager]) -> Metric:
+    family = GaugeMetricFamily(
+        "mayfly_client_connections",
+        "Connections of clients, by the channel that they have come by.",
+        labels=["queue_manager", "channel"],
+    )
+    for name, manager in managers.items():
+        clients = client_connections(manager.engine)
+        counted = Counter(client.channel or _NO_CHANNEL for client in clients)
+        for channel, count in sorted(counted.items()):
+            family.add_metric([name, channel], count)
+    return family

@@ -1,0 +1,221 @@
+"""``/metrics``: each figure is that of the queue manager at the moment of the scrape."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from mayfly import QueueManager
+from mayfly.channel import clients_known
+from mayfly.connection import LocalConnection
+from mayfly.engine.lateness import BOUNDS_MS, Lateness
+from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.servers.http import metrics
+from mayfly.servers.http.metrics import OTHERS, metrics_text
+from mayfly.servers.standing import Standing, State
+from mayfly.testing import VirtualClock
+from tests.connection.serving import serving
+from tests.servers.http.conftest import ADMIN, APP, Web
+
+_LABELS = ("queue", "state", "outcome", "le", "channel")
+Samples = dict[tuple[str, tuple[str, ...]], float]
+
+
+def scraped(web: Web) -> Samples:
+    """Return the values of a scrape by name and labels other than the queue manager."""
+    status, text = asked(web, ADMIN)
+    assert status == 200
+    return samples_of(text)
+
+
+def samples_of(text: str) -> Samples:
+    found: Samples = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            assert sample.labels["queue_manager"] == "QM1"
+            labels = tuple(sample.labels[name] for name in _LABELS if name in sample.labels)
+            assert len(labels) == len(sample.labels) - 1
+            assert (sample.name, labels) not in found
+            found[sample.name, labels] = sample.value
+    return found
+
+
+def asked(web: Web, user: tuple[str, str] | None) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=60)
+    headers = {}
+    if user is not None:
+        headers["authorization"] = f"Basic {base64.b64encode(':'.join(user).encode()).decode()}"
+    try:
+        connection.request("GET", "/metrics", headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_E8_messages_are_counted_by_where_they_stand(
+    web: Web, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    with queue_manager.session() as one, queue_manager.session(transacted=True) as unit:
+        one.put("Q1", b"delayed", delay_ms=9_000)
+        one.put("Q1", b"short", time_to_live_ms=1_000)
+        one.put("Q1", b"to be got", priority=9)
+        one.put("Q1", b"stays")
+        clock.advance(1_000)
+        unit.put("Q1", b"not committed")
+        got = unit.get("Q1")
+        assert got is not None
+        assert got.body == b"to be got"
+        found = scraped(web)
+        states = {
+            labels[1]: value
+            for (name, labels), value in found.items()
+            if name == "mayfly_queue_messages" and labels[0] == "Q1"
+        }
+        assert states == {
+            "staged": 1,
+            "live": 1,
+            "uncommitted": 1,
+            "locked": 1,
+            "expired_present": 1,
+        }
+        assert found["mayfly_queue_depth", ("Q1",)] == queue_manager.curdepth("Q1") == 3
+        # The expired one is still there, and so the oldest.
+        assert found["mayfly_queue_oldest_message_age_seconds", ("Q1",)] == 1
+        assert found["mayfly_queue_oldest_message_age_seconds", ("Q2",)] == 0
+        assert found["mayfly_next_delivery_seconds", ()] == 8
+        assert found["mayfly_delay_processor_up", ()] == 1
+
+
+def test_ended_lives_are_counted_by_outcome(
+    web: Web, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    with queue_manager.session() as session:
+        for _ in range(3):
+            session.put("Q1", b"x", persistent=True)
+        session.put("Q1", b"x", persistent=True, time_to_live_ms=100)
+        session.get("Q1")
+        session.get("Q1")
+        clock.advance(100)
+        session.get("Q1")
+        assert session.get("Q1") is None
+    found = scraped(web)
+    assert found["mayfly_messages_put_total", ("Q1",)] == 4
+    assert found["mayfly_lives_ended_total", ("Q1", "got")] == 3
+    assert found["mayfly_lives_ended_total", ("Q1", "expired")] == 1
+    assert found["mayfly_ledger_last_position", ()] >= 4
+    assert found["mayfly_committed_units_total", ()] >= found["mayfly_transactions_total", ()] > 0
+    assert ("mayfly_ledger_reader_position", ()) not in found
+
+
+def test_E10_a_deadline_that_is_met_late_is_counted_by_how_late(
+    web: Web, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    with queue_manager.session() as session:
+        session.put("Q1", b"x", time_to_live_ms=1_000)
+        clock.advance(1_025)
+        assert session.get("Q1") is None
+        found = scraped(web)
+        assert found["mayfly_expiry_lateness_seconds_count", ()] == 1
+        assert found["mayfly_expiry_lateness_seconds_sum", ()] == 0.025
+        assert found["mayfly_expiry_lateness_seconds_bucket", ("0.01",)] == 0
+        assert found["mayfly_expiry_lateness_seconds_bucket", ("0.025",)] == 1
+        assert found["mayfly_expiry_lateness_seconds_bucket", ("+Inf",)] == 1
+
+
+def test_D28_a_release_that_was_hindered_is_counted_by_how_late(
+    web: Web, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    staging = "SYSTEM.DDELAY.LOCAL.QUEUE"
+    with queue_manager.session() as session:
+        for persistent in (False, True):
+            session.put("Q1", b"x", delay_ms=1_000, persistent=persistent)
+        session.put("Q1", b"on time", delay_ms=500)
+        clock.advance(500)
+        assert queue_manager.mqsc(f"ALTER QLOCAL({staging}) GET(DISABLED)").ok
+        clock.advance(2_500)
+        hindered = scraped(web)
+        assert hindered["mayfly_delay_processor_up", ()] == 0
+        assert hindered["mayfly_next_delivery_seconds", ()] == -2
+        assert queue_manager.mqsc(f"ALTER QLOCAL({staging}) GET(ENABLED)").ok
+        clock.advance(0)
+        found = scraped(web)
+    assert found["mayfly_delay_processor_up", ()] == 1
+    assert ("mayfly_next_delivery_seconds", ()) not in found
+    assert found["mayfly_release_lateness_seconds_count", ()] == 3
+    assert found["mayfly_release_lateness_seconds_sum", ()] == 4
+    assert found["mayfly_release_lateness_seconds_bucket", ("0.001",)] == 1
+    assert found["mayfly_release_lateness_seconds_bucket", ("1.0",)] == 1
+    assert found["mayfly_release_lateness_seconds_bucket", ("5.0",)] == 3
+
+
+@pytest.mark.parametrize("bound_ms", BOUNDS_MS)
+def test_lateness_counts_a_moment_within_its_bound(bound_ms: int) -> None:
+    place = BOUNDS_MS.index(bound_ms)
+    now_ms = 10**12
+    for late_ms, expected in ((bound_ms - 1, place), (bound_ms, place), (bound_ms + 1, place + 1)):
+        lateness = Lateness()
+        lateness.note([now_ms - late_ms], now_ms)
+        found = lateness.counts()
+        # Bounds 1 ms apart would make "one less" the bucket before.
+        at = next(n for n, bound in enumerate((*BOUNDS_MS, float("inf"))) if late_ms <= bound)
+        assert (found.counts.index(1), sum(found.counts), found.sum_ms) == (at, 1, late_ms)
+        assert at in (expected, expected - 1)
+
+
+def test_dynamic_queues_and_those_beyond_the_limit_are_added_up(
+    queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Labels without end would fill the memory of whoever scrapes."""
+    connection_names = [f"A{number}" for number in range(3)]
+    for name in connection_names:
+        assert queue_manager.mqsc(f"DEFINE QLOCAL({name})").ok
+    with queue_manager.session() as session:
+        for name in connection_names:
+            session.put(name, b"x")
+        connection = LocalConnection(queue_manager.session(), queue_manager)
+        dynamic = connection.open("SYSTEM.DEFAULT.MODEL.QUEUE", c.MQOO_OUTPUT)
+        connection.put(dynamic.handle, b"y", Descriptor())
+        monkeypatch.setattr(metrics, "MOST_QUEUES", 2)
+        standing = Standing([queue_manager])
+        found = samples_of(metrics_text({"QM1": queue_manager}, standing).decode())
+    depth = {key[1][0]: value for key, value in found.items() if key[0] == "mayfly_queue_depth"}
+    assert depth == {"A0": 1, "A1": 1, OTHERS: 2}
+    assert found["mayfly_messages_put_total", (OTHERS,)] == 2
+    assert ("mayfly_queue_messages", (OTHERS, "live")) not in found
+
+
+def test_metrics_are_for_those_who_are_let_in(guarded: Web) -> None:
+    assert asked(guarded, None)[0] == 401
+    assert asked(guarded, ("admin", "wrong"))[0] == 401
+    assert asked(guarded, APP)[0] == 401
+    assert asked(guarded, ADMIN)[0] == 200
+
+
+def test_a_queue_manager_that_has_stopped_is_down_and_has_no_figures(tmp_path: Path) -> None:
+    manager = QueueManager("QM1", tmp_path)
+    standing = Standing([manager])
+    standing.state = State.READY
+    text = metrics_text({"QM1": manager}, standing)
+    assert samples_of(text.decode())["mayfly_queue_manager_up", ("ready",)] == 1
+    manager.close()
+    text = metrics_text({"QM1": manager}, standing)
+    assert samples_of(text.decode()) == {("mayfly_queue_manager_up", ("failed",)): 0}
+
+
+def test_clients_are_counted_by_channel(web: Web, queue_manager: QueueManager) -> None:
+    with (
+        serving(queue_manager) as served,
+        clients_known(queue_manager.engine, served.server),
+    ):
+        first, second = served.connect(), served.connect()
+        assert scraped(web)["mayfly_client_connections", ("CH",)] == 2
+        second.close()
+        assert scraped(web)["mayfly_client_connections", ("CH",)] == 1
+        first.close()
+        assert ("mayfly_client_connections", ("CH",)) not in scraped(web)
