@@ -109,5 +109,5 @@ def test_TLS_where_none_is_configured_is_refused(files: tuple[Path, Path]) -> No
         server.close()
 
 
-def test_a_client_without_TLS_is_told_that_the_connection_is_broken(port: int) -> None:
-    assert refusal(port, None) in (rc.MQRC_CONNECTION_BROKEN, rc.MQRC_Q_MGR_NOT_AVAILABLE)
+def test_a_client_without_TLS_is_told_that_it_should_have_it(port: int) -> None:
+    assert refusal(port, None) == rc.MQRC_SSL_INITIALIZATION_ERROR

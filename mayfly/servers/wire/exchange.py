@@ -88,6 +88,8 @@ class Exchange:
         self._is_woken = False
         self.outbox, self.packer = Outbox(), Packer()
         self.members: dict[int, Member] = {}
+        #: Those that are refused because the server drains.
+        self.turned_away: dict[int, Member] = {}
         self.is_draining = False
         #: Conversations whose connection broke and that are being backed out.
         self.ending_count = 0
@@ -130,8 +132,14 @@ class Exchange:
         return asked
 
     def enter(self, member: Member) -> bool:
-        """Keep a connection; False for one too many."""
-        if self.is_draining or len(self.members) >= self.limits.connections:
+        """Keep a connection; False for one too many.
+
+        The drain waits for no connection that comes meanwhile, whose CONNECT is refused.
+        """
+        if self.is_draining:
+            self.turn_away(member)
+            return True
+        if len(self.members) >= self.limits.connections:
             self.log.warning(
                 "AMQ9213E: %s is refused: %d connections", member.address, len(self.members)
             )
@@ -139,9 +147,15 @@ class Exchange:
         self.members[member.number] = member
         return True
 
+    def turn_away(self, member: Member) -> None:
+        """Let a connection that is not let in yet wait for its refusal, and nobody for it."""
+        self.members.pop(member.number, None)
+        self.turned_away[member.number] = member
+
     def leave(self, member: Member, conversations: list[AnyConversation]) -> None:
         """Forget a connection that is gone, and back out its units of work."""
         self.members.pop(member.number, None)
+        self.turned_away.pop(member.number, None)
         for conversation in conversations:
             self.ending_count += 1
             self._blocking.submit(partial(self._end, conversation))

@@ -183,6 +183,10 @@ class Link(asyncio.Protocol):
         Until then gets that wait, and verbs with FAIL_IF_QUIESCING, end with the refusal.
         """
         self._is_quiescing = True
+        if not self._is_admitted and not self._conversations:
+            # A close behind bytes that are still to be read would reset it without a word.
+            self._exchange.turn_away(self)
+            return
         has_work = [
             each is None or not each.quiesce(refusal) for each in list(self._conversations.values())
         ]
@@ -244,6 +248,10 @@ class Link(asyncio.Protocol):
 
     def _connect(self, number: int, request: int, entrance: Entrance, fields: list[Any]) -> None:
         applicant, heartbeat_ms = entrance.applicant(fields, self._peer)
+        if self._exchange.is_draining:
+            error = mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
+            self.tell(number, request, failed(error))
+            return
         has_room = len(self._conversations) < self._share_conversations
         if self._is_quiescing or not has_room:
             said = f"{len(self._conversations)} conversations share this connection"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,14 +14,14 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Runtime
+from mayfly.servers.door import Door, tcp_sockets, unix_socket
 from mayfly.servers.tls_buffers import lower_tls_buffers
 from mayfly.servers.wire.exchange import Admits, Exchange, Member
 from mayfly.servers.wire.limits import Limits
-from mayfly.servers.wire.link import Link
 from mayfly.servers.wire.status import ConnectionStatus
+from mayfly.servers.wire.visitors import Visitors
 
 _T = TypeVar("_T")
-_BACKLOG = 1_024
 #: How often connections that are to end when their work is done are looked at.
 _LOOK_SECONDS = 0.02
 _LOG = logging.getLogger("mayfly.wire")
@@ -45,9 +46,9 @@ class WireServer:
         """Start the loop; nothing listens yet."""
         runtime = Runtime() if runtime is None else runtime
         self._exchange = Exchange(managers, admission, limits or Limits(), log, runtime)
-        self._listeners: list[asyncio.Server] = []
+        self._doors: list[Door] = []
         self._sockets: list[Path] = []
-        self._last_number = 0
+        self._visitors = Visitors(self._exchange)
         self._is_closed = False
         self._count(1)
         self._thread = runtime.thread(self._exchange.run, "mayfly-wire")
@@ -57,22 +58,16 @@ class WireServer:
         """Listen on an address, port 0 for a free one; return the port. Raises OSError."""
         if tls_context is not None:
             lower_tls_buffers()
-        listener = self._run(
-            self._exchange.loop.create_server(
-                self._new_link, host, port, ssl=tls_context, backlog=_BACKLOG
-            )
-        )
-        self._listeners.append(listener)
-        return int(listener.sockets[0].getsockname()[1])
+        listening = tcp_sockets(host, port)
+        found = int(listening[0].getsockname()[1])
+        self._open(listening, tls_context)
+        return found
 
     def listen_unix(self, path: Path | str) -> None:
         """Listen on a UNIX socket that its owner alone may open; raises OSError."""
         path = Path(path)
         path.unlink(missing_ok=True)
-        loop = self._exchange.loop
-        listener = self._run(loop.create_unix_server(self._new_link, str(path), backlog=_BACKLOG))
-        path.chmod(0o600)
-        self._listeners.append(listener)
+        self._open([unix_socket(path)])
         self._sockets.append(path)
 
     def limit(self, limits: Limits) -> None:
@@ -143,8 +138,8 @@ class WireServer:
 
         async def ask() -> bool:
             self._exchange.is_draining = True
-            for listener in self._listeners:
-                listener.close()
+            for door in self._doors:
+                door.close()
             loop = asyncio.get_running_loop()
             end = loop.time() + timeout_ms / 1_000
             while self._exchange.members or self._exchange.ending_count:
@@ -174,12 +169,13 @@ class WireServer:
     async def _end_all(self) -> None:
         exchange = self._exchange
         exchange.is_draining = True
-        for listener in self._listeners:
-            listener.close()
+        for door in self._doors:
+            door.close()
+            await door.cut()
         for link in list(exchange.members.values()):
             link.end(mq_error(rc.MQRC_Q_MGR_STOPPING, "the server stops"))
         await asyncio.sleep(0)
-        for link in list(exchange.members.values()):
+        for link in [*exchange.members.values(), *exchange.turned_away.values()]:
             link.abort()
         while exchange.members or exchange.ending_count:
             await asyncio.sleep(0.005)
@@ -189,9 +185,13 @@ class WireServer:
         for manager in self._exchange.managers.values():
             manager.engine.server_count += change
 
-    def _new_link(self) -> Link:
-        self._last_number += 1
-        return Link(self._exchange, self._last_number)
+    def _open(
+        self, listening: Sequence[socket.socket], tls_context: ssl.SSLContext | None = None
+    ) -> None:
+        async def open_door() -> Door:
+            return Door(listening, self._visitors, tls_context)
+
+        self._doors.append(self._run(open_door()))
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
         return asyncio.run_coroutine_threadsafe(work, self._exchange.loop).result()

@@ -1,0 +1,226 @@
+"""The door of a server: sockets that listen, and handshakes of TLS whose failures are logged.
+
+asyncio's own server drops a handshake that fails without a word, and a connection that comes while
+it is being closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+_BACKLOG: Final = 1_024
+#: So many connections are taken before others have their turn.
+_ACCEPTED_AT_ONCE: Final = 64
+#: First byte of a record of TLS that begins a handshake.
+_TLS_HANDSHAKE: Final = b"\x16"
+_TELLING_BYTES: Final = 8
+_CHUNK_BYTES: Final = 65_536
+#: A client that was told why it is refused has so long to hang up.
+_HANGING_UP_SECONDS: Final = 5.0
+#: The process has no file descriptor or memory left for a connection; it has later.
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_PAUSE_SECONDS: Final = 1.0
+#: Reasons of OpenSSL, with the number and the words of IBM MQ for them.
+_CAUSES: Final = {
+    "CERTIFICATE_VERIFY_FAILED": ("AMQ9633E", "its certificate is bad"),
+    "NO_SHARED_CIPHER": ("AMQ9616E", "none of its CipherSpecs is enabled here"),
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": ("AMQ9637E", "it has no certificate"),
+    "UNSUPPORTED_PROTOCOL": ("AMQ9616E", "its version of TLS is not enabled here"),
+}
+_ALERT = "AMQ9665E", "it has ended the handshake"
+_OTHER_CAUSE = "AMQ9620E", "the handshake has failed"
+
+
+class Guests(Protocol):
+    """What a door asks of its server; in the loop."""
+
+    log: logging.Logger
+
+    @property
+    def handshake_seconds(self) -> float | None:
+        """How long a handshake may take, None for ever."""
+
+    def room(self) -> int:
+        """Return how many connections more may come in."""
+
+    def new(self) -> asyncio.BaseProtocol:
+        """Return what speaks with a client that has come in."""
+
+    def without_tls(self, client: str, first: bytes) -> bytes:
+        """Return what a client is told that begins with these bytes, where TLS is expected."""
+
+
+def tcp_sockets(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen on all addresses of a host, port 0 on free ones; OSError."""
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    made: list[socket.socket] = []
+    try:
+        for family, address in dict.fromkeys((each[0], each[4]) for each in found):
+            made.append(socket.create_server(address, family=family, backlog=_BACKLOG))
+            made[-1].setblocking(False)
+    except BaseException:
+        for each in made:
+            each.close()
+        raise
+    return made
+
+
+def unix_socket(path: Path) -> socket.socket:
+    """Return a UNIX socket that listens, which its owner alone may open; raises OSError."""
+    made = socket.socket(socket.AF_UNIX)
+    try:
+        made.bind(str(path))
+        path.chmod(0o600)
+        made.listen(_BACKLOG)
+        made.setblocking(False)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+class Door:
+    """Lets in the connections that come to some sockets; belongs to the loop that makes it."""
+
+    def __init__(
+        self,
+        listening: Sequence[socket.socket],
+        guests: Guests,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        """Begin to take connections, over TLS when there is a context for it."""
+        self._guests, self._context = guests, context
+        #: Connections that are not in yet.
+        self._coming: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._listening = list(listening)
+        for each in self._listening:
+            self._loop.add_reader(each, self._accept, each)
+
+    def close(self) -> None:
+        """Take no more connections; those that wait for it already are let in."""
+        listening, self._listening = self._listening, []
+        for each in listening:
+            self._loop.remove_reader(each)
+            # A close would reset them, and nobody would tell them why.
+            with each, contextlib.suppress(OSError):
+                while True:
+                    self._begin(each.accept()[0])
+
+    async def cut(self) -> None:
+        """End connections that are not in yet."""
+        coming = list(self._coming)
+        for each in coming:
+            each.cancel()
+        await asyncio.gather(*coming, return_exceptions=True)
+
+    def _accept(self, listening: socket.socket) -> None:
+        # asyncio's sock_accept loses a connection when it is cancelled behind the accept.
+        try:
+            for _ in range(_ACCEPTED_AT_ONCE):
+                self._begin(listening.accept()[0])
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno in _EXHAUSTED:
+                self._guests.log.warning("AMQ9210E: no connection is taken: %s", error)
+                self._loop.remove_reader(listening)
+                self._loop.call_later(_PAUSE_SECONDS, self._go_on, listening)
+
+    def _go_on(self, listening: socket.socket) -> None:
+        if listening in self._listening:
+            self._loop.add_reader(listening, self._accept, listening)
+
+    def _begin(self, made: socket.socket) -> None:
+        made.setblocking(False)
+        room = self._guests.room()
+        if len(self._coming) >= room:
+            said = "AMQ9213E: %s is refused: %d connections more may come in"
+            self._guests.log.warning(said, _name(made), room)
+            made.close()
+            return
+        task = self._loop.create_task(self._let_in(made))
+        self._coming.add(task)
+
+        def end(task: asyncio.Task[None]) -> None:
+            self._coming.discard(task)
+            if task.cancelled():
+                made.close()
+
+        task.add_done_callback(end)
+
+    async def _let_in(self, made: socket.socket) -> None:
+        log, client = self._guests.log, _name(made)
+        try:
+            if self._context is None:
+                await self._loop.connect_accepted_socket(self._guests.new, made)
+                return
+            async with asyncio.timeout(self._guests.handshake_seconds):
+                await self._shake_hands(made, client, self._context)
+        except TimeoutError:
+            log.warning("AMQ9259E: %s has not ended its TLS handshake", client)
+        except ssl.SSLError as error:
+            number, said = _cause(error)
+            log.warning("%s: %s is refused by TLS: %s (%s)", number, client, said, error)
+        except OSError as error:
+            log.warning("AMQ9209E: %s has gone in its TLS handshake: %s", client, error)
+        else:
+            return
+        made.close()
+
+    async def _shake_hands(self, made: socket.socket, client: str, context: ssl.SSLContext) -> None:
+        first = await _first_bytes(made)
+        if not first:
+            # Who looks whether somebody listens says nothing.
+            made.close()
+        elif first.startswith(_TLS_HANDSHAKE):
+            await self._loop.connect_accepted_socket(self._guests.new, made, ssl=context)
+        else:
+            with made, contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_HANGING_UP_SECONDS):
+                    await _refuse(made, self._guests.without_tls(client, first))
+
+
+async def _first_bytes(made: socket.socket) -> bytes:
+    """Return what a client begins with, which stays to be read; empty when it has gone."""
+    loop = asyncio.get_running_loop()
+    there = asyncio.Event()
+    loop.add_reader(made, there.set)
+    try:
+        await there.wait()
+    finally:
+        loop.remove_reader(made)
+    return made.recv(_TELLING_BYTES, socket.MSG_PEEK)
+
+
+async def _refuse(made: socket.socket, told: bytes) -> None:
+    """Tell a client something, and wait until it has hung up."""
+    loop = asyncio.get_running_loop()
+    # With bytes that are not read, a close would reset the connection before the client reads.
+    await loop.sock_recv(made, _CHUNK_BYTES)
+    await loop.sock_sendall(made, told)
+    made.shutdown(socket.SHUT_WR)
+    while await loop.sock_recv(made, _CHUNK_BYTES):
+        pass
+
+
+def _cause(error: ssl.SSLError) -> tuple[str, str]:
+    reason = error.reason or ""
+    return _CAUSES.get(reason, _ALERT if "_ALERT_" in reason else _OTHER_CAUSE)
+
+
+def _name(made: socket.socket) -> str:
+    """Return the client for a log."""
+    try:
+        name = made.getpeername()
+    except OSError:
+        return "a client that has gone"
+    return f"{name[0]}({name[1]})" if isinstance(name, tuple) else "a UNIX socket"
