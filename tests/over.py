@@ -37,7 +37,7 @@ from mayfly.connection.choose import NOTHING_WANTED, Wanted
 from mayfly.connection.connectors import LocalConnector
 from mayfly.connection.reconnection import USUAL_ATTEMPTS, Attempts
 from mayfly.connection.remote import connect
-from mayfly.engine import GetRequest, PutRequest, Session
+from mayfly.engine import LONGEST_MESSAGE_BYTES, GetRequest, PutRequest, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
 from mayfly.queue_manager import managers_here
@@ -77,7 +77,8 @@ class Servers:
             self._served[id(manager)] = manager, server
         served = self._served[id(manager)][1]
         served.admission.terms = replace(served.admission.terms, groups=tuple(groups))
-        return connect(served.endpoint(manager.name), user or "", "secret", application=program)
+        endpoint = served.endpoint(manager.name, max_message_bytes=LONGEST_MESSAGE_BYTES)
+        return connect(endpoint, user or "", "secret", application=program)
 
     def connect_by_name(
         self,

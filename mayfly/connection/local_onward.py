@@ -7,6 +7,7 @@ from mayfly.connection.values import Message
 from mayfly.engine import (
     PutRequest,
     Session,
+    check_forward_target,
     forward,
     full_name,
     move_under_cursor,
@@ -40,6 +41,10 @@ class LocalOnward:
             said = f"message: the unit of work has got none of {queue!r} with this MsgToken"
             raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, said)
         return found
+
+    def check_target(self, name: str) -> None:
+        """Raise MQRC_UNKNOWN_OBJECT_NAME for a name that :meth:`forward` refuses."""
+        check_forward_target(self._session.core, name)
 
     def forward(self, message: Message, name: str) -> None:
         """Put it on another queue as it is."""

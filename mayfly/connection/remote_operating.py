@@ -21,6 +21,7 @@ from mayfly.connection.values import (
 )
 from mayfly.connection.wire_values import script_of_row, whereabouts_of_row
 from mayfly.contracts.wire_verbs import Verb
+from mayfly.engine.face.programs import check_page
 from mayfly.mqsc import MqscResult
 from mayfly.store.ledger import PositionTrimmed
 
@@ -38,6 +39,8 @@ class RemoteSchedule:
         self, where: ScheduleFilter = _EVERYTHING, *, limit: int = 20, after: int | None = None
     ) -> builtins.list[Scheduled]:
         """Return delayed messages by delivery time."""
+        # Here, as in one process: what is no number cannot even be sent.
+        check_page(limit, after)
         rows = self._call(Verb.SCHEDULE_LIST, [where, limit, after])
         return [Scheduled(*row) for row in rows]
 
@@ -87,6 +90,7 @@ class RemoteSchedule:
 
     def audit(self, limit: int = 20) -> builtins.list[AuditEntry]:
         """Return the latest changes of the schedule."""
+        check_page(limit)
         return [AuditEntry(*row) for row in self._call(Verb.SCHEDULE_AUDIT, [limit])]
 
     def now_ms(self) -> int:

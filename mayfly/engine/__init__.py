@@ -19,6 +19,7 @@ from mayfly.engine.engine import Engine
 from mayfly.engine.expiry_scan import scan_every
 from mayfly.engine.finding.search import Match
 from mayfly.engine.forwarding import (
+    check_forward_target,
     forward,
     move_under_cursor,
     put_dead_letter,
@@ -83,6 +84,7 @@ __all__ = [
     "Arrivals",
     # A message that was got moves on, its life running on, or is answered.
     "put_dead_letter",
+    "check_forward_target",
     "forward",
     "move_under_cursor",
     "put_reply",

@@ -49,15 +49,20 @@ def forward(
     MQRC_UNKNOWN_OBJECT_NAME when the name is blank or a model queue's, whose dynamic queue would
     end with the message.
     """
-    if not name:
-        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"no queue is named for {message}")
-    core.registry.resolve_target(name)
+    check_forward_target(core, name)
     descriptor, body = changed or (message.descriptor, message.body)
     handle = session.open(name, _OPEN)
     try:
         handle.put(body, _request(core, message, descriptor), _PUT)
     finally:
         handle.close()
+
+
+def check_forward_target(core: Core, name: str) -> None:
+    """Raise MQRC_UNKNOWN_OBJECT_NAME for a name to which :func:`forward` moves no message."""
+    if not name:
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, "no queue is named for the message")
+    core.registry.resolve_target(name)
 
 
 def put_dead_letter(core: Core, session: Session, message: Message, reason: int) -> None:

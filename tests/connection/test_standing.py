@@ -223,7 +223,6 @@ def test_put1_puts_like_an_open_queue_and_leaves_nothing_open(
     assert queue_manager.mqsc("DELETE QLOCAL(GONE) PURGE").ok
 
 
-@pytest.mark.differs_over_socket
 def test_onward_a_message_keeps_its_life_in_the_unit_of_work_that_got_it(
     queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:

@@ -21,7 +21,7 @@ def with_properties(usr: str, text: bytes = b"text") -> bytes:
 
 def put_rfh2(session: Session, body: bytes, persistent: bool = False) -> bytes:
     """Put a body that begins with an MQRFH2."""
-    md = V2._replace(format="MQHRF2", encoding=273, persistence=persistent)
+    md = V2._replace(format="MQHRF2", encoding=273, persistence=int(persistent))
     return put_md(session, "Q1", body, md, delay_ms=1_000).msg_id
 
 

@@ -122,7 +122,7 @@ def test_P6_who_puts_is_cut_to_the_room_of_the_field(
     assert not manager.is_stopped
 
 
-@pytest.mark.differs_over_socket
+@pytest.mark.in_process
 def test_what_is_no_text_is_a_mistake_in_the_program(
     manager: QueueManager, session: Session
 ) -> None:

@@ -88,7 +88,6 @@ def test_list_page_goes_on_where_it_was_whatever_happens_meanwhile(
     assert [m.deliver_at_ms - START_MS - 10_000 for m in second] == [4, 5, 6, 7, 8, 9]
 
 
-@pytest.mark.differs_over_socket
 @pytest.mark.parametrize("limit", [0, -1, 2**63 - 1, 10**30, "5", 1.0, True])
 def test_list_and_audit_want_a_limit(session: Session, limit: Any) -> None:
     with refused(rc.MQRC_OPTIONS_ERROR):
@@ -97,7 +96,6 @@ def test_list_and_audit_want_a_limit(session: Session, limit: Any) -> None:
         session.schedule.audit(limit)
 
 
-@pytest.mark.differs_over_socket
 @pytest.mark.parametrize("after", [2**63 - 1, -(2**63), 10**30, "1", b"id"])
 def test_list_wants_a_position_that_can_be_one(session: Session, after: Any) -> None:
     with refused(rc.MQRC_OPTIONS_ERROR):
@@ -151,7 +149,6 @@ def test_filters_of_queue_sender_and_delivery_time(
         assert [ids[m.msg_id] for m in admin.schedule.list()] == left
 
 
-@pytest.mark.differs_over_socket
 @pytest.mark.parametrize(
     ("properties", "expected"),
     [

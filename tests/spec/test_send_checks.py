@@ -57,7 +57,6 @@ def test_D14_staging_queue_is_default_on_distributed_and_must_be_defined_on_zos(
         assert qm.verify().ok
 
 
-@pytest.mark.differs_over_socket
 def test_D14_the_definition_for_zos_that_ships_is_one_that_zos_takes(
     clock: VirtualClock, new_session: NewSession
 ) -> None:

@@ -76,7 +76,7 @@ class Schedule:
         """Return the latest changes of the schedule, newest first; limit as for :meth:`list`."""
         self._unit_of_work()
         self._check(words.BROWSE)
-        _check_whole("limit", limit, 1)
+        check_page(limit)
         return read_audit(self._core, limit)
 
     def now_ms(self) -> int:
@@ -94,9 +94,7 @@ class Schedule:
         """
         self._unit_of_work()
         self._check(words.BROWSE, where.sender)
-        _check_whole("limit", limit, 1)
-        if after is not None:
-            _check_whole("after", after, -_LARGEST)
+        check_page(limit, after)
         scan = Scan(self._core, where, after, limit=limit, shows_releasing=True)
         found: list[Scheduled] = []
         while len(found) < limit and not scan.is_done:
@@ -323,6 +321,13 @@ class Schedule:
             unit_of_work.note(AUDIT, entry)
         else:
             transaction.unit.statements.extend(((AUDIT, entry), TRIM_AUDIT))
+
+
+def check_page(limit: int, after: int | None = None) -> None:
+    """Raise MQRC_OPTIONS_ERROR unless a limit and a position can be those of a page of a list."""
+    _check_whole("limit", limit, 1)
+    if after is not None:
+        _check_whole("after", after, -_LARGEST)
 
 
 def _check_whole(name: str, value: int, least: int) -> None:

@@ -5,6 +5,7 @@ Only ``mayfly.connection`` uses it; facades and servers stand on ``mayfly.connec
 
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.counting import Counts
+from mayfly.engine.delay.schedule import check_page
 from mayfly.engine.deliveries import Delivery, Settlement
 from mayfly.engine.delivery import bytes_of
 from mayfly.engine.descriptors import plain_descriptor
@@ -52,6 +53,7 @@ __all__ = [
     "TopicHandle",
     "bytes_of",
     "check_get_options",
+    "check_page",
     "has_lives_from_release",
     "inquire",
     "inquire_itself",

@@ -220,6 +220,8 @@ def _backout(conversation: Caller, _fields: list[Any]) -> None:
 def _forward(conversation: Caller, fields: list[Any]) -> None:
     queue, token, name = fields
     got = conversation.connection.got_messages
+    # As in one process the name is looked at before the message.
+    got.check_target(name)
     got.forward(got.found(queue, token), name)
 
 
