@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import cproton as p
@@ -44,6 +45,8 @@ _SHORT_BYTES, _MOST_KNOWN = 128, 256
 #: Maps and lists within each other; a message with more is refused.
 _DEEPEST = 32
 _FIRST_BYTES = 1024
+#: How bodies begin is known by their length, up to this one.
+LONGEST_KNOWN_BYTES: Final = 16 * 1024
 
 Value: TypeAlias = "Scalar | list[Value] | Mapping[Value, Value] | Described | None"
 
@@ -175,6 +178,47 @@ def encoded(sections: Sequence[Section], *, size_bytes: int = 0) -> bytes:
             _put(data, value)
             p.pn_data_exit(data)
         return _encoded(data, size_bytes + _FIRST_BYTES)
+
+
+@lru_cache(maxsize=1024)
+def body_front(length_bytes: int, *, is_text: bool) -> bytes:
+    """Return the bytes before the data of a body: one data section, or one text."""
+    if is_text:
+        section = Section(VALUE, text("x" * length_bytes))
+    else:
+        section = Section(DATA, Scalar(Data.BINARY, bytes(length_bytes)))
+    whole = encoded([section], size_bytes=length_bytes)
+    return whole[: len(whole) - length_bytes]
+
+
+def body_behind(raw: bytes, place: int, *, is_text: bool) -> bytes | None:
+    """Return the data of a body that is all of a message from a place on; None for another body."""
+    rest_bytes = len(raw) - place
+    if rest_bytes > LONGEST_KNOWN_BYTES:
+        return None
+    front = _front_of_section(rest_bytes, is_text=is_text)
+    if front is None or not raw.startswith(front, place):
+        return None
+    body = raw[place + len(front) :]
+    if is_text:
+        try:
+            body.decode()
+        except UnicodeDecodeError:
+            return None
+    return body
+
+
+@lru_cache(maxsize=1024)
+def _front_of_section(section_bytes: int, *, is_text: bool) -> bytes | None:
+    """Return how a body begins that has so many bytes with its front; None where none has."""
+    for length in (0, _SHORT_BYTES * 2):
+        # AMQP has a short form and a long one.
+        front_bytes = len(body_front(length, is_text=is_text))
+        if section_bytes >= front_bytes:
+            front = body_front(section_bytes - front_bytes, is_text=is_text)
+            if len(front) == front_bytes:
+                return front
+    return None
 
 
 def encoded_value(value: Value) -> bytes:

@@ -62,7 +62,7 @@ class Incoming(NamedTuple):
     properties: list[Property]
 
 
-class _Fields(NamedTuple):
+class Fields(NamedTuple):
     """The sections of a message; header and properties have all their fields, None for absent."""
 
     header: list[Value]
@@ -71,14 +71,19 @@ class _Fields(NamedTuple):
     application: Mapping[str, Value]
     body: list[Section]
 
+    @property
+    def is_timeless(self) -> bool:
+        """Whether life and delay are the same at whatever moment the message is put."""
+        expiry, created = self.properties[8:10]
+        return created is not None or (expiry is None and DELIVERY_TIME not in self.annotations)
 
-def incoming(raw: bytes, now_ms: int) -> Incoming:
+
+def incoming(fields: Fields, now_ms: int) -> Incoming:
     """Return a message as it is put at ``now_ms``, the queue manager's time.
 
     Raises AmqpError amqp:decode-error, and amqp:invalid-field with field and value for a life or a
     delay that is none; MQRC_OPTIONS_ERROR for a group that is delayed (D9).
     """
-    fields = _fields(codec.decoded(raw))
     properties = _own_properties(fields)
     body, data_format, kind = _body(fields)
     if kind:
@@ -121,7 +126,8 @@ def _descriptor(report: int, priority: int, persistence: int, data_format: str) 
     )
 
 
-def _fields(sections: list[Section]) -> _Fields:
+def fields_of(sections: list[Section]) -> Fields:
+    """Return the sections of a message by what they are; raises AmqpError amqp:decode-error."""
     header: list[Value] = _NO_HEADER
     properties: list[Value] = _NO_PROPERTIES
     annotations = application = _NO_MAP
@@ -138,10 +144,10 @@ def _fields(sections: list[Section]) -> _Fields:
             annotations = _map("message-annotations", value)
         elif code == codec.APPLICATION_PROPERTIES:
             application = _map("application-properties", value)
-    return _Fields(header, annotations, properties, application, body)
+    return Fields(header, annotations, properties, application, body)
 
 
-def _lifetime(fields: _Fields, now_ms: int) -> tuple[int | None, int]:
+def _lifetime(fields: Fields, now_ms: int) -> tuple[int | None, int]:
     """Return life and delay in ms; ttl wins over absolute-expiry-time: it needs no equal clocks."""
     expiry, created = fields.properties[8:10]
     base_ms = now_ms if created is None else integer("creation-time", created)
@@ -197,7 +203,7 @@ def _correl_id(value: Value, properties: list[Property]) -> bytes:
 
 
 def _with_reply_to(
-    descriptor: Descriptor, fields: _Fields, properties: list[Property]
+    descriptor: Descriptor, fields: Fields, properties: list[Property]
 ) -> Descriptor:
     reply_to = _text("reply-to", fields.properties[4])
     if not reply_to:
@@ -214,7 +220,7 @@ def _with_reply_to(
     )
 
 
-def _own_properties(fields: _Fields) -> list[Property]:
+def _own_properties(fields: Fields) -> list[Property]:
     """Return properties with the values that the descriptor has no field for."""
     found: list[Property] = []
     given = fields.properties
@@ -274,7 +280,7 @@ def _as_json(values: Mapping[str, Value]) -> str:
     return json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
 
 
-def _body(fields: _Fields) -> tuple[bytes, str, str]:
+def _body(fields: Fields) -> tuple[bytes, str, str]:
     """Return the data, their format, and the kind of body that the MQRFH2 is to name."""
     kind = _jms_kind(fields.annotations.get(JMS_TYPE))
     if not fields.body:

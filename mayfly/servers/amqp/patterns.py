@@ -7,22 +7,16 @@ that are like it have their own values there, which takes a tenth of the time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
-
-from proton import Data
 
 from mayfly.connection import Message
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.servers.amqp import codec
-from mayfly.servers.amqp.codec import Scalar, Section
 
 _TEXT_FORMAT: Final = "MQSTR"
 _UTF_8: Final = 1208
 _ZERO_ID: Final = bytes(24)
-#: Any longer body is encoded for itself: there are too many lengths to keep.
-_LONGEST_BODY_BYTES: Final = 16 * 1024
 _MOST_KNOWN: Final = 256
 #: One more is how IBM MQ says unlimited.
 LONGEST_TTL_MS: Final = 2**32 - 2
@@ -66,7 +60,7 @@ def patterned(
         (not _is_utf_8(descriptor, body) if is_text else descriptor.format.strip())
         or message.correl_id != _ZERO_ID
         or descriptor.msg_type == c.MQMT_REPORT
-        or len(body) > _LONGEST_BODY_BYTES
+        or len(body) > codec.LONGEST_KNOWN_BYTES
     ):
         return None
     is_delayed = delivery_ms != put_ms
@@ -95,7 +89,7 @@ def patterned(
         left_ms = min(max(remaining_ms, 1), LONGEST_TTL_MS)
         values.insert(0, left_ms.to_bytes(4, "big"))
         values.insert(-1, expire_at_ms.to_bytes(8, "big"))
-    return pattern % tuple(values) + _body_front(len(body), is_text) + body
+    return pattern % tuple(values) + codec.body_front(len(body), is_text=is_text) + body
 
 
 def _is_utf_8(descriptor: Descriptor, body: bytes) -> bool:
@@ -163,14 +157,3 @@ def _parted(raw: bytes, mark: bytes) -> tuple[bytes, bytes]:
 
 def _literal(raw: bytes) -> bytes:
     return raw.replace(b"%", b"%%")
-
-
-@lru_cache(maxsize=1024)
-def _body_front(length_bytes: int, is_text: bool) -> bytes:
-    """Return how a section of data, or of text, of this length begins."""
-    if is_text:
-        section = Section(codec.VALUE, codec.text("x" * length_bytes))
-    else:
-        section = Section(codec.DATA, Scalar(Data.BINARY, bytes(length_bytes)))
-    whole = codec.encoded([section], size_bytes=length_bytes)
-    return whole[: len(whole) - length_bytes]

@@ -18,8 +18,9 @@ from mayfly.servers.amqp.errors import (
     of_mq,
 )
 from mayfly.servers.amqp.host import LinkHost
-from mayfly.servers.amqp.incoming import Incoming, incoming
+from mayfly.servers.amqp.incoming import Incoming
 from mayfly.servers.amqp.puts import put_within
+from mayfly.servers.amqp.reader import Reader
 from mayfly.servers.amqp.terminus import capabilities_of
 from mayfly.servers.amqp.transfers import Raw
 
@@ -47,6 +48,7 @@ class SendingClient:
         link.rcv_settle_mode = link.remote_rcv_settle_mode
         link.snd_settle_mode = link.remote_snd_settle_mode
         link.max_message_size = host.message_limit
+        self._reader = Reader()
         self._parts: dict[Raw, bytearray] = {}
         #: Transfers that are too long: their further bytes are read and forgotten.
         self._too_long: set[Raw] = set()
@@ -129,7 +131,7 @@ class SendingClient:
     def _put(self, delivery: Raw, raw: bytes) -> None:
         conversations = self._conversations
         try:
-            message = incoming(raw, conversations.main.now_ms())
+            message = self._reader.read(raw, conversations.main.now_ms())
             address = self._address_of(message)
             if transfers.remote_state(delivery) == transactions.TRANSACTIONAL_STATE:
                 self._put_in_transaction(delivery, address, message)

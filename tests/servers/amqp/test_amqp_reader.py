@@ -1,0 +1,123 @@
+"""What a link remembers of its messages changes nothing about the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations, product
+from typing import Any
+
+import pytest
+from proton import Data, Message, symbol
+
+from mayfly.servers.amqp import codec
+from mayfly.servers.amqp.codec import Scalar, Section
+from mayfly.servers.amqp.errors import DECODE_ERROR, AmqpError
+from mayfly.servers.amqp.incoming import Incoming
+from mayfly.servers.amqp.reader import Reader
+
+NOW_MS = 1_700_000_000_000
+LONG = codec.LONGEST_KNOWN_BYTES
+
+
+def raw(body: object = b"x", **fields: Any) -> bytes:
+    return bytes(Message(body=body, inferred=isinstance(body, bytes), **fields).encode())
+
+
+def alone(message: bytes, now_ms: int = NOW_MS) -> Incoming:
+    """Return what a link reads that has seen no other message."""
+    return Reader().read(message, now_ms)
+
+
+def data(value: bytes) -> bytes:
+    return codec.encoded([Section(codec.DATA, Scalar(Data.BINARY, value))])
+
+
+KINDS: list[Callable[[object], bytes]] = [
+    lambda body: raw(body, durable=True),
+    lambda body: raw(body, durable=True, ttl=60),
+    lambda body: raw(body, durable=True, id="m1", properties={"colour": "red"}),
+    lambda body: raw(body, annotations={symbol("x-opt-delivery-delay"): 5}, subject="s"),
+    lambda body: raw(body, annotations={symbol("x-opt-jms-msg-type"): 5}),
+]
+
+
+@pytest.mark.parametrize("bodies", list(product([b"data", "täxt"], repeat=2)))
+def test_messages_of_two_kinds_in_turn_are_read_as_each_alone(bodies: tuple[object, ...]) -> None:
+    for kinds in permutations(KINDS, 2):
+        reader = Reader()
+        for number in range(3):
+            for kind, body in zip(kinds, bodies, strict=True):
+                more = str(number) if isinstance(body, str) else b"%d" % number
+                message = kind(body + more)  # type: ignore[operator]
+                assert reader.read(message, NOW_MS) == alone(message)
+
+
+@pytest.mark.parametrize("body", [b"", ""])
+def test_bodies_of_all_lengths_about_the_ends_of_a_form_are_read(body: bytes | str) -> None:
+    reader = Reader()
+    mark = "x" if isinstance(body, str) else b"x"
+    lengths = [0, 1, 250, *range(253, 260), 5_000, *range(LONG - 9, LONG + 2), 3, 300]
+    for length in lengths:
+        long = mark * length
+        found = reader.read(raw(long, durable=True), NOW_MS)
+        assert found.body == (long.encode() if isinstance(long, str) else long)
+        assert (found.descriptor.persistence, found.descriptor.format) == (
+            1,
+            "MQSTR" if isinstance(long, str) else "",
+        )
+
+
+def test_a_time_in_relation_to_now_is_reckoned_anew_for_each_message() -> None:
+    later_ms = NOW_MS + 1_000
+    at = raw(annotations={symbol("x-opt-delivery-time"): NOW_MS + 5_000})
+    reader = Reader()
+    assert [reader.read(at, now).delay_ms for now in (NOW_MS, later_ms)] == [5_000, 4_000]
+    until = raw(expiry_time=(NOW_MS + 9_000) / 1_000)
+    lives = [reader.read(until, now).time_to_live_ms for now in (NOW_MS, later_ms)]
+    assert lives == [9_000, 8_000]
+    # In relation to the client's clock they are the same at any moment.
+    created = raw(
+        expiry_time=(NOW_MS + 9_000) / 1_000,
+        creation_time=NOW_MS / 1_000,
+        annotations={symbol("x-opt-delivery-time"): NOW_MS + 5_000},
+    )
+    for now_ms in (NOW_MS, later_ms):
+        found = reader.read(created, now_ms)
+        assert (found.delay_ms, found.time_to_live_ms) == (5_000, 9_000)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        data(b"more"),
+        codec.encoded([Section(codec.FOOTER, {codec.symbol("a"): codec.text("b")})]),
+        codec.encoded([Section(codec.SEQUENCE, [codec.text("a")])]),
+        b"\x00",
+        b"\x00\x53\x75\xa0\x05abc",
+    ],
+    ids=["second data", "footer", "another kind", "half a section", "too short"],
+)
+def test_another_end_behind_the_same_front_is_seen(end: bytes) -> None:
+    plain = raw(b"data", durable=True)
+    reader = Reader()
+    assert reader.read(plain, NOW_MS).body == b"data"
+    try:
+        wanted: object = alone(plain + end)
+    except AmqpError as error:
+        wanted = error.condition
+    try:
+        found: object = reader.read(plain + end, NOW_MS)
+    except AmqpError as error:
+        found = error.condition
+    assert found == wanted
+    assert reader.read(plain, NOW_MS).body == b"data"
+
+
+def test_text_that_is_none_is_refused_behind_a_front_that_is_known() -> None:
+    front = raw("abc", durable=True).removesuffix(b"abc")
+    reader = Reader()
+    assert reader.read(front + b"abc", NOW_MS).body == b"abc"
+    with pytest.raises(AmqpError) as caught:
+        reader.read(front + b"a\xe9c", NOW_MS)
+    assert caught.value.condition == DECODE_ERROR
+    assert reader.read(front + b"def", NOW_MS).body == b"def"
