@@ -17,16 +17,20 @@ from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.errors import AmqpError, of_mq
 from mayfly.servers.amqp.transactions import Outcome
 from mayfly.servers.amqp.transfers import Raw
+from mayfly.servers.amqp.unhurried import Unhurried
 
 _LOG = logging.getLogger("mayfly.amqp")
 #: A rejected message is dead-lettered for this reason.
 REJECTED_REASON: Final = rc.MQRC_BACKOUT_THRESHOLD_REACHED
+#: No more are settled together.
+_MOST_OVER: Final = 500
 
 
 class Holder(Protocol):
     """The link whose messages are held."""
 
     calls: Calls
+    unhurried: Unhurried
 
     def made_room(self) -> None:
         """Send more messages: outcomes have made room for them."""
@@ -40,6 +44,8 @@ class _Held(NamedTuple):
 
     number: int
     msg_id: bytes
+    #: Whether its end goes to the disk.
+    is_durable: bool
 
 
 class Outcomes:
@@ -52,9 +58,13 @@ class Outcomes:
         self._held: dict[Raw, _Held] = {}
         #: Accepted in this pass of the loop: they are settled together at its end.
         self._accepted: list[tuple[Raw | None, int]] = []
+        #: Accepted and settled by the client, who waits for no answer.
+        self._over: list[int] = []
         #: Those whose outcome is under way; the outcome alone settles them.
         self._ending: set[Raw] = set()
         self._is_over = False
+        #: Whether the holder is told at the end of this pass that there is room.
+        self._has_made_room = False
         #: MsgIds of messages that the client does not want again.
         self.unwanted: set[bytes] = set()
 
@@ -64,7 +74,8 @@ class Outcomes:
 
     def sent(self, transfer: Raw, held: Delivery) -> None:
         """Note a message that has been sent and is to be settled by the client."""
-        self._held[transfer] = _Held(held.number, held.result.message.msg_id)
+        message = held.result.message
+        self._held[transfer] = _Held(held.number, message.msg_id, message.persistent)
 
     def take(self, number: int) -> None:
         """Take a message that has been sent settled."""
@@ -84,6 +95,7 @@ class Outcomes:
     def lost(self) -> None:
         """Forget all: the conversation ends, which gives back what it holds, counted."""
         self._is_over = True
+        self._settle_over()
         self._held.clear()
 
     def update(self, delivery: Raw) -> None:
@@ -98,6 +110,10 @@ class Outcomes:
         state = transfers.remote_state(delivery)
         if state == Transfer.ACCEPTED:
             del self._held[delivery]
+            if held.is_durable and transfers.is_settled(delivery):
+                transfers.settle(delivery)
+                self._note_over(held.number)
+                return
             self._ending.add(delivery)
             self._accept(delivery, held.number)
         elif state == transactions.TRANSACTIONAL_STATE:
@@ -107,6 +123,30 @@ class Outcomes:
                 self._holder.fail(error)
         elif transfers.is_settled(delivery) or (state and state != Transfer.RECEIVED):
             self._by_outcome(delivery, held, state)
+
+    def _note_over(self, number: int) -> None:
+        if not self._over:
+            self._holder.unhurried.add(self._settle_over)
+        if not self._has_made_room:
+            self._has_made_room = True
+            self._holder.calls.at_end(self._use_room)
+        self._over.append(number)
+        if len(self._over) >= _MOST_OVER:
+            self._settle_over()
+
+    def _use_room(self) -> None:
+        self._has_made_room = False
+        if not self._is_over:
+            self._holder.made_room()
+
+    def _settle_over(self) -> None:
+        over, self._over = self._over, []
+        if over:
+            self._connection.asynchronous.settle(
+                over,
+                Settlement.TAKEN,
+                on_done=lambda outcome: self._holder.calls.soon(partial(self._go_on, outcome)),
+            )
 
     def _accept(self, delivery: Raw | None, number: int) -> None:
         if not self._accepted:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 from proton import (
@@ -230,7 +231,7 @@ class Peer(asyncio.Protocol):
     # Events.
 
     def _event_handlers(self) -> Handlers:
-        others = {
+        others: dict[str, Callable[[Any], None]] = {
             "PN_CONNECTION_REMOTE_OPEN": self._opened,
             "PN_CONNECTION_REMOTE_CLOSE": self._ended,
             "PN_SESSION_REMOTE_OPEN": self._session_opened,
@@ -239,7 +240,16 @@ class Peer(asyncio.Protocol):
             "PN_LINK_REMOTE_CLOSE": self._closed,
             "PN_LINK_REMOTE_DETACH": self._detached,
         }
-        return Handlers(self._delivered, self._flow, others)
+        return Handlers(
+            self._delivered,
+            self._flow,
+            {name: partial(self._in_order, handler) for name, handler in others.items()},
+        )
+
+    def _in_order(self, handler: Callable[[Any], None], endpoint: Any) -> None:
+        """Begin or end something after what came before it is on its way."""
+        self.service.unhurried.make()
+        handler(endpoint)
 
     def _opened(self, connection: Connection) -> None:
         hostname = connection.remote_hostname or ""

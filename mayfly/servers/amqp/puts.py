@@ -74,6 +74,7 @@ class Puts:
         if not waiting:
             return
         self._count_bytes(count)
+        self._sender.service.unhurried.make()
         told = partial(self._end, waiting, count)
         self._conversations.putting().asynchronous.commit(
             lambda outcome: self._sender.calls.soon(partial(told, outcome))

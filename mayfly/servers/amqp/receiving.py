@@ -52,7 +52,7 @@ class ReceivingClient:
         self._getting: UnderWay | None = None
         #: Unwanted ones that are held until the one behind them has been looked for.
         self._aside: list[int] = []
-        self.calls = host.calls
+        self.calls, self.unhurried = host.calls, host.service.unhurried
         self._outcomes = Outcomes(self, conversations)
         self._tags = count(1)
         self._is_over = self._is_waiting = self._is_stalled = False

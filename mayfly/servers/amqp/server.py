@@ -19,6 +19,7 @@ from mayfly.servers.amqp.errors import FORCED
 from mayfly.servers.amqp.instances import Instances
 from mayfly.servers.amqp.peer import Peer
 from mayfly.servers.amqp.service import Limits, Service
+from mayfly.servers.amqp.unhurried import Unhurried
 from mayfly.servers.tls_buffers import lower_tls_buffers
 from mayfly.servers.wire.exchange import Admits
 
@@ -59,6 +60,7 @@ class AmqpServer:
             Budget(limits.partial_bytes),
             channel,
             Instances(),
+            Unhurried(self._loop),
         )
         self._peers: set[Peer] = set()
         self._last_number = 0

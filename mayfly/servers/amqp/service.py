@@ -11,6 +11,7 @@ from mayfly.connection import Connection
 from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp.budget import Budget
 from mayfly.servers.amqp.instances import Instances
+from mayfly.servers.amqp.unhurried import Unhurried
 from mayfly.servers.wire.exchange import Admits
 
 
@@ -46,6 +47,8 @@ class Service(NamedTuple):
     #: The channel whose rules apply to users of AMQP.
     channel: str
     instances: Instances
+    #: Settlements that can wait for a sync.
+    unhurried: Unhurried
 
     def manager_named(self, hostname: str) -> str:
         """Return the queue manager that a host name means: the one of that name, else the first."""

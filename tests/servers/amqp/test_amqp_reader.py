@@ -48,7 +48,7 @@ def test_messages_of_two_kinds_in_turn_are_read_as_each_alone(bodies: tuple[obje
         for number in range(3):
             for kind, body in zip(kinds, bodies, strict=True):
                 more = str(number) if isinstance(body, str) else b"%d" % number
-                message = kind(body + more)  # type: ignore[operator]
+                message = kind(body + more)  # type: ignore[operator]  # both are text, or both bytes
                 assert reader.read(message, NOW_MS) == alone(message)
 
 
