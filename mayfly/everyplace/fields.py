@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import secrets
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
@@ -19,6 +18,7 @@ from mayfly.lifetime.everyplace import (
 )
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.runtime import Runtime
 from mayfly.runtime.clocks import SystemClock
 
 MSG_BACKOUT_COUNT = "Msg_BackoutCount"
@@ -92,9 +92,11 @@ _OWN_TYPES = {
     MSG_PRIORITY: (FieldType.BYTE,),
     MSG_RESEND: (FieldType.BOOLEAN,),
 }
+#: Numbers of messages begin somewhere below 2**56, so that they always fit into 64 bits.
+_SERIAL_BYTES = 7
 #: From somewhere in the middle: a process that comes later gives none a second time, though its
 #: clock may show the same millisecond.
-_SERIALS = itertools.count(secrets.randbits(62))
+_SERIALS = itertools.count(int.from_bytes(Runtime().random_bytes(_SERIAL_BYTES), "big"))
 _SYSTEM_CLOCK = SystemClock()
 
 

@@ -21,6 +21,7 @@ import apsw
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.tables import DATABASE_FILE, Statement, open_tables
 from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN, MQRC_STORAGE_MEDIUM_FULL
+from mayfly.runtime import Runtime
 from mayfly.store.folder_lock import FolderLock
 
 #: Returns what makes the tables say of a thing what memory says of it now.
@@ -48,13 +49,13 @@ class Journal:
     have stopped half way: nothing of it is written, and the queue manager has ended.
     """
 
-    def __init__(self, folder: Path, manager: str) -> None:
+    def __init__(self, folder: Path, manager: str, runtime: Runtime) -> None:
         """Open the folder of a queue manager, made when missing; raises StoreError."""
         self.folder = folder
         self._lock = FolderLock(folder)
         try:
             self._lock.make_private(DATABASE_FILE)
-            self.connection = open_tables(folder, manager)
+            self.connection = open_tables(folder, manager, runtime)
         except BaseException:
             self._lock.release()
             raise

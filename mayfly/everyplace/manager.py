@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -35,9 +35,11 @@ from mayfly.everyplace.site import Site
 from mayfly.everyplace.tables import new_era
 from mayfly.everyplace.transmission import AsynchronousQueue
 from mayfly.everyplace.trickle import Trickle
-from mayfly.everyplace.verbs import Gate, Turn, know, pass_through, verb
+from mayfly.everyplace.turns import OF_THIS_PROCESS, Turns
+from mayfly.everyplace.verbs import Entrance, verb
 from mayfly.lifetime.everyplace import Timepiece
 from mayfly.mqi import reasons as rc
+from mayfly.runtime import Runtime
 
 
 class EveryplaceQueueManager:
@@ -49,48 +51,45 @@ class EveryplaceQueueManager:
     """
 
     def __init__(
-        self, name: str, clock: Timepiece | None = None, folder: str | Path | None = None
+        self,
+        name: str,
+        clock: Timepiece | None = None,
+        folder: str | Path | None = None,
+        *,
+        runtime: Runtime | None = None,
     ) -> None:
         """Begin in memory, or go on with what a folder holds, made when missing.
 
         ``clock`` is its own, as each machine has one; None is this machine's. Queues of a folder
-        are not active (M8), and one that had a rule waits for ``set_rule``. Raises StoreError for a
-        folder that cannot be used, FolderInUse when another process or queue manager has it.
+        are not active (M8), and one that had a rule waits for ``set_rule``. Waits for turns and
+        random numbers come from ``runtime``, None for those of this process; linked queue managers
+        have the same one. Raises StoreError for a folder that cannot be used, FolderInUse when
+        another process or queue manager has it.
         """
         self.name = checked_name("queue manager", name)
         self.clock = checked_clock(clock)
-        self.journal = None if folder is None else Journal(checked_folder(folder), name)
-        self._gate: Gate = None
-        self._entry: AbstractContextManager[object] | None = None
+        runtime = OF_THIS_PROCESS if runtime is None else runtime
+        self.journal = None if folder is None else Journal(checked_folder(folder), name, runtime)
+        self.turns = Turns(runtime)
+        self._entrance = Entrance(self, self.turns)
         self._trickle: Trickle | None = None
-        era = new_era() if self.journal is None else era_of(self.journal)
+        era = new_era(runtime) if self.journal is None else era_of(self.journal)
         self.peers = Peers(self.name, era, self.journal)
         self._site = Site(self.name, self.clock, self.journal, self.peers, self)
         self.directory = Directory(self._site)
         if self.journal is not None:
             take_back(self._site, self.directory, self.journal)
-            self._set_gate(self.journal)
-        know(self)
+            self._entrance.set_gate(self.journal)
+        self.turns.join(self._entrance)
 
     @property
     def is_open(self) -> bool:
         """Whether it takes calls: neither closed nor ended by a failure of its disk."""
-        return self._gate is None or (isinstance(self._gate, Journal) and self._gate.is_open)
-
-    def _set_gate(self, gate: Journal | Closed) -> None:
-        """Let each verb pass a gate from now on."""
-        self._gate = gate
-        self._entry = Turn(gate) if isinstance(self._entry, Turn) else gate
-        pass_through(self, self._entry)
-
-    def take_turns(self) -> None:
-        """Let each verb wait until no other thread is in one."""
-        self._entry = Turn(self._gate)
-        pass_through(self, self._entry)
+        return self._entrance.is_open
 
     def unit(self) -> AbstractContextManager[object]:
         """Return a context that is one verb, whatever is done in it."""
-        return self._entry or nullcontext()
+        return self._entrance.unit()
 
     def receive(self, exchange: Exchange, lowest_open: int, request: Request[R]) -> R:
         """Carry out a request that has come over a link; a link calls this.
@@ -122,7 +121,7 @@ class EveryplaceQueueManager:
         self.stop_trickle()
         if self.journal is not None:
             self.journal.close()
-        self._set_gate(Closed())
+        self._entrance.set_gate(Closed())
 
     def __enter__(self) -> Self:
         """Return the queue manager."""
@@ -144,7 +143,7 @@ class EveryplaceQueueManager:
         """Return the link to another queue manager, which serves both ways; one for each pair.
 
         A queue manager is connected to one of each name that is open. The link of one that is
-        closed goes on with its namesake.
+        closed goes on with its namesake. Raises MQRC_OPTIONS_ERROR for one of another runtime.
         """
         if not isinstance(other, EveryplaceQueueManager):
             raise EveryplaceError(

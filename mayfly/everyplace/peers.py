@@ -16,6 +16,7 @@ from mayfly.everyplace.records import (
     save_number,
 )
 from mayfly.everyplace.requests import R, Request
+from mayfly.everyplace.turns import Turns
 from mayfly.mqi import reasons as rc
 
 
@@ -23,6 +24,7 @@ class Peer(End, Protocol):
     """A queue manager that can be connected to another one."""
 
     peers: Peers
+    turns: Turns
 
 
 class Peers:
@@ -44,6 +46,9 @@ class Peers:
         """Return the link between its owner and another one; both know it then."""
         if other.name == self._name:
             raise EveryplaceError(rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"both are named {self._name}")
+        if not one.turns.is_shared_with(other.turns):
+            # A trickle would enter verbs of the other one without waiting for its threads.
+            raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"{other.name} has another runtime")
         link = self._links.get(other.name) or other.peers._links.get(self._name)
         if link is None:
             link = Link(one, other)

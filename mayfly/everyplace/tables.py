@@ -6,20 +6,20 @@ in `open_tables`.
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import apsw
 
 from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
-from mayfly.runtime.files import Files
+from mayfly.runtime import Runtime
 
 Statement: TypeAlias = tuple[str, tuple[Any, ...]]
 
 DATABASE_FILE = "everyplace.db"
 VERSION = 1
-_ERA_BITS = 62
+#: An era fits into an integer of SQLite.
+_ERA_BYTES = 7
 _BUSY_MS = 10_000
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -86,12 +86,12 @@ FORGET_ALL_NUMBERS = "DELETE FROM finished_number WHERE beginner = ?"
 SAVE_NUMBER = "INSERT OR REPLACE INTO finished_number VALUES (?, ?)"
 
 
-def new_era() -> int:
-    """Return what tells a queue manager from all others of its name."""
-    return secrets.randbits(_ERA_BITS)
+def new_era(runtime: Runtime) -> int:
+    """Return a number that tells a queue manager from all others of its name."""
+    return int.from_bytes(runtime.random_bytes(_ERA_BYTES), "big")
 
 
-def open_tables(folder: Path, manager: str) -> apsw.Connection:
+def open_tables(folder: Path, manager: str, runtime: Runtime) -> apsw.Connection:
     """Open the database of a queue manager in a folder, made when missing.
 
     Raises StoreError for the folder of another queue manager and on a full disk, NewerSchema and
@@ -100,12 +100,12 @@ def open_tables(folder: Path, manager: str) -> apsw.Connection:
     file = folder / DATABASE_FILE
     try:
         # SQLite would make it readable by all users.
-        Files().make(file)
+        runtime.files.make(file)
         connection = apsw.Connection(str(file))
         # Somebody may be looking at it with another program.
         connection.set_busy_timeout(_BUSY_MS)
         try:
-            _prepare(connection, folder, manager)
+            _prepare(connection, folder, manager, runtime)
         except BaseException:
             connection.close(force=True)
             raise
@@ -120,7 +120,7 @@ def open_tables(folder: Path, manager: str) -> apsw.Connection:
     return connection
 
 
-def _prepare(connection: apsw.Connection, folder: Path, manager: str) -> None:
+def _prepare(connection: apsw.Connection, folder: Path, manager: str, runtime: Runtime) -> None:
     for pragma in _PRAGMAS:
         connection.execute(pragma)
     version: int = connection.pragma("user_version")
@@ -132,7 +132,7 @@ def _prepare(connection: apsw.Connection, folder: Path, manager: str) -> None:
     if version == 0:
         with connection:
             connection.execute(_SCHEMA)
-            connection.execute("INSERT INTO manager VALUES (?, ?)", (manager, new_era()))
+            connection.execute("INSERT INTO manager VALUES (?, ?)", (manager, new_era(runtime)))
             connection.pragma("user_version", VERSION)
     [(owner,)] = connection.execute("SELECT name FROM manager").fetchall()
     if owner != manager:

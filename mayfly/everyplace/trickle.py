@@ -7,7 +7,7 @@ from typing import Protocol
 
 from mayfly.everyplace.directory import Directory
 from mayfly.everyplace.errors import EveryplaceError
-from mayfly.everyplace.verbs import begin_turns, turn_unless
+from mayfly.everyplace.turns import Turns
 from mayfly.lifetime.everyplace import (
     LONG_RANGE,
     Timepiece,
@@ -25,6 +25,7 @@ class Transmits(Protocol):
 
     clock: Timepiece
     directory: Directory
+    turns: Turns
 
     @property
     def is_open(self) -> bool:
@@ -63,7 +64,7 @@ class Trickle:
         self._begun_ms = clock.now_ms()
         self._due_ms = self._begun_ms + interval_ms
         self._is_over = False
-        begin_turns()
+        owner.turns.begin()
         clock.attach(self)
 
     def next_due_ms(self) -> int | None:
@@ -74,13 +75,18 @@ class Trickle:
         """Transmit and pull; runs that were missed are not made up for."""
         now_ms = self._clock.now_ms()
         self._due_ms = next_trickle_ms(self._begun_ms, self._interval_ms, now_ms)
-        with turn_unless(lambda: not self._goes_on()) as has_turn:
-            if has_turn:
+        turns = self._owner.turns
+        if turns.enter(lambda: not self._goes_on()):
+            try:
                 self._run()
+            finally:
+                turns.leave()
 
     def end(self) -> None:
         """Run no more; on return no run is under way on another thread."""
         self._is_over = True
+        # A run that waits for its turn gives up: the caller may have the turn, and waits below.
+        self._owner.turns.look_again()
         self._clock.detach(self)
 
     def _goes_on(self) -> bool:

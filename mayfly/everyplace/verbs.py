@@ -1,46 +1,21 @@
-"""The calls of a queue manager as verbs: each passes a gate, and may have to wait for its turn.
-
-Without a trickle a queue manager is used by one thread at a time, and there is nothing to wait for.
-A trickle works on a thread of its clock: from the first one on, the verbs of all queue managers of
-the process take turns, because a transmission and what a rule does lead from one to the other.
-"""
+"""The calls of a queue manager as verbs: each passes a gate, and may have to wait for its turn."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from types import TracebackType
-from typing import ParamSpec, Protocol, TypeAlias, TypeVar
-from weakref import WeakSet
+from typing import ParamSpec, TypeAlias, TypeVar
 
 from mayfly.everyplace.journal import Closed, Journal
+from mayfly.everyplace.turns import Turns
 
 P = ParamSpec("P")
 R = TypeVar("R")
 #: Entered by each verb: a journal makes it a transaction, Closed refuses it.
 Gate: TypeAlias = Journal | Closed | None
-_WAIT_SECONDS = 0.05
 
-
-class TakesTurns(Protocol):
-    """A queue manager, whose verbs can be let in one after the other."""
-
-    def take_turns(self) -> None:
-        """Let its verbs wait for their turn from now on."""
-
-
-class _Turns:
-    """Which queue managers there are, and whether their verbs take turns yet."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.known: WeakSet[TakesTurns] = WeakSet()
-        self.are_taken = False
-
-
-_turns = _Turns()
 _verbs: list[str] = []
 
 
@@ -53,51 +28,21 @@ def verb(method: Callable[P, R]) -> Callable[P, R]:
     return method
 
 
-def know(manager: TakesTurns) -> None:
-    """Let a new queue manager take turns with the others, as soon as any does."""
-    with _turns.lock:
-        _turns.known.add(manager)
-        if _turns.are_taken:
-            manager.take_turns()
-
-
-def begin_turns() -> None:
-    """Let the verbs of all queue managers of the process take turns from now on."""
-    with _turns.lock:
-        if not _turns.are_taken:
-            _turns.are_taken = True
-            for manager in list(_turns.known):
-                manager.take_turns()
-
-
-@contextmanager
-def turn_unless(is_over: Callable[[], bool]) -> Iterator[bool]:
-    """Wait for a turn until something is over; True with it, False when it was over before."""
-    has_turn = _turns.lock.acquire(timeout=_WAIT_SECONDS)
-    while not has_turn and not is_over():
-        has_turn = _turns.lock.acquire(timeout=_WAIT_SECONDS)
-    try:
-        yield has_turn and not is_over()
-    finally:
-        if has_turn:
-            _turns.lock.release()
-
-
-class Turn:
+class _Turn:
     """A gate that waits for its turn first."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, turns: Turns) -> None:
         """Stand before another gate, or none."""
-        self._gate = gate
+        self._gate, self._turns = gate, turns
 
     def __enter__(self) -> None:
         """Wait until no other thread is in a verb."""
-        _turns.lock.acquire()
+        self._turns.enter()
         try:
             if self._gate is not None:
                 self._gate.__enter__()
         except BaseException:
-            _turns.lock.release()
+            self._turns.leave()
             raise
 
     def __exit__(
@@ -111,13 +56,40 @@ class Turn:
             if self._gate is not None:
                 self._gate.__exit__(kind, error, traceback)
         finally:
-            _turns.lock.release()
+            self._turns.leave()
 
 
-def pass_through(manager: object, gate: AbstractContextManager[object]) -> None:
-    """Let each verb of a queue manager pass a gate from now on."""
-    for name in _verbs:
-        setattr(manager, name, _gated(gate, getattr(type(manager), name).__get__(manager)))
+class Entrance:
+    """The way into the verbs of one queue manager: its gate, and its line once a trickle runs."""
+
+    def __init__(self, manager: object, turns: Turns) -> None:
+        """Let verbs in as they come."""
+        self._manager, self._turns = manager, turns
+        self._gate: Gate = None
+        self._entry: AbstractContextManager[object] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether verbs are let in: neither closed nor ended by a failure of the disk."""
+        return self._gate is None or (isinstance(self._gate, Journal) and self._gate.is_open)
+
+    def set_gate(self, gate: Journal | Closed) -> None:
+        """Let each verb pass a gate from now on."""
+        self._gate = gate
+        self._let_in_by(_Turn(gate, self._turns) if isinstance(self._entry, _Turn) else gate)
+
+    def take_turns(self) -> None:
+        """Let each verb wait until no other thread is in one."""
+        self._let_in_by(_Turn(self._gate, self._turns))
+
+    def unit(self) -> AbstractContextManager[object]:
+        """Return a context that is one verb, whatever is done in it."""
+        return self._entry or nullcontext()
+
+    def _let_in_by(self, entry: AbstractContextManager[object]) -> None:
+        self._entry, manager = entry, self._manager
+        for name in _verbs:
+            setattr(manager, name, _gated(entry, getattr(type(manager), name).__get__(manager)))
 
 
 def _gated(gate: AbstractContextManager[object], method: Callable[P, R]) -> Callable[P, R]:

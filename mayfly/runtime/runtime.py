@@ -1,7 +1,7 @@
 """Threads, locks, timed waits and random numbers of the machine, handed to a queue manager.
 
-``QueueManager("QM1", folder, clock, runtime=runtime)``: engine, store, channels, hierarchy and
-listeners take all of these from their queue manager's runtime and from nowhere else. A simulator
+``QueueManager("QM1", folder, clock, runtime=runtime)``: packages that stand on a queue manager take
+all of these from its runtime and from nowhere else (``tests/test_tidy.py``). A simulator
 hands in a subclass whose threads are steps of one loop and whose random numbers come from a seed.
 Time is not part of it: that is the clock's, which the simulator hands in beside it.
 """
