@@ -19,9 +19,10 @@ HERE: Final = Path(__file__).parent
 #: Long enough for a slow registry beside other work; one that takes longer does not answer.
 _FETCH_SECONDS: Final = 300
 _RUN_SECONDS: Final = 300
-#: The environment that keeps tests from downloading packages, and Maven's words for a missing one.
+#: The environment that keeps tests from downloading packages, and what Maven and Cargo say of a
+#: missing one.
 _OFFLINE: Final = {"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOSUMDB": "off"}
-_MAVEN_LACKS: Final = "in offline mode"
+_LACKS: Final = ("in offline mode", "using offline mode")
 #: In the folder of a client: says for which files its packages have been fetched.
 _FETCHED: Final = ".fetched"
 
@@ -29,8 +30,9 @@ _FETCHED: Final = ".fetched"
 class Client(NamedTuple):
     """A client, in the folder of its name.
 
-    ``fetch`` downloads the packages that ``given`` names, and does nothing else: where it fails,
-    the client is skipped. ``run`` runs the tests, and downloads nothing. ``smoke`` takes its place
+    ``fetch`` downloads the packages that ``given`` names, compiles them where the language has it
+    so, and does nothing else: where it fails, the client is skipped. ``run`` runs the tests, and
+    downloads nothing. ``smoke`` takes its place
     for one short test. ``shown`` are the columns of the table, by a word that the names of their
     results end with; the word is empty where the client has one column.
     """
@@ -72,6 +74,9 @@ _PYTEST: Final = (
 _NODE: Final = ("node", "--test", "--test-timeout=60000", "--test-reporter=tap")
 _GO: Final = ("go", "test", "-mod=readonly", "-count=1", "-json", "-timeout=120s")
 _MAVEN: Final = ("mvn", "-q", "-B")
+# One test at a time: they share the time of their server.
+_CARGO: Final = ("cargo", "test", "-q", "--locked", "--offline", "--test", "clients")
+_ONE_BY_ONE: Final = ("--", "--test-threads=1", "--format=pretty")
 
 CLIENTS: Final[Mapping[str, Client]] = {
     "proton": Client(
@@ -110,6 +115,16 @@ CLIENTS: Final[Mapping[str, Client]] = {
         results=lambda _folder, output: results.of_go(output),
         shown={"": "go-amqp 1.7"},
     ),
+    # The last, since its packages have to be compiled, meanwhile.
+    "fe2o3-amqp": Client(
+        needs=("cargo",),
+        fetch=("cargo", "build", "-q", "--locked", "--lib"),
+        given=("Cargo.toml", "Cargo.lock"),
+        run=(*_CARGO, *_ONE_BY_ONE),
+        smoke=(*_CARGO, "delay", *_ONE_BY_ONE),
+        results=lambda _folder, output: results.of_cargo(output),
+        shown={"": "fe2o3-amqp 0.18 (Rust)"},
+    ),
 }
 
 
@@ -142,8 +157,9 @@ def _ran(name: str, command: tuple[str, ...], given: Mapping[str, str]) -> Ran:
     for before in folder.glob("**/TEST-*.xml"):
         before.unlink()
     status, output = output_of(command, folder, {**given, **_OFFLINE}, _RUN_SECONDS)
-    if status != 0 and _MAVEN_LACKS in output:
-        return Ran([], "not all of its packages have been fetched")
+    if status != 0 and any(said in output for said in _LACKS):
+        (folder / _FETCHED).unlink(missing_ok=True)
+        return Ran([], "its packages are no longer all there: the next run fetches them")
     found = client.results(folder, output)
     has_failed = status != 0 or not found or any(one.outcome == FAILED for one in found)
     return Ran(found, "", output or f"exit status {status}" if has_failed else "")

@@ -72,6 +72,15 @@ def test_results_of_each_runner_are_read(tmp_path: Path) -> None:
         Result("delay", PASSED),
         Result("life", FAILED),
     ]
+    cargo = (
+        "running 3 tests\ntest delay_x ... ok\ntest life ... FAILED\ntest drain ... ignored, why\n"
+        "test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured"
+    )
+    assert results.of_cargo(cargo) == [
+        Result("delay_x", PASSED),
+        Result("life", FAILED),
+        Result("drain", CANNOT, "why"),
+    ]
 
 
 def test_a_client_that_does_not_end_is_ended_with_all_that_it_has_started(tmp_path: Path) -> None:

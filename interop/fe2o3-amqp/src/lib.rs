@@ -1,0 +1,1 @@
+//! Nothing of its own: its build is that of the packages which the tests use.
