@@ -117,7 +117,11 @@ def read_table(path: Path) -> ChannelTable:
     Raises OSError, and MQRC_CLIENT_CONN_ERROR for what is no JSON table, with the place in the file
     and the value there.
     """
-    content = path.read_bytes()
+    return table_of(path.read_bytes(), str(path))
+
+
+def table_of(content: bytes, path: str) -> ChannelTable:
+    """Return the table that a file or a web server has sent; raises MQRC_CLIENT_CONN_ERROR."""
     try:
         text = content.decode("utf-8-sig")
         if "\0" in text:
@@ -202,7 +206,7 @@ def _refuse_exits(exits: _Object) -> None:
 class _Object:
     """An object of the file with its place; remembers the keys that were read."""
 
-    def __init__(self, values: object, path: Path, where: str) -> None:
+    def __init__(self, values: object, path: str, where: str) -> None:
         if not isinstance(values, dict):
             raise _wrong(path, where, f"{values!r} is no object: write {{…}}")
         self._left: dict[str, Any] = dict(values)
@@ -274,6 +278,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _wrong(path: Path, where: str, text: str) -> MQError:
+def _wrong(path: str, where: str, text: str) -> MQError:
     said = f"{path}: {where}: {text}" if where else f"{path}: {text}"
     return mq_error(rc.MQRC_CLIENT_CONN_ERROR, said)

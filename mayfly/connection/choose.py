@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
 
-from mayfly.connection.ccdt import ChannelTable, read_table
+from mayfly.connection.ccdt import ChannelTable
 from mayfly.connection.endpoint import Endpoint, Reconnect, addresses_of
 from mayfly.connection.key_files import with_key_repository
 from mayfly.connection.reconnection import USUAL_ATTEMPTS, Attempts
+from mayfly.connection.table_files import named_table
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.runtime import Runtime
@@ -24,9 +23,6 @@ from mayfly.runtime import Runtime
 #: The default of MQCHLTAB in IBM's client.
 _DEFAULT_TABLE = "AMQCLCHL.TAB"
 _CHANNEL_NAME_LENGTH = 20
-
-#: Tables that this process has read, with the time and size of their files.
-_tables: dict[Path, tuple[tuple[int, int], ChannelTable]] = {}
 
 
 class Route(NamedTuple):
@@ -89,14 +85,14 @@ def routes(
         environment = {"MQCCDTURL": wanted.table_url}
     if server := environment.get("MQSERVER"):
         return iter([Route(_named(endpoint_of_mqserver(server), name))])
-    path = _table_path(environment)
-    if path is None and wanted.binding is Binding.CLIENT:
+    table = named_table(environment)
+    if table is None and wanted.binding is Binding.CLIENT:
         said = f"no channel leads to {name!r}: set MQSERVER or MQCCDTURL"
         raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
-    if path is None:
+    if table is None:
         return None
     source = Runtime().random_bytes if random_bytes is None else random_bytes
-    return _rows(_table(path), name, keys, wanted.certificate_label, source)
+    return _rows(table, name, keys, wanted.certificate_label, source)
 
 
 def endpoint_of_mqserver(value: str) -> Endpoint:
@@ -139,48 +135,3 @@ def _keyed(endpoint: Endpoint, repository: str, label: str) -> Endpoint:
     if tls is None or tls.authorities is not None or tls.certificate is not None:
         return endpoint
     return endpoint._replace(tls=with_key_repository(tls, repository, label))
-
-
-def _table_path(environment: Mapping[str, str]) -> Path | None:
-    if url := environment.get("MQCCDTURL"):
-        path = _path_of_url(url)
-        if not path.is_file():
-            raise mq_error(rc.MQRC_CCDT_URL_ERROR, f"MQCCDTURL {url!r}: {path} is not there")
-        return path
-    folder, file = environment.get("MQCHLLIB"), environment.get("MQCHLTAB")
-    if not folder and not file:
-        return None
-    path = Path(folder or "", file or _DEFAULT_TABLE)
-    if not path.is_file():
-        said = f"MQCHLLIB and MQCHLTAB name {path}, which is not there"
-        raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
-    return path
-
-
-def _path_of_url(url: str) -> Path:
-    parts = urlsplit(url)
-    if parts.scheme == "file":
-        if parts.netloc not in ("", "localhost") or not parts.path:
-            said = f"MQCCDTURL {url!r} is not file:///path"
-            raise mq_error(rc.MQRC_CCDT_URL_ERROR, said)
-        return Path(unquote(parts.path))
-    if "://" in url:
-        said = f"MQCCDTURL {url!r}: only files are read; fetch the table, and name it file:///path"
-        raise mq_error(rc.MQRC_CCDT_URL_ERROR, said)
-    return Path(url)
-
-
-def _table(path: Path) -> ChannelTable:
-    """Return the table in a file, read again when the file was changed."""
-    try:
-        state = path.stat()
-        version = state.st_mtime_ns, state.st_size
-        known = _tables.get(path)
-        if known is not None and known[0] == version:
-            return known[1]
-        table = read_table(path)
-    except OSError as error:
-        said = f"{path} cannot be read: {error.strerror}"
-        raise mq_error(rc.MQRC_CLIENT_CONN_ERROR, said) from error
-    _tables[path] = version, table
-    return table

@@ -103,7 +103,7 @@ def test_mqccdturl_is_a_file(tmp_path: Path) -> None:
     path = table(tmp_path / "a b.json", ("C", "h", "QM1"))
     for url in (path.as_uri(), f"file://localhost{path.as_uri()[7:]}", str(path)):
         assert chosen("QM1", MQCCDTURL=url) == ["C/TCP/h(1414) QM1"]
-    for url in ("https://host/ccdt.json", "ftp://host/x", "file://host/x", "file:", "none.json"):
+    for url in ("ftp://host/x", "file://host/x", "file:", "none.json", "https://localhost:1/x"):
         error = refused(MQCCDTURL=url)
         assert error.reason == 2600
         assert url in error.detail
