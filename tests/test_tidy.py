@@ -71,6 +71,19 @@ ENGINE_TRANSACTIONS = (
     "mayfly.engine.transaction",
 )
 LOCK_IN_PROSE = re.compile(r"[;.]\s+lock held|with\s+the\s+lock\s+held", re.IGNORECASE)
+#: Modules of the engine that every put and get goes through, and features that they do not name:
+#: these hook themselves in (``State.on_departure``, ``Committer.arrival_hook``).
+ENGINE_KERNEL = (
+    "commit",
+    "delivery",
+    "get",
+    "holding",
+    "put",
+    "taking",
+    "transaction",
+    "unit_of_work",
+)
+HOOKED_IN = frozenset({"marks", "triggering"})
 #: Parts of the face of the engine, and who may use each of them; ``mayfly.engine`` is for all.
 ENGINE_FACES = {
     "mayfly.engine.face.administration": frozenset({"admin"}),
@@ -315,6 +328,18 @@ def check_lock_is_asserted(source: Source) -> Problems:
             )
 
 
+def check_kernel(source: Source) -> Problems:
+    """The kernel asks no feature: a message of a plain queue meets none of their code."""
+    name = source.path.removeprefix("mayfly/engine/").partition("/")[0].removesuffix(".py")
+    if not source.path.startswith("mayfly/engine/") or name not in ENGINE_KERNEL:
+        return
+    for node in source.nodes:
+        if isinstance(node, ast.Attribute) and node.attr in HOOKED_IN:
+            yield source.at(node, f"{ast.unparse(node)}: let the feature hook itself in")
+        elif isinstance(node, ast.ImportFrom) and HOOKED_IN & set(str(node.module).split(".")):
+            yield source.at(node, f"{node.module}: let the feature hook itself in")
+
+
 def boundary_counts(files: Iterable[Source]) -> Counter[tuple[str, str]]:
     """Count offences by package and kind."""
     return Counter(
@@ -552,6 +577,7 @@ def run(check: Check, files: list[Source]) -> None:
         check_runtime,
         check_holding,
         check_lock_is_asserted,
+        check_kernel,
     ],
     ids=lambda check: check.__name__.removeprefix("check_"),
 )
@@ -771,6 +797,9 @@ core.hidden.pop(k)""",
         'def f(core):\n    """Do it; lock held."""\ndef g(core):\n    """Do it."""',
         [1],
     ),
+    (check_kernel, "mayfly/engine/commit.py", "def f(core):\n    core.marks.forget(1)", [2]),
+    (check_kernel, "mayfly/engine/get.py", "from mayfly.engine.browsing.marks import Marks", [1]),
+    (check_kernel, "mayfly/engine/browsing/marking.py", "def f(core):\n    core.marks", []),
     (check_lock_is_asserted, "mayfly/jms/a.py", 'def f():\n    """Do it; lock held."""', []),
     (check_file_name, "mayfly/store/utils.py", "", [1]),
     (check_file_name, "mayfly/helpers/__init__.py", "", [1]),

@@ -245,8 +245,8 @@ class Committer:
             state.must_wake = True
         state.store.apply(transaction.unit)
         effect.take_effect(state, transaction)
-        if state.marks.marked:
-            state.marks.forget(row.k for _queue, row, _side in transaction.departures)
+        if state.on_departure:
+            state.note_departure([row.k for _queue, row, _side in transaction.departures])
         for moving in transaction.moves:
             self.arrival_hook.note(moving.target, moving.new_keys)
             if waits.is_waited_on(moving.target.number):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 from weakref import WeakValueDictionary
 
-from mayfly.engine.browsing.marks import Marks
+from mayfly.engine.browsing.marks import Marks, OnDeparture
 from mayfly.engine.callbacks import Callbacks
 from mayfly.engine.delay.staging_state import StagingState
 from mayfly.engine.lateness import Lateness
@@ -54,8 +54,11 @@ class State:
         self.target, self.note_due = self.registry.target, self.staging.note_due
         #: How late released messages left, and expired ones were met, for those who watch.
         self.release_lateness, self.expiry_lateness = Lateness(), Lateness()
+        #: Told of messages that are got, or leave their queue otherwise. A feature is here only
+        #: while it keeps something about messages, so that all other gets call nothing.
+        self.on_departure: list[OnDeparture] = []
         #: The marks of browsing handles.
-        self.marks = Marks()
+        self.marks = Marks(self.on_departure)
         #: Objects that programs have dropped without closing them.
         self.left_behind = LeftBehind()
         self.waits = Waits()
@@ -88,6 +91,11 @@ class State:
     def now_ms(self) -> int:
         """Return the queue manager's time, which never falls behind what its store has seen."""
         return self.clock.now_ms() + self.ahead_ms
+
+    def note_departure(self, keys: Collection[int]) -> None:
+        """Tell features that messages are got, or leave their queue; ask ``on_departure`` first."""
+        for tell in tuple(self.on_departure):
+            tell(keys)
 
     def wake(self) -> None:
         """Let all look for work that may have fallen due; call it without the lock."""

@@ -106,9 +106,9 @@ def _by_one_search(
                 yield Taken(held, result)
             else:
                 messages.hold_got(got, holder)
-                if core.marks.marked:
-                    # Given back, it comes back without.
-                    core.marks.forget((row.k,))
+                if core.on_departure:
+                    # Given back, it comes back unmarked.
+                    core.note_departure((row.k,))
                 yield Taken(got, result)
     finally:
         if expired and (left < room.messages or core.settings.discard_on_empty):

@@ -146,9 +146,9 @@ class UnitOfWork(Hold):
             return
         taken = UncommittedGet(queue, row, persistence)
         messages.hold_got(taken, self)
-        if self._core.marks.marked:
-            # Backed out, it comes back without.
-            self._core.marks.forget((row.k,))
+        if self._core.on_departure:
+            # Backed out, it comes back unmarked.
+            self._core.note_departure((row.k,))
         self._takes.append(taken)
         self._operation_count += 1
 

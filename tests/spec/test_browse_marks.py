@@ -265,6 +265,21 @@ def test_B7_a_mark_ends_when_its_message_is_cleared(
     assert not queue_manager.engine.marks.marked
 
 
+def test_B7_gets_tell_of_departures_only_while_something_is_marked(
+    queue_manager: QueueManager, handle: Handle, session: Session
+) -> None:
+    """A get of a queue without marks meets no code of marks."""
+    told = queue_manager.engine.on_departure
+    assert not told
+    for _ in range(2):
+        take(handle, c.MQGMO_BROWSE_HANDLE)
+    assert len(told) == 1
+    session.get("Q1")
+    assert len(told) == 1
+    session.get("Q1")
+    assert not told
+
+
 @pytest.mark.parametrize("late_ms", [-1, 0])
 def test_E8_a_mark_does_not_stop_the_clock(
     queue_manager: QueueManager, session: Session, clock: VirtualClock, late_ms: int

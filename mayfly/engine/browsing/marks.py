@@ -6,8 +6,9 @@ like the handle it belongs to, and all of this is under the queue manager's lock
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from heapq import heapify, heappop, heappush
+from typing import Final, TypeAlias
 from weakref import WeakSet
 
 from mayfly.engine.holding.messages import show
@@ -16,7 +17,9 @@ from mayfly.lifetime.window import is_expired
 from mayfly.store.units import StoredMessage
 
 #: Ends of marks that are kept for messages that are gone, at the most, beside one for each mark.
-_STALE_LAPSES = 1_000
+_STALE_LAPSES: Final = 1_000
+#: Takes the keys of messages that are got, or leave their queue otherwise.
+OnDeparture: TypeAlias = Callable[[Collection[int]], object]
 
 
 class _Marked:
@@ -50,9 +53,9 @@ class _CoOperatingSet:
 class Marks:
     """All browse marks of a queue manager, by the key of the message; a handle is its holder."""
 
-    def __init__(self) -> None:
-        """Begin with nothing marked."""
-        #: Empty as long as nobody marks, so that others need not ask for more.
+    def __init__(self, on_departure: list[OnDeparture]) -> None:
+        """Begin with nothing marked; while something is, departures are told to :meth:`_forget`."""
+        self._on_departure = on_departure
         self.marked: dict[int, _Marked] = {}
         self._keys: dict[object, set[int]] = {}
         self._sets: dict[int, _CoOperatingSet] = {}
@@ -111,8 +114,7 @@ class Marks:
             self._drop_bare(key)
             show(marked.queue, key, marked.persistence)
 
-    def forget(self, keys: Iterable[int]) -> None:
-        """End all marks on messages that are got or leave their queue otherwise."""
+    def _forget(self, keys: Collection[int]) -> None:
         for key in keys:
             marked = self.marked.pop(key, None)
             if marked is not None:
@@ -120,6 +122,7 @@ class Marks:
                     self._keys[requester].discard(key)
                 if marked.marker is not None:
                     self._sets[marked.queue.number].keys.discard(key)
+        self._stop_unless_needed()
 
     def is_of_another(self, key: int, requester: object) -> bool:
         """Return True if a message is marked for a set, and by another handle than this one."""
@@ -153,12 +156,19 @@ class Marks:
 
     def _marked(self, found: Found) -> _Marked:
         queue, row, persistence = found
+        if not self.marked:
+            self._on_departure.append(self._forget)
         return self.marked.setdefault(row.k, _Marked(queue, persistence))
 
     def _drop_bare(self, key: int) -> None:
         marked = self.marked[key]
         if not marked.handles and marked.marker is None:
             del self.marked[key]
+            self._stop_unless_needed()
+
+    def _stop_unless_needed(self) -> None:
+        if not self.marked:
+            self._on_departure.remove(self._forget)
 
 
 class Unmarked:
