@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Collection
 from http import HTTPStatus
@@ -14,9 +13,6 @@ from starlette.requests import ClientDisconnect, Request
 from mayfly.servers.http.problems import wrong_request
 
 MOST_BYTES: Final = 65_536
-#: A body is whole after so many seconds, and one more for so many bytes of it.
-BODY_SECONDS: Final = 30.0
-_BYTES_A_SECOND: Final = 65_536
 _TYPE: Final = "application/json"
 
 
@@ -49,35 +45,22 @@ async def read_object(request: Request, keys: Collection[str]) -> dict[str, Any]
 async def read_body(request: Request, most_bytes: int) -> bytes:
     """Return the body of a request.
 
-    Raises HTTPException: 413 for more bytes, before they come if their number is told, 408 for a
-    client that sends too slowly. Raises ClientDisconnect.
+    Raises HTTPException (413) for more bytes, before they come if their number is known. Raises
+    ClientDisconnect, also for a client that sends too slowly (``protocol``).
     """
     told = request.headers.get("content-length", "")
     if told.isdecimal() and int(told) > most_bytes:
         raise _too_long(most_bytes)
     body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS) as patience:
-            while True:
-                message = await request.receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientDisconnect
-                part = message.get("body", b"")
-                body += part
-                if len(body) > most_bytes:
-                    raise _too_long(most_bytes)
-                if not message.get("more_body", False):
-                    return bytes(body)
-                _have_patience(patience, len(part))
-    except TimeoutError:
-        said = f"{len(body)} bytes of the body came, and the rest too slowly"
-        raise wrong_request(HTTPStatus.REQUEST_TIMEOUT, said) from None
-
-
-def _have_patience(patience: asyncio.Timeout, count: int) -> None:
-    due = patience.when()
-    assert due is not None
-    patience.reschedule(due + count / _BYTES_A_SECOND)
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        body += message.get("body", b"")
+        if len(body) > most_bytes:
+            raise _too_long(most_bytes)
+        if not message.get("more_body", False):
+            return bytes(body)
 
 
 def _too_long(most_bytes: int) -> HTTPException:

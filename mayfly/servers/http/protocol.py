@@ -1,8 +1,10 @@
-"""HTTP/1.1 on one socket: uvicorn's protocol, with limits for heads and for silent clients."""
+"""HTTP/1.1 on one socket: uvicorn's protocol, with limits for clients that are slow or endless."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -10,100 +12,116 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from mayfly.servers.http.line import Line
 from mayfly.servers.wire.peer import Peer
 
-#: A head has at most so many bytes and headers, and is there after so many seconds.
+#: A head has at most so many bytes and headers.
 HEAD_BYTES: Final = 16_384
 MOST_HEADERS: Final = 100
-HEAD_SECONDS: Final = 30.0
+#: A request is whole after so many seconds, and one second more for so many bytes of its body.
+REQUEST_SECONDS: Final = 30.0
+BYTES_A_SECOND: Final = 65_536
 #: Bytes that are neither head nor body, as the sizes of chunks: for each byte of a body, and more.
 _FRAMING_BYTES: Final = 8
 _MOST_FRAMING_BYTES: Final = 65_536
+#: SO_LINGER: on, with 0 seconds.
+_AT_ONCE: Final = struct.pack("ii", 1, 0)
+_TOO_LONG: Final = b"431 Request Header Fields Too Large"
+_TOO_SLOW: Final = b"408 Request Timeout"
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """Closes a connection whose client sends no whole head in time, or too long a one."""
+    """Closes a connection whose client sends too much that is no body, or too slowly."""
 
     line: Line
     #: The last request; None before the first.
     cycle: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Begin with no head."""
+        """Begin before the first request."""
         super().__init__(*args, **kwargs)
         self._in_head = False
-        self._head_bytes = self._other_bytes = self._header_count = 0
-        self._head_timer: asyncio.TimerHandle | None = None
+        self._is_whole = True
+        self._head_bytes = self._framing_bytes = self._header_count = 0
+        self._body_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._begun_at = 0.0
         self._unsent_bytes = 0
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
-        """Note who is there."""
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn
+        """Begin a connection; the first request is to come in time."""
         super().connection_made(transport)
         self.line = Line(Peer.of(transport), self.loop)
-        self._await_head()
+        self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End what was opened for the client."""
+        """End the conversations of the client."""
         super().connection_lost(exc)
         self._cancel_timer()
         self.line.lose()
 
     def data_received(self, data: bytes) -> None:
         """Read on; bytes that are no body are counted."""
-        was_in_head, body_before = self._in_head, self._body_bytes()
+        was_in_head, body_before = self._in_head, self._body_bytes
         super().data_received(data)
+        if self._is_whole and self._timer is None and self._is_busy():
+            # The usual request, whole in one piece.
+            return
         if self.transport.is_closing():
             return
         if was_in_head and self._in_head:
             self._head_bytes += len(data)
-        elif not self._in_head and self._is_in_body():
-            self._other_bytes += len(data) - _FRAMING_BYTES * (self._body_bytes() - body_before)
-        if self._head_bytes > HEAD_BYTES or self._other_bytes > _MOST_FRAMING_BYTES:
-            self._refuse(b"431 Request Header Fields Too Large")
-        elif self._head_timer is None and self._awaits_head():
-            self._await_head()
+        elif not (self._in_head or self._is_whole):
+            self._framing_bytes += len(data) - _FRAMING_BYTES * (self._body_bytes - body_before)
+        if self._head_bytes > HEAD_BYTES or self._framing_bytes > _MOST_FRAMING_BYTES:
+            self._refuse(_TOO_LONG)
+        elif self._timer is None:
+            self._await_request()
 
     def on_message_begin(self) -> None:
-        """Begin to count a head."""
+        """Begin a request."""
         super().on_message_begin()
-        self._in_head = True
-        self._head_bytes = self._other_bytes = self._header_count = 0
+        self._in_head, self._is_whole = True, False
+        self._head_bytes = self._framing_bytes = self._header_count = self._body_bytes = 0
         self.scope["state"]["line"] = self.line
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a header; those behind a body are counted and forgotten."""
+        """Take a header; headers behind a body are counted and ignored."""
         self._header_count += 1
         self._head_bytes += len(name) + len(value)
         if self._in_head and self._header_count <= MOST_HEADERS:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Begin with the request."""
-        self._in_head = False
+        """Start the request, unless its head is too long."""
         if self.transport.is_closing():
             return
         if self._header_count > MOST_HEADERS or self._head_bytes + len(self.url) > HEAD_BYTES:
-            self._refuse(b"431 Request Header Fields Too Large")
+            self._refuse(_TOO_LONG)
             return
-        self._head_bytes = 0
-        self._cancel_timer()
+        self._in_head, self._head_bytes = False, 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of a body, unless the head before it was refused."""
+        """Take a part of a body, unless the request was refused."""
+        self._body_bytes += len(body)
         if not self.transport.is_closing():
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End a body, unless the head before it was refused."""
+        """End a request, unless it was refused."""
+        self._is_whole = True
         if not self.transport.is_closing():
+            self._cancel_timer()
             super().on_message_complete()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close an idle connection; one whose client reads its answer slowly has longer."""
+        """Close an idle connection; a client that reads its answer slowly has more time."""
         unsent = self.transport.get_write_buffer_size()
         if unsent == 0:
             super().timeout_keep_alive_handler()
         elif unsent == self._unsent_bytes:
-            # Nothing was read for as long as that: closing would wait for the client.
+            # The client has read nothing for that time. A close would wait for it, and the kernel
+            # would keep what it has of the answer for minutes.
+            connected = self.transport.get_extra_info("socket")
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
             self.transport.abort()
         else:
             self._unsent_bytes = unsent
@@ -111,34 +129,35 @@ class GuardedProtocol(HttpToolsProtocol):
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
 
-    def _awaits_head(self) -> bool:
-        return self._in_head or self.cycle is None or self.cycle.response_complete
+    def _is_busy(self) -> bool:
+        """Return True while a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
 
-    def _await_head(self) -> None:
-        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+    def _await_request(self) -> None:
+        self._begun_at = self.loop.time()
+        self._timer = self.loop.call_later(REQUEST_SECONDS, self._look)
 
     def _cancel_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-    def _head_is_late(self) -> None:
-        self._head_timer = None
-        if self._awaits_head() and not self.transport.is_closing():
-            self._refuse(b"408 Request Timeout")
+    def _look(self) -> None:
+        """End a connection whose request is late; one of a long body is given its time."""
+        self._timer = None
+        allowed_seconds = REQUEST_SECONDS + self._body_bytes / BYTES_A_SECOND
+        left_seconds = self._begun_at + allowed_seconds - self.loop.time()
+        if left_seconds > 0:
+            self._timer = self.loop.call_later(left_seconds, self._look)
+        else:
+            self._refuse(_TOO_SLOW)
 
     def _refuse(self, status: bytes) -> None:
-        if not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        is_before = self._in_head or self._is_whole
+        if not (self._is_busy() if is_before else self.cycle.response_started):
             self.transport.write(
                 b"HTTP/1.1 %b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % status
             )
-            self.transport.close()
-
-    def _is_in_body(self) -> bool:
-        # The rest of a body whose answer is sent already is read and forgotten: the client would
-        # not see the answer otherwise.
-        cycle = self.cycle
-        return cycle is not None and cycle.more_body and not cycle.response_complete
-
-    def _body_bytes(self) -> int:
-        return 0 if self.cycle is None else len(self.cycle.body)
+        self.transport.close()

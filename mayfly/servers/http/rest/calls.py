@@ -39,6 +39,8 @@ class Call(NamedTuple):
     def parameters(self, known: Collection[str]) -> dict[str, str]:
         """Return the query parameters; raises RestError for one that is not known, or twice."""
         found: dict[str, str] = {}
+        if not self.request.scope["query_string"]:
+            return found
         for name, value in self.request.query_params.multi_items():
             if name not in known:
                 raise wrong_value("query parameter", name, f"one of {', '.join(known) or 'none'}")

@@ -7,6 +7,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from mayfly.connection.values import Property, check_name
@@ -19,6 +20,7 @@ from mayfly.selectors.identifiers import correlation_bytes, id_bytes
 from mayfly.servers.http.bodies import read_body
 from mayfly.servers.http.rest import user_properties
 from mayfly.servers.http.rest.errors import (
+    FAILED,
     NO_MESSAGE_MADE,
     WRONG_CHARACTER_SET,
     WRONG_MEDIA_TYPE,
@@ -94,11 +96,15 @@ async def read_text(request: Request, most_bytes: int) -> bytes:
     """Return the body of a request, which is text in UTF-8.
 
     Raises RestError: 415 for another media type, 406 for another character set, 400 for what is no
-    UTF-8. Raises as ``read_body``.
+    UTF-8, 413 for more bytes. Raises ClientDisconnect.
     """
     given = request.headers.get("content-type", "")
     _check_type(given)
-    body = await read_body(request, most_bytes)
+    try:
+        body = await read_body(request, most_bytes)
+    except HTTPException as error:
+        status, reason = HTTPStatus(error.status_code), rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
+        raise RestError(status, FAILED, error.detail, reason=reason) from error
     try:
         body.decode()
     except UnicodeDecodeError as error:
