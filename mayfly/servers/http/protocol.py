@@ -45,7 +45,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._begun_at = 0.0
         self._unsent_bytes = 0
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn
         """Begin a connection; the first request is to come in time."""
         super().connection_made(transport)
         self.line = Line(Peer.of(transport), self.loop)
