@@ -12,19 +12,23 @@ import pytest
 
 #: What has not come about after this never will.
 PATIENCE_SECONDS = 60
-_LOOK_SECONDS = 0.001
+#: Time between two looks: a share of the time that one has waited, within these bounds. A look
+#: takes the processor from what is waited for.
+_PAUSE_SHARE, _PAUSE_SECONDS_MIN, _PAUSE_SECONDS_MAX = 0.05, 0.001, 0.05
 #: Where the threading module waits for a lock of its own.
 _WAITS = frozenset({"wait", "join", "_wait_for_tstate_lock"})
 
 
 def wait_until(is_so: Callable[[], object]) -> None:
     """Return as soon as something is so."""
-    pause = threading.Event()
-    for _ in range(round(PATIENCE_SECONDS / _LOOK_SECONDS)):
-        if is_so():
-            return
-        pause.wait(_LOOK_SECONDS)
-    pytest.fail("it has not come about")
+    pause, waited_seconds = threading.Event(), 0.0
+    while not is_so():
+        if waited_seconds >= PATIENCE_SECONDS:
+            pytest.fail("it has not come about")
+        share_seconds = max(waited_seconds * _PAUSE_SHARE, _PAUSE_SECONDS_MIN)
+        pause_seconds = min(share_seconds, _PAUSE_SECONDS_MAX)
+        pause.wait(pause_seconds)
+        waited_seconds += pause_seconds
 
 
 def wait_until_blocked(thread: threading.Thread) -> None:

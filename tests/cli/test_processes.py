@@ -22,6 +22,7 @@ from mayfly.connection.endpoint import Endpoint
 from mayfly.connection.remote import connect
 from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE
 from tests.cli.conftest import COMMAND, Invoke, environment, run_process
+from tests.facts import wait_until
 from tests.servers.certificates import certificate
 
 ANY_PORT = "127.0.0.1:0"
@@ -135,8 +136,8 @@ def test_two_served_queue_managers_have_a_channel(queue: Invoke, home: Path) -> 
         assert queue("put", "QM1", "IN@QM2", "over there", "--expiry", "1h").exit_code == 0
         with serving(home, "QM1") as (sender, here):
             with LedgerClient(here["flight"], token_file=here["token_file"]) as client:
-                while "transmitted" not in outcomes(client):
-                    assert sender.poll() is None
+                wait_until(lambda: sender.poll() or "transmitted" in outcomes(client))
+                assert sender.poll() is None
             for process in (sender, receiver):
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(60) == 0
@@ -153,8 +154,8 @@ def test_X9_serve_discards_what_nobody_asks_for_and_leaves_the_definition(
     queue("put", "QM1", "Q1", "x", "--expiry", "1ms")
     with serving(home, "QM1", "--expiry-interval", "1") as (process, served):
         with LedgerClient(served["flight"], token_file=served["token_file"]) as client:
-            while "expired" not in outcomes(client):
-                assert process.poll() is None
+            wait_until(lambda: process.poll() or "expired" in outcomes(client))
+            assert process.poll() is None
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
     with QueueManager("QM1", home / "QM1") as manager:

@@ -25,6 +25,7 @@ from mayfly.testing import VirtualClock
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, PERSISTENT, VOLATILE, Told, got, put
 from tests.connection.serving import HOST, Served, serving
+from tests.facts import wait_until
 
 
 @pytest.fixture(params=["tcp", "unix"])
@@ -121,8 +122,7 @@ def test_G4_a_wait_ends_at_its_moment_of_the_queue_managers_time(
 
     getter = threading.Thread(target=get)
     getter.start()
-    while not any(status.is_running for status in served.server.connections()):
-        pass
+    wait_until(lambda: any(status.is_running for status in served.server.connections()))
     clock.advance(4_999)
     assert getter.is_alive()
     clock.advance(1)
@@ -191,8 +191,7 @@ def test_a_broken_connection_backs_out_gives_back_and_closes(
         doomed.get(queue)
     assert broken.value.reason == rc.MQRC_CONNECTION_BROKEN
     assert doomed.is_broken
-    while served.server.connections() or queue_manager.counts("Q1").live < 2:
-        pass
+    wait_until(lambda: not served.server.connections() and queue_manager.counts("Q1").live >= 2)
     with queue_manager.session() as session:
         left = [(message.body, message.backout_count) for message in session.browse("Q1")]
     assert left == [(b"got", 1), (b"held", 1)]

@@ -21,6 +21,7 @@ from mayfly.runtime import Runtime
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, Told
 from tests.connection.serving import Served, serving
+from tests.facts import wait_until
 
 _PREAMBLE = OURS.packed()
 _APART = c.MQPMO_SYNCPOINT | c.MQPMO_ASYNC_RESPONSE
@@ -151,8 +152,7 @@ def test_P13_a_put_that_does_not_wait_arrives_though_its_program_calls_nothing_m
     connection = served.connect()
     queue = connection.open("Q1", BOTH_WAYS).handle
     connection.put(queue, b"x", Descriptor(), _APART)
-    while [each.unit_of_work_ms for each in served.server.connections()] == [None]:
-        pass
+    wait_until(lambda: [each.unit_of_work_ms for each in served.server.connections()] != [None])
     connection.backout()
     connection.close()
 

@@ -11,6 +11,7 @@ import pytest
 from mayfly import QueueManager, jms
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.facts import wait_until
 from tests.jms.scene import Receiver, alter, number_of, received, refused, text_of
 
 
@@ -248,8 +249,7 @@ def test_without_auto_start_a_context_begins_stopped(
 
 def wait_until_stopped(context: jms.JMSContext) -> None:
     """Return when a receive of a stopped connection waits for its start."""
-    while not context._connection.waiting_count:
-        pass
+    wait_until(lambda: context._connection.waiting_count)
 
 
 # Bodies

@@ -9,12 +9,15 @@ import logging
 import os
 import signal
 import sys
+import threading
 from typing import Any
 
 from mayfly import QueueManager, jms
 from mayfly.listener import ListenerPort
 
 QUEUE, BACKOUTS = "POISONED", "BACKOUTS"
+#: A loop without a pause would take the processor from what it waits for.
+_LOOK_SECONDS = 0.001
 
 
 def die(message: Any) -> None:
@@ -45,7 +48,7 @@ def main() -> None:
         else:
             consumer.set_message_listener(die)
     while not manager.counts(BACKOUTS).live:
-        pass
+        threading.Event().wait(_LOOK_SECONDS)
     print("idle", flush=True)
     sys.stdin.read()
 

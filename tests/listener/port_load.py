@@ -21,6 +21,8 @@ from mayfly.listener import ListenerPort, current_transaction
 SESSIONS = 8
 QUEUES = ("Q1", "ANSWERS")
 _AHEAD = 200
+#: A loop without a pause would take the processor from the sessions that it waits for.
+_LOOK_SECONDS = 0.001
 
 
 class Journals:
@@ -89,7 +91,7 @@ def main() -> None:
             journals.note("kept", label)
             if number % _AHEAD == 0:
                 while manager.curdepth("Q1") > _AHEAD:
-                    pass
+                    threading.Event().wait(_LOOK_SECONDS)
 
 
 if __name__ == "__main__":

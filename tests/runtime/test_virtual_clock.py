@@ -12,6 +12,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine.objects import administration
 from mayfly.runtime.virtual_clock import VirtualClock
+from tests.facts import wait_until
 
 START_MS = 1_700_000_000_000
 JOIN_SECONDS = 120.0
@@ -379,8 +380,8 @@ def test_a_wait_that_another_thread_can_end_is_none() -> None:
         qm.mqsc("DEFINE QLOCAL(Q1)")
 
         def put_when_waited_for() -> None:
-            while not qm.engine.waits.is_waited_on(qm.engine.registry.queue("Q1").number):
-                pass
+            number = qm.engine.registry.queue("Q1").number
+            wait_until(lambda: qm.engine.waits.is_waited_on(number))
             qm.session().put("Q1", b"x")
 
         thread = started(put_when_waited_for)

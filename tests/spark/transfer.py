@@ -36,7 +36,8 @@ ROWS_PER_FEED = 40
 #: them to get to Q2, or to be taken from there.
 OVER_EVERY, SHORT_EVERY, SHORT_MS = 20, 3, 30_000
 FEED_PAUSE_SECONDS, SLOW_FEED_PAUSE_SECONDS, FEED_AHEAD_BATCHES = 0.1, 2.0, 4
-TICK_SECONDS = 0.02
+#: A look goes through all processes of the machine.
+TICK_SECONDS = 0.1
 #: Generous: a driver and two executors that start cold on a busy machine.
 LIMIT_SECONDS = 300
 KIND, QUEUE, MSG_ID, OUTCOME, PUTS, PRESENT = (

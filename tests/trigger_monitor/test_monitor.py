@@ -19,6 +19,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.structures import DLH, TM, TMC2
 from mayfly.trigger_monitor import Outcome, TriggerMessage, TriggerMonitor
 from tests.connection.serving import serving as over_network
+from tests.facts import wait_until
 from tests.spec.scene import (
     DEAD,
     JOIN_SECONDS,
@@ -318,8 +319,7 @@ def test_T9_a_monitor_works_over_a_network(manager: QueueManager, session: Sessi
             monitor.start()
             session.put("Q1", b"x")
             put_md(session, INITQ, b"no trigger message", Descriptor())
-            while monitor.counts != done(started=1, dead_lettered=1):
-                pass
+            wait_until(lambda: monitor.counts == done(started=1, dead_lettered=1))
         assert not connection.is_open
     assert [trigger.queue for trigger in found] == ["Q1"]
     assert letter(session) == (c.MQFB_TM_ERROR, INITQ)

@@ -28,6 +28,7 @@ from mayfly.servers.wire import Limits
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, VOLATILE, put
 from tests.connection.serving import Served, serving
+from tests.facts import wait_until
 
 SHORT_TERMS = Admitted(user="", heartbeat_s=1)
 
@@ -249,8 +250,7 @@ def test_random_frames_end_connections_and_nothing_else(
     while witness.get(queue).message.body != b"alive":
         pass
     witness.close()
-    while served.server.connections():
-        pass
+    wait_until(lambda: not served.server.connections())
     assert queue_manager.verify().ok
     assert [record for record in caplog.records if record.exc_info] == []
 
@@ -363,8 +363,7 @@ def test_a_client_that_does_not_read_gets_no_more_messages_and_keeps_nobody_wait
             held += request > 2
         assert other.admin.counts("Q1").live == 0
         other.close()
-    while queue_manager.counts("Q1").live < 399:
-        pass
+    wait_until(lambda: queue_manager.counts("Q1").live >= 399)
     assert queue_manager.verify().ok
 
 
