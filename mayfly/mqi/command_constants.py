@@ -5,6 +5,7 @@ of MQINQ are in `attribute_selectors`.
 """
 
 # Reason codes, for mistakes in attributes of objects.
+MQRCCF_COMMAND_FAILED = 3008
 MQRCCF_CONNECTION_ID_ERROR = 3174
 MQRCCF_PARM_CONFLICT = 3203
 MQRCCF_ATTR_VALUE_FIXED = 3213

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from mayfly.mqi.errors import MQError
 from mayfly.servers.http.line import line_of
 from mayfly.servers.http.problems import Unauthorized
-from mayfly.servers.http.rest import errors, login, messaging
+from mayfly.servers.http.rest import administration, errors, login, messaging
 from mayfly.servers.http.rest.answers import Answer
 from mayfly.servers.http.rest.calls import Call
 from mayfly.servers.http.rest.errors import RestError
@@ -50,6 +50,9 @@ _RESOURCES: Final = (
     _Resource(
         ("messaging", "qmgr", _ONE, "topic", _MANY, "message"), {"POST": messaging.publish}, since=2
     ),
+    _Resource(("admin", "action", "qmgr", _ONE, "mqsc"), {"POST": administration.run_command}),
+    _Resource(("admin", "qmgr"), {"GET": administration.list_managers}),
+    _Resource(("admin", "qmgr", _ONE), {"GET": administration.show_manager}),
     _Resource(
         ("login",),
         {"POST": login.log_in, "GET": login.show, "DELETE": login.log_out},

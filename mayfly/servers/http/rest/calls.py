@@ -10,7 +10,12 @@ from starlette.requests import Request
 
 from mayfly.mqi import reasons as rc
 from mayfly.servers.http.line import Line, line_of
-from mayfly.servers.http.rest.errors import NO_QUEUE_MANAGER, RestError, wrong_value
+from mayfly.servers.http.rest.errors import (
+    NO_QUEUE_MANAGER,
+    NOT_AUTHORIZED,
+    RestError,
+    wrong_value,
+)
 from mayfly.servers.http.service import Service, Visit
 
 
@@ -29,12 +34,31 @@ class Call(NamedTuple):
 
     async def admit(self) -> Visit:
         """Let the program in to the queue manager that its path names; raises as admission."""
+        return await self._let_in(self.service.channels.programs)
+
+    async def admit_administrator(self) -> Visit:
+        """Let an administrator in to the queue manager that the path names.
+
+        Raises as admission, and RestError (403) for a user who is none.
+        """
+        visit = await self._let_in(self.service.channels.administrators)
+        if not visit.admitted.is_operator:
+            said = f"{visit.admitted.user} is no administrator"
+            reason = rc.MQRC_NOT_AUTHORIZED
+            raise RestError(HTTPStatus.FORBIDDEN, NOT_AUTHORIZED, said, reason=reason)
+        return visit
+
+    def check_manager(self) -> None:
+        """Raise RestError (404) when the queue manager of the path is not served here."""
         name = self.names[0]
         if name not in self.service.managers:
             said = f"queue manager {name!r} is not served here"
             reason = rc.MQRC_Q_MGR_NAME_ERROR
             raise RestError(HTTPStatus.NOT_FOUND, NO_QUEUE_MANAGER, said, reason=reason)
-        return await self.service.admit(self.request, self.service.channels.programs, name)
+
+    async def _let_in(self, channel: str) -> Visit:
+        self.check_manager()
+        return await self.service.admit(self.request, channel, self.names[0])
 
     def parameters(self, known: Collection[str]) -> dict[str, str]:
         """Return the query parameters; raises RestError for one that is not known, or twice."""

@@ -1,0 +1,184 @@
+"""Administration by IBM's REST API: MQSC commands as text or as JSON, and the queue managers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from starlette.concurrency import run_in_threadpool
+
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
+from mayfly.mqsc import CommandResult, Message
+from mayfly.servers.http.bodies import read_object
+from mayfly.servers.http.rest.answers import Answer, json_answer
+from mayfly.servers.http.rest.calls import Call
+from mayfly.servers.http.rest.errors import WRONG_VALUE, RestError
+from mayfly.servers.http.service import Visit
+from mayfly.servers.standing import State
+
+_TEXT, _JSON = "runCommand", "runCommandJSON"
+_KEYS: Final = ("type", "command", "qualifier", "name", "parameters", "responseParameters")
+_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+#: An attribute, an operator and an operand: ``curdepth gt 0``.
+_CONDITION: Final = re.compile(r"\s*(\w+)\s+(\w+)\s+(.*\S)\s*")
+_WHERE = "WHERE"
+#: Words without a value in parentheses, and the values that say whether they are meant.
+_SWITCHES: Final = frozenset({"REPLACE", "PURGE", "ALL"})
+_MEANT: Final[Mapping[object, bool]] = {True: True, "yes": True, False: False, "no": False}
+#: Words for states of which IBM's server has but these.
+_RUNNING, _ENDED = "running", "endedUnexpectedly"
+
+
+async def run_command(call: Call) -> Answer:
+    """Run MQSC for an administrator: 200, also for a command that is refused.
+
+    A completion code and a reason code stand in each reply, and in the whole. Raises RestError
+    (400) for a body that makes no command.
+    """
+    visit = await call.admit_administrator()
+    call.parameters(())
+    asked = await read_object(call.request, _KEYS)
+    kind = asked.get("type")
+    if kind == _TEXT:
+        return json_answer(await run_in_threadpool(_run, visit, _text_of(asked), as_text=True))
+    if kind == _JSON:
+        return json_answer(await run_in_threadpool(_run, visit, _command_of(asked), as_text=False))
+    raise _wrong("type", kind, f"{_TEXT} or {_JSON}")
+
+
+async def list_managers(call: Call) -> Answer:
+    """List the queue managers that are served here, with their states."""
+    await call.service.admit(call.request)
+    call.parameters(())
+    states = call.service.standing.states()
+    return json_answer({"qmgr": [_shown(name, state) for name, state in states.items()]})
+
+
+async def show_manager(call: Call) -> Answer:
+    """Show one queue manager with its state; raises RestError (404) for one not served here."""
+    call.check_manager()
+    await call.service.admit(call.request)
+    call.parameters(())
+    name = call.names[0]
+    return json_answer({"qmgr": [_shown(name, call.service.standing.states()[name])]})
+
+
+def _shown(name: str, state: State) -> dict[str, str]:
+    return {"name": name, "state": _RUNNING if state.is_live else _ENDED}
+
+
+def _run(visit: Visit, script: str, *, as_text: bool) -> dict[str, Any]:
+    with visit.connection() as connection:
+        result = connection.admin.mqsc(script)
+    if not result.commands:
+        raise _wrong("command", script, "a command")
+    told = _told_as_text if as_text else _told_as_values
+    return {
+        "commandResponse": [item for each in result.commands for item in told(each)],
+        "overallCompletionCode": c.MQCC_OK if result.ok else c.MQCC_FAILED,
+        "overallReasonCode": rc.MQRC_NONE if result.ok else MQRCCF_COMMAND_FAILED,
+    }
+
+
+def _told_as_text(result: CommandResult) -> list[dict[str, Any]]:
+    return [{**_codes(message), "text": str(message).splitlines()} for message in result.messages]
+
+
+def _told_as_values(result: CommandResult) -> list[dict[str, Any]]:
+    """Return the objects that a command shows, one reply each; else its messages."""
+    shown = [
+        {
+            "completionCode": c.MQCC_OK,
+            "reasonCode": rc.MQRC_NONE,
+            "parameters": {keyword.lower(): value for keyword, value in row.items()},
+        }
+        for row in result.rows
+    ]
+    return shown or [
+        {**_codes(message), "message": str(message).splitlines()} for message in result.messages
+    ]
+
+
+def _codes(message: Message) -> dict[str, int]:
+    if message.is_information:
+        return {"completionCode": c.MQCC_OK, "reasonCode": rc.MQRC_NONE}
+    reason = message.reason or MQRCCF_COMMAND_FAILED
+    return {"completionCode": c.MQCC_FAILED, "reasonCode": reason}
+
+
+def _text_of(asked: Mapping[str, Any]) -> str:
+    parameters = asked.get("parameters")
+    command = parameters.get("command") if isinstance(parameters, dict) else None
+    if not isinstance(command, str) or not command.strip():
+        raise _wrong("parameters.command", command, "a command as text")
+    return command
+
+
+def _command_of(asked: Mapping[str, Any]) -> str:
+    """Return a command in JSON as text; its values are quoted, so that none is anything else."""
+    verb, qualifier = _word("command", asked.get("command")), ""
+    if "qualifier" in asked:
+        qualifier = _word("qualifier", asked["qualifier"])
+    name = asked.get("name")
+    if name is not None:
+        qualifier += f"({_value('name', name)})"
+    parameters, shown = asked.get("parameters", {}), asked.get("responseParameters", [])
+    if not isinstance(parameters, dict):
+        raise _wrong("parameters", parameters, "an object")
+    if not isinstance(shown, list):
+        raise _wrong("responseParameters", shown, "a list of words")
+    given = [_parameter(_word("parameters", key), value) for key, value in parameters.items()]
+    return " ".join(
+        part
+        for part in (
+            verb,
+            qualifier,
+            *given,
+            *(_word("responseParameters", word) for word in shown),
+        )
+        if part
+    )
+
+
+def _parameter(keyword: str, value: object) -> str:
+    if keyword in _SWITCHES:
+        is_meant = _MEANT.get(value.lower() if isinstance(value, str) else value)
+        if is_meant is None:
+            raise _wrong(f"parameters.{keyword.lower()}", value, "yes or no")
+        return keyword if is_meant else ""
+    if keyword == _WHERE:
+        condition = _CONDITION.fullmatch(value) if isinstance(value, str) else None
+        if condition is None:
+            raise _wrong("parameters.where", value, "ATTRIBUTE OPERATOR VALUE")
+        attribute, operator, operand = condition.groups()
+        return f"{_WHERE}({attribute} {operator} {_quoted(operand)})"
+    values = value if isinstance(value, list) else [value]
+    spelled = ",".join(_value(f"parameters.{keyword.lower()}", each) for each in values)
+    return f"{keyword}({spelled})"
+
+
+def _value(field: str, value: object) -> str:
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise _wrong(field, value, "a text or a whole number")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _word(field: str, value: object) -> str:
+    if not isinstance(value, str) or not _WORD.fullmatch(value):
+        raise _wrong(field, value, "a word of MQSC")
+    return value.upper()
+
+
+def _wrong(field: str, value: object, what: str) -> RestError:
+    said = f"{field} {value!r} is not {what}"
+    return RestError(HTTPStatus.BAD_REQUEST, WRONG_VALUE, said)
