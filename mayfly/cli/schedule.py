@@ -38,14 +38,13 @@ from mayfly.cli.schedule_filters import (
     new_time,
 )
 from mayfly.cli.schedule_show import (
-    audit_as_json,
     audit_lines,
     details,
-    entry_as_json,
     entry_lines,
 )
 from mayfly.cli.show import print_json
 from mayfly.connection import ScheduleVerbs
+from mayfly.connection.json_values import audit_as_json, scheduled_as_json
 from mayfly.connection.values import Receipt, Scheduled, ScheduleFilter
 
 _PAGE_COUNT = 1_000
@@ -92,7 +91,7 @@ def list_(
         for page in _pages(waiting, where, LIMIT_COUNT if limit is None else limit, after):
             if as_json:
                 for entry in page:
-                    print_json(entry_as_json(entry), indent=None)
+                    print_json(scheduled_as_json(entry), indent=None)
             else:
                 print(*entry_lines(page, has_head=last is None), sep="\n")
             last = page[-1]
@@ -122,7 +121,7 @@ def show(
         )
         raise CommandFailed(ExitCode.NOTHING, said)
     if as_json:
-        print_json(entry_as_json(entry))
+        print_json(scheduled_as_json(entry))
     else:
         for label, value in details(entry).items():
             print(f"{label:<14}  {value}")

@@ -15,15 +15,6 @@ _AUDIT_HEAD = ("at (UTC)", "user", "action", "receipt", "count", "what")
 _MOMENT = re.compile(r"(^to |\bdue_from_ms=|\bdue_before_ms=)([0-9]{1,14})(?![0-9])")
 
 
-def entry_as_json(entry: Scheduled) -> dict[str, object]:
-    """Return an entry for JSON: the names of ``Scheduled``, ids in hexadecimal.
-
-    The position is text: many readers of JSON round what has more than 53 bits.
-    """
-    ids = {"msg_id": entry.msg_id.hex(), "correl_id": entry.correl_id.hex()}
-    return entry._asdict() | ids | {"position": str(entry.position)}
-
-
 def entry_lines(page: Sequence[Scheduled], *, has_head: bool) -> Iterator[str]:
     """Yield a page of entries as lines, aligned; due to the second, ``show`` tells it exactly."""
     rows = [
@@ -55,11 +46,6 @@ def details(entry: Scheduled) -> dict[str, object]:
         "sender": entry.user_identifier or "-",
         "position": entry.position,
     }
-
-
-def audit_as_json(entry: AuditEntry) -> dict[str, object]:
-    """Return what was done for JSON; ``msg_id`` is empty for a bulk operation."""
-    return entry._asdict() | {"msg_id": entry.msg_id.hex()}
 
 
 def audit_lines(entries: Sequence[AuditEntry]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,9 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.progress import seconds_told
 from mayfly.cli.show import print_json
 from mayfly.cli.values import message_id
-from mayfly.engine import Stay, Step, Whereabouts
+from mayfly.connection.json_values import whereabouts_as_json
+from mayfly.engine import Step
 from mayfly.lifetime.spelling import spelled_moment
-from mayfly.mqi.causes import cause_name
 
 _HEAD = ("at (UTC)", "what", "queue", "")
 
@@ -43,7 +43,7 @@ def why(
     ):
         found = connection.admin.why(identifier)
     if as_json:
-        print_json(_for_json(found))
+        print_json(whereabouts_as_json(found))
     elif found.is_known:
         print(found.sentence)
         print(*_lines(found.steps), sep="\n")
@@ -55,24 +55,3 @@ def _lines(steps: tuple[Step, ...]) -> list[str]:
     rows = [_HEAD, *((spelled_moment(s.at_ms), s.what, s.queue, s.text) for s in steps)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-
-
-def _for_json(found: Whereabouts) -> dict[str, Any]:
-    """Return an answer for JSON: ids in hexadecimal, and reasons by name as well."""
-    return {
-        "id": found.asked_id.hex(),
-        "at_ms": found.at_ms,
-        "is_known": found.is_known,
-        "sentence": found.sentence,
-        "steps": [step._asdict() for step in found.steps],
-        "stays": [_stay_for_json(stay) for stay in found.stays],
-        "is_cut": found.is_cut,
-        "ledger_position": found.ledger_position,
-        "ledger_ms": found.ledger_ms,
-    }
-
-
-def _stay_for_json(stay: Stay) -> dict[str, Any]:
-    ids = {"msg_id": stay.msg_id.hex(), "correl_id": stay.correl_id.hex()}
-    named = {"reason_name": cause_name(stay.reason) if stay.reason else None}
-    return stay._asdict() | ids | named

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mayfly.mqi.errors import MQError
@@ -14,6 +16,8 @@ from mayfly.servers.http.guard import Guard
 from mayfly.servers.http.health import live, ready
 from mayfly.servers.http.metrics import metrics
 from mayfly.servers.http.problems import Unauthorized
+from mayfly.servers.http.resources import messages, schedule
+from mayfly.servers.http.resources.schedule import Schedule
 from mayfly.servers.http.rest.api import PREFIX, RestApi
 from mayfly.servers.http.service import Service
 
@@ -37,11 +41,31 @@ class _Site:
         await (self._rest if is_rest else self._own)(scope, receive, send)
 
 
+def _of_managers() -> list[BaseRoute]:
+    """Return the resources of one queue manager each."""
+    changes = [
+        Route(f"/schedule/{{id}}/{action}", partial(schedule.changed, action), methods=["POST"])
+        for action in schedule.ACTIONS
+    ]
+    return [
+        Mount(
+            "/qmgr/{qmgr}",
+            routes=[
+                Route("/messages/{id}/story", messages.story),
+                Route("/schedule", Schedule),
+                Route("/schedule/audit", schedule.audited),
+                Route("/schedule/{id}", schedule.shown),
+                *changes,
+            ],
+        )
+    ]
+
+
 def _own_resources(service: Service) -> Starlette:
     routes = [
         Mount("/health", routes=[Route("/live", live), Route("/ready", ready)]),
         Route("/metrics", metrics),
-        Mount(f"/mayfly/{VERSION}", routes=[Route("/clock", Clock)]),
+        Mount(f"/mayfly/{VERSION}", routes=[Route("/clock", Clock), *_of_managers()]),
     ]
     made = Starlette(
         routes=routes,

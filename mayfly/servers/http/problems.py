@@ -65,13 +65,13 @@ async def of_mq_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, MQError)
     by_class = (status for kind, status in _STATUS_OF_CLASS if isinstance(error, kind))
     status = _STATUS_OF_REASON.get(error.reason) or next(by_class, HTTPStatus.INTERNAL_SERVER_ERROR)
-    return _problem(status, error.detail or error.text, error.reason)
+    return problem(status, error.detail or error.text, error.reason)
 
 
 async def of_unauthorized(_request: Request, error: Exception) -> JSONResponse:
     """Ask for other credentials."""
     assert isinstance(error, Unauthorized)
-    return _problem(HTTPStatus.UNAUTHORIZED, error.detail, rc.MQRC_NOT_AUTHORIZED, CHALLENGE)
+    return problem(HTTPStatus.UNAUTHORIZED, error.detail, rc.MQRC_NOT_AUTHORIZED, CHALLENGE)
 
 
 async def of_http_error(request: Request, error: Exception) -> JSONResponse:
@@ -83,22 +83,25 @@ async def of_http_error(request: Request, error: Exception) -> JSONResponse:
         detail = f"nothing is at {request.url.path}"
     elif status is HTTPStatus.METHOD_NOT_ALLOWED:
         detail = f"{request.method} is none of {headers.get('Allow', '')}"
-    return _problem(status, detail, headers=headers)
+    return problem(status, detail, headers=headers)
 
 
 async def of_failure(_request: Request, _error: Exception) -> JSONResponse:
     """Answer a request whose handling has failed; the log has what happened."""
     status = HTTPStatus.INTERNAL_SERVER_ERROR
-    return _problem(status, "the log of the server says what happened")
+    return problem(status, "the log of the server says what happened")
 
 
-def _problem(
+def problem(
     status: HTTPStatus,
     detail: str,
     reason: int | None = None,
     headers: Mapping[str, str] | None = None,
+    **more: object,
 ) -> JSONResponse:
-    content: dict[str, Any] = {"title": status.phrase, "status": status.value, "detail": detail}
+    """Return an answer that tells of a failure; ``more`` are members of its own."""
+    told = {"title": status.phrase, "status": status.value, "detail": detail}
+    content: dict[str, Any] = told | more
     if reason is not None:
         content |= {"reason": reason, "reasonName": rc.reason_name(reason)}
     return JSONResponse(content, status, headers, media_type=MEDIA_TYPE)

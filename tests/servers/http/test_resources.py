@@ -1,0 +1,250 @@
+"""Mayfly's own resources: the story of a message, and the schedule of delayed ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.testing import VirtualClock
+from tests.servers.http.conftest import ADMIN, APP, Answer, Site, Web
+
+QM1 = "/mayfly/v1/qmgr/QM1"
+SCHEDULE = f"{QM1}/schedule"
+
+
+@pytest.fixture
+def delayed(site: Site, queue_manager: QueueManager) -> list[str]:
+    """MsgIds of four messages that are due on Q1 and Q2 after 1, 2, 3 and 4 s."""
+    with queue_manager.session(user="anna") as session:
+        return [
+            session.put(f"Q{1 + n % 2}", b"x", delay_ms=1_000 * (n + 1)).hex() for n in range(4)
+        ]
+
+
+def ids(answer: Answer) -> list[str]:
+    assert answer.status == 200
+    return [message["msg_id"] for message in answer.content["messages"]]
+
+
+# The story of a message
+
+
+def test_E10_the_story_of_a_message_that_expired_names_its_report(
+    web: Web, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    with queue_manager.session(user="anna") as session:
+        msg_id = session.put(
+            "Q1", b"hello", time_to_live_ms=1_000, report=c.MQRO_EXPIRATION, reply_to_q="Q2"
+        )
+        path = f"{QM1}/messages/{msg_id.hex()}/story"
+        clock.advance(999)
+        assert web.ask("GET", path).content["stays"][0]["state"] == "available"
+        clock.advance(1)
+        assert session.get("Q1") is None
+    told = web.ask("GET", path).content
+    assert told["is_known"] is True
+    assert told["sentence"].endswith("and nobody had got it; its report is on Q2.")
+    assert [step["what"] for step in told["steps"]] == [
+        "put",
+        "expired",
+        "report",
+        "report available",
+    ]
+    assert [stay["queue"] for stay in told["stays"]] == ["Q1", "Q2"]
+
+
+def test_a_message_that_nobody_knows_has_a_story_that_says_so(web: Web) -> None:
+    told = web.ask("GET", f"{QM1}/messages/c3/story").content
+    assert (told["is_known"], told["stays"]) == (False, [])
+    assert told["sentence"].startswith("QM1 knows no message with this MsgId or CorrelId")
+
+
+@pytest.mark.parametrize("identifier", ["nothex", "00", "ff" * 25])
+def test_what_is_no_id_is_refused(web: Web, identifier: str) -> None:
+    status, _said, reason = web.ask("GET", f"{QM1}/messages/{identifier}/story").said
+    assert (status, reason) == (400, rc.MQRC_MD_ERROR)
+
+
+# The schedule
+
+
+def test_delayed_messages_are_listed_page_by_page(web: Web, delayed: list[str]) -> None:
+    first = web.ask("GET", f"{SCHEDULE}?limit=3")
+    assert ids(first) == delayed[:3]
+    assert first.content["messages"][0] | {"msg_id": "", "position": ""} == {
+        "position": "",
+        "msg_id": "",
+        "correl_id": "00" * 24,
+        "target": "Q1",
+        "put_ms": first.content["messages"][0]["deliver_at_ms"] - 1_000,
+        "deliver_at_ms": first.content["messages"][0]["deliver_at_ms"],
+        "expire_at_ms": None,
+        "priority": 0,
+        "persistent": False,
+        "body_bytes": 1,
+        "user_identifier": "anna",
+    }
+    second = web.ask("GET", f"{SCHEDULE}?limit=3&after={first.content['next']}")
+    assert (ids(second), second.content["next"]) == (delayed[3:], None)
+
+
+def test_delayed_messages_are_found_by_queue_sender_and_time(
+    web: Web, delayed: list[str], clock: VirtualClock
+) -> None:
+    now_ms = clock.now_ms()
+    assert ids(web.ask("GET", f"{SCHEDULE}?queue=Q1")) == [delayed[0], delayed[2]]
+    assert ids(web.ask("GET", f"{SCHEDULE}?sender=berta")) == []
+    span = f"due_from_ms={now_ms + 2_000}&due_before_ms={now_ms + 3_000}"
+    assert ids(web.ask("GET", f"{SCHEDULE}?{span}")) == [delayed[1]]
+
+
+def test_D3_a_message_is_cancelled_once(
+    web: Web, delayed: list[str], queue_manager: QueueManager
+) -> None:
+    one = f"{SCHEDULE}/{delayed[0]}"
+    assert web.ask("GET", one).content["target"] == "Q1"
+    answer = web.ask("POST", f"{one}/cancel")
+    assert (answer.status, answer.content) == (
+        200,
+        {"msg_id": delayed[0], "receipt": "cancelled"},
+    )
+    assert web.ask("GET", one).status == 404
+    # As the command: that it is cancelled already is no mistake.
+    assert web.ask("POST", f"{one}/cancel").content["receipt"] == "cancelled"
+    assert queue_manager.counts("Q1").staged == 1
+    [change] = web.ask("GET", f"{SCHEDULE}/audit?limit=1").content["changes"]
+    assert (change["action"], change["msg_id"], change["user"]) == (
+        "cancel",
+        delayed[0],
+        ADMIN[0],
+    )
+
+
+def test_D1_a_message_that_is_released_can_be_got_at_once(
+    web: Web, delayed: list[str], queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    assert web.ask("POST", f"{SCHEDULE}/{delayed[3]}/release").content["receipt"] == "released"
+    assert queue_manager.counts("Q2").live == 1
+    late = web.ask("POST", f"{SCHEDULE}/{delayed[3]}/cancel")
+    assert late.said == (409, f"message {delayed[3]}: already-released", None)
+    assert late.content["receipt"] == "already-released"
+    unknown = web.ask("POST", f"{SCHEDULE}/{'ab' * 24}/release")
+    assert (unknown.status, unknown.content["receipt"]) == (404, "unknown")
+
+
+def test_D1_a_message_is_given_another_delivery_time(
+    web: Web, delayed: list[str], queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    path = f"{SCHEDULE}/{delayed[0]}/reschedule"
+    answer = web.ask("POST", path, {"delay_ms": 5_000})
+    assert (answer.status, answer.content["receipt"]) == (200, "rescheduled")
+    assert ids(web.ask("GET", SCHEDULE)) == [*delayed[1:], delayed[0]]
+    at_ms = clock.now_ms() + 500
+    assert web.ask("POST", path, {"deliver_at_ms": at_ms}).status == 200
+    clock.advance(499)
+    assert queue_manager.counts("Q1").live == 0
+    clock.advance(1)
+    assert queue_manager.counts("Q1").live == 1
+
+
+def test_all_that_match_are_changed_and_a_dry_run_only_counts(
+    web: Web, delayed: list[str], queue_manager: QueueManager
+) -> None:
+    asked: dict[str, Any] = {"action": "cancel", "where": {"queue": "Q1"}}
+    assert web.ask("POST", SCHEDULE, {**asked, "dry_run": True}).content == {
+        "receipt": "cancelled",
+        "message_count": 2,
+        "dry_run": True,
+    }
+    assert queue_manager.counts("Q1").staged == 2
+    assert web.ask("POST", SCHEDULE, asked).content == {
+        "receipt": "cancelled",
+        "message_count": 2,
+        "dry_run": False,
+    }
+    assert (queue_manager.counts("Q1").staged, queue_manager.counts("Q2").staged) == (0, 2)
+    moved = {"action": "reschedule", "where": {"sender": "anna"}, "by_ms": 60_000}
+    assert web.ask("POST", SCHEDULE, moved).content["message_count"] == 2
+    released = {"action": "release", "where": {}, "all": True}
+    assert web.ask("POST", SCHEDULE, released).content["message_count"] == 2
+    assert queue_manager.counts("Q2").live == 2
+
+
+def test_D7_a_time_behind_the_expiry_of_one_message_changes_none(
+    web: Web, delayed: list[str], queue_manager: QueueManager
+) -> None:
+    with queue_manager.session() as session:
+        session.put("Q1", b"x", delay_ms=100, time_to_live_ms=1_000)
+    before = web.ask("GET", SCHEDULE).content
+    answer = web.ask(
+        "POST", SCHEDULE, {"action": "reschedule", "where": {"queue": "Q1"}, "delay_ms": 5_000}
+    )
+    assert (answer.status, answer.content["reason"]) == (400, rc.MQRC_EXPIRY_ERROR)
+    assert web.ask("GET", SCHEDULE).content == before
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({}, "action None is not cancel or release or reschedule"),
+        ({"action": "cancel"}, "where None is not an object"),
+        ({"action": "cancel", "where": {}}, 'where is empty: {"all": true} means all delayed'),
+        ({"action": "cancel", "where": {"q": "Q1"}}, "where 'q' is not one of queue, sender"),
+        ({"action": "cancel", "where": {"queue": 1}}, "where {'queue': 1} is not a filter"),
+        ({"action": "cancel", "where": {"due_from_ms": "1"}}, "due_from_ms is '1': it is a whole"),
+        ({"action": "cancel", "where": {"queue": "Q1"}, "dry_run": 1}, "dry_run 1 is not true or"),
+        ({"action": "reschedule", "where": {"queue": "Q1"}}, "the body has not one of delay_ms"),
+        (
+            {"action": "reschedule", "where": {"queue": "Q1"}, "delay_ms": 1, "by_ms": 1},
+            "the body has not one of delay_ms",
+        ),
+        (
+            {"action": "cancel", "where": {"queue": "Q1"}, "delay_ms": 1},
+            "action 'cancel' is not reschedule, and a time is given",
+        ),
+    ],
+)
+def test_a_wrong_change_of_many_is_refused_and_nothing_changes(
+    web: Web, delayed: list[str], queue_manager: QueueManager, body: object, said: str
+) -> None:
+    status, detail, _reason = web.ask("POST", SCHEDULE, body).said
+    assert status == 400
+    assert detail.startswith(said)
+    assert queue_manager.counts("Q1").staged == 2
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("limit=0", "limit '0' is not a whole number from 1 to 1000"),
+        ("limit=1001", "limit '1001' is not a whole number from 1 to 1000"),
+        ("limit=1&limit=2", "query parameter 'limit' is given twice"),
+        ("due_from_ms=-1", "due_from_ms '-1' is not a whole number from 0 to 4398046511103"),
+        ("after=x", "after 'x' is not a position of the schedule"),
+        (f"after={2**63}", f"after '{2**63}' is not a position of the schedule"),
+        ("colour=red", "query parameter 'colour' is none of queue, sender"),
+    ],
+)
+def test_a_wrong_query_is_refused(web: Web, query: str, said: str) -> None:
+    status, detail, _reason = web.ask("GET", f"{SCHEDULE}?{query}").said
+    assert status == 400
+    assert detail.startswith(said)
+
+
+def test_a_queue_manager_that_is_not_served_has_no_resources(web: Web) -> None:
+    assert web.ask("GET", "/mayfly/v1/qmgr/QM2/schedule").status == 404
+
+
+def test_resources_are_for_administrators(guarded: Web) -> None:
+    for method, path in (
+        ("GET", SCHEDULE),
+        ("POST", f"{SCHEDULE}/ab/cancel"),
+        ("GET", f"{QM1}/messages/ab/story"),
+    ):
+        assert guarded.ask(method, path, user=None).status == 401
+        assert guarded.ask(method, path, user=APP).status == 401
+    assert guarded.ask("GET", SCHEDULE).status == 200
