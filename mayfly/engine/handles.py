@@ -161,8 +161,8 @@ class Handle:
     ) -> PutResult:
         """MQPUT with MQPMO options; raises the reason codes of ``put.put``, C8, P10 and P6.
 
-        With ``later`` a persistent message outside of syncpoint is not durable on return, unless it
-        belongs to a group.
+        With a ``completion`` a persistent message outside of syncpoint is not durable on return,
+        unless it belongs to a group: the caller runs the transaction that the completion has then.
 
         ``context``, PMO.Context, is the handle, or its number, whose last message got gives the
         context that MQPMO_PASS_IDENTITY_CONTEXT and MQPMO_PASS_ALL_CONTEXT pass on.

@@ -88,7 +88,7 @@ def put(
 ) -> PutResult:
     """Put a message; in a unit of work it is visible at its commit, else when this returns.
 
-    With ``later`` that is left to do where the disk would have to be waited for.
+    With a ``completion``, a put that would wait for the disk leaves its transaction there.
 
     Raises the reason codes of P1, P8, P12, E2, E3, D5-D7, D9, D14, D19, D31; nothing is put then.
     """
@@ -133,7 +133,7 @@ def result_of(
     request: PutRequest,
     resolved: tuple[Prepared, Window],
 ) -> PutResult:
-    """Return what became of a put."""
+    """Return the result of a put."""
     prepared, window = resolved
     queue, manager = (path.queue.name, core.name) if path.remote is None else path.remote
     return PutResult(
@@ -150,7 +150,7 @@ def result_of(
 def prepared_for(
     core: Core, path: Path, body: bytes, request: PutRequest, context: Context
 ) -> Prepared:
-    """Return the descriptor checked and filled in, and what it says of the data checked."""
+    """Return the descriptor checked and filled in; the data are checked as far as it asks."""
     asked = request.descriptor
     if asked.reply_to_q and not asked.reply_to_q_mgr:
         asked = _with_reply_address(core, asked)
@@ -201,7 +201,7 @@ def new_pending(
 def _on_staging(
     core: Core, path: Path, prepared: Prepared, window: Window, content: tuple[PutRequest, bytes]
 ) -> UncommittedPut:
-    """Take what an application puts on the staging queue by its name: a message with its header."""
+    """Take a message, with its header, that an application puts on the staging queue by name."""
     request, body = content
     if request.delay_ms:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms {request.delay_ms}: {path.name} has none")

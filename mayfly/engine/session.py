@@ -196,7 +196,7 @@ class Session(TopicVerbs):
         return self.unit_of_work if self._usable() else None
 
     def commit(self, completion: Completion | None = None) -> None:
-        """Commit the unit of work; raises as UnitOfWork.commit, which takes ``later``."""
+        """Commit the unit of work; ``completion`` and errors are as in ``UnitOfWork.commit``."""
         self._usable()
         self.unit_of_work.commit(completion)
 

@@ -218,7 +218,7 @@ class UnitOfWork(Hold):
 
         Raises MQRC_STORAGE_MEDIUM_FULL (everything is undone, backout counts as they were) or
         MQRC_CONNECTION_BROKEN (outcome unknown). After an asynchronous put that has failed it backs
-        out and raises MQRC_BACKED_OUT (P13). With ``later`` nothing is durable on return.
+        out and raises MQRC_BACKED_OUT (P13). With a ``completion`` nothing is durable on return.
         """
         core = self._core
         if self.failure is not None:

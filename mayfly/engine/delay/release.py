@@ -1,6 +1,6 @@
 """The release of messages whose delivery time has come: to their targets, in bulk where possible.
 
-Persistent messages of one descriptor and one target are moved together, by a few statements for all
+Persistent messages of one descriptor and one target are moved together, by three statements for all
 of them; so are copies of publications for one subscription. Other messages go one by one: those
 with a report to send, for a full queue, with a damaged header, for a subscriber that is gone, or in
 memory only. Both ways keep due order.

@@ -118,7 +118,7 @@ class TopicHandle:
     ) -> PutResult:
         """MQPUT to the topic, with MQPMO options; the queue of the result is empty.
 
-        ``context`` and ``later`` are as in ``Handle.put``.
+        ``context`` and ``completion`` are as in ``Handle.put``.
         Warns of MQRC_NO_SUBS_MATCHED if MQPMO_WARN_IF_NO_SUBS_MATCHED asks for it. Raises
         MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET_ALL and its like, MQRC_OPTIONS_ERROR (P10),
         MQRC_MISSING_REPLY_TO_Q for a report without the reply-to queue that

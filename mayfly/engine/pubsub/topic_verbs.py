@@ -112,12 +112,11 @@ class TopicVerbs(ABC):
         """MQPUT to a topic with a descriptor of the publisher's own.
 
         With ``syncpoint`` it is part of the unit of work, else it is not, whatever the session does
-        otherwise. ``not_own`` leaves out those who subscribe on this connection,
-        ``only_here`` other queue managers. An ``alias``, the
-        queue alias that it is put to, says the topic itself. ``check`` asks for authority on the
-        topic in the place of that of this session. The ``journey`` is that of a publication that
-        comes from another queue manager. ``later`` is as in ``Handle.put``. Raises as
-        ``publish.publish``.
+        otherwise. ``not_own`` leaves out subscriptions of this connection, ``only_here`` other
+        queue managers. ``alias`` is the queue alias that it is put to, which names the topic.
+        ``check`` asks for authority on the topic in the place of that of this session. The
+        ``journey`` is that of a publication from another queue manager. ``completion`` is as in
+        ``Handle.put``. Raises as ``publish.publish``.
         """
         self._unit_in_use()
         through = None
