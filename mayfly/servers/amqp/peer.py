@@ -43,7 +43,7 @@ from mayfly.servers.amqp.service import CAPABILITIES, Service
 from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of, settle
 
 _LOG = logging.getLogger("mayfly.amqp")
-#: A client has so long to say who it is.
+#: A client has so long to say who it is, and to open its connection.
 _ENTRANCE_SECONDS = 10.0
 _SESSION_BYTES = 16 * 1024 * 1024
 
@@ -130,7 +130,6 @@ class Peer(asyncio.Protocol):
         self.message_limit = admitted.max_message_bytes
         self._begin()
         self._feed_engine()
-        self._tick()
 
     # The engine of proton.
 
@@ -278,6 +277,8 @@ class Peer(asyncio.Protocol):
             connection.close()
             return
         self.puts = Puts(self.conversations, self)
+        # Only now: before a client has opened, proton has no times for it.
+        self.service.loop.call_soon(self._tick)
         desired = connection.remote_desired_capabilities
         names_wanted = {str(name) for name in (desired or ())}
         if "sole-connection-for-container" in names_wanted:
@@ -386,8 +387,8 @@ class Peer(asyncio.Protocol):
             self.wire.write(data)
 
     def _too_slow(self) -> None:
-        if self._engine is None:
-            self.close("a client that has not said who it is in time")
+        if self.conversations is None:
+            self.close("a client that has not come in in time")
 
     def close(self, why: str) -> None:
         """End the connection; the log has the reason."""

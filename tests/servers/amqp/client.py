@@ -42,6 +42,8 @@ class Client:
         mechanism: str = "PLAIN",
         tls: ssl.SSLContext | None = None,
         wrap: Callable[[socket.socket], Any] | None = None,
+        idle_timeout_seconds: float = 0,
+        max_frame_bytes: int = 16_384,
     ) -> None:
         """Connect and open, with one session; ``wrap`` may put something around the socket."""
         self.socket = socket.create_connection(("127.0.0.1", port), SECONDS)
@@ -50,7 +52,8 @@ class Client:
         if tls is not None:
             self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
         self.transport = Transport()
-        self.transport.max_frame_size = 16_384
+        self.transport.max_frame_size = max_frame_bytes
+        self.transport.idle_timeout = idle_timeout_seconds
         self.connection = Connection()
         self.connection.container = container
         self.connection.hostname = hostname or "localhost"
