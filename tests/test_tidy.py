@@ -1,6 +1,7 @@
 """The shape of the source, checked by machine: layers, sizes, clocks, names, swallowed errors."""
 
 import ast
+import gc
 import re
 import subprocess
 import sys
@@ -389,6 +390,17 @@ def check_widths(source: Source) -> Problems:
 # What must not be used
 
 
+def dotted(node: ast.expr) -> str:
+    """Return a name with its attributes; empty for those of anything else, as of a call."""
+    attributes = []
+    while isinstance(node, ast.Attribute):
+        attributes.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    return ".".join([node.id, *reversed(attributes)])
+
+
 def dotted_uses(source: Source) -> Iterator[tuple[ast.AST, str]]:
     """Yield each use of an imported name with the full name it stands for."""
     stands_for: dict[str, str] = {}
@@ -402,7 +414,7 @@ def dotted_uses(source: Source) -> Iterator[tuple[ast.AST, str]]:
             stands_for |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
     for node in source.nodes:
         if isinstance(node, ast.Attribute | ast.Name):
-            first, _, rest = ast.unparse(node).partition(".")
+            first, _, rest = dotted(node).partition(".")
             if first in stands_for:
                 yield node, f"{stands_for[first]}.{rest}".rstrip(".")
 
@@ -424,7 +436,7 @@ def check_runtime(source: Source) -> Problems:
         elif isinstance(node, ast.ImportFrom):
             names = [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Attribute):
-            names = [ast.unparse(node)]
+            names = [dotted(node)]
         for name in names:
             known = name if name in MACHINE else name.partition(".")[0]
             is_import = not isinstance(node, ast.Attribute) or "." in known
@@ -458,7 +470,7 @@ def check_prints(source: Source) -> Problems:
     if source.path.startswith(("mayfly/cli/", "mayfly/cli.py", "mayfly/__main__.py")):
         return
     for node in source.nodes:
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "print":
+        if isinstance(node, ast.Call) and dotted(node.func) == "print":
             yield source.at(node, "print: only the command line talks to the terminal")
 
 
@@ -509,13 +521,13 @@ def check_holding(source: Source) -> Problems:
 
 def _own(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return [t for t in targets if isinstance(t, ast.Attribute) and ast.unparse(t.value) == "self"]
+    return [t for t in targets if isinstance(t, ast.Attribute) and dotted(t.value) == "self"]
 
 
 def _name_by_key(node: ast.expr) -> str | None:
     if isinstance(node, ast.Attribute):
         return node.attr if node.attr in BY_KEY_OR_SIDE else None
-    return "hidden" if ast.unparse(node) == "hidden" else None
+    return "hidden" if dotted(node) == "hidden" else None
 
 
 # Names and documentation
@@ -533,6 +545,8 @@ def named_numbers(source: Source) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _may_be_number(annotation: ast.expr | None) -> bool:
+    if isinstance(annotation, ast.Name):
+        return annotation.id in ("int", "float")
     return annotation is None or re.search(r"\b(int|float)\b", ast.unparse(annotation)) is not None
 
 
@@ -558,6 +572,20 @@ def check_file_name(source: Source) -> Problems:
 
 
 # The checks, on the real source
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _trees() -> Iterator[None]:
+    """Keep a million nodes for these tests alone.
+
+    Python would look through them for garbage again and again, also in the tests that come next.
+    """
+    gc.disable()
+    yield
+    for source in (*PRODUCTION, *TESTS):
+        vars(source).pop("nodes", None)
+        vars(source).pop("tree", None)
+    gc.enable()
 
 
 def run(check: Check, files: list[Source]) -> None:
