@@ -62,6 +62,11 @@ class Conversations:
         self._transactions[name] = connection
         return name
 
+    @property
+    def has_transactions(self) -> bool:
+        """Whether a transaction is open."""
+        return bool(self._transactions)
+
     def of_transaction(self, name: bytes) -> Connection:
         """Return the conversation of a transaction; raises amqp:transaction:unknown-id."""
         found = self._transactions.get(name)

@@ -35,6 +35,8 @@ class Coordinator:
         link.target.capabilities.copy(link.remote_target.capabilities)
         link.source.copy(link.remote_source)
         self._open: set[bytes] = set()
+        #: How many transactions are being committed or backed out.
+        self._ending_count = 0
         self._is_over = False
         link.open()
         link.flow(_CREDIT)
@@ -68,6 +70,10 @@ class Coordinator:
         except MQError as error:
             self._refuse(delivery, of_mq(error))
 
+    def quiesce(self) -> bool:
+        """Return True when every discharge has been answered."""
+        return not self._ending_count
+
     def end(self, *, is_closed: bool) -> None:
         """Back out transactions declared here and not discharged, as the specification wants."""
         self._is_over = True
@@ -96,12 +102,14 @@ class Coordinator:
         conversations = self._conversations
 
         def done(outcome: MQError | None) -> None:
+            self._ending_count -= 1
             conversations.discharged(name, is_committed=outcome is None and not fail)
             on_done(outcome)
 
         conversations.discharge(
             name, fail=fail, on_done=lambda outcome: self._host.calls.soon(partial(done, outcome))
         )
+        self._ending_count += 1
 
     def _discharged(self, delivery: Delivery, outcome: MQError | None) -> None:
         if self._is_over:

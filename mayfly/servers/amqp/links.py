@@ -28,6 +28,9 @@ class AnyLink(Protocol):
     def delivery(self, delivery: Raw) -> None:
         """Take a message that comes, or the outcome of one that went."""
 
+    def quiesce(self) -> bool:
+        """Begin nothing more; return True once nothing that was begun is left to end."""
+
     def end(self, *, is_closed: bool) -> None:
         """End in good order: closed, or detached by the client to come back."""
 

@@ -71,7 +71,9 @@ class AmqpListener:
             said = f"cannot listen on {self._address}: {error.strerror or error}"
             raise OSError(said) from error
         for manager in self._managers.values():
-            self._known.enter_context(clients_known(manager.engine, self._server))
+            self._known.enter_context(
+                clients_known(manager.engine, self._server, self._server.quiesce)
+            )
         return str(self._address._replace(port=port))
 
     def reload(self) -> None:

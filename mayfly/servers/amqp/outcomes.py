@@ -72,6 +72,11 @@ class Outcomes:
         """Return how many messages the client holds."""
         return len(self._held)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the client holds no message, and no outcome is under way."""
+        return not (self._held or self._ending or self._accepted or self._over)
+
     def sent(self, transfer: Raw, held: Delivery) -> None:
         """Note a message that has been sent and is to be settled by the client."""
         message = held.result.message

@@ -55,7 +55,7 @@ class ReceivingClient:
         self.calls, self.unhurried = host.calls, host.service.unhurried
         self._outcomes = Outcomes(self, conversations)
         self._tags = count(1)
-        self._is_over = self._is_waiting = self._is_stalled = False
+        self._is_over = self._is_waiting = self._is_stalled = self._is_quiescing = False
         #: The one timer by which the link looks again.
         self._timer: TimerHandle | None = None
         link.target.copy(link.remote_target)
@@ -78,7 +78,7 @@ class ReceivingClient:
 
     def flow(self) -> None:
         """Get as many messages as there is credit for; with drain, those that are there."""
-        if self._is_over:
+        if self._is_over or self._is_quiescing:
             return
         if self._source.is_browse:
             self._browse()
@@ -135,7 +135,7 @@ class ReceivingClient:
 
     def _room(self) -> int:
         """Return how many messages may be sent now."""
-        if transfers.unsent_bytes(self.key) > _OUTGOING_BYTES:
+        if self._is_quiescing or transfers.unsent_bytes(self.key) > _OUTGOING_BYTES:
             return 0
         room = self._host.service.limits.unsettled - len(self._outcomes)
         return min(transfers.credit(self.key), room)
@@ -145,7 +145,7 @@ class ReceivingClient:
         if isinstance(outcome, MQError):
             self._without_message(outcome)
             return
-        if self._is_over or transfers.credit(self.key) <= 0:
+        if self._is_over or self._is_quiescing or transfers.credit(self.key) <= 0:
             # The client has taken its credit back meanwhile.
             self._outcomes.give_back([outcome.number])
             return
@@ -252,6 +252,14 @@ class ReceivingClient:
         self._host.close_link(self, error)
 
     # The end.
+
+    def quiesce(self) -> bool:
+        """Send no more messages; return True once the client has settled those that it has."""
+        self._is_quiescing = True
+        getting = self._getting
+        if getting is not None and getting.cancel():
+            self._getting = None
+        return self._getting is None and self._outcomes.is_empty
 
     def end(self, *, is_closed: bool) -> None:
         """Give back messages that are not settled, and close the source.

@@ -91,6 +91,10 @@ class SendingClient:
             return
         self._put(delivery, raw)
 
+    def quiesce(self) -> bool:
+        """Return True when no message comes or is being put."""
+        return not self._parts and not self._under_way
+
     def end(self, *, is_closed: bool) -> None:
         """Close the target."""
         self.lost()

@@ -18,6 +18,7 @@ from mayfly.servers.amqp.clients import ClientStatus
 from mayfly.servers.amqp.errors import FORCED
 from mayfly.servers.amqp.instances import Instances
 from mayfly.servers.amqp.peer import Peer
+from mayfly.servers.amqp.quiescing import quiesce
 from mayfly.servers.amqp.service import Limits, Service
 from mayfly.servers.amqp.unhurried import Unhurried
 from mayfly.servers.tls_buffers import lower_tls_buffers
@@ -104,14 +105,41 @@ class AmqpServer:
 
         return self._call(ask())
 
+    def quiesce(self, number: int) -> bool:
+        """Let the client that has a conversation of this number end when its work is done.
+
+        It is sent no more messages. Once it holds none and has no open transaction, it is told
+        amqp:connection:forced. False when there is none of this number.
+        """
+
+        async def ask() -> bool:
+            for peer in self._peers:
+                if any(each.number == number for each in peer.status()):
+                    self._look_at(peer)
+                    return True
+            return False
+
+        return self._call(ask())
+
+    def _look_at(self, peer: Peer) -> None:
+        """Look whether the work of a client is done, until it has gone."""
+        if peer in self._peers:
+            quiesce(peer, FORCED, "the channel was stopped by an operator")
+            self._loop.call_later(_POLL_SECONDS, self._look_at, peer)
+
     def drain(self, timeout_ms: int) -> None:
-        """Take no new connection; return when those there have gone, or after a time."""
+        """Take no new connection; return when those there have gone, or after a time.
+
+        Each client ends as by :meth:`quiesce`.
+        """
 
         async def stop_listening() -> None:
             for server in self._servers:
                 server.close()
             deadline = self._loop.time() + timeout_ms / 1000
             while self._peers and self._loop.time() < deadline:
+                for peer in list(self._peers):
+                    quiesce(peer, FORCED, "the server ends")
                 await asyncio.sleep(_POLL_SECONDS)
 
         self._call(stop_listening())
