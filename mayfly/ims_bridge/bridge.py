@@ -5,16 +5,20 @@ from __future__ import annotations
 import logging
 from contextlib import closing
 from functools import partial
+from typing import Final
 
 from mayfly.connection import Connection, Message
 from mayfly.connection.interface import UnderWay
 from mayfly.connection.waits import Wait
 from mayfly.ims_bridge.request_handler import RequestHandler, Transaction
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, StoreError
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Thread
 
 _LOG = logging.getLogger("mayfly.ims_bridge")
+#: Of a connection that was made again: the unit of work is backed out, or its commit in doubt.
+_ENDED_WITH_CONNECTION: Final = frozenset({rc.MQRC_BACKED_OUT, rc.MQRC_CALL_INTERRUPTED})
 
 
 class ImsBridge:
@@ -134,6 +138,10 @@ class ImsBridge:
         except ConnectionBroken:
             raise
         except MQError as error:
+            if error.reason in _ENDED_WITH_CONNECTION:
+                # There is a new connection: what was backed out comes again, counted.
+                _LOG.warning("%s: the connection was made again: %s", message, error)
+                return
             _LOG.error("%s can go nowhere: %s", message, error)
             comes_again = True
         if comes_again:
