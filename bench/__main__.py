@@ -12,6 +12,7 @@ PARTS = (
     "remote_clients",
     "client_peers",
     "amqp",
+    "http",
     "by_id",
     "authority",
     "channel",
