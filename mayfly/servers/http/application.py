@@ -31,7 +31,7 @@ def application(service: Service) -> ASGIApp:
 
 
 class _Site:
-    """IBM's resources, whose names hold what a router would take for a path, beside our own."""
+    """IBM's resources beside our own; names in IBM's paths hold slashes, which a router splits."""
 
     def __init__(self, rest: RestApi, own: Starlette) -> None:
         self._rest, self._own = rest, own

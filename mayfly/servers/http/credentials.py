@@ -1,4 +1,4 @@
-"""What a request shows of its user: a password, a token, the cookie of a login, a certificate."""
+"""Credentials of a request: a password, a token, the cookie of a login, a certificate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mayfly.servers.http.problems import Unauthorized
 
 
 class Mechanism(Enum):
-    """How a user is known, by the names of IBM's login resource."""
+    """The ways to come in, by the names of IBM's login resource."""
 
     NONE = "none"
     BASIC = "basic"
@@ -32,7 +32,7 @@ class Credentials(NamedTuple):
 
 
 def of_header(given: str) -> Credentials:
-    """Return what an Authorization header says; raises Unauthorized for what is none."""
+    """Return the credentials of an Authorization header; raises Unauthorized for other text."""
     scheme, _, said = given.partition(" ")
     if scheme.lower() == "basic":
         return _basic(said.strip())

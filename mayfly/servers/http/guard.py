@@ -1,4 +1,4 @@
-"""Headers that all answers have: what a browser may do with them."""
+"""Headers of all answers, which restrict what a browser may do with an answer."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-#: A page that needs more than nothing says so itself, and never allows inline scripts.
+#: The policy of answers without one. A page sets its own, which never allows inline scripts.
 POLICY: Final = b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _POLICY_HEADER: Final = (b"content-security-policy", POLICY)
 _CACHE_HEADER: Final = (b"cache-control", b"no-store")
-#: Those that nobody says otherwise.
+#: Headers that are the same in all answers.
 FOR_ALL: Final = [
     ("x-content-type-options", "nosniff"),
     ("referrer-policy", "no-referrer"),

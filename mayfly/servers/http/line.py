@@ -1,4 +1,4 @@
-"""One connection of a client: who is there, and the conversations that were opened for it."""
+"""One connection of a client: its peer, its conversations, and its latest admissions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mayfly.servers.wire.peer import Peer
 
 _T = TypeVar("_T")
 _LOG = logging.getLogger("mayfly.http")
-#: Those who were let in over a connection are remembered for so long: a password that is wrong now,
-#: a channel that is stopped now, count for a later request.
+#: An admission counts for later requests of its connection for so long. Then a changed password,
+#: or a stopped channel, is noticed.
 REMEMBERED_SECONDS: Final = 5.0
 #: A proxy may send the requests of many users over one connection.
 _MOST_REMEMBERED = 16
@@ -37,7 +37,7 @@ class Line:
         self._users = 0
 
     def when_lost(self) -> asyncio.Future[None]:
-        """Return what is done when the client is gone."""
+        """Return a future that is done when the client is gone."""
         if self._lost is None:
             self._lost = self._loop.create_future()
             if self.is_lost:
@@ -81,7 +81,7 @@ class Line:
 
 
 class Remembered(Generic[_T]):
-    """What was found out a short time ago, by keys; the oldest goes first."""
+    """Values by keys that are forgotten after REMEMBERED_SECONDS; the oldest goes first."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin with nothing."""
@@ -89,12 +89,12 @@ class Remembered(Generic[_T]):
         self._found: dict[Hashable, tuple[float, _T]] = {}
 
     def get(self, key: Hashable) -> _T | None:
-        """Return what is remembered under a key, None when that is too long ago."""
+        """Return the value of a key; None when there is none, or it is too old."""
         until, found = self._found.get(key, (0.0, None))
         return found if self._loop.time() < until else None
 
     def note(self, key: Hashable, found: _T) -> None:
-        """Remember something."""
+        """Remember a value."""
         self._found.pop(key, None)
         if len(self._found) >= _MOST_REMEMBERED:
             del self._found[next(iter(self._found))]

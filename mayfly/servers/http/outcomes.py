@@ -35,7 +35,7 @@ class Outcomes:
         return on_done
 
     async def of(self, begin: Callable[[OnDone[_T]], object]) -> _T:
-        """Begin a verb with an ``on_done``; return what it ends with. Raises its MQError."""
+        """Begin a verb with an ``on_done``; return its outcome. Raises its MQError."""
         future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         begin(self.ending(future))
         return await future

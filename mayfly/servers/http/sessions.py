@@ -1,7 +1,7 @@
 """Logins: a random token in a cookie stands for a user and a password for a time.
 
-The server keeps a digest of the token, and the password covered by a stream that only the token
-gives: whoever reads the memory of the server has neither.
+The server keeps a digest of the token, and the password encrypted with a key made of the token. So
+the table of logins reveals neither.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Sessions:
         return token
 
     def find(self, token: str) -> Credentials | None:
-        """Return who has logged in, None when that has ended."""
+        """Return the user and password of a login; None for one that has ended."""
         digest = _digest(token)
         found = self._found.get(digest)
         if found is None:

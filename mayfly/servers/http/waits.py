@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 class ClientGone(Exception):
-    """The client has gone while its request was waiting: nobody reads an answer."""
+    """The client has gone while its request was waiting, so an answer would not be read."""
 
 
 class Waits:
@@ -37,10 +37,11 @@ class Waits:
             end()
 
     async def wait(self, line: Line, outcome: asyncio.Future[_T], under_way: UnderWay) -> _T:
-        """Return what a get ends with that was begun with a wait.
+        """Return the outcome of a get that was begun with a wait.
 
-        Raises ClientGone, MQRC_Q_MGR_QUIESCING at a drain, and what the get fails with. The get is
-        over then, without a message; one that has been decided brings it, whoever is gone.
+        Raises the error of the get. When the client goes or the server drains, the get is
+        cancelled, and ClientGone or MQRC_Q_MGR_QUIESCING is raised. A get that is decided already
+        cannot be cancelled: its message is returned, and the caller gives it back.
         """
         loop = asyncio.get_running_loop()
         draining: asyncio.Future[None] = loop.create_future()

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 from collections.abc import Iterator
 
 import pytest
+from starlette.types import Message
 
 from mayfly import QueueManager
-from mayfly.connection import LocalConnection, Message
+from mayfly.connection import LocalConnection
+from mayfly.connection import Message as GotMessage
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.servers.standing import State
+from mayfly.servers.http.application import application
+from mayfly.servers.http.line import Line
+from mayfly.servers.http.service import Channels, Service
+from mayfly.servers.standing import Standing, State
+from mayfly.servers.wire.peer import Peer
 from mayfly.testing import VirtualClock
 from tests.connection.serving import AdmitEverybody
 from tests.facts import PATIENCE_SECONDS, wait_until
@@ -39,7 +46,7 @@ def first(web: Web) -> RestClient:
     return RestClient(web, 1, user=("admin", ""))
 
 
-def got_of(queue_manager: QueueManager, queue: str = "Q1") -> Message:
+def got_of(queue_manager: QueueManager, queue: str = "Q1") -> GotMessage:
     """Get a message in the process itself."""
     with queue_manager.session() as session:
         message = session.get(queue)
@@ -636,3 +643,43 @@ def test_an_empty_body_is_an_empty_message(rest: RestClient) -> None:
     assert rest.put("Q1", "").status == 201
     got = rest.get("Q1")
     assert (got.status, got.content) == (200, "")
+
+
+# A client that is gone by the time its message is there
+
+
+def test_a_message_for_a_client_that_is_gone_stays_uncounted(queue_manager: QueueManager) -> None:
+    """The application is asked without a server: its client is gone from the beginning."""
+    assert queue_manager.mqsc("DEFINE QLOCAL(Q1)").ok
+    put_here(queue_manager, b"kept", Descriptor(format="MQSTR", coded_char_set_id=1208))
+    standing = Standing([queue_manager])
+    standing.state = State.READY
+    service = Service({"QM1": queue_manager}, AdmitEverybody(), Channels("A", "B"), standing)
+    sent: list[Message] = []
+
+    async def ask() -> None:
+        line = Line(Peer("127.0.0.1", has_tls=False), asyncio.get_running_loop())
+        line.lose()
+        path = b"/ibmmq/rest/v3/messaging/qmgr/QM1/queue/Q1/message"
+        scope = {
+            "type": "http",
+            "method": "DELETE",
+            "path": path.decode(),
+            "raw_path": path,
+            "query_string": b"",
+            "headers": [(b"ibm-mq-rest-csrf-token", b"")],
+            "state": {"line": line},
+        }
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        async def receive() -> Message:
+            return {"type": "http.disconnect"}
+
+        await application(service)(scope, receive, send)
+
+    asyncio.run(ask())
+    assert sent == []
+    message = got_of(queue_manager)
+    assert (message.body, message.backout_count) == (b"kept", 0)

@@ -56,7 +56,7 @@ _RESOURCES: Final = (
     _Resource(
         ("login",),
         {"POST": login.log_in, "GET": login.show, "DELETE": login.log_out},
-        # Without the password nobody logs in for a user.
+        # A login without the password fails, so a forged one does no harm.
         open_to_all=frozenset({"POST"}),
     ),
 )
@@ -66,7 +66,7 @@ class RestApi:
     """The ASGI application of these resources."""
 
     def __init__(self, service: Service) -> None:
-        """Take what the resources stand on."""
+        """Take the parts of a host."""
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""One request to a resource of IBM's API, and what handlers ask of it."""
+"""One request to a resource of IBM's API, as handlers take it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from mayfly.servers.http.rest.answers import Answer, json_answer
 
 
 class Failure(NamedTuple):
-    """One of IBM's messages: its number, and what it explains and advises."""
+    """One of IBM's messages: its number, its explanation and the action it advises."""
 
     number: str
     explanation: str
@@ -77,7 +77,7 @@ WRONG_CHARACTER_SET: Final = Failure("MQWB0305E", "The request is not encoded in
 WRONG_MEDIA_TYPE: Final = Failure("MQWB0306E", "The body of the request is no kind of text.")
 
 _KINDS: Final[tuple[tuple[type[MQError], HTTPStatus, Failure], ...]] = (
-    # Whether it was done nobody knows: no request to send again without a look.
+    # The put may have taken effect. A 503 would ask the client to send it again.
     (LostAnswer, HTTPStatus.INTERNAL_SERVER_ERROR, FAILED),
     (NotAuthorized, HTTPStatus.FORBIDDEN, NOT_AUTHORIZED),
     (InhibitedError, HTTPStatus.METHOD_NOT_ALLOWED, FAILED),
@@ -137,7 +137,7 @@ def wrong_value(name: str, value: str, what: str, *, reason: int = rc.MQRC_NONE)
 
 
 def of_mq_error(error: MQError, what: str) -> RestError:
-    """Return the error of a queue manager; ``what`` names the destination of the request."""
+    """Return the error for a refusal of the queue manager; ``what`` names the destination."""
     status, failure = HTTPStatus.INTERNAL_SERVER_ERROR, FAILED
     for kind, of_kind, failure_of_kind in _KINDS:
         if isinstance(error, kind):
@@ -150,7 +150,7 @@ def of_mq_error(error: MQError, what: str) -> RestError:
 
 
 def of_unauthorized(error: Unauthorized) -> RestError:
-    """Return the error of credentials with which nobody is let in."""
+    """Return the error for credentials that are missing or refused."""
     failure = LOGIN_ENDED if error.is_login else NOT_AUTHENTICATED
     made = RestError(HTTPStatus.UNAUTHORIZED, failure, error.detail, reason=rc.MQRC_NOT_AUTHORIZED)
     made.headers.update(CHALLENGE)
@@ -158,7 +158,7 @@ def of_unauthorized(error: Unauthorized) -> RestError:
 
 
 def of_http_error(error: HTTPException) -> RestError:
-    """Return the error of a request that is wrong in itself."""
+    """Return the error for a request that is refused before a queue manager is asked."""
     status = HTTPStatus(error.status_code)
     return RestError(status, _OF_STATUS.get(status, FAILED), error.detail)
 

@@ -65,7 +65,7 @@ class Incoming(NamedTuple):
 
 
 def incoming(headers: Mapping[str, str], usr: list[str], version: int) -> Incoming:
-    """Return what the headers of a request say; raises RestError (400) naming one and its value.
+    """Return the message that headers ask for; raises RestError (400) with a header and its value.
 
     ``usr`` are the headers ``ibm-mq-usr``, which version 3 has.
     """

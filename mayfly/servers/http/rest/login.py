@@ -1,4 +1,4 @@
-"""The login resource: who logs in by user and password goes on by a cookie."""
+"""The login resource: a user logs in with a password, and goes on with a cookie."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def log_in(call: Call) -> Answer:
 
 
 async def show(call: Call) -> Answer:
-    """Say who is there, by which means, and in which role."""
+    """Answer with the name of the user, the role, and the way the user came in."""
     credentials = call.service.credentials(call.request)
     visit = await _visit(call, credentials)
     told = {
@@ -72,12 +72,12 @@ async def _given(call: Call) -> tuple[str, str]:
         raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, WRONG_MEDIA_TYPE, said)
     try:
         found: Any = json.loads(await read_body(call.request, _MOST_BYTES))
-    # Objects in objects, a thousand deep, are no JSON that anybody means.
+    # The parser gives up on objects that are nested a thousand deep.
     except (ValueError, RecursionError):
         found = None
     is_object = isinstance(found, dict) and set(found) == set(_KEYS)
     if not is_object or not all(isinstance(value, str) for value in found.values()):
-        # It is not said what came: that may be a password.
+        # The error does not show the body, which may hold a password.
         said = "the body is no JSON object with username and password, two texts"
         raise RestError(HTTPStatus.BAD_REQUEST, NO_MESSAGE_MADE, said)
     return found["username"], found["password"]

@@ -187,8 +187,8 @@ def _opened(
 ) -> Iterator[int]:
     """Have a queue or a topic open for a block; raises RestError, which names it.
 
-    It is opened for each request: the authority of the user is checked, and nobody who deletes or
-    clears the queue meets a handle of a client that has nothing under way.
+    A queue is opened for each request. So the authority of the user is checked each time, and an
+    idle client has no handle that would hinder a delete or clear of the queue (2042).
     """
     is_topic = kind == c.MQOT_TOPIC
     what = f"topic {name!r}" if is_topic else f"queue {name!r}"

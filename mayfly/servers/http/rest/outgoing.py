@@ -1,4 +1,4 @@
-"""A message as the answer of a get: text in UTF-8, and what its descriptor says as headers."""
+"""A message as the answer to a get: its text in UTF-8, fields of its descriptor as headers."""
 
 from __future__ import annotations
 
