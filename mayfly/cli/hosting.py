@@ -152,8 +152,6 @@ def run_server(
         for serving in held.servings:
             serving.tell_ready()
         ReadyLine(list(held.folders), addresses, credentials, served).say(as_json=as_json)
-        # What the server is made of lives as long as it does: to look for circles there took 0.3 s.
-        gc.freeze()
         _serve(host, mq, settings, read, arrived)
     if any(isinstance(each, FlightListener) and each.is_held for each in listeners):
         # All is closed and on the disk.
@@ -184,6 +182,8 @@ def _serve(
     arrived: SimpleQueue[int],
 ) -> None:
     """Answer signals until one ends the server; drain it then, for as long as it is allowed."""
+    # What the server is made of lives as long as it does: to look for circles there took 0.3 s.
+    gc.freeze()
     while (number := _next_signal(host, arrived)) == signal.SIGHUP:
         try:
             settings = _reloaded(host, mq, settings, read())

@@ -55,13 +55,19 @@ class ExpiryScan:
         return None if first_ms is None else next_scan_ms(self._next_ms, interval_ms, first_ms)
 
     def run(self) -> None:
-        """Scan when due, then wait a whole interval."""
-        with self._core.engine_lock:
+        """Scan when due; the next scan is to end an interval after this one began.
+
+        So it begins earlier by the time that this one has taken, up to half of the interval.
+        """
+        core = self._core
+        with core.engine_lock:
             due_ms = self.next_due_ms()
-        if due_ms is None or due_ms > self._core.now_ms():
+        began_ms = core.now_ms()
+        if due_ms is None or due_ms > began_ms:
             return
         self.discard_all()
-        self._next_ms = self._core.now_ms() + self._interval_ms
+        taken_ms = min(core.now_ms() - began_ms, self._interval_ms // 2)
+        self._next_ms = began_ms + self._interval_ms - taken_ms
 
     def discard_all(self) -> int:
         """Discard every expired message that nobody hides; return how many."""

@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine import Session, forward, put_dead_letter
+from mayfly.engine import PutRequest, Session, forward, put_dead_letter
+from mayfly.engine.expiry_scan import ExpiryScan
 from mayfly.engine.face.administration import QALIAS
 from mayfly.engine.objects import administration
 from mayfly.engine.pubsub.retained import RETAINED_QUEUE
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
 from tests.over import NewSession
 from tests.spec.pubsub_scene import admin_sub, available_only, topic
@@ -653,3 +655,42 @@ def test_X9_scan_meets_what_is_late_on_staging(
     clock.advance(2_000)
     assert ends(queue_manager, STAGING) == [End("expired", 2_000)]
     assert queue_manager.counts("Q1").staged == 0
+
+
+class SlowScan(ExpiryScan):
+    """A scan that takes its time."""
+
+    def __init__(self, qm: QueueManager, clock: VirtualClock, takes_ms: int) -> None:
+        super().__init__(qm.engine)
+        self._clock, self._takes_ms = clock, takes_ms
+        self.began_ms: list[int] = []
+
+    def discard_all(self) -> int:
+        self.began_ms.append(self._clock.now_ms())
+        self._clock.advance(self._takes_ms)
+        return super().discard_all()
+
+
+@pytest.mark.parametrize(
+    ("takes_ms", "pause_ms"),
+    # One that takes longer than half of the interval ends when its turn is over.
+    [(0, 1_000), (40, 960), (400, 600), (900, 1_500)],
+)
+def test_X9_a_scan_ends_an_interval_after_the_last_one_began(takes_ms: int, pause_ms: int) -> None:
+    clock = VirtualClock()
+    with QueueManager("QM1", clock=clock) as qm:
+        assert qm.mqsc("DEFINE QLOCAL(Q1)\nALTER QMGR EXPRYINT(1)").ok
+        # Nobody scans but the scan of this test.
+        qm.engine.due_work.end()
+        with qm.session() as session:
+            queue = session.open("Q1", c.MQOO_OUTPUT)
+            for life_ms in (*range(1, 4_000, 100), 3_600_000):
+                queue.put(b"x", PutRequest(Descriptor(), life_ms=life_ms))
+        scan = SlowScan(qm, clock, takes_ms)
+        with qm.engine.engine_lock:
+            assert scan.next_due_ms() == clock.now_ms() + 1_000
+        while len(scan.began_ms) < 3:
+            clock.advance(1)
+            scan.run()
+        first, second, third = scan.began_ms
+        assert (second - first, third - second) == (pause_ms, pause_ms)

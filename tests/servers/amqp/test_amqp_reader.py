@@ -121,3 +121,69 @@ def test_text_that_is_none_is_refused_behind_a_front_that_is_known() -> None:
         reader.read(front + b"a\xe9c", NOW_MS)
     assert caught.value.condition == DECODE_ERROR
     assert reader.read(front + b"def", NOW_MS).body == b"def"
+
+
+def numbered(number: int, **fields: Any) -> bytes:
+    """A message as Qpid JMS sends it: an id, and times by its own clock, that grow."""
+    created_ms = NOW_MS + number
+    fields.setdefault("id", f"ID:client:{number:04}")
+    return raw(
+        b"%d" % number,
+        durable=True,
+        creation_time=created_ms / 1_000,
+        expiry_time=(created_ms + 9_000) / 1_000,
+        ttl=9,
+        annotations={
+            symbol("x-opt-jms-msg-type"): 3,
+            symbol("x-opt-delivery-time"): created_ms + 5_000 * (number % 3),
+        },
+        **fields,
+    )
+
+
+def test_ids_and_times_are_those_of_each_message() -> None:
+    reader = Reader()
+    for number in range(1, 40):
+        message = numbered(number, correlation_id=f"{number:048x}")
+        assert reader.read(message, NOW_MS + 7 * number) == alone(message, NOW_MS + 7 * number)
+
+
+def test_a_message_with_other_ids_and_times_is_not_decoded_again() -> None:
+    reader = Reader()
+    reader.read(numbered(1), NOW_MS)
+    assert reader._fields is not None
+    assert reader._like_last(numbered(2), reader._fields) is not None
+    # One with an id of another length, or with another field, is.
+    assert reader._like_last(numbered(2, id="ID:other"), reader._fields) is None
+    assert reader._like_last(numbered(2, subject="s"), reader._fields) is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        # The same bytes stand in two places, or a value is too short to be found.
+        {"id": "ID:twice", "subject": "ID:twice"},
+        {"id": "a"},
+        {"id": ""},
+        {"id": 7},
+        {"id": "ID:client", "correlation_id": "ID:cl"},
+        {"id": "é" * 20},
+    ],
+)
+def test_values_that_cannot_be_told_apart_are_read_with_their_message(
+    fields: dict[str, Any],
+) -> None:
+    reader = Reader()
+    for number in (1, 1, 2, 2, 4):
+        for given in (fields, {}):
+            message = numbered(number, **given)
+            assert reader.read(message, NOW_MS) == alone(message)
+
+
+def test_an_id_that_is_no_text_is_refused_behind_a_front_that_is_known() -> None:
+    reader = Reader()
+    first = numbered(1, id="ID:abcdefgh")
+    reader.read(first, NOW_MS)
+    with pytest.raises(AmqpError) as caught:
+        reader.read(first.replace(b"abcdefgh", b"abcd\xe9fgh"), NOW_MS)
+    assert caught.value.condition == DECODE_ERROR
