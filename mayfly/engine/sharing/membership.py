@@ -5,7 +5,7 @@ from __future__ import annotations
 from mayfly.engine.arrivals import when_woken
 from mayfly.engine.engine import Engine
 from mayfly.engine.membership import Membership
-from mayfly.engine.sharing.joint import Participant
+from mayfly.engine.sharing.group_transactions import Participant
 from mayfly.engine.sharing.shared_queues import SharedQueues
 from mayfly.engine.sharing.waits import FIRST_SHARED, MemberWaits
 from mayfly.lifetime.times import Clock
@@ -47,7 +47,7 @@ class GroupMembership(Membership[Engine]):
         shared, group = self._shared, self._shared.engine
         shared.take_store(engine)
         shared.agree_on_time(engine)
-        self._engine, self._participant = engine, Participant(shared.joint, engine)
+        self._engine, self._participant = engine, Participant(shared.transactions, engine)
         engine.group, engine.committer.across = group, self._participant
         engine.registry.directory = shared.directory
         engine.registry.numbers = range(1, FIRST_SHARED)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from mayfly.engine.engine import Engine
 from mayfly.engine.membership import Membership
 from mayfly.engine.sharing.directory import GroupDirectory, MemberStatus
-from mayfly.engine.sharing.joint import Joint, Participant
+from mayfly.engine.sharing.group_transactions import GroupTransactions, Participant
 from mayfly.engine.sharing.waits import FIRST_SHARED
 from mayfly.mqi.errors import StoreError
 from mayfly.store.intents import (
@@ -32,7 +32,7 @@ class SharedQueues(Membership[Engine]):
     """The place of the engine that has the shared queues among those of the members."""
 
     engine: Engine
-    joint: Joint
+    transactions: GroupTransactions
     directory: GroupDirectory
 
     def join(self, engine: Engine) -> None:
@@ -40,9 +40,9 @@ class SharedQueues(Membership[Engine]):
         super().join(engine)
         self.engine = engine
         engine.registry.numbers = range(FIRST_SHARED, LARGEST_QUEUE_NUMBER + 1)
-        self.joint = Joint(engine)
-        engine.committer.across = Participant(self.joint, engine)
-        self.directory = GroupDirectory(engine, self.joint.done_counts)
+        self.transactions = GroupTransactions(engine)
+        engine.committer.across = Participant(self.transactions, engine)
+        self.directory = GroupDirectory(engine, self.transactions.done_counts)
         engine.before_close.append(self._close_members)
 
     def may_bring(self, end_ms: int) -> bool:
@@ -132,7 +132,7 @@ class SharedQueues(Membership[Engine]):
         with self.engine.engine_lock:
             self.directory.dismiss(member)
         if self.engine.is_usable:
-            self.joint.clean_up()
+            self.transactions.clean_up()
 
     def _close_members(self) -> None:
         for member in list(self.directory.members.values()):

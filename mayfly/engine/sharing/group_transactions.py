@@ -23,7 +23,7 @@ from mayfly.store.units import Unit
 _LOG = logging.getLogger("mayfly.sharing")
 
 
-class Joint:
+class GroupTransactions:
     """Runs the transactions of one group, under the lock that all its members share."""
 
     def __init__(self, group: Core) -> None:
@@ -41,7 +41,7 @@ class Joint:
         for place, transaction in enumerate(transactions):
             try:
                 if transaction.parts:
-                    _JointWork(self._group, core, transaction).run(self)
+                    _GroupTransaction(self._group, core, transaction).run(self)
                 else:
                     core.committer.run(transaction)
             except MQError as error:
@@ -96,17 +96,17 @@ class Joint:
 class Participant:
     """A member, or the group, as one of those whose stores change together."""
 
-    def __init__(self, joint: Joint, core: Core) -> None:
+    def __init__(self, all_of_group: GroupTransactions, core: Core) -> None:
         """Begin with nothing decided."""
-        self._joint, self.core = joint, core
+        self._all, self.core = all_of_group, core
         #: Decided transactions that a full disk keeps from being carried out, with their intents.
         self.unfinished: list[tuple[Transaction, int]] = []
         #: Intents it need not remember any longer to have carried out.
         self.remembered: list[int] = []
 
     def run(self, transactions: Sequence[Transaction]) -> None:
-        """Run transactions of its queue manager; see :meth:`Joint.run`."""
-        self._joint.run(self.core, transactions)
+        """Run transactions of its queue manager; see :meth:`GroupTransactions.run`."""
+        self._all.run(self.core, transactions)
 
     def take_back(self, home: object, part: Transaction) -> None:
         """Undo the part of a transaction that was to change another store."""
@@ -131,7 +131,7 @@ class Participant:
             _LOG.error("%s is to carry out intent %d later: %s", core.name, number, error)
         finally:
             if unit.is_safe:
-                self._joint.note_carried_out(number, self)
+                self._all.note_carried_out(number, self)
                 _settle(core, part)
             else:
                 unit.statements = statements
@@ -157,7 +157,7 @@ class Participant:
             raise mq_error(rc.MQRC_STORAGE_MEDIUM_FULL, said)
 
 
-class _JointWork:
+class _GroupTransaction:
     """One transaction on its way: its parts by whose store they change, the group first."""
 
     def __init__(self, group: Core, core: Core, transaction: Transaction) -> None:
@@ -170,15 +170,15 @@ class _JointWork:
         #: The intent of each member, when there are any.
         self._numbers: dict[Core, int] = {}
 
-    def run(self, joint: Joint) -> None:
+    def run(self, all_of_group: GroupTransactions) -> None:
         """Make all parts effective and return when they are durable."""
         self._enter()
-        durable = [sharer for sharer, part in self._parts.items() if part.unit.is_durable()]
+        durable = [engine for engine, part in self._parts.items() if part.unit.is_durable()]
         decider = durable[0] if len(durable) == 1 else self._group
         unit = self._parts[decider].unit
         try:
             if len(durable) > 1:
-                self._decide(joint, durable, unit)
+                self._decide(all_of_group, durable, unit)
             elif durable:
                 decider.store.commit([unit])
         except BaseException:
@@ -194,40 +194,40 @@ class _JointWork:
         entered: list[Core] = []
         with self._group.engine_lock:
             try:
-                for sharer, part in self._parts.items():
-                    sharer.committer.enter([part])
-                    entered.append(sharer)
+                for engine, part in self._parts.items():
+                    engine.committer.enter([part])
+                    entered.append(engine)
             except MQError:
-                for sharer, part in self._parts.items():
-                    sharer.committer.take_back(part)
-                for sharer in entered:
-                    sharer.committer.leave([self._parts[sharer]])
+                for engine, part in self._parts.items():
+                    engine.committer.take_back(part)
+                for engine in entered:
+                    engine.committer.leave([self._parts[engine]])
                 raise
 
-    def _decide(self, joint: Joint, durable: list[Core], unit: Unit) -> None:
+    def _decide(self, all_of_group: GroupTransactions, durable: list[Core], unit: Unit) -> None:
         """Commit the group's part with the intents of all others that are durable."""
         group = self._group
         with group.engine_lock:
             self._numbers = {s: group.store.sequence.next() for s in durable if s is not group}
-        for sharer, number in self._numbers.items():
+        for engine, number in self._numbers.items():
             # The totals that these changes build on are on the disk before them.
-            sharer.store.flush()
-            unit.statements.append(intend(number, sharer.name, self._parts[sharer].unit))
-        done = joint.forget(unit)
+            engine.store.flush()
+            unit.statements.append(intend(number, engine.name, self._parts[engine].unit))
+        done = all_of_group.forget(unit)
         try:
             group.store.commit([unit])
         finally:
-            joint.forgot(done, is_durable=unit.is_safe)
+            all_of_group.forgot(done, is_durable=unit.is_safe)
 
     def _follow(self) -> None:
         """Let what is decided take effect everywhere."""
         interruption: KeyboardInterrupt | None = None
-        for sharer, part in self._parts.items():
+        for engine, part in self._parts.items():
             try:
-                if sharer in self._numbers:
-                    _participant(sharer).follow(part, self._numbers[sharer])
+                if engine in self._numbers:
+                    _participant(engine).follow(part, self._numbers[engine])
                 else:
-                    _settle(sharer, part)
+                    _settle(engine, part)
             except KeyboardInterrupt as error:
                 # The others' parts are decided like this one.
                 interruption = error
@@ -237,18 +237,18 @@ class _JointWork:
     def _fail(self, *, is_in_doubt: bool) -> None:
         """Undo it; in doubt nobody knows what was decided until the store is opened again."""
         with self._group.engine_lock:
-            for sharer, part in self._parts.items():
+            for engine, part in self._parts.items():
                 if not (is_in_doubt and part.unit.is_durable()):
-                    sharer.committer.take_back(part)
-        for sharer, part in self._parts.items():
-            sharer.committer.leave([part])
+                    engine.committer.take_back(part)
+        for engine, part in self._parts.items():
+            engine.committer.leave([part])
 
 
-def _settle(sharer: Core, part: Transaction) -> None:
+def _settle(engine: Core, part: Transaction) -> None:
     """Let a transaction that is durable take effect, and run what that leads to."""
-    led_to = sharer.committer.settle([part])
+    led_to = engine.committer.settle([part])
     if led_to:
-        sharer.committer.follow(led_to)
+        engine.committer.follow(led_to)
 
 
 def _participant(core: Core) -> Participant:
