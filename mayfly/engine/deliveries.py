@@ -181,10 +181,11 @@ class Deliveries(Hold):
         put_dead_letter: Callable[[UnitOfWork, Message], None],
         completion: Completion | None = None,
     ) -> None:
-        """Settle some as one; ``bury`` puts a message on the dead-letter queue in a unit of work.
+        """Settle deliveries by their numbers, all or none.
 
-        Raises MQRC_HMSG_ERROR for a number that is not held (any more), and why the dead-letter
-        queue does not take a message: all are held as before then. On a full disk all go back.
+        ``put_dead_letter`` puts a message on the dead-letter queue in a unit of work. Raises
+        MQRC_HMSG_ERROR for a number that is not held (any more), and the error of
+        ``put_dead_letter``: all are held as before then. On a full disk all go back.
         """
         with self._core.engine_lock:
             taken = {number: self._got(number) for number in numbers}

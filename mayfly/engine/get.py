@@ -101,10 +101,10 @@ def get(
     A ``place`` lets a selector go on where the last get with it ended. Raises
     MQRC_NO_MSG_AVAILABLE, MQRC_GET_INHIBITED, MQRC_WAIT_INTERVAL_ERROR,
     MQRC_SYNCPOINT_LIMIT_REACHED, and MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR when another thread closes
-    the session or handle, the ``holder``, meanwhile: the message is on its queue then.
+    the session or handle, the ``requester``, meanwhile: the message is on its queue then.
 
-    Expired messages met on the way are discarded and reported on before this returns, whatever
-    becomes of the unit of work (E9, E14).
+    Expired messages met on the way are discarded and reported on before this returns, whether the
+    unit of work is committed or backed out (E9, E14).
     """
     place = place_for(place, core, path.queue, request.match)
     getter = Getter(core, path, request, unit_of_work, requester, place=place)

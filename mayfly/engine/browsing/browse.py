@@ -46,7 +46,7 @@ class Cursor:
     def __init__(
         self, core: Core, path: Path, requester: Requester, *, co_operates: bool = False
     ) -> None:
-        """Begin before the first message; ``holder`` will own the locks and marks.
+        """Begin before the first message; ``requester`` will own the locks and marks.
 
         ``co_operates`` when it was opened with MQOO_CO_OP.
         """

@@ -190,7 +190,7 @@ CLAIM_BYTES_MAX = 16 * 1024 * 1024
 
 
 class Limit(NamedTuple):
-    """How much is claimed at most; nothing that came, or fell due, after ``up_to`` (``mark``)."""
+    """The most that is claimed; messages that came, or fell due, after the mark ``up_to`` stay."""
 
     row_count: int
     body_bytes: int

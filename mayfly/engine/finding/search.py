@@ -104,8 +104,8 @@ def in_order(
 ) -> Iterator[tuple[StoredMessage, int]]:
     """Yield (row, side) of the visible messages with a key from ``low`` on, in key order.
 
-    They match, but the selector is not asked. Messages that the ``holder`` has locked are visible
-    to it alone (B5). The lock is held until the last one is read; the search may be left at
+    They match, but the selector is not asked. Messages that the ``requester`` has locked are
+    visible to it alone (B5). The lock is held until the last one is read; the search may be left at
     any point. Each page read is ``growth`` times as long as the one before, the first has one row.
     """
     assert core.engine_lock.is_held()
