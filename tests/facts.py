@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-#: What has not come about after this never will.
+#: A fact that has not come about after so long never will.
 PATIENCE_SECONDS = 60
 #: Time between two looks: a share of the time that one has waited, within these bounds. A look
 #: takes the processor from what is waited for.
@@ -34,7 +34,8 @@ def wait_until(is_so: Callable[[], object]) -> None:
 def wait_until_blocked(thread: threading.Thread) -> None:
     """Return when a thread is in the midst of a wait for an event, a condition or a thread.
 
-    What it does before that wait is done: a thread that has been started may not have begun.
+    The thread has then done everything before that wait. One that has only been started may not
+    have begun at all.
     """
 
     def is_blocked() -> bool:

@@ -38,7 +38,7 @@ class Machine(NamedTuple):
         return done.stdout
 
     def cut(self) -> None:
-        """Take the interface down: what is under way is lost, and nobody is told."""
+        """Take the interface down: packets under way are lost, and neither side is told."""
         self.run("ip", "link", "set", _WIRE, "down")
 
     def mend(self) -> None:

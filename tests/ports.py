@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 @contextmanager
 def held_port() -> Iterator[int]:
-    """Keep a port: who connects to it is refused, and only who names it can listen there.
+    """Keep a port: connections to it are refused, and only a server that names it can listen there.
 
-    The system gives a port on which nobody listens to the next that asks for any, or has it call
-    itself. One that is bound it does not; with SO_REUSEADDR, as servers have it, a server can be
-    bound beside it.
+    A free port without a listener may be given by the system to the next program that asks for any,
+    or a connection to it may meet itself. A bound port is safe from both. With SO_REUSEADDR, which
+    servers set as well, a server can be bound beside it.
     """
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

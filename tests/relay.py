@@ -19,9 +19,9 @@ _LOOK_SECONDS: Final = 0.01
 
 
 class Relay:
-    """Passes on what comes, each way after ``delay_ms``; while ``is_silent`` nothing passes.
+    """Passes bytes on, each way after ``delay_ms``; while ``is_silent`` nothing passes.
 
-    What comes meanwhile is kept: neither side is told.
+    Bytes that come meanwhile are kept: neither side is told.
     """
 
     def __init__(self, host: str, port: int) -> None:

@@ -16,7 +16,7 @@ class _Session:
 
 @dataclass
 class Walked:
-    """What happened; see `mayfly.advise.simulate.Simulated`."""
+    """The counts of a walk; see `mayfly.advise.simulate.Simulated`."""
 
     idle_rollbacks: int = 0
     taken: int = 0

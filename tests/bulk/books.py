@@ -44,7 +44,7 @@ def life(
 
 
 class KeptBooks:
-    """What a Flight server needs of a queue manager, and the means to end lives by hand."""
+    """A queue manager as far as a Flight server needs it; a test ends lives by hand."""
 
     def __init__(self, folder: Path | None = None, name: str = "QM1") -> None:
         self.name = name

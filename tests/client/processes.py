@@ -66,7 +66,7 @@ def operating(home: Path, name: str) -> Iterator[Client]:
 
 
 class Outcome(NamedTuple):
-    """What a sample has said, and the error that ended it."""
+    """The output of a sample, and the error that ended it."""
 
     said: list[str]
     failure: str

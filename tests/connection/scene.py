@@ -1,4 +1,4 @@
-"""What tests of connections share: puts by body, and callbacks that keep what they are told."""
+"""Helpers of the tests of connections: puts by body, and callbacks that keep their outcomes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VOLATILE = Descriptor(persistence=c.MQPER_NOT_PERSISTENT)
 
 
 class Told:
-    """A callback: what it was told, in order, and on which threads."""
+    """A callback that keeps the outcomes it is called with, in order, and the threads."""
 
     def __init__(self) -> None:
         self.outcomes: list[Any] = []
@@ -42,12 +42,12 @@ class Told:
 
     @property
     def deliveries(self) -> list[Delivery]:
-        """What was delivered."""
+        """The outcomes that are deliveries."""
         return [outcome for outcome in self.outcomes if isinstance(outcome, Delivery)]
 
     @property
     def bodies(self) -> list[bytes]:
-        """The bodies of what was delivered."""
+        """The bodies of the deliveries."""
         return [delivery.result.message.body for delivery in self.deliveries]
 
 

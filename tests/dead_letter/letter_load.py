@@ -12,7 +12,7 @@ import threading
 from mayfly import QueueManager
 from mayfly.dead_letter import DeadLetterHandler, Outcome, parse_rules
 
-#: Letters of each kind end in another way; what is for NOWHERE stays.
+#: Letters of each kind end in another way; those for NOWHERE stay.
 RULES = """
 RETRYINT(1)
 DESTQ(KEPT) ACTION(IGNORE)

@@ -1,4 +1,4 @@
-"""What the tests of the dead-letter handler share: letters, tables, a handler that works once."""
+"""Helpers of the tests of the dead-letter handler: letters, tables, a handler that works once."""
 
 from __future__ import annotations
 

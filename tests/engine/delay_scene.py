@@ -1,4 +1,4 @@
-"""What the tests of delayed messages in this folder share: many of them, and who has arrived."""
+"""Helpers of the tests of delayed messages in this folder: many messages, and their arrivals."""
 
 from __future__ import annotations
 

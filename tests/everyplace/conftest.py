@@ -20,7 +20,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture(params=["memory", "folder"])
 def home(request: pytest.FixtureRequest) -> Iterator[Path | None]:
-    """Where the two have their folders, None in memory: what they do is the same."""
+    """The parent of the folders of both, None in memory: both behave alike."""
     if request.param == "memory":
         yield None
         return
@@ -41,7 +41,7 @@ def b(clock: VirtualClock, home: Path | None) -> Iterator[EveryplaceQueueManager
 
 
 def opened(name: str, clock: VirtualClock, home: Path | None) -> Iterator[EveryplaceQueueManager]:
-    """Give a queue manager; whatever was done with it, its folder knows at the end."""
+    """Give a queue manager; at the end its folder, opened again, must show the same state."""
     with EveryplaceQueueManager(name, clock, home and home / name) as manager:
         yield manager
         if home and manager.is_open:

@@ -1,4 +1,4 @@
-"""What the network machine knows by itself of each message: when it is over, and where it was met.
+"""The network machine's own knowledge of each message: its end, and the places it was met at.
 
 It works deadlines out anew, from what was put and by which clock, and asks no Everyplace code.
 """
@@ -28,7 +28,7 @@ from tests.everyplace.scene import reopened
 
 
 def is_no(error: EveryplaceError) -> bool:
-    """Tell whether a rule, or a full queue, has refused a message."""
+    """Return True if a rule, or a full queue, has refused a message."""
     return isinstance(error, RuleRefused) or error.reason == MQRC_Q_FULL
 
 
@@ -101,7 +101,7 @@ class Place(NamedTuple):
 
 
 class Life(NamedTuple):
-    """What was put where: its own end, and when it was put by each queue manager's clock."""
+    """One message: its place, its own end, and its put time by each queue manager's clock."""
 
     place: Place
     end_ms: int | None
@@ -111,7 +111,7 @@ class Life(NamedTuple):
 
 
 class Mood(Enum):
-    """What a rule does when it is asked."""
+    """The behaviour of a rule when it is asked."""
 
     CALM = auto()
     #: Refuses puts, gets and transmissions.
@@ -202,7 +202,7 @@ class NetworkModel:
             watcher.fired = +watcher.fired
 
     def may_be_over(self, uid: MessageUid, place: Place, watcher: Watcher) -> bool:
-        """Tell whether a message can be expired at a place now: it has arrived at its put or later.
+        """Return True if a message can be expired at a place now: it arrived at its put or later.
 
         Its own end overrides the interval (M3); both at their last millisecond.
         """
@@ -217,7 +217,7 @@ class NetworkModel:
         return life.put_ms[place.manager.name] + watcher.interval_ms <= place.now_ms()
 
     def is_surely_over(self, uid: MessageUid, place: Place) -> bool:
-        """Tell whether a message must be expired at a place: put there, or by its own end."""
+        """Return True if a message must be expired at a place: put there, or by its own end."""
         life = self.lives[uid]
         known = life.end_ms is not None or (life.place == place and life.is_there)
         return known and self.may_be_over(uid, place, self.watchers[place])
@@ -241,7 +241,7 @@ class NetworkModel:
         return self.watchers[place].fired.total()
 
     def has_fired(self, uid: MessageUid) -> bool:
-        """Tell whether a message expired anywhere."""
+        """Return True if a message expired anywhere."""
         return any(uid in watcher.fired for watcher in self.watchers.values())
 
     def note_got(self, message: MessageFields, place: Place) -> None:

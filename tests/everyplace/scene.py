@@ -1,4 +1,4 @@
-"""What the tests of Everyplace queues share: rules that remember, messages, and refusals."""
+"""Helpers of the tests of Everyplace queues: rules that remember, messages, and refusals."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from tests.channel.network_scene import Served
 from tests.hierarchy.scene import run
 
 NEIGHBOURS = {"TOP": ("LEFT", "RIGHT"), "LEFT": ("TOP",), "RIGHT": ("TOP",)}
-#: What the body of a retained publication begins with; the label of its unit follows.
+#: The body of a retained publication begins with this; the label of its unit follows.
 KEPT = b"kept "
 TOPICS = ("news/#", "news/+/0", "+/LEFT/#", "kept/TOP", "kept/+")
 

@@ -1,4 +1,4 @@
-"""What the tests of hierarchies share: queue managers of one process with channels both ways."""
+"""Helpers of the tests of hierarchies: queue managers of one process with channels both ways."""
 
 from __future__ import annotations
 

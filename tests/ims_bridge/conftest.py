@@ -21,7 +21,7 @@ def manager(queue_manager: QueueManager) -> QueueManager:
 
 @pytest.fixture
 def session(manager: QueueManager) -> Iterator[Session]:
-    """Who puts requests and gets replies."""
+    """The session that puts requests and gets replies."""
     with manager.session(program="asker") as opened:
         yield opened
 

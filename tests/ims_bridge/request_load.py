@@ -1,8 +1,8 @@
 """A process whose IMS bridge is killed at work.
 
-Called as ``python -m tests.ims_bridge.request_load FOLDER COUNT PLACE``: the kernel kills it in the
-transaction of request COUNT, or wherever it is a moment after that many were answered, at the
-latest when it has answered as many as AHEAD more.
+Called as ``python -m tests.ims_bridge.request_load FOLDER COUNT PLACE``. The kernel kills it in the
+transaction of request COUNT, or at any place a moment after that many requests were answered; at
+the latest when AHEAD more are answered.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""What the tests of the IMS bridge share: requests, transactions, and what a reply says."""
+"""Helpers of the tests of the IMS bridge: requests, transactions, and the content of replies."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ FILE = Path(__file__).parents[2] / "interop" / "scenarios.json"
 CONTENT: dict[str, Any] = json.loads(FILE.read_text("utf-8"))
 SCENARIOS: dict[str, list[Step]] = {one["name"]: one["steps"] for one in CONTENT["scenarios"]}
 USER = "app"
-#: In texts of the file: what no other run has.
+#: In texts of the file this stands for a number that no other run has.
 _PLACE = "$"
 _numbers = count(1)
 
@@ -264,7 +264,7 @@ class Play:
         """Stop a listener; calls at work end first."""
         self._listeners[step["unlisten"]].stop()
 
-    # What steps share.
+    # Used by several steps.
 
     def _session(self, step: Step) -> Session:
         return self._sessions[step.get("in", "main")]

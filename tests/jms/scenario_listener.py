@@ -17,7 +17,7 @@ _LOOKS = 2_000_000
 
 
 class Failure(Exception):
-    """What the listener raises because its message says so."""
+    """Raised by the listener when its message asks for it."""
 
 
 class Listener:

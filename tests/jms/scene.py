@@ -1,4 +1,4 @@
-"""What the JMS tests share: queues, expected errors, and a receive on another thread."""
+"""Helpers of the JMS tests: queues, expected errors, and a receive on another thread."""
 
 from __future__ import annotations
 

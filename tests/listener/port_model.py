@@ -1,6 +1,6 @@
-"""What a port must do, told without threads: a model that shares no line with the program.
+"""A model of a port without threads, which shares no line with the program.
 
-Everything happens at its millisecond: what is due in one is due in this order: messages arrive,
+Everything happens at its millisecond. Within one millisecond the order is: messages arrive,
 transactions are late, receives end, recoveries try again.
 """
 
@@ -14,7 +14,7 @@ RETRY_MS = 60_000
 
 @dataclass(frozen=True)
 class Terms:
-    """What a port is set to; ``timeout_ms`` 0 is ASF."""
+    """The settings of a port; ``timeout_ms`` 0 is ASF."""
 
     sessions: int
     timeout_ms: int
@@ -51,7 +51,7 @@ class Unit:
 
 @dataclass
 class Counts:
-    """What a port says it has done."""
+    """The counts of a port."""
 
     idle_rollbacks: int = 0
     delivered: int = 0

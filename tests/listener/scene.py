@@ -1,4 +1,4 @@
-"""What the listener tests share: queues, a port that is stopped at the end, calls under control."""
+"""Helpers of the listener tests: queues, a port that is stopped at the end, calls in control."""
 
 from __future__ import annotations
 

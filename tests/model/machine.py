@@ -87,7 +87,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.handles[number, name] = handle, Cursor(self.model.queues[name])
         return self.handles[number, name]
 
-    # What programs do
+    # Calls of programs
 
     @rule(number=sessions, name=queues, put=puts())
     def put(self, number: int, name: str, put: Put) -> None:
@@ -191,7 +191,7 @@ class QueueMachine(RuleBasedStateMachine):
         del self.sessions[number]
         (self.model.commit if commits else self.model.backout)(self.owner(number))
 
-    # What time and operators do
+    # Time and operators
 
     @rule(ms=steps)
     def time_passes(self, ms: int) -> None:
@@ -221,7 +221,7 @@ class QueueMachine(RuleBasedStateMachine):
         administration.alter(self.manager.engine, "QLOCAL", name, {"GET": int(not allowed)})
         self.model.queues[name].get_allowed = allowed
 
-    # What must always hold
+    # Invariants
 
     @invariant()
     def same_queues(self) -> None:

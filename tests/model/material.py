@@ -1,4 +1,4 @@
-"""What the machines of this folder put and compare: queues, strategies, messages as plain rows."""
+"""Material of the machines of this folder: queues, strategies, messages as plain rows."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Triggering as T1-T6 say it, slow and obvious: what is on each queue, and who has it open."""
+"""Triggering as T1-T6 say it, slow and obvious: messages on each queue, and its open handles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Held:
 
 @dataclass
 class Rules:
-    """What a queue that triggers is told, and what has become of it."""
+    """The trigger attributes of a queue, and the state of its trigger."""
 
     trigger_type: int
     least_priority: int
@@ -150,11 +150,11 @@ class TriggerModel:
             if message.due_ms:
                 message.state = DELAYED
         self.arrive([m for m in arriving if m.state == UNCOMMITTED])
-        # What is due by now was staged all the same: it arrives by its release.
+        # A message that is due by now was staged all the same: it arrives by its release.
         self.advance(0)
 
     def backout(self, owner: int) -> None:
-        """Undo a unit of work: what it got arrives again."""
+        """Undo a unit of work: messages that it got arrive again."""
         mine = [m for m in self.messages.values() if m.owner == owner]
         for message in mine:
             if message.state == UNCOMMITTED:
@@ -165,7 +165,7 @@ class TriggerModel:
         self.arrive(back)
 
     def get(self, label: int, owner: int) -> bool:
-        """Get one message by its id; tell whether it comes. An expired one is discarded (T6)."""
+        """Get one message by its id; return True if it comes. An expired one is discarded (T6)."""
         message = self.messages.get(label)
         if message is None:
             return False
@@ -185,7 +185,7 @@ class TriggerModel:
         return not is_over
 
     def restart(self) -> None:
-        """All is closed; what is persistent and committed is there again."""
+        """Close all; messages that are persistent and committed are there again."""
         for message in list(self.messages.values()):
             if message.state == UNCOMMITTED or not message.persistent:
                 del self.messages[message.label]

@@ -1,4 +1,4 @@
-"""The programs of examples/pymqi: what each says, and the least authority with which it runs."""
+"""The programs of examples/pymqi: the output of each, and the least authority that it needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[2]
 SAMPLES: Final = ROOT / "examples" / "pymqi"
-#: What each of them says.
+#: The output of each program, line by line.
 SAID: Final = {
     "browse_and_lock.py": [
         "left:  LH400 suitcase",
@@ -75,7 +75,7 @@ BY_CHANNEL: Final = {
 }
 #: The programs that go where the environment says.
 BY_NAME: Final = [name for name in SAID if name not in BY_CHANNEL]
-#: What the user of a sample has to be allowed beside CONNECT; its queue manager stands before it.
+#: The authority that the user of a sample needs beside CONNECT, behind its queue manager.
 NEEDS: Final = {
     "browse_and_lock.py": "AIRPORT: QUEUE(BAGGAGE) PUT BROWSE GET INQ",
     "dead_letters.py": """

@@ -28,7 +28,7 @@ def run(name: str, environment: dict[str, str]) -> dict[str, object]:
             main([str(SAMPLES / name)])
         except (MQMIError, MQError) as error:
             failure = str(error)
-    # What a sample that failed has left open is closed when it is collected.
+    # Objects that a failed sample has left open are closed when they are collected.
     gc.collect()
     return {"said": printed.getvalue().splitlines(), "failure": failure}
 

@@ -97,7 +97,7 @@ class CheckedLock:
 
 
 class CheckedEngineLock(EngineLock):  # type: ignore[misc]  # final in typeshed alone
-    """The lock of an engine; who waits or tells must hold it."""
+    """The lock of an engine; a thread that waits or tells must hold it."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -124,7 +124,7 @@ class CheckedEngineLock(EngineLock):  # type: ignore[misc]  # final in typeshed 
         assert self.is_held()
         super().tell()
 
-    # What threading.Condition calls.
+    # Called by threading.Condition.
 
     def _release_save(self) -> tuple[int, object]:
         return self._order.free_all(self), super()._release_save()  # type: ignore[misc]  # not in typeshed

@@ -1,7 +1,7 @@
-"""A runtime whose threads are steps of one loop: one runs at a time, and a seed says which.
+"""A runtime whose threads are steps of one loop: one runs at a time, and a seed decides which.
 
-What waits gives its turn away; what takes a lock may lose it. Two runs of one seed are the same,
-byte for byte.
+A thread that waits gives its turn away; a thread that takes a lock may lose its turn. Two runs of
+one seed are the same, byte for byte.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Loop:
         self.turn = 0
         self.switch_count = 0
         self._batons = [threading.Semaphore(0)]
-        #: Who waits for a turn, and for what.
+        #: Threads that wait for a turn, each with the condition that it waits for.
         self._waiting: dict[int, Callable[[], bool]] = {}
 
     def add(self) -> int:
@@ -113,7 +113,7 @@ class StepLock:
 
 
 class StepEngineLock(EngineLock):  # type: ignore[misc]  # final in typeshed alone
-    """The lock of an engine, checked: who waits or tells must hold it."""
+    """The lock of an engine, checked: a thread that waits or tells must hold it."""
 
     def __init__(self, loop: Loop) -> None:
         super().__init__()

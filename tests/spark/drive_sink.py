@@ -8,7 +8,7 @@ from pyspark.sql import functions as f
 
 from mayfly.spark import create_session
 
-#: What a line of the input is: the number of the message, and when it is to end.
+#: The columns of an input line: the number of the message, and its deadline.
 INPUT = "n long, expire_at_ms long"
 
 

@@ -27,7 +27,7 @@ CONF = {
     # Two executors, the driver and the daemons fit a laptop.
     "spark.executor.memory": "512m",
     "spark.driver.memory": "768m",
-    # What a killed executor held is asked for again and again before it is made anew.
+    # Blocks of a killed executor are asked for again and again before they are computed anew.
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "200ms",
 }

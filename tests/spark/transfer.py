@@ -341,7 +341,7 @@ def executors_of(cluster: Cluster) -> set[int]:
 
 
 def processes() -> Iterator[Process]:
-    """Yield the processes of this machine that run; what only waits to be reaped does not."""
+    """Yield the processes of this machine that run; zombies do not."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             fields = (folder / "stat").read_text().rpartition(")")[2].split()

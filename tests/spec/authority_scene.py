@@ -1,4 +1,4 @@
-"""What the tests of authority share: granting, taking away, and sessions of users."""
+"""Helpers of the tests of authority: granting, taking away, and sessions of users."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def session(queue_manager: QueueManager, new_session: NewSession) -> Iterator[Se
 
 @pytest.fixture
 def unit(queue_manager: QueueManager, new_session: NewSession) -> Iterator[Session]:
-    """A transacted session; what is left open at the end is backed out."""
+    """A transacted session; a unit of work that is open at the end is backed out."""
     opened = new_session(queue_manager, "anna", transacted=True)
     yield opened
     opened.close(commit=False)

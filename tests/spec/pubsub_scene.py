@@ -1,4 +1,4 @@
-"""What the tests of publish/subscribe share: topics, subscriptions, what arrived where."""
+"""Helpers of the tests of publish/subscribe: topics, subscriptions, and arrivals."""
 
 from __future__ import annotations
 

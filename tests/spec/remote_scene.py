@@ -1,4 +1,4 @@
-"""What the tests of remote queues share: definitions, and messages in transit as their bytes."""
+"""Helpers of the tests of remote queues: definitions, and messages in transit as their bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of reports share: an original with every field set, and each cause at work."""
+"""Helpers of the tests of reports: an original with every field set, and each cause at work."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the spec tests share: queues, puts with a whole descriptor, ended lives as rows by name."""
+"""Helpers of the spec tests: queues, puts with a whole descriptor, ended lives as rows by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of many delayed messages share: putting, paging, and telling delivery times."""
+"""Helpers of the tests of many delayed messages: puts, pages, and delivery times."""
 
 from mayfly.connection import ScheduleVerbs
 from mayfly.engine import Scheduled, ScheduleFilter, Session

@@ -1,7 +1,7 @@
 """A process that writes batches through stages as a pipeline does, and kills itself on the way.
 
 Called as ``python -m tests.spec.stage_load FOLDER BATCHES KILL_AT``. Like Spark it keeps a log of
-the batches it knows to be done; what is not in the log it does again, under a new attempt. With
+the batches that are done; batches that are not in the log are done again, as a new attempt. With
 KILL_AT above 0 it ends by SIGKILL right after that many of its commits have become durable.
 """
 

@@ -1,4 +1,4 @@
-"""What the tests of stages share: rows as JSON blobs, staged and committed as a pipeline does."""
+"""Helpers of the tests of stages: rows as JSON blobs, staged and committed as a pipeline does."""
 
 from __future__ import annotations
 

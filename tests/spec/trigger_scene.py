@@ -1,4 +1,4 @@
-"""What the tests of triggering share: a queue that triggers, and a monitor that only reads."""
+"""Helpers of the tests of triggering: a queue that triggers, and a monitor that only reads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A disk that remembers each write and sync, and gives what a power cut could leave of it.
+"""A disk that remembers each write and sync, and gives a state that a power cut could leave.
 
-What was synced is there. Of what was written since, any 512-byte sectors may be there and any may
-not, in whatever order they were written.
+Synced data are there. Of data that were written since, each 512-byte sector may be there or not,
+independent of the order of the writes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A process that delays messages and changes their schedule, to be killed; it keeps journals.
 
 Called as ``python -m tests.store.delay_load FOLDER JOURNALS SEED``; it says ``ready`` when it
-begins. A journal has two lines for each call: what is asked, before it, and the answer, after it;
-``os.write`` has handed a line to the kernel when it returns, so that it survives the death of the
+begins. A journal has two lines for each call: the request, before it, and the answer, after it.
+``os.write`` has handed a line to the kernel when it returns, so the line survives the death of the
 process.
 """
 
@@ -81,7 +81,7 @@ class Worker:
             self.mine.append(label)
 
     def get(self) -> None:
-        """What is got is known before it is final: in a unit of work."""
+        """Get in a unit of work: so the journal names the messages before the get is final."""
         got = [self.transacted.get(self.random.choice(QUEUES)) for _ in range(4)]
         labels = [label_of(message.msg_id) for message in got if message is not None]
         self.call("get", labels, self.transacted.commit)

@@ -3,7 +3,7 @@
 Called as ``python -m tests.store.publish_load FOLDER JOURNALS SEED``; it says ``ready`` when it
 begins. A journal has a line before each call or commit, with the publications in it, and one after
 it; ``os.write`` has handed a line to the kernel when it returns, so that it survives the death of
-the process. Each thread has topics of its own: what it retains there, nobody else replaces.
+the process. Each thread has topics of its own, whose retained publications no other replaces.
 """
 
 import itertools

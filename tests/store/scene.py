@@ -42,7 +42,7 @@ def opened(
 
 
 def raw(folder: Path) -> apsw.Connection:
-    """Open the database of a folder by hand; what is written gets its checksums."""
+    """Open the database of a folder by hand; pages that are written get their checksums."""
     return connect(folder / DATABASE_FILE, checksum_vfs(None, folder))
 
 

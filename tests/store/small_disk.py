@@ -87,7 +87,7 @@ def main(folder: Path) -> None:
         found["got all"] = drain(qm)
         found["problems"] = qm.verify().problems
         found["filled again"] = fill(qm)
-    # Closed and opened while it is full; what has expired by then is discarded.
+    # Closed and opened while it is full; messages that have expired by then are discarded.
     clock.advance(1_000)
     with QueueManager("QM1", folder, clock) as qm:
         found["depth"] = qm.curdepth("Q1")
