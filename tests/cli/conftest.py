@@ -48,6 +48,12 @@ def queue(mayfly: Invoke) -> Invoke:
     return mayfly
 
 
+def run_here(home: Path, *arguments: str) -> Result:
+    """Run a command to its end in this process."""
+    environment = {"MAYFLY_HOME": str(home)}
+    return CliRunner().invoke(app, arguments, prog_name="mayfly", env=environment)
+
+
 def run_process(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command to its end as a process."""
     return subprocess.run(

@@ -15,13 +15,14 @@ import pytest
 from mayfly import QueueManager
 from mayfly.bulk.client import LedgerClient
 from mayfly.bulk.errors import ServerNotReachable, WrongToken
+from mayfly.cli import hosting
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import SERVED_FILE
 from mayfly.client import Client
 from mayfly.connection.endpoint import Endpoint
 from mayfly.connection.remote import connect
 from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE
-from tests.cli.conftest import COMMAND, Invoke, environment, run_process
+from tests.cli.conftest import COMMAND, Invoke, environment, run_here, run_process
 from tests.facts import wait_until
 from tests.servers.certificates import certificate
 
@@ -165,22 +166,11 @@ def test_X9_serve_discards_what_nobody_asks_for_and_leaves_the_definition(
 
 @pytest.mark.slow
 def test_X9_serve_scans_every_5_seconds_unless_configured(queue: Invoke, home: Path) -> None:
-    for configured, option, seconds in (("OFF", (), 5), ("77", (), 77), ("77", ("0",), 0)):
+    for configured, option, seconds in (("OFF", None, 5), ("77", None, 77), ("77", 0, 0)):
         queue("mqsc", "QM1", "-c", f"ALTER QMGR EXPRYINT({configured})")
-        code = (
-            "from mayfly.cli import hosting; from mayfly import QueueManager;"
-            f"qm = QueueManager('QM1', {str(home / 'QM1')!r});"
-            f"hosting.set_scan(qm, {option[0] if option else None});"
-            "print(qm.engine.registry.queue_manager.expryint); qm.close()"
-        )
-        answer = subprocess.run(
-            [sys.executable, "-c", code],
-            env=environment(home),
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert answer.stdout == f"{seconds}\n"
+        with QueueManager("QM1", home / "QM1") as manager:
+            hosting.set_scan(manager, option)
+            assert manager.engine.registry.queue_manager.expryint == seconds
 
 
 @pytest.mark.slow
@@ -265,9 +255,9 @@ def test_a_server_that_does_not_answer_is_named_at_once(
 ) -> None:
     monkeypatch.setenv("MAYFLY_TOKEN", "token")
     lake = home / "lake"
-    silent = run_process(home, "ledger", "run", str(lake), "--url", "grpc://127.0.0.1:1")
-    assert (silent.returncode, len(silent.stderr.splitlines())) == (ExitCode.PIPELINE, 1)
+    silent = run_here(home, "ledger", "run", str(lake), "--url", "grpc://127.0.0.1:1")
+    assert (silent.exit_code, len(silent.stderr.splitlines())) == (ExitCode.PIPELINE, 1)
     assert "grpc://127.0.0.1:1" in silent.stderr
-    wrong = run_process(home, "ledger", "run", str(lake), "--url", "http://127.0.0.1")
-    assert (wrong.returncode, len(wrong.stderr.splitlines())) == (ExitCode.USAGE, 1)
+    wrong = run_here(home, "ledger", "run", str(lake), "--url", "http://127.0.0.1")
+    assert (wrong.exit_code, len(wrong.stderr.splitlines())) == (ExitCode.USAGE, 1)
     assert not lake.exists()

@@ -15,7 +15,7 @@ from mayfly import QueueManager
 from mayfly.bulk.folder_socket import SOCKET_FILE
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import SERVED_FILE
-from tests.cli.conftest import COMMAND, Invoke, environment, run_process
+from tests.cli.conftest import COMMAND, Invoke, environment, run_here, run_process
 from tests.cli.test_processes import serving
 from tests.servers.certificates import certificate
 
@@ -273,22 +273,23 @@ def test_a_server_with_tls_is_trusted_by_its_certificate(tmp_path: Path) -> None
     roots, key = certificate(tmp_path)
     given = ("--tls-certificate", str(roots), "--tls-key", str(key))
     with serving(tmp_path, "QM1", *given):
+        # Of this process the certificates are not changed.
         assert run_process(tmp_path, "put", "QM1", "NONE", "x").returncode == ExitCode.MQ
 
 
 def test_a_server_that_is_killed_leaves_nothing_in_the_way(tmp_path: Path) -> None:
     """served.json and the socket stay: a command opens the folder, and so does the next server."""
-    assert run_process(tmp_path, "mqsc", "QM1", *QUEUES).returncode == 0
+    assert run_here(tmp_path, "mqsc", "QM1", *QUEUES).exit_code == 0
     for number in range(2):
         with serving(tmp_path, "QM1") as (server, _served):
-            assert run_process(tmp_path, "put", "QM1", "Q1", f"m{number}").returncode == 0
+            assert run_here(tmp_path, "put", "QM1", "Q1", f"m{number}").exit_code == 0
             server.kill()
             server.wait()
         folder = tmp_path / "QM1"
         assert (folder / SERVED_FILE).exists()
         assert (folder / SOCKET_FILE).is_socket()
-        got = run_process(tmp_path, "get", "QM1", "Q1")
-        assert (got.returncode, got.stdout, got.stderr) == (0, f"m{number}\n", "")
+        got = run_here(tmp_path, "get", "QM1", "Q1")
+        assert (got.exit_code, got.stdout, got.stderr) == (0, f"m{number}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -297,8 +298,8 @@ def test_a_server_that_is_killed_leaves_nothing_in_the_way(tmp_path: Path) -> No
 def test_serve_ends_though_a_session_is_silent(tmp_path: Path, number: signal.Signals) -> None:
     """A client whose printing is stuck holds a message: it is on its queue again afterwards."""
     with serving(tmp_path, "QM1") as (server, _served):
-        assert run_process(tmp_path, "mqsc", "QM1", *QUEUES).returncode == 0
-        assert run_process(tmp_path, "put", "QM1", "Q1", "x" * 100_000).returncode == 0
+        assert run_here(tmp_path, "mqsc", "QM1", *QUEUES).exit_code == 0
+        assert run_here(tmp_path, "put", "QM1", "Q1", "x" * 100_000).exit_code == 0
         with subprocess.Popen(
             [*COMMAND, "get", "QM1", "Q1"],
             env=environment(tmp_path),
@@ -314,7 +315,7 @@ def test_serve_ends_though_a_session_is_silent(tmp_path: Path, number: signal.Si
             assert client.returncode == ExitCode.PIPELINE
             # Its commit was not sent any more: it is known to have had no effect.
             assert b"MQRC_CONNECTION_BROKEN (2009)" in stderr
-    got = json.loads(run_process(tmp_path, "get", "QM1", "Q1", "--json").stdout)
+    got = json.loads(run_here(tmp_path, "get", "QM1", "Q1", "--json").stdout)
     assert got["backout_count"] == 1
 
 

@@ -228,7 +228,7 @@ def test_a_stream_writes_on_while_its_lake_is_compacted(
         batch_rows_max=20,
     )
     for _ in range(2):
-        live(manager, 120)
+        live(manager, 60)
         last = manager.ledger.last_position()
         # The first of these runs while batches come in, the second finds them all.
         compact_lake(filling.spark, filling.lake)

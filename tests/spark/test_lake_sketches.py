@@ -19,6 +19,7 @@ from mayfly.mqi.constants import (
     MQRO_EXCEPTION,
     MQRO_EXPIRATION_WITH_DATA,
 )
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.spark.errors import LakeError
 from mayfly.spark.report import QueueBalance, QueueReport, ledger_report
 from mayfly.spark.sketches import rebuild_sketches, sketch_lake, small_tail
@@ -156,49 +157,42 @@ def test_a_part_that_ends_before_it_begins_is_refused() -> None:
 
 
 @pytest.mark.parametrize("is_rescan", [False, True])
-def test_reports_owed_are_counted_by_cause(
+def test_a_report_counts_reports_owed_newest_balances_and_lateness_of_release(
     spark: SparkSession, tmp_path: Path, *, is_rescan: bool
 ) -> None:
+    """Each on a queue of its own: a report takes as long for one as for all of them."""
     every = MQRO_EXPIRATION_WITH_DATA | MQRO_COD_WITH_DATA | MQRO_COA | MQRO_EXCEPTION
-    lives = [
-        life(1, report=every),
-        life(2, report=every, outcome=State.EXPIRED),
-        life(3, report=every, outcome=State.DEAD_LETTERED),
+    owing = [
+        life(1, "OWING", report=every),
+        life(2, "OWING", report=every, outcome=State.EXPIRED),
+        life(3, "OWING", report=every, outcome=State.DEAD_LETTERED),
         # Moved here from elsewhere: it had arrived before.
-        life(4, report=every, origin_id=bytes(24)),
-        life(5, report=every, outcome=State.TRANSMITTED),
-        life(6, outcome=State.EXPIRED),
+        life(4, "OWING", report=every, origin_id=bytes(24)),
+        life(5, "OWING", report=every, outcome=State.TRANSMITTED),
+        life(6, "OWING", outcome=State.EXPIRED),
         # It was delayed: here it arrives.
-        life(7, report=MQRO_COA, origin_id=bytes(24), put_ms=START_MS),
+        life(7, "OWING", report=MQRO_COA, origin_id=bytes(24), put_ms=START_MS),
     ]
-    write_lake(tmp_path, lives)
-    [report] = ledger_report(spark, tmp_path, is_rescan=is_rescan)
-    assert report.owed == {"exception": 1, "expiration": 1, "coa": 4, "cod": 1}
-
-
-@pytest.mark.parametrize("is_rescan", [False, True])
-def test_books_are_those_of_the_newest_balance_of_each_store(
-    spark: SparkSession, tmp_path: Path, *, is_rescan: bool
-) -> None:
-    write_lake(tmp_path, [life(1), balance("Q1", 5, 4, got=1), balance("Q1", 6, 4, got=2)])
-    write_lake(tmp_path, [balance("Q1", 10, 1, expired=9), balance("Q2", 0)], instance="6" * 32)
-    [report] = ledger_report(spark, tmp_path, is_rescan=is_rescan)
-    assert report.balance == QueueBalance(at_ms=START_MS, put=16, ended=11, present=5)
-    assert report.balance.is_balanced
-
-
-@pytest.mark.parametrize("is_rescan", [False, True])
-def test_lateness_of_release_is_measured_on_the_staging_queue(
-    spark: SparkSession, tmp_path: Path, *, is_rescan: bool
-) -> None:
-    lives = [
-        life(n, "SYSTEM.DDELAY.LOCAL.QUEUE", State.RELEASED, deliver_at_ms=START_MS, ended_ms=end)
-        for n, end in enumerate(range(START_MS, START_MS + 101))
+    released = [
+        life(8 + n, STAGING_QUEUE, State.RELEASED, deliver_at_ms=START_MS, ended_ms=end_ms)
+        for n, end_ms in enumerate(range(START_MS, START_MS + 101))
     ]
-    write_lake(tmp_path, lives)
-    [report] = ledger_report(spark, tmp_path, is_rescan=is_rescan)
-    assert (report.released_late_p50_ms, report.released_late_p95_ms) == (50, 95)
-    assert report.waited_p50_ms is None
+    write_lake(tmp_path, [*owing, *released])
+    # Two stores have the queue, one of them an older balance of it.
+    balances = [life(1), balance("Q1", 5, 4, got=1), balance("Q1", 6, 4, got=2)]
+    write_lake(tmp_path, balances, instance="6" * 32)
+    write_lake(tmp_path, [balance("Q1", 10, 1, expired=9), balance("Q2", 0)], instance="7" * 32)
+    reports = {
+        report.queue: report for report in ledger_report(spark, tmp_path, is_rescan=is_rescan)
+    }
+    assert reports.keys() == {"OWING", STAGING_QUEUE, "Q1"}
+    assert reports["OWING"].owed == {"exception": 1, "expiration": 1, "coa": 4, "cod": 1}
+    books = reports["Q1"].balance
+    assert books == QueueBalance(at_ms=START_MS, put=16, ended=11, present=5)
+    assert books.is_balanced
+    late = reports[STAGING_QUEUE]
+    assert (late.released_late_p50_ms, late.released_late_p95_ms) == (50, 95)
+    assert late.waited_p50_ms is None
 
 
 def test_lost_sketches_are_named_and_made_anew(spark: SparkSession, tmp_path: Path) -> None:
