@@ -44,6 +44,7 @@ class Conversations:
         #: Outcomes that deliveries have when their transaction is committed, by its id.
         self._at_end: dict[bytes, list[tuple[int, Settlement, int]]] = {}
         self._idle: list[Connection] = []
+        self._is_ended = False
         self._numbers = count(1)
         self._targets: dict[tuple[int, Address], Target] = {}
 
@@ -148,13 +149,20 @@ class Conversations:
             if target is not None:
                 close_quietly(connection, target.handle)
 
-    def end(self) -> None:
-        """Back out and close all conversations, on another thread: that may wait for the disk."""
+    def end(self, then: Callable[[], object] = lambda: None) -> None:
+        """Back out and close all conversations, on another thread: that may wait for the disk.
+
+        ``then`` is called on that thread, or at once when they have ended before.
+        """
+        if self._is_ended:
+            then()
+            return
+        self._is_ended = True
         ending = self._all()
         self._putting = None
         self._transactions.clear()
         self._idle.clear()
-        self._executor.submit(_close_all, ending)
+        self._executor.submit(_close_all, ending).add_done_callback(lambda _closed: then())
 
     def numbers(self) -> list[int]:
         """Return the numbers of all conversations, by which operators know them."""

@@ -32,14 +32,14 @@ from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.entrance import Entrance
 from mayfly.servers.amqp.errors import (
     DECODE_ERROR,
-    INVALID_FIELD,
     NOT_FOUND,
     AmqpError,
     of_mq,
 )
+from mayfly.servers.amqp.greeting import claim_container, greet
 from mayfly.servers.amqp.links import AnyLink, attach
 from mayfly.servers.amqp.puts import Puts
-from mayfly.servers.amqp.service import CAPABILITIES, Service
+from mayfly.servers.amqp.service import Service
 from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of, settle
 
 _LOG = logging.getLogger("mayfly.amqp")
@@ -97,15 +97,18 @@ class Peer(asyncio.Protocol):
             self._timer.cancel()
         if self._entrance is not None:
             self._entrance.leave()
-        for link in list(self.links.values()):
-            link.lost()
-        self.links.clear()
+        self._leave_links()
         if self._client is not None:
             self._client.leave()
         # Callbacks under way have deliveries, which proton frees now.
         self.calls.end()
         self.wire = self._engine = self._connection = self._handlers = None
         self._on_end(self)
+
+    def _leave_links(self) -> None:
+        for link in list(self.links.values()):
+            link.lost()
+        self.links.clear()
 
     def pause_writing(self) -> None:
         """Leave bytes with proton while the client does not read."""
@@ -255,15 +258,8 @@ class Peer(asyncio.Protocol):
         wanted = self.service.manager_named(hostname)
         client = self._client
         assert client is not None
-        connection.container = client.queue_manager
-        connection.offered_capabilities = list(CAPABILITIES)
-        connection.properties = {
-            "product": "Mayfly",
-            "queue-prefix": "queue://",
-            "topic-prefix": "topic://",
-        }
         names = [name.upper() for name in self.service.queue_managers]
-        connection.open()
+        greet(connection, client.queue_manager)
         if hostname.upper() in names and wanted != client.queue_manager:
             said = f"SASL has let this connection in to {client.queue_manager}"
             connection.condition = Condition(NOT_FOUND, f"{said}, not {wanted}")
@@ -279,10 +275,7 @@ class Peer(asyncio.Protocol):
         self.puts = Puts(self.conversations, self)
         # Only now: before a client has opened, proton has no times for it.
         self.service.loop.call_soon(self._tick)
-        desired = connection.remote_desired_capabilities
-        names_wanted = {str(name) for name in (desired or ())}
-        if "sole-connection-for-container" in names_wanted:
-            self._claim(connection)
+        claim_container(connection, self.conversations)
 
     def status(self) -> list[ClientStatus]:
         """Return the status of its conversations."""
@@ -294,17 +287,6 @@ class Peer(asyncio.Protocol):
         self.end(condition, why)
         if self.wire is not None:
             self.wire.close()
-
-    def _claim(self, connection: Connection) -> None:
-        assert self.conversations is not None
-        container = connection.remote_container or ""
-        try:
-            self.conversations.main.topics.claim(container)
-        except MQError as error:
-            connection.condition = Condition(
-                INVALID_FIELD, str(error), {"invalid-field": "container-id"}
-            )
-            connection.close()
 
     def _session_opened(self, session: Session) -> None:
         if self.conversations is None:
@@ -319,8 +301,13 @@ class Peer(asyncio.Protocol):
                 self._forget(link, is_closed=False)
             endpoint.close()
             endpoint.free()
-        else:
+        elif self.conversations is None:
             cast(Any, endpoint).close()
+        else:
+            # Answered, the client may come again at once: its subscriptions and its name are free.
+            self._leave_links()
+            closed = partial(self.calls.soon, cast(Any, endpoint).close)
+            self.conversations.end(closed)
 
     def _attached(self, proton_link: Link) -> None:
         if self.conversations is None or not proton_link.state & Endpoint.LOCAL_UNINIT:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from mayfly.connection import Connection
 from mayfly.security.admission import Admitted, Applicant
@@ -54,7 +54,3 @@ class Service(NamedTuple):
         """Return the queue manager that a host name means: the one of that name, else the first."""
         wanted = hostname.upper()
         return next((n for n in self.queue_managers if n.upper() == wanted), self.queue_managers[0])
-
-
-#: Capabilities of the JMS mapping of AMQP that a client may ask for.
-CAPABILITIES: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS")

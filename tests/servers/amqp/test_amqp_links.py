@@ -369,6 +369,21 @@ def test_a_malformed_message_is_rejected(client: New) -> None:
     assert refused.remote.condition.name == "amqp:decode-error"
 
 
+def test_a_client_that_has_closed_its_connection_may_come_again_at_once(
+    qm: QueueManager, client: New
+) -> None:
+    """Its subscriptions, its conversations and the id of its container are free by the answer."""
+    for _ in range(5):
+        one = client(container="c1", desired=("sole-connection-for-container",))
+        receiver = one.receiver("topic://news", name="sub1", durable=True, credit=5)
+        one.send(one.sender("topic://news"), Message(body="x", durable=True))
+        message, _delivery = one.receive(receiver)
+        assert message.body == "x"
+        assert "CONN(0" in qm.mqsc("DISPLAY CONN(*)").text
+        one.close()
+        assert "CONN(0" not in qm.mqsc("DISPLAY CONN(*)").text
+
+
 def test_a_durable_subscription_goes_on_by_its_link_name(client: New) -> None:
     one = client()
     receiver = one.receiver("topic://news", name="sub1", durable=True)
