@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from enum import Enum
 from http.cookies import CookieError, SimpleCookie
 from typing import NamedTuple
@@ -54,7 +53,8 @@ def _basic(given: str) -> Credentials:
     """Return user and password of Basic credentials (RFC 7617, in UTF-8)."""
     try:
         text = base64.b64decode(given, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    # Other errors of base64 and of UTF-8 are of this class.
+    except ValueError:
         raise Unauthorized("these Basic credentials are no base64 of UTF-8") from None
     user, colon, password = text.partition(":")
     if not colon:

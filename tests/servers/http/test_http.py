@@ -165,6 +165,7 @@ def test_a_body_without_a_length_is_read_up_to_the_limit(site: Site) -> None:
         (APP, {}, "user or password are refused; the log of the server says why"),
         (None, {"authorization": "Bearer guessed"}, "user or password are refused; "),
         (None, {"authorization": "Basic !"}, "these Basic credentials are no base64 of UTF-8"),
+        (None, {"authorization": "Basic é"}, "these Basic credentials are no base64 of UTF-8"),
         (None, {"authorization": "Basic eA=="}, "Basic credentials are USER:PASSWORD"),
         (None, {"authorization": "Digest x"}, "'Digest' is neither Basic nor Bearer"),
     ],

@@ -7,21 +7,16 @@ import http.client
 from collections.abc import Iterator
 
 import pytest
-from starlette.types import Message
 
 from mayfly import QueueManager
-from mayfly.connection import LocalConnection
-from mayfly.connection import Message as GotMessage
+from mayfly.connection import LocalConnection, Message
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.servers.http.application import application
-from mayfly.servers.http.line import Line
-from mayfly.servers.http.service import Channels, Service
-from mayfly.servers.standing import Standing, State
-from mayfly.servers.wire.peer import Peer
+from mayfly.servers.standing import State
 from mayfly.testing import VirtualClock
 from tests.connection.serving import AdmitEverybody
 from tests.facts import PATIENCE_SECONDS, wait_until
+from tests.servers.http.asking import Asked, application_of, ask
 from tests.servers.http.conftest import Answer, Site, Web, answer_of, listening
 from tests.servers.http.rest_client import RestClient, error_of, md
 
@@ -46,7 +41,7 @@ def first(web: Web) -> RestClient:
     return RestClient(web, 1, user=("admin", ""))
 
 
-def got_of(queue_manager: QueueManager, queue: str = "Q1") -> GotMessage:
+def got_of(queue_manager: QueueManager, queue: str = "Q1") -> Message:
     """Get a message in the process itself."""
     with queue_manager.session() as session:
         message = session.get(queue)
@@ -652,34 +647,12 @@ def test_a_message_for_a_client_that_is_gone_stays_uncounted(queue_manager: Queu
     """The application is asked without a server: its client is gone from the beginning."""
     assert queue_manager.mqsc("DEFINE QLOCAL(Q1)").ok
     put_here(queue_manager, b"kept", Descriptor(format="MQSTR", coded_char_set_id=1208))
-    standing = Standing([queue_manager])
-    standing.state = State.READY
-    service = Service({"QM1": queue_manager}, AdmitEverybody(), Channels("A", "B"), standing)
-    sent: list[Message] = []
-
-    async def ask() -> None:
-        line = Line(Peer("127.0.0.1", has_tls=False), asyncio.get_running_loop())
-        line.lose()
-        path = b"/ibmmq/rest/v3/messaging/qmgr/QM1/queue/Q1/message"
-        scope = {
-            "type": "http",
-            "method": "DELETE",
-            "path": path.decode(),
-            "raw_path": path,
-            "query_string": b"",
-            "headers": [(b"ibm-mq-rest-csrf-token", b"")],
-            "state": {"line": line},
-        }
-
-        async def send(message: Message) -> None:
-            sent.append(message)
-
-        async def receive() -> Message:
-            return {"type": "http.disconnect"}
-
-        await application(service)(scope, receive, send)
-
-    asyncio.run(ask())
-    assert sent == []
+    gone = Asked(
+        "DELETE",
+        "/ibmmq/rest/v3/messaging/qmgr/QM1/queue/Q1/message",
+        headers=[(b"ibm-mq-rest-csrf-token", b"")],
+        is_lost=True,
+    )
+    assert asyncio.run(ask(application_of(queue_manager), gone)) == []
     message = got_of(queue_manager)
     assert (message.body, message.backout_count) == (b"kept", 0)
