@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.sentences import BORDER, is_headless
+
 ROOT = Path(__file__).parents[1]
 CONTENTS = ROOT / "docs" / "README.md"
 PAGES = [
@@ -23,15 +25,6 @@ SOURCE_FILES = [
 
 #: Pages to look things up in, and the list of pages.
 WITHOUT_EXAMPLE = {"ARCHITECTURE", "CONTRIBUTING", "GLOSSARY", "LIFETIME", "PERFORMANCE", "RULES"}
-
-#: A sentence, or a clause behind a colon or semicolon, begins behind these.
-_BORDER = re.compile(r"(?<=[.!?])(?:\*\*|\))?\s+(?=[\x22A-Z`*\[(])|[:;]\s+")
-#: A subject that has not been named.
-_HEADLESS = re.compile(
-    r"(?:and |but |or |nor )?(?:of |to |for |by |with |from |on )?"
-    r"(?:who|whom|whose|what|whoever|whatever|that which|he who)\b(?!.*\?$)",
-    re.IGNORECASE,
-)
 
 
 class Paragraph(NamedTuple):
@@ -80,8 +73,8 @@ def test_lines_are_short(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_sentences_are_short_and_begin_with_a_subject(page: Path) -> None:
     """A rule of thumb: what it lets pass may be a riddle all the same."""
-    sentences = [(p.line, s) for p in prose(page) for s in _BORDER.split(p.text)]
-    assert [s for s in sentences if _HEADLESS.match(s[1])] == []
+    sentences = [(p.line, s) for p in prose(page) for s in BORDER.split(p.text)]
+    assert [s for s in sentences if is_headless(s[1])] == []
     words = {s: sum(1 for word in s[1].split() if re.search("[A-Za-z]", word)) for s in sentences}
     assert [s for s, count in words.items() if count > WORD_LIMIT] == []
 
@@ -142,8 +135,8 @@ def test_the_contents_name_every_page_once() -> None:
     ["Who holds it waits.", "A wait: what is due comes first.", "It is so. Of what is due, none."],
 )
 def test_a_sentence_without_a_subject_is_found(text: str) -> None:
-    assert [part for part in _BORDER.split(text) if _HEADLESS.match(part)]
+    assert [part for part in BORDER.split(text) if is_headless(part)]
 
 
 def test_a_question_is_a_sentence() -> None:
-    assert not _HEADLESS.match("Who may put?")
+    assert not is_headless("Who may put?")

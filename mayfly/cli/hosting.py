@@ -182,7 +182,7 @@ def _serve(
     arrived: SimpleQueue[int],
 ) -> None:
     """Answer signals until one ends the server; drain it then, for as long as it is allowed."""
-    # What the server is made of lives as long as it does: to look for circles there took 0.3 s.
+    # The objects of the server live as long as it does: to look for circles among them took 0.3 s.
     gc.freeze()
     while (number := _next_signal(host, arrived)) == signal.SIGHUP:
         try:

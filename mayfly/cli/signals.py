@@ -32,9 +32,9 @@ def arriving_signals(*numbers: signal.Signals) -> Iterator[SimpleQueue[int]]:
 def _heard(numbers: tuple[signal.Signals, ...], tell: Callable[[int], object]) -> Iterator[None]:
     """Call ``tell`` for each signal, for the time of a block.
 
-    The call is made by a thread of its own. A Python handler would run in the main thread: only
-    after a wait that the main thread is about to begin, which is too late, or in the midst of a
-    wait, while the main thread holds a lock that ``tell`` needs.
+    The call is made by a thread of its own. A Python handler would run in the main thread. There it
+    may come too late, after a wait that is about to begin. Or it may come in the midst of a wait,
+    while the main thread holds a lock that ``tell`` needs.
     """
     heard, said = socket.socketpair()
     said.setblocking(False)

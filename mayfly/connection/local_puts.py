@@ -17,7 +17,7 @@ OnOutcomes: TypeAlias = Callable[[list[PutOutcome]], object]
 
 
 class PutTarget(NamedTuple):
-    """What several puts have in common, as in ``Connection.put``."""
+    """The arguments that several puts have in common, as in ``Connection.put``."""
 
     handle: int
     descriptor: Descriptor
@@ -44,7 +44,7 @@ class SeveralPuts:
         """Begin with none."""
         self._puts, self._target = puts, target
         self.outcomes: list[PutOutcome] = []
-        #: What waits for the disk, by its place among the outcomes.
+        #: Puts that wait for the disk, by their place among the outcomes.
         self._left: dict[int, Completion] = {}
 
     def put(self, message: NewMessage) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Forkable(Protocol):
-    """What a fork makes two of."""
+    """A connection, of which a fork leaves a copy in the child."""
 
     def leave_to_parent(self) -> None:
         """Be unusable in a forked child, without a word to the server."""

@@ -39,7 +39,7 @@ class RemoteSchedule:
         self, where: ScheduleFilter = _EVERYTHING, *, limit: int = 20, after: int | None = None
     ) -> builtins.list[Scheduled]:
         """Return delayed messages by delivery time."""
-        # Here, as in one process: what is no number cannot even be sent.
+        # Checked here, as in one process: a value that is no number cannot even be sent.
         check_page(limit, after)
         rows = self._call(Verb.SCHEDULE_LIST, [where, limit, after])
         return [Scheduled(*row) for row in rows]

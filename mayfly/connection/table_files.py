@@ -21,7 +21,7 @@ from mayfly.runtime.clocks import elapsed_ms
 PATIENCE_SECONDS: Final = 30
 MOST_BYTES: Final = 4_194_304
 _CHUNK_BYTES: Final = 65_536
-#: Of a machine with IBM's client: what MQCHLTAB is when it is not set.
+#: The default of MQCHLTAB in IBM's client.
 _DEFAULT_TABLE: Final = "AMQCLCHL.TAB"
 
 #: Tables that this process has read: by their files, with time and size; by URL, with their bytes.

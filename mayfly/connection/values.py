@@ -85,7 +85,7 @@ class BackoutRule(NamedTuple):
     queue_name: str
 
 
-#: What became of a put; None of one with MQPMO_ASYNC_RESPONSE that its queue refuses.
+#: The outcome of a put; None for one with MQPMO_ASYNC_RESPONSE that its queue refuses.
 PutOutcome: TypeAlias = PutResult | MQError | None
 
 

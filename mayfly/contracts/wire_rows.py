@@ -139,7 +139,7 @@ PUT_RESULT: Final = Row(
     queue=text,
     manager=text,
 )
-#: One of several puts: what does not say where they go.
+#: One of several puts, without the fields that are the same for all of them.
 PUT_MESSAGE: Final = Row(
     "put",
     body=raw,

@@ -199,7 +199,7 @@ FORMS: Final[dict[int, Form]] = {
         ),
         maybe(PUT_RESULT),
     ),
-    # ``messages`` are those of ``PUT_MESSAGE``: what is wrong with one is no matter of the others.
+    # Each of ``messages`` is a ``PUT_MESSAGE``, checked alone: a wrong one stops no other.
     Verb.PUTS: Form(
         Row(
             "puts",

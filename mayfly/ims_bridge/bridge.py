@@ -139,7 +139,7 @@ class ImsBridge:
             raise
         except MQError as error:
             if error.reason in _ENDED_WITH_CONNECTION:
-                # There is a new connection: what was backed out comes again, counted.
+                # There is a new connection: a message that was backed out comes again, counted.
                 _LOG.warning("%s: the connection was made again: %s", message, error)
                 return
             _LOG.error("%s can go nowhere: %s", message, error)

@@ -40,7 +40,7 @@ _OTHER_CAUSE = "AMQ9620E", "the handshake has failed"
 
 
 class Guests(Protocol):
-    """What a door asks of its server; in the loop."""
+    """A server, as its door uses it; in the loop."""
 
     log: logging.Logger
 
@@ -179,7 +179,7 @@ class Door:
     async def _shake_hands(self, made: socket.socket, client: str, context: ssl.SSLContext) -> None:
         first = await _first_bytes(made)
         if not first:
-            # Who looks whether somebody listens says nothing.
+            # A program that only looks whether a server listens sends nothing.
             made.close()
         elif first.startswith(_TLS_HANDSHAKE):
             await self._loop.connect_accepted_socket(self._guests.new, made, ssl=context)

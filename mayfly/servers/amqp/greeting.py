@@ -1,4 +1,4 @@
-"""The answer to the open of a connection: what is offered, and the claim to a container's id."""
+"""The answer to the open of a connection: its capabilities, and the claim to a container's id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The messages of one link on their way in: what they have alike is read once.
+"""The messages of one link on their way in: sections that they have alike are read once.
 
 Most messages of a client have the same sections before their body, but for ids and times, which
 have a fixed length each. Such a message is not decoded, and takes a fraction of the time.

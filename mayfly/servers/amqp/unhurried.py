@@ -12,7 +12,7 @@ _WAIT_SECONDS: Final = 0.01
 
 
 class Unhurried:
-    """What all connections of a server have to settle some time soon; used by its loop alone.
+    """Settlements of all connections of a server that may come a little later; in its loop alone.
 
     A client that settles a message itself asks for no answer. Its settlement would take the disk
     for itself while the message of another client waits.

@@ -51,7 +51,7 @@ class Unauthorized(Exception):
         self.detail, self.is_login = detail, is_login
 
 
-#: What a 401 asks for.
+#: The header of a 401: the credentials that it asks for.
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="mayfly", charset="UTF-8"'}
 
 

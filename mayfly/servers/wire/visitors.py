@@ -1,4 +1,4 @@
-"""What the door asks of the server of the wire: who may come in, and what others are told."""
+"""The server of the wire, as its door uses it: clients that may come in, and answers to others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request to a resource of one queue manager: who sends it, and its parameters."""
+"""A request to a resource of one queue manager: its sender and its parameters."""
 
 from __future__ import annotations
 
