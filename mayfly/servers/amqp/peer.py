@@ -41,6 +41,7 @@ from mayfly.servers.amqp.links import AnyLink, attach
 from mayfly.servers.amqp.puts import Puts
 from mayfly.servers.amqp.service import Service
 from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of, settle
+from mayfly.servers.no_delay import send_at_once
 
 _LOG = logging.getLogger("mayfly.amqp")
 #: A client has so long to say who it is, and to open its connection.
@@ -79,6 +80,7 @@ class Peer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first bytes."""
+        send_at_once(transport)
         self.wire = cast(asyncio.Transport, transport)
         self._timer = self.service.loop.call_later(_ENTRANCE_SECONDS, self._too_slow)
 

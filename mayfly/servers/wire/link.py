@@ -23,6 +23,7 @@ from mayfly.contracts.wire_frames import Frames
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.security.applicant import Applicant
+from mayfly.servers.no_delay import send_at_once
 from mayfly.servers.wire.answers import answered, failed
 from mayfly.servers.wire.conversation import Threads
 from mayfly.servers.wire.entrances import AnyConversation, Entrance, entrance_of
@@ -81,6 +82,7 @@ class Link(asyncio.Protocol):
         """Begin."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        send_at_once(transport)
         outstanding_bytes = self._exchange.limits.outstanding_bytes
         transport.set_write_buffer_limits(outstanding_bytes, outstanding_bytes // 4)
         self._peer = Peer.of(transport)
