@@ -22,17 +22,17 @@ from mayfly.lifetime.picture import picture
 
 TESTS = Path(__file__).parents[1]
 DOCUMENT = TESTS.parent / "docs" / "LIFETIME.md"
-PAIRS = [(state, event) for state in State for event in Event]
 
 
-@pytest.mark.parametrize(("state", "event"), PAIRS)
-def test_next_state_is_the_table_and_else_an_error(state: State, event: Event) -> None:
-    expected = NEXT.get(state, {}).get(event)
-    if expected is None:
-        with pytest.raises(TransitionError, match=f"{state} cannot {event}"):
-            next_state(state, event)
-    else:
-        assert next_state(state, event) is expected
+@pytest.mark.parametrize("state", State)
+def test_next_state_is_the_table_and_else_an_error(state: State) -> None:
+    for event in Event:
+        expected = NEXT.get(state, {}).get(event)
+        if expected is None:
+            with pytest.raises(TransitionError, match=f"{state} cannot {event}"):
+                next_state(state, event)
+        else:
+            assert next_state(state, event) is expected
 
 
 def test_every_state_is_an_outcome_or_leads_on_and_withdrawn_leaves_no_record() -> None:
