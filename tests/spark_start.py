@@ -2,7 +2,7 @@
 
 Java reads its classes from an archive, which ``python -m tests.spark_start`` makes. A small session
 starts in ten seconds of processor time, of which loading classes takes five; ``make test`` starts
-some thirty Javas. Java passes over an archive that is missing or that another Java or Spark made.
+some ten Javas. Java passes over an archive that is missing or that another Java or Spark made.
 Its second compiler is left out: a Java that ends after seconds would spend a third of them there.
 Python imports pyspark from its folder (tests/spark/start/sitecustomize.py).
 """

@@ -610,21 +610,25 @@ def test_2026_what_is_no_id_is_refused(qm: QueueManager, identifier: bytes | str
     assert error.value.reason == rc.MQRC_MD_ERROR
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "searched", [50, pytest.param(50_000, marks=[pytest.mark.slow, pytest.mark.soak])]
+)
 def test_the_oldest_life_of_a_long_ledger_is_found(
-    qm: QueueManager, new_session: NewSession
+    qm: QueueManager, new_session: NewSession, monkeypatch: pytest.MonkeyPatch, searched: int
 ) -> None:
-    """It is searched in parts of 50,000 rows: one at the edge of a part is not missed."""
+    """It is searched in parts of so many rows: one at the edge of a part is not missed."""
+    monkeypatch.setattr("mayfly.store.ledger._SEARCHED_ROWS", searched)
+    ids = []
     with new_session(qm, transacted=True) as unit:
-        ids = []
-        for _ in range(101):
-            for _ in range(1_000):
+        for _ in range(102):
+            for _ in range(searched // 50):
                 ids.append(unit.put("Q1", b""))
                 assert unit.get("Q1") is not None
             unit.commit()
-    assert qm.ledger.last_position() > 100_000
-    edges = [0, 49_998, 49_999, 50_000, 50_001, 99_999, 100_000, 100_001, len(ids) - 1]
-    for place in edges:
+    assert qm.ledger.last_position() > 2 * searched
+    edges = [1, searched, searched + 1, 2 * searched, 2 * searched + 1]
+    places = {place + step for place in edges for step in (-1, 0)} | {len(ids) - 1}
+    for place in places if searched > 50 else range(len(ids)):
         assert qm.why(ids[place]).is_known, place
 
 
