@@ -9,9 +9,10 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.testing import VirtualClock
+from tests.examples import examples
 
 THREADS = 4
-OPERATIONS = 2_000
+OPERATIONS = examples(2_000)
 QUEUES = ("Q1", "Q2")
 
 
