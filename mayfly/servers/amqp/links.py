@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 class AnyLink(Protocol):
     """One link of a client."""
 
-    link: Link
     key: Raw
+
+    @property
+    def link(self) -> Link:
+        """The link with all that proton's class knows of it."""
 
     def flow(self) -> None:
         """Take note of credit."""

@@ -365,8 +365,9 @@ class Peer(asyncio.Protocol):
         """End a link from here, with a condition."""
         self.links.pop(link.key, None)
         link.end(is_closed=False)
-        link.link.condition = Condition(error.condition, error.description)
-        link.link.close()
+        ended = link.link
+        ended.condition = Condition(error.condition, error.description)
+        ended.close()
 
     # The end of bytes.
 

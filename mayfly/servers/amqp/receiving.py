@@ -46,7 +46,7 @@ class ReceivingClient:
         self, host: LinkHost, link: Link, conversations: Conversations, source: Source
     ) -> None:
         """Take a source that is open."""
-        self.link, self.key = link, transfers.raw_of(link)
+        self.key, self._name = transfers.raw_of(link), link.name
         self._host, self._conversations, self._source = host, conversations, source
         self._connection: Connection = conversations.main
         self._getting: UnderWay | None = None
@@ -69,6 +69,15 @@ class ReceivingClient:
         """Open the source; raises AmqpError or MQError."""
         container = link.connection.remote_container or ""
         return cls(host, link, conversations, opened_source(conversations.main, link, container))
+
+    @property
+    def link(self) -> Link:
+        """Return the link with all that proton's class knows of it.
+
+        None is kept: this object goes with its outcomes, by a look for circles that any thread may
+        take, and proton is not to be called by another thread than the loop's.
+        """
+        return Link.wrap(self.key)
 
     def session_is(self, session: Session) -> bool:
         """Return True if the link belongs to a session."""
@@ -185,7 +194,7 @@ class ReceivingClient:
             self._host.close_link(self, of_mq(error))
 
     def _refused(self, _handle: int, error: MQError) -> None:
-        _LOG.info("link %s waits: %s", self.link.name, error)
+        _LOG.info("link %s waits: %s", self._name, error)
 
     def _stall(self) -> None:
         """Go on when the client has read: its outcomes, which make room too, may never come."""
@@ -278,7 +287,7 @@ class ReceivingClient:
         try:
             connection.topics.close(source.subscription, remove=is_closed)
         except MQError as error:
-            _LOG.info("closing the subscription of link %s: %s", self.link.name, error)
+            _LOG.info("closing the subscription of link %s: %s", self._name, error)
 
     def lost(self) -> None:
         """End with the connection: the conversation gives back what it holds, counted."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from itertools import count
 
 import cproton
 import pytest
-from proton import Delivery, Described, Message, ulong
+from proton import Delivery, Described, Message, Sender, ulong
 
 from mayfly import QueueManager
 from mayfly.servers.amqp.server import AmqpServer
@@ -52,6 +53,25 @@ def test_links_that_have_ended_leave_nothing(
     one.settle_down()
     assert in_loop(server, lambda: link_count(server)) == 1
     assert one.send(kept, Message(body="x")).remote_state == Delivery.ACCEPTED
+
+
+def test_a_link_that_has_ended_leaves_nothing_of_proton_to_a_look_for_circles(client: New) -> None:
+    """Any thread may take that look, and would free it while the loop's uses its connection."""
+    one = client()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            one.send(one.sender("Q1"), Message(body="x"))
+            receiver = one.receiver("Q1", credit=1)
+            _message, delivery = one.receive(receiver)
+            one.settle(delivery, Delivery.ACCEPTED)
+            one.end(receiver)
+        # The ends at which the server sends; the client has given its own another address.
+        ends = [o for o in gc.get_objects() if isinstance(o, Sender) and o.source.address == "Q1"]
+        assert ends == []
+    finally:
+        gc.enable()
 
 
 def test_a_link_that_ends_beside_what_is_under_way_harms_nobody(
