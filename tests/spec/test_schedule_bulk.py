@@ -189,15 +189,16 @@ def test_D7_what_has_expired_on_staging_hinders_no_bulk_change(
 NO_NUMBERS: list[Any] = [1.5, 0.0, True, "5", b"", 10**18, -(10**18), float("nan")]
 
 
-@pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
 @pytest.mark.parametrize("by", ["by_ms", "delay_ms", "deliver_at_ms"])
 def test_bulk_reschedule_by_no_number_is_an_options_error(
-    queue_manager: QueueManager, session: Session, by: str, value: Any
+    queue_manager: QueueManager, session: Session, by: str
 ) -> None:
     local(queue_manager)
     session.put("Q1", b"x", delay_ms=1_000)
-    with refused(rc.MQRC_OPTIONS_ERROR):
-        list(session.schedule.reschedule_all(EVERYTHING, **{by: value}))
+    for value in NO_NUMBERS:
+        with refused(rc.MQRC_OPTIONS_ERROR):
+            list(session.schedule.reschedule_all(EVERYTHING, **{by: value}))
+        assert due(session.schedule) == [1_000], value
     with refused(rc.MQRC_OPTIONS_ERROR):
         list(
             session.schedule.reschedule_all(

@@ -268,16 +268,16 @@ NO_NUMBERS: list[Any] = [-1, 1.5, 0.0, True, False, "5", b"", 10**18, -(10**18),
 
 
 @pytest.mark.parametrize("by", ["delay_ms", "deliver_at_ms"])
-@pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
 def test_reschedule_to_no_moment_is_an_options_error(
-    queue_manager: QueueManager, session: Session, by: str, value: Any
+    queue_manager: QueueManager, session: Session, by: str
 ) -> None:
     local(queue_manager)
     sent = session.put("Q1", b"x", delay_ms=1_000)
     before = session.schedule.list()
-    with refused(rc.MQRC_OPTIONS_ERROR):
-        session.schedule.reschedule(sent, **{by: value})
-    assert (session.schedule.list(), session.schedule.audit()) == (before, [])
+    for value in NO_NUMBERS:
+        with refused(rc.MQRC_OPTIONS_ERROR):
+            session.schedule.reschedule(sent, **{by: value})
+        assert (session.schedule.list(), session.schedule.audit()) == (before, []), value
 
 
 def test_reschedule_wants_exactly_one_moment(queue_manager: QueueManager, session: Session) -> None:
