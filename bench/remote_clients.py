@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.child import processor_seconds
 from bench.figures import Figure, at_least, at_most, median, seconds_of
 from bench.messaging import many_threads_rate
 from mayfly import QueueManager
@@ -141,18 +142,12 @@ def _idle() -> Iterator[Figure]:
             connections += [_connect(port, tls) for _ in range(_IDLE)]
             grown = (_resident_kib(server.pid) - before) / 1_024
             yield at_most(f"memory of {_IDLE} idle connections{kind}", grown, ceiling, " MB")
-            begun = _processor_seconds(server.pid)
+            begun = processor_seconds(server.pid)
             time.sleep(_IDLE_SECONDS)
-            load = (_processor_seconds(server.pid) - begun) / _IDLE_SECONDS * 100
+            load = (processor_seconds(server.pid) - begun) / _IDLE_SECONDS * 100
             yield at_most(f"processor time of {_IDLE} idle connections{kind}", load, 1, " %")
             for connection in connections:
                 connection.close()
-
-
-def _processor_seconds(pid: int) -> float:
-    """Return how long a process has run: the 14th and 15th field, in ticks."""
-    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident_kib(pid: int) -> int:
