@@ -14,12 +14,13 @@ from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Scalar, Value
 from mayfly.servers.amqp.incoming import Fields, Incoming, fields_of, incoming
 
-#: Of the section properties: ids and times that differ from message to message.
+#: Ids and times that differ from message to message: of the section properties, and of the header.
 _IDS: Final = (0, 5)
 _TIMES: Final = (8, 9)
-_TIME_BYTES: Final = 8
-#: AMQP has a shorter form for an integer that fits into a byte.
-_SHORT_INTEGERS: Final = range(-128, 128)
+_TTL: Final = 2
+_TIME_BYTES, _TTL_BYTES = 8, 4
+#: AMQP has shorter forms for integers that fit into a byte.
+_SHORT_INTEGERS: Final = range(-128, 256)
 
 
 class _Slot(NamedTuple):
@@ -66,7 +67,8 @@ class Reader:
 
     def _like_last(self, raw: bytes, last: Fields) -> Fields | None:
         """Return the sections of a message with other ids, times and data; None for any other."""
-        place, annotations, properties = 0, last.annotations, last.properties
+        place = 0
+        header, annotations, properties, _application, _body = last
         for fixed, slot in self._pieces:
             if not raw.startswith(fixed, place):
                 return None
@@ -79,6 +81,9 @@ class Reader:
             place += slot.length_bytes
             if slot.section == "annotations":
                 annotations = {**annotations, slot.key: value}
+            elif slot.section == "header":
+                header = [*header]
+                header[slot.key] = value
             else:
                 properties = [*properties]
                 properties[slot.key] = value
@@ -88,7 +93,7 @@ class Reader:
         kind = Data.STRING if self._is_text else Data.BINARY
         shown = body.decode() if self._is_text else body
         section = last.body[0]._replace(value=Scalar(kind, shown))
-        return last._replace(annotations=annotations, properties=properties, body=[section])
+        return Fields(header, annotations, properties, last.application, [section])
 
     def _remember(self, raw: bytes, fields: Fields, message: Incoming) -> None:
         if len(fields.body) != 1 or len(message.body) > codec.LONGEST_KNOWN_BYTES:
@@ -110,7 +115,7 @@ def _value_of(raw: bytes, slot: _Slot) -> Scalar | None:
             return Scalar(Data.STRING, raw.decode())
         except UnicodeDecodeError:
             return None
-    return Scalar(slot.type, int.from_bytes(raw, "big", signed=True))
+    return Scalar(slot.type, int.from_bytes(raw, "big", signed=slot.type != Data.UINT))
 
 
 def _pieces_of(front: bytes, fields: Fields) -> list[_Piece]:
@@ -136,6 +141,9 @@ def _slots(fields: Fields) -> list[tuple[_Slot, Value]]:
     for name, value in fields.annotations.items():
         if isinstance(value, Scalar) and value.type in (Data.LONG, Data.TIMESTAMP):
             found.append((_Slot("annotations", name, value.type, 0), value))
+    ttl = fields.header[_TTL]
+    if isinstance(ttl, Scalar) and ttl.type == Data.UINT:
+        found.append((_Slot("header", _TTL, ttl.type, 0), ttl))
     for number in (*_IDS, *_TIMES):
         value = fields.properties[number]
         wanted = Data.STRING if number in _IDS else Data.TIMESTAMP
@@ -150,6 +158,8 @@ def _bytes_of(value: Value) -> bytes:
     if value.type == Data.STRING:
         return str(value.value).encode()
     number = int(value.value)
-    if value.type == Data.LONG and number in _SHORT_INTEGERS:
+    if value.type != Data.TIMESTAMP and number in _SHORT_INTEGERS:
         return b""
+    if value.type == Data.UINT:
+        return number.to_bytes(_TTL_BYTES, "big")
     return number.to_bytes(_TIME_BYTES, "big", signed=True)

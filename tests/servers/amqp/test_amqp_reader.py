@@ -132,7 +132,7 @@ def numbered(number: int, **fields: Any) -> bytes:
         durable=True,
         creation_time=created_ms / 1_000,
         expiry_time=(created_ms + 9_000) / 1_000,
-        ttl=9,
+        ttl=9 + number % 5,
         annotations={
             symbol("x-opt-jms-msg-type"): 3,
             symbol("x-opt-delivery-time"): created_ms + 5_000 * (number % 3),
@@ -153,6 +153,7 @@ def test_a_message_with_other_ids_and_times_is_not_decoded_again() -> None:
     reader.read(numbered(1), NOW_MS)
     assert reader._fields is not None
     assert reader._like_last(numbered(2), reader._fields) is not None
+    assert reader._like_last(numbered(3), reader._fields) is not None
     # One with an id of another length, or with another field, is.
     assert reader._like_last(numbered(2, id="ID:other"), reader._fields) is None
     assert reader._like_last(numbered(2, subject="s"), reader._fields) is None
@@ -177,6 +178,15 @@ def test_values_that_cannot_be_told_apart_are_read_with_their_message(
     for number in (1, 1, 2, 2, 4):
         for given in (fields, {}):
             message = numbered(number, **given)
+            assert reader.read(message, NOW_MS) == alone(message)
+
+
+def test_lives_of_every_length_are_read_whatever_came_before() -> None:
+    lives_ms = [1, 255, 256, 65_535, 65_536, 2**31, 2**32 - 2, 2**32 - 1, 300, 7]
+    for first, second in permutations(lives_ms, 2):
+        reader = Reader()
+        for life_ms in (first, second, first, second + 1 if second < 2**31 else second):
+            message = raw(b"x", durable=True, ttl=life_ms / 1_000)
             assert reader.read(message, NOW_MS) == alone(message)
 
 
