@@ -298,8 +298,12 @@ class Client:
 
     @property
     def schedule(self) -> ScheduleVerbs:
-        """The delayed messages: list, show, cancel, reschedule and release them."""
-        return self._connection.schedule
+        """The delayed messages: list, show, cancel, reschedule and release them.
+
+        Changes of a transacted client are part of its unit of work.
+        """
+        in_unit = self._put_option == c.MQPMO_SYNCPOINT
+        return self._connection.schedule_in_unit if in_unit else self._connection.schedule
 
     @property
     def name(self) -> str:

@@ -73,16 +73,16 @@ class Connection(Protocol):
     ends raise MQRC_HCONN_ERROR and MQRC_HOBJ_ERROR.
     """
 
-    #: The name of the queue manager, and the number of the conversation on it.
     name: str
+    #: The number of the conversation on the queue manager.
     number: int
     objects: Objects
     topics: Topics
     asynchronous: Asynchronous
     schedule: ScheduleVerbs
+    schedule_in_unit: ScheduleVerbs
     held: Held
     onward: Onward
-    #: The runtime of threads, locks and events of a program that uses this connection.
     runtime: Runtime
 
     def open(

@@ -86,6 +86,7 @@ class LocalConnection:
         self.runtime = core.runtime
         self.number = calls.number
         self.schedule: ScheduleVerbs = session.schedule
+        self.schedule_in_unit: ScheduleVerbs = session.schedule.within(session.unit_of_work)
         self._core, self._session, self._manager, self._release = core, session, manager, release
         self._handles = objects.handles
         #: Verbs with callbacks; the loop of a server also calls their forms that need none.

@@ -20,7 +20,11 @@ from mayfly.mqsc import MqscResult
 
 
 class ScheduleVerbs(Protocol):
-    """The schedule of delayed messages, and changes of it with receipts (docs/SCHEDULE.md)."""
+    """The schedule of delayed messages, and changes of it with receipts (docs/SCHEDULE.md).
+
+    Changes by ``schedule`` are durable when they return; those by ``schedule_in_unit`` are part of
+    the unit of work.
+    """
 
     def list(
         self, where: ScheduleFilter = ..., *, limit: int = 20, after: int | None = None

@@ -65,6 +65,9 @@ class ReconnectingConnection:
         self.objects = ReconnectingObjects(again)
         self.topics = ReconnectingTopics(again)
         self.schedule = cast("ScheduleVerbs", _Part(again, lambda now: now.schedule))
+        self.schedule_in_unit = cast(
+            "ScheduleVerbs", _Part(again, lambda now: now.schedule_in_unit, in_unit=True)
+        )
         calls = ReconnectingCalls(again, self.number)
         self.asynchronous = calls
         self.held = ReconnectingHeld(again, calls.deliveries)
@@ -305,12 +308,16 @@ class _Part:
     #: A part of this one, where there is one.
     ledger: _Part
 
-    def __init__(self, again: Reconnection, part: Callable[[Connection], Any]) -> None:
-        self._again, self._part = again, part
+    def __init__(
+        self, again: Reconnection, part: Callable[[Connection], Any], *, in_unit: bool = False
+    ) -> None:
+        self._again, self._part, self._in_unit = again, part, in_unit
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def verb(*args: Any, **more: Any) -> Any:
-            return self._again.run(lambda now: getattr(self._part(now), name)(*args, **more))
+            return self._again.run(
+                lambda now: getattr(self._part(now), name)(*args, **more), in_unit=self._in_unit
+            )
 
         return verb
 

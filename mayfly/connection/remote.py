@@ -134,6 +134,7 @@ class RemoteConnection:
         self.topics: Topics = RemoteTopics(conversation)
         self.asynchronous: Asynchronous = RemoteCalls(conversation, self._puts)
         self.schedule: ScheduleVerbs = RemoteSchedule(conversation)
+        self.schedule_in_unit: ScheduleVerbs = RemoteSchedule(conversation, in_unit=True)
         self.held: Held = RemoteHeld(conversation)
         self.onward: Onward = RemoteOnward(conversation)
         self.runtime = conversation.link.runtime

@@ -26,6 +26,8 @@ class Conversation:
         self.number = next(link.conversation_numbers)
         link.members.add(self)
         self.is_closed = self.is_dropped = False
+        #: Whether the server makes changes of the schedule part of the unit of work.
+        self.changes_in_unit = False
         #: The objects that are open: MQOT_* by number.
         self.open_handles: dict[int, int] = {}
         self._packer, self._packing = Packer(), link.runtime.lock("wire-pack")

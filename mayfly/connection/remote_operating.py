@@ -31,9 +31,10 @@ _EVERYTHING = ScheduleFilter()
 class RemoteSchedule:
     """See ``operating.ScheduleVerbs``, whose methods these are."""
 
-    def __init__(self, conversation: Conversation) -> None:
-        """Ask over a conversation."""
+    def __init__(self, conversation: Conversation, *, in_unit: bool = False) -> None:
+        """Ask over a conversation; changes are durable at once, or part of the unit of work."""
         self._call = conversation.call
+        self._conversation, self._in_unit = conversation, in_unit
 
     def list(
         self, where: ScheduleFilter = _EVERYTHING, *, limit: int = 20, after: int | None = None
@@ -99,12 +100,20 @@ class RemoteSchedule:
         return now_ms
 
     def _receipt(self, verb: Verb, asked: builtins.list[Any]) -> Receipt:
-        return Receipt(self._call(verb, asked, is_doubtful=True))
+        return Receipt(self._change(verb, asked))
+
+    def _change(self, verb: Verb, asked: builtins.list[Any]) -> Any:
+        conversation = self._conversation
+        if conversation.changes_in_unit != self._in_unit:
+            self._call(Verb.SCHEDULE_SYNCPOINT, [self._in_unit])
+            conversation.changes_in_unit = self._in_unit
+        # A change that is lost with its unit of work is backed out for certain.
+        return self._call(verb, asked, is_doubtful=not self._in_unit)
 
     def _steps(self, verb: Verb, asked: builtins.list[Any]) -> Iterator[int]:
-        number = self._call(verb, asked, is_doubtful=True)
+        number = self._change(verb, asked)
         while True:
-            done_count = self._call(Verb.SCHEDULE_NEXT, [number], is_doubtful=True)
+            done_count = self._change(Verb.SCHEDULE_NEXT, [number])
             if done_count is None:
                 return
             yield done_count

@@ -112,6 +112,8 @@ class Verb(IntEnum):
     SCHEDULE_NEXT = 38
     SCHEDULE_AUDIT = 39
     SCHEDULE_RESCHEDULE_ALL = 40
+    #: Changes from now on are part of the unit of work, or no longer.
+    SCHEDULE_SYNCPOINT = 41
     #: Administration.
     MQSC = 50
     COUNTS = 51
@@ -350,6 +352,7 @@ FORMS: Final[dict[int, Form]] = {
         whole,
     ),
     Verb.SCHEDULE_NEXT: Form(Row("schedule_next", number=whole), maybe(whole)),
+    Verb.SCHEDULE_SYNCPOINT: Form(Row("schedule_syncpoint", is_on=flag), _nothing),
     Verb.SCHEDULE_AUDIT: Form(Row("schedule_audit", limit=whole), many(AUDIT_ENTRY)),
     Verb.MQSC: Form(Row("mqsc", script=long_text), MQSC_RESULT),
     Verb.COUNTS: Form(Row("counts", queue=text), COUNTS),

@@ -12,7 +12,7 @@ import mayfly
 from mayfly import MQError, QueueManager
 from mayfly.client import Client
 from mayfly.client.open_objects import MOST_OPEN
-from mayfly.connection.values import ScheduleFilter
+from mayfly.connection.values import Receipt, ScheduleFilter
 from mayfly.mqi import constants as c
 from mayfly.testing import VirtualClock
 from tests.client.conftest import MakeClient
@@ -154,6 +154,32 @@ def test_delayed_messages_and_their_schedule(client: Client, clock: VirtualClock
     assert client.get("Q1") is None
     clock.advance(1)
     assert client.get("Q1", msg_id=msg_id) is not None
+
+
+@pytest.mark.parametrize("ends_by", ["commit", "backout"])
+def test_D4_a_transacted_client_changes_the_schedule_in_its_unit_of_work(
+    make_client: MakeClient, client: Client, queue_manager: QueueManager, ends_by: str
+) -> None:
+    """As a transacted session; another client is told that the message is locked until then."""
+    unit = make_client(transacted=True)
+    cancelled, moved = (client.put("Q1", b"later", delay_ms=5_000) for _ in range(2))
+    assert unit.schedule.cancel(cancelled) is Receipt.CANCELLED
+    assert unit.schedule.reschedule(moved, delay_ms=90_000) is Receipt.RESCHEDULED
+    unit.put("Q1", b"instead")
+    assert client.schedule.cancel(cancelled) is Receipt.LOCKED
+    getattr(unit, ends_by)()
+    is_kept = ends_by == "commit"
+    assert (client.schedule.show(cancelled) is None) == is_kept
+    shown = client.schedule.show(moved)
+    assert shown is not None
+    delay_ms = shown.deliver_at_ms - client.schedule.now_ms()
+    assert delay_ms == (90_000 if is_kept else 5_000)
+    assert queue_manager.counts("Q1").live == is_kept
+    # A client that is not transacted is durable at once beside it.
+    other = moved if is_kept else cancelled
+    assert client.schedule.cancel(other) is Receipt.CANCELLED
+    unit.backout()
+    assert client.schedule.show(other) is None
 
 
 def test_publications_and_subscriptions(client: Client) -> None:

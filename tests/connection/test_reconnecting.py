@@ -13,6 +13,7 @@ from mayfly.connection.endpoint import Reconnect
 from mayfly.connection.reconnecting import ReconnectingConnection
 from mayfly.connection.reconnection import Patience
 from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError
 from mayfly.testing import VirtualClock
 from tests.connection.conftest import BOTH_WAYS
@@ -82,6 +83,21 @@ def test_a_unit_of_work_is_backed_out_and_says_so_until_it_is_ended(
     connection.backout()
     connection.commit()
     assert cut.manager.curdepth("Q1") == 0
+
+
+def test_a_change_of_the_schedule_is_backed_out_with_its_unit_of_work(
+    cut: Cut, connection: ReconnectingConnection
+) -> None:
+    queue = connection.open("Q1", BOTH_WAYS).handle
+    sent = connection.put(queue, b"later", Descriptor(), delay_ms=60_000)
+    assert sent is not None
+    connection.schedule_in_unit.cancel(sent.msg_id)
+    cut.again()
+    assert reason_of(connection.commit) == 2003
+    assert connection.schedule.show(sent.msg_id) is not None
+    connection.schedule_in_unit.cancel(sent.msg_id)
+    connection.commit()
+    assert connection.schedule.show(sent.msg_id) is None
 
 
 def test_a_unit_of_work_with_nothing_in_it_survives(

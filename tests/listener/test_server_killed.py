@@ -109,7 +109,13 @@ def emptied(server: Server, queue: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("receive_timeout_ms", [110_000, 0], ids=["non-ASF", "ASF"])
+@pytest.mark.parametrize(
+    "receive_timeout_ms",
+    [
+        pytest.param(110_000, id="non-ASF"),
+        pytest.param(0, id="ASF", marks=pytest.mark.soak),
+    ],
+)
 def test_G8_a_port_goes_on_when_its_killed_server_is_back(
     server: Server, receive_timeout_ms: int
 ) -> None:

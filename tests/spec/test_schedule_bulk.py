@@ -220,7 +220,6 @@ def test_bulk_reschedule_beyond_2109_is_an_options_error(
     assert list(session.schedule.reschedule_all(EVERYTHING, by_ms=2**42 - START_MS - 1_001)) == [1]
 
 
-@pytest.mark.in_process
 @pytest.mark.parametrize("ends_by", ["commit", "backout"])
 @pytest.mark.parametrize("action", ["cancel_all", "release_all", "reschedule_all"])
 def test_bulk_change_in_a_unit_of_work_is_one_with_its_audit(
@@ -256,7 +255,6 @@ def test_bulk_change_in_a_unit_of_work_is_one_with_its_audit(
     assert bodies(session, "Q1") == ([] if action == "cancel_all" else texts)
 
 
-@pytest.mark.in_process
 def test_bulk_change_that_fills_its_unit_of_work_is_audited_as_far_as_it_came(
     queue_manager: QueueManager, session: Session, unit: Session
 ) -> None:

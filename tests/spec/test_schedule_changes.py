@@ -43,7 +43,6 @@ def asked(session: Session, msg_id: bytes) -> set[Receipt]:
     return {change(session, action, msg_id) for action in ALL_CHANGES * 2}
 
 
-@pytest.mark.in_process
 @pytest.mark.parametrize("how", ["got", "cancelled", "rescheduled", "browse-locked"])
 def test_locked_while_another_unit_of_work_or_a_browse_has_it(
     any_manager: QueueManager,
@@ -69,7 +68,6 @@ def test_locked_while_another_unit_of_work_or_a_browse_has_it(
         assert session.schedule.cancel(sent) is R.CANCELLED
 
 
-@pytest.mark.in_process
 @pytest.mark.parametrize("ends_by", ["commit", "backout"])
 def test_cancel_and_put_are_one_unit_of_work(
     any_manager: QueueManager,
@@ -94,7 +92,6 @@ def test_cancel_and_put_are_one_unit_of_work(
         assert session.schedule.cancel(new) is (R.ALREADY_RELEASED if is_new else R.UNKNOWN)
 
 
-@pytest.mark.in_process
 def test_cancel_backed_out_counts_as_a_backout_on_staging_only(
     any_manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:
@@ -112,7 +109,6 @@ def test_cancel_backed_out_counts_as_a_backout_on_staging_only(
     assert [r.backout_count for r in lives(any_manager, "Q1")] == [0]
 
 
-@pytest.mark.in_process
 @pytest.mark.parametrize("held_ms", [0, 5_000])
 def test_reschedule_backed_out_keeps_time_place_and_backout_count(
     any_manager: QueueManager,
@@ -144,7 +140,6 @@ def test_reschedule_backed_out_keeps_time_place_and_backout_count(
         assert session.schedule.audit() == []
 
 
-@pytest.mark.in_process
 @pytest.mark.parametrize("ends_by", ["backout", "commit", "close"])
 def test_reschedule_in_a_unit_of_work_leaves_nothing_counted_as_uncommitted(
     any_manager: QueueManager, persistent: bool, ends_by: str, new_session: NewSession
@@ -170,7 +165,6 @@ def test_reschedule_in_a_unit_of_work_leaves_nothing_counted_as_uncommitted(
         assert any_manager.verify().ok
 
 
-@pytest.mark.in_process
 @pytest.mark.parametrize("late_ms", [0, 1, 60_000])
 def test_reschedule_is_effective_at_the_commit(
     any_manager: QueueManager,
@@ -323,7 +317,6 @@ def test_session_that_is_closed_has_no_schedule(
             call_with_id(b"M")
 
 
-@pytest.mark.in_process
 def test_unit_of_work_holds_no_more_changes_than_maxumsgs(
     queue_manager: QueueManager, session: Session, unit: Session
 ) -> None:

@@ -233,7 +233,6 @@ def test_audit_says_who_did_what_when_to_which_message_newest_first(
     ]
 
 
-@pytest.mark.in_process
 def test_audit_is_in_the_unit_of_work_of_the_change(
     any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:

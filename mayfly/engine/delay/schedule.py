@@ -72,6 +72,16 @@ class Schedule:
         self._user = user
         self._unit_of_work = unit_of_work
 
+    def within(self, unit_of_work: UnitOfWork) -> Schedule:
+        """Return the same with changes that are part of a unit of work of its session."""
+
+        def unit() -> UnitOfWork:
+            # Checks that the session is open.
+            self._unit_of_work()
+            return unit_of_work
+
+        return Schedule(self._core, self._user, unit, self._authority)
+
     def audit(self, limit: int = 20) -> list[AuditEntry]:
         """Return the latest changes of the schedule, newest first; limit as for :meth:`list`."""
         self._unit_of_work()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol, TypeAlias
 
-from mayfly.connection import LocalConnection
+from mayfly.connection import LocalConnection, ScheduleVerbs
 from mayfly.connection.values import ScheduleFilter
 from mayfly.connection.wire_values import row_of_script
 from mayfly.contracts.wire_verbs import Verb
@@ -27,6 +27,8 @@ class Streams:
         """Begin with none."""
         self._by_number: dict[int, Iterator[int]] = {}
         self._last_number = 0
+        #: Whether changes are part of the unit of work.
+        self.are_in_unit = False
 
     def add(self, progress: Iterator[int]) -> int:
         """Return the number of a new one."""
@@ -80,34 +82,46 @@ def _schedule_count(conversation: Caller, fields: list[Any]) -> Any:
     return conversation.connection.schedule.count(*fields)
 
 
+def _schedule_syncpoint(conversation: Caller, fields: list[Any]) -> None:
+    [conversation.streams.are_in_unit] = fields
+
+
+def _changed(conversation: Caller) -> ScheduleVerbs:
+    """Return the schedule for a change, as the client has said that it makes changes."""
+    if not conversation.streams.are_in_unit:
+        return conversation.connection.schedule
+    conversation.begin_unit_of_work()
+    return conversation.connection.schedule_in_unit
+
+
 def _schedule_cancel(conversation: Caller, fields: list[Any]) -> Any:
-    return conversation.connection.schedule.cancel(*fields)
+    return _changed(conversation).cancel(*fields)
 
 
 def _schedule_reschedule(conversation: Caller, fields: list[Any]) -> Any:
     msg_id, delay_ms, deliver_at_ms = fields
-    schedule = conversation.connection.schedule
+    schedule = _changed(conversation)
     return schedule.reschedule(msg_id, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms)
 
 
 def _schedule_release(conversation: Caller, fields: list[Any]) -> Any:
-    return conversation.connection.schedule.release(*fields)
+    return _changed(conversation).release(*fields)
 
 
 def _schedule_cancel_all(conversation: Caller, fields: list[Any]) -> Any:
-    return conversation.streams.add(conversation.connection.schedule.cancel_all(_filter(fields[0])))
+    return conversation.streams.add(_changed(conversation).cancel_all(_filter(fields[0])))
 
 
 def _schedule_reschedule_all(conversation: Caller, fields: list[Any]) -> Any:
     where, delay_ms, deliver_at_ms, by_ms = fields
-    progress = conversation.connection.schedule.reschedule_all(
+    progress = _changed(conversation).reschedule_all(
         _filter(where), delay_ms=delay_ms, deliver_at_ms=deliver_at_ms, by_ms=by_ms
     )
     return conversation.streams.add(progress)
 
 
 def _schedule_release_all(conversation: Caller, fields: list[Any]) -> Any:
-    progress = conversation.connection.schedule.release_all(_filter(fields[0]))
+    progress = _changed(conversation).release_all(_filter(fields[0]))
     return conversation.streams.add(progress)
 
 
@@ -208,6 +222,7 @@ OPERATING: dict[int, Runs] = {
     Verb.SCHEDULE_RELEASE_ALL: _schedule_release_all,
     Verb.SCHEDULE_NEXT: _schedule_next,
     Verb.SCHEDULE_AUDIT: _schedule_audit,
+    Verb.SCHEDULE_SYNCPOINT: _schedule_syncpoint,
     Verb.MQSC: _mqsc,
     Verb.COUNTS: _counts,
     Verb.CURDEPTH: _curdepth,
