@@ -105,9 +105,11 @@ APIS: dict[str, Api] = {"classic": Classic(), "simplified": Simplified()}
 
 
 def _set_terms(producer: jms.MessageProducer | jms.JMSProducer, step: Step) -> None:
-    """Set delay and life, the life second unless the step says otherwise (D7)."""
+    """Set persistence, delay and life, the life second unless the step says otherwise (D7)."""
     if step.get("ttl_first"):
         producer.set_time_to_live(step["ttl_ms"])
+    if step.get("non_persistent"):
+        producer.set_delivery_mode(jms.NON_PERSISTENT)
     if "delay_ms" in step:
         producer.set_delivery_delay(step["delay_ms"])
     if "ttl_ms" in step:

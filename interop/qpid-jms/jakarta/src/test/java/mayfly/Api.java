@@ -54,6 +54,6 @@ interface Api {
     }
 
     /** Delay and life of a send, 0 for none; the life is set second unless it comes first (D7). */
-    record Terms(long delayMs, long ttlMs, boolean isLifeFirst) {
+    record Terms(long delayMs, long ttlMs, boolean isLifeFirst, int deliveryMode) {
     }
 }

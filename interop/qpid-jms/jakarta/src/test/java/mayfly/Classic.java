@@ -58,6 +58,7 @@ final class Classic implements Api {
                 }
                 producer.setDeliveryDelay(terms.delayMs());
                 producer.setTimeToLive(terms.ttlMs());
+                producer.setDeliveryMode(terms.deliveryMode());
                 producer.send(message);
             }
         }

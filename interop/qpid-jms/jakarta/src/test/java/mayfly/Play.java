@@ -13,6 +13,7 @@ import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonPrimitive;
 import jakarta.jms.ConnectionFactory;
+import jakarta.jms.DeliveryMode;
 import jakarta.jms.Destination;
 import jakarta.jms.JMSException;
 import jakarta.jms.Message;
@@ -107,7 +108,8 @@ final class Play {
         message.setJMSCorrelationID(text(step, "correlation_id"));
         message.setJMSType(text(step, "type"));
         session.send(destination(session, text(step, "to")), message,
-            new Api.Terms(number(step, "delay_ms"), number(step, "ttl_ms"), step.has("ttl_first")));
+            new Api.Terms(number(step, "delay_ms"), number(step, "ttl_ms"), step.has("ttl_first"),
+                step.has("non_persistent") ? DeliveryMode.NON_PERSISTENT : DeliveryMode.PERSISTENT));
         if (step.has("as")) {
             sent.put(text(step, "as"), message);
         }

@@ -54,7 +54,7 @@ final class Simplified implements Api {
                 producer.setTimeToLive(terms.ttlMs());
             }
             producer.setDeliveryDelay(terms.delayMs()).setTimeToLive(terms.ttlMs());
-            producer.send(to, message);
+            producer.setDeliveryMode(terms.deliveryMode()).send(to, message);
         }
 
         @Override
