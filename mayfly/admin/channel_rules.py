@@ -24,8 +24,8 @@ from mayfly.engine.face.administration import (
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import distinguished_names
-from mayfly.security import addresses
-from mayfly.security.channel_checks import is_administrator, rules_of
+from mayfly.security import addresses, host_names
+from mayfly.security.channel_checks import is_administrator, rules_of, wants_host_names
 from mayfly.security.rules import (
     Partner,
     blocking_address,
@@ -94,10 +94,13 @@ def inquire_channel_rules(
 def channel_rule_for(manager: Engine, partner: Partner) -> Record | str:
     """Return the rule that a partner would meet, or the user as which its channel would run.
 
-    Passwords are not looked at. Rules count even where ALTER QMGR CHLAUTH(DISABLED) switches them
-    off only if they would: then there is none.
+    Its address is looked up if a rule has a host name; passwords are not looked at. Rules count
+    even where ALTER QMGR CHLAUTH(DISABLED) switches them off only if they would: then there is
+    none.
     """
     rules = rules_of(manager)
+    if wants_host_names(manager, partner.channel, partner.address):
+        partner = partner._replace(host_names=host_names.names_of(partner.address))
     found = blocking_address(rules, partner.address) or mapping(rules, partner)
     user = partner.user or partner.manager
     for channel in view_named(manager, CHANNEL, partner.channel):
@@ -159,6 +162,8 @@ def _check_patterns(keyword: str, value: str) -> None:
     try:
         if keyword in ("SSLPEER", "SSLCERTI"):
             distinguished_names.attributes_of(value)
+        elif keyword == "ADDRESS" and host_names.is_host_name(value):
+            host_names.check_host_name(value)
         elif keyword == "ADDRESS" and value not in ("", addresses.ANY):
             addresses.check_pattern(value)
         elif keyword in _LISTS.values():

@@ -10,6 +10,7 @@ import hmac
 import logging
 from collections.abc import Iterable
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -26,8 +27,10 @@ from mayfly.security.channel_checks import (
     needs_password,
     terms_of,
     user_of,
+    wants_host_names,
 )
 from mayfly.security.delays import Delays
+from mayfly.security.host_names import KnownNames, Resolver, names_of
 from mayfly.security.passwords import Checkers
 from mayfly.security.refreshing import refreshes_of
 from mayfly.security.refusals import LOG, Refusal, Refused
@@ -60,16 +63,20 @@ class Admission:
         token: str = "",
         log: logging.Logger = LOG,
         clock: Clock | None = None,
+        resolve: Resolver = names_of,
     ) -> None:
         """Admit to some open queue managers; with ``token`` as password an operator comes in.
 
-        Wrong and right passwords are remembered by the time of ``clock``.
+        Wrong and right passwords are remembered by the time of ``clock``, and so are the host
+        names of addresses, which ``resolve`` looks up.
         """
         self._managers = {manager.name: manager for manager in managers}
         self._token = token.encode()
         self._log = log
-        self._authenticator = Authenticator((SystemClock() if clock is None else clock).now_ms)
+        now_ms = (SystemClock() if clock is None else clock).now_ms
+        self._authenticator = Authenticator(now_ms)
         self._checkers, self._delays = Checkers(), Delays()
+        self._names, self._resolvers = KnownNames(now_ms, resolve), Checkers("mayfly-host-name")
         for manager in self._managers.values():
             refreshes_of(manager).tell(self.refresh)
 
@@ -89,11 +96,36 @@ class Admission:
         MQRC_CHANNEL_NOT_AVAILABLE. The answer to a wrong password comes after FAILDLAY.
         """
         answer: Future[Admitted] = Future()
+        manager = self._managers.get(applicant.queue_manager)
+        address = applicant.address
+        if manager is None or not wants_host_names(manager, applicant.channel, address):
+            self._decide(applicant, answer)
+            return answer
+        names = self._names.known(address)
+        if names is not None:
+            self._decide(replace(applicant, host_names=names), answer)
+            return answer
+        work = self._resolvers.submit(partial(self._look_up, applicant, answer))
+        if work is None:
+            said = "too many addresses wait for their host names"
+            refusal = Refusal(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9513E", said)
+            self._refuse(answer, applicant, refusal)
+        else:
+            work.add_done_callback(partial(_pass_on, answer))
+        return answer
+
+    def _look_up(self, applicant: Applicant, answer: Future[Admitted]) -> None:
+        """Decide once the host names are known: the work of a thread."""
+        names = self._names.look_up(applicant.address)
+        self._decide(replace(applicant, host_names=names), answer)
+
+    def _decide(self, applicant: Applicant, answer: Future[Admitted]) -> None:
+        """Begin to decide."""
         try:
             outcome = self._first_checks(applicant)
             if isinstance(outcome, Admitted):
                 answer.set_result(outcome)
-                return answer
+                return
             work = self._checkers.submit(partial(self._answer, outcome, answer))
             if work is None:
                 said = "too many passwords wait to be checked"
@@ -101,16 +133,17 @@ class Admission:
             work.add_done_callback(partial(_pass_on, answer))
         except Refused as refused:
             self._refuse(answer, applicant, refused.refusal)
-        return answer
 
     def refresh(self) -> None:
-        """Forget the passwords that were right, and read the files of users again."""
+        """Forget passwords that were right and host names, and read the files of users again."""
         self._authenticator.memory.forget()
+        self._names.forget()
         for manager in self._managers.values():
             users_of(manager).read_again()
 
     def close(self) -> None:
         """End its threads; answers that are kept back come at once."""
+        self._resolvers.close()
         self._checkers.close()
         self._delays.close()
 

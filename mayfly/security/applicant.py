@@ -22,7 +22,7 @@ class Applicant:
     is that of a local connection, or of an operator. ``has_tls`` says that nobody on the way can
     read ``password``; subject and issuer are those of the peer's certificate, which TLS has
     verified, empty without one. With ``sending_manager`` it is a message channel of another queue
-    manager.
+    manager. Admission fills in the ``host_names`` of the address when a rule asks for them.
     """
 
     queue_manager: str
@@ -35,6 +35,7 @@ class Applicant:
     certificate_issuer: str = ""
     application: str = ""
     sending_manager: str = ""
+    host_names: tuple[str, ...] = ()
 
     @property
     def is_local(self) -> bool:

@@ -23,12 +23,14 @@ from mayfly.mqi import command_constants as k
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.distinguished_names import is_matched
 from mayfly.security.applicant import Admitted, Applicant
+from mayfly.security.host_names import is_host_name
 from mayfly.security.refusals import Refusal, Refused
 from mayfly.security.rules import (
     ADMINISTRATORS_GROUP,
     Partner,
     blocking_address,
     blocking_user,
+    has_name,
     mapping,
     spelled,
 )
@@ -179,7 +181,16 @@ def partner_of(applicant: Applicant) -> Partner:
         applicant.sending_manager,
         applicant.certificate_subject,
         applicant.certificate_issuer,
+        applicant.host_names,
     )
+
+
+def wants_host_names(manager: Engine, channel: str, address: str) -> bool:
+    """Return True if a rule for a channel has a host name, which REVDNS lets count."""
+    if not channel or not address or manager_definition(manager).revdns == k.MQRDNS_DISABLED:
+        return False
+    rules = rules_of(manager)
+    return any(has_name(channel, r.profile) and is_host_name(r.address) for r in rules)
 
 
 def _authentication(manager: Engine) -> AuthenticationDefinition | None:

@@ -49,11 +49,11 @@ def is_right(password: str, password_hash: str) -> bool:
 
 
 class Checkers:
-    """Two threads that check passwords; refuses more work when too much of it waits."""
+    """Two threads for checks that take their time; refuses more work when too much of it waits."""
 
-    def __init__(self, most_waiting: int = _MOST_WAITING) -> None:
+    def __init__(self, name: str = "mayfly-password", most_waiting: int = _MOST_WAITING) -> None:
         """Begin without threads: the first check starts them."""
-        self._threads = ThreadPoolExecutor(_THREADS, "mayfly-password")
+        self._threads = ThreadPoolExecutor(_THREADS, name)
         self._room = threading.BoundedSemaphore(most_waiting)
 
     def submit(self, work: Callable[[], _R]) -> Future[_R] | None:

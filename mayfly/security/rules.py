@@ -2,7 +2,7 @@
 
 Of the rules that match, the most special one counts. First the name of the channel decides: a
 character says more than ``*``. Between rules for one name the order is: by the subject of a
-certificate, by its issuer, by user or queue manager, by address alone.
+certificate, by its issuer, by user or queue manager, by address, by host name.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from mayfly.engine.face.admission import (
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import distinguished_names
 from mayfly.security import addresses
+from mayfly.security.host_names import is_host_name
 
 ADMINISTRATORS: Final = "*MQADMIN"
 #: The group whose members may do everything, as in IBM MQ.
@@ -34,7 +35,8 @@ class Partner(NamedTuple):
     """The facts about a partner before its password, by which a rule finds it.
 
     ``user`` is the user that a client names, ``manager`` the queue manager that a message channel
-    comes from; subject and issuer are those of a certificate.
+    comes from; subject and issuer are those of a certificate. ``host_names`` are those of the
+    address.
     """
 
     channel: str
@@ -43,6 +45,7 @@ class Partner(NamedTuple):
     manager: str = ""
     subject: str = ""
     issuer: str = ""
+    host_names: tuple[str, ...] = ()
 
 
 def blocking_address(
@@ -105,7 +108,7 @@ def _is_blocked(address: str, rule: ChannelRuleDefinition) -> bool:
 def _is_for(rule: ChannelRuleDefinition, partner: Partner) -> bool:
     if not has_name(partner.channel, rule.profile):
         return False
-    if not addresses.is_matched(partner.address, rule.address):
+    if not _is_from(partner, rule.address):
         return False
     if rule.type == k.MQCAUT_SSLPEERMAP:
         return (
@@ -126,8 +129,24 @@ def _specificity(rule: ChannelRuleDefinition) -> tuple[object, ...]:
         _of_distinguished(rule.sslpeer),
         _of_distinguished(rule.sslcerti),
         _of_name(rule.clntuser or rule.qmname or "*"),
-        addresses.specificity(rule.address),
+        _of_address(rule.address),
     )
+
+
+def _is_from(partner: Partner, pattern: str) -> bool:
+    if not is_host_name(pattern):
+        return addresses.is_matched(partner.address, pattern)
+    wanted = pattern.lower()
+    return any(has_name(name.lower(), wanted) for name in partner.host_names)
+
+
+def _of_address(pattern: str) -> tuple[int, ...]:
+    """Return a key by which an address goes before a host name, and that before any address."""
+    if pattern in ("", addresses.ANY):
+        return (2,)
+    if is_host_name(pattern):
+        return (1, *_of_name(pattern))
+    return (0, *addresses.specificity(pattern))
 
 
 def _of_name(pattern: str) -> tuple[int, ...]:

@@ -241,7 +241,7 @@ def test_rules_survive_a_restart_as_they_are(tmp_path: Path) -> None:
         ("SET CHLAUTH(C) TYPE(BLOCKUSER)", "USERLIST is missing: TYPE(BLOCKUSER) needs it"),
         ("SET CHLAUTH(C) TYPE(BLOCKADDR) ADDRLIST('1.*')", "the profile is *"),
         ("SET CHLAUTH(*) TYPE(BLOCKADDR) ADDRLIST('1.2.3')", "it has 3 parts"),
-        ("SET CHLAUTH(C) TYPE(ADDRESSMAP) ADDRESS('host') MCAUSER(a)", "'host' is no part of one"),
+        ("SET CHLAUTH(C) TYPE(ADDRESSMAP) ADDRESS('ho_st') MCAUSER(a)", "'ho_st' is no host name"),
         ("SET CHLAUTH(C) TYPE(ADDRESSMAP) ADDRESS('1.2.3.256') MCAUSER(a)", "'256' is no part"),
         ("SET CHLAUTH(C) TYPE(ADDRESSMAP) ADDRESS('1.2.3.9-1') MCAUSER(a)", "'9-1' is no part"),
         ("SET CHLAUTH(C) TYPE(ADDRESSMAP) ADDRESS(*)", "MCAUSER is missing: USERSRC(MAP) needs"),

@@ -78,6 +78,12 @@ class ManagerDefinition(Definition):
         s.MQIA_CHLAUTH_RECORDS,
         words=(("DISABLED", k.MQCHLA_DISABLED), ("ENABLED", k.MQCHLA_ENABLED)),
     )
+    # Whether addresses are looked up for the host names in rules for channels.
+    revdns: int = attribute(
+        k.MQRDNS_ENABLED,
+        s.MQIA_REVERSE_DNS_LOOKUP,
+        words=(("DISABLED", k.MQRDNS_DISABLED), ("ENABLED", k.MQRDNS_ENABLED)),
+    )
     connauth: str = attribute("", s.MQCA_CONN_AUTH, length=48)
     # Mayfly's own: the queue manager or Spark releases delayed messages (docs/SCHEDULE.md).
     ddelay: int = attribute(
