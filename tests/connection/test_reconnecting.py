@@ -225,3 +225,17 @@ def test_any_thread_ends_the_attempts_by_a_close(cut: Cut) -> None:
     connection.close()
     thread.join(JOIN_SECONDS)
     assert reasons[0] in (2018, 2009)
+
+
+def test_claims_are_refused_to_a_connection_that_may_be_made_again(
+    cut: Cut, connection: ReconnectingConnection
+) -> None:
+    """2298 before and after the loss; a plain connection is broken for good, and says so."""
+    plain = cut.connect()
+    claims = plain.claims
+    assert claims.standings() == []
+    assert reason_of(lambda: connection.claims.standings()) == 2298
+    cut.again()
+    assert reason_of(lambda: connection.claims.standings()) == 2298
+    # The end of the server, or that of its socket, is what the client hears first.
+    assert reason_of(claims.standings) in (2009, 2162)
