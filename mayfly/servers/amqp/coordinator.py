@@ -29,7 +29,7 @@ class Coordinator:
 
     def __init__(self, host: LinkHost, link: Link, conversations: Conversations) -> None:
         """Accept the link."""
-        self.link, self.key = link, transfers.raw_of(link)
+        self.key = transfers.raw_of(link)
         self._host, self._conversations = host, conversations
         link.target.type = Terminus.COORDINATOR
         link.target.capabilities.copy(link.remote_target.capabilities)
@@ -43,6 +43,11 @@ class Coordinator:
 
     def flow(self) -> None:
         """A sending client gives no credit."""
+
+    @property
+    def link(self) -> Link:
+        """Return the link with all that proton's class knows of it; none is kept."""
+        return Link.wrap(self.key)
 
     def session_is(self, session: Session) -> bool:
         """Return True if the link belongs to a session."""
@@ -93,7 +98,9 @@ class Coordinator:
     def _discharge(self, delivery: Delivery, fields: list[Any]) -> None:
         name = bytes(fields[0]) if fields and isinstance(fields[0], bytes) else b""
         fail = bool(fields[1]) if len(fields) > 1 else False
-        self._discharge_then(name, partial(self._discharged, delivery), fail=fail)
+        # The pointer alone: the last thread to know proton's object would free it.
+        raw = transfers.raw_delivery_of(delivery)
+        self._discharge_then(name, partial(self._discharged, raw), fail=fail)
         self._open.discard(name)
 
     def _discharge_then(
@@ -111,9 +118,10 @@ class Coordinator:
         )
         self._ending_count += 1
 
-    def _discharged(self, delivery: Delivery, outcome: MQError | None) -> None:
+    def _discharged(self, transfer: Raw, outcome: MQError | None) -> None:
         if self._is_over:
             return
+        delivery = transfers.wrapped(transfer)
         if outcome is None:
             delivery.update(Delivery.ACCEPTED)
             delivery.settle()

@@ -308,8 +308,12 @@ class Peer(asyncio.Protocol):
         else:
             # Answered, the client may come again at once: its subscriptions and its name are free.
             self._leave_links()
-            closed = partial(self.calls.soon, cast(Any, endpoint).close)
-            self.conversations.end(closed)
+            # No object of proton goes along: the last thread to know one would free it.
+            self.conversations.end(partial(self.calls.soon, self._answer_close))
+
+    def _answer_close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
 
     def _attached(self, proton_link: Link) -> None:
         if self.conversations is None or not proton_link.state & Endpoint.LOCAL_UNINIT:

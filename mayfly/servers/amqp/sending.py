@@ -30,7 +30,7 @@ class SendingClient:
 
     def __init__(self, host: LinkHost, link: Link, conversations: Conversations) -> None:
         """Open the target; raises AmqpError."""
-        self.link, self.key = link, transfers.raw_of(link)
+        self.key = transfers.raw_of(link)
         self._host, self._conversations = host, conversations
         assert host.puts is not None
         self._puts = host.puts
@@ -61,6 +61,11 @@ class SendingClient:
 
     def flow(self) -> None:
         """A sending client gives no credit."""
+
+    @property
+    def link(self) -> Link:
+        """Return the link with all that proton's class knows of it; none is kept."""
+        return Link.wrap(self.key)
 
     def session_is(self, session: Session) -> bool:
         """Return True if the link belongs to a session."""
