@@ -14,29 +14,27 @@ import typer
 from mayfly.cli.dlq_show import (
     HEAD,
     failed_with,
-    letter_as_json,
     letter_cells,
     summary,
-    summary_as_json,
 )
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected, is_here
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.queues import browsed
 from mayfly.cli.show import aligned, print_json
 from mayfly.cli.signals import stop_event
-from mayfly.connection import Administration, Connection
+from mayfly.connection import Connection
 from mayfly.dead_letter import (
     DeadLetterHandler,
     Outcome,
     RuleTable,
     RuleTableError,
     dead_letter_of,
+    dead_letter_queue,
     parse_patterns,
     parse_rules,
 )
-from mayfly.mqi import reasons as rc
+from mayfly.dead_letter.json_values import letter_as_json, summary_as_json
 from mayfly.mqi.constants import MQWI_UNLIMITED
-from mayfly.mqi.errors import mq_error
 
 #: Interval of progress messages on a terminal.
 _TOLD_SECONDS = 1.0
@@ -120,7 +118,7 @@ def list_(
     """
     count = 0
     with connected(name, path, program="mayfly dlq") as connection:
-        dead_queue = queue or _dead_queue(connection.admin, name)
+        dead_queue = queue or dead_letter_queue(connection)
         rows: list[tuple[str, ...]] = [] if as_json else [HEAD]
         for message in browsed(connection, dead_queue):
             count += 1
@@ -178,14 +176,6 @@ def _refusals(source: str) -> Iterator[None]:
         yield
     except RuleTableError as error:
         raise CommandFailed(ExitCode.USAGE, f"{source}: {error}") from error
-
-
-def _dead_queue(admin: Administration, manager_name: str) -> str:
-    name = str(admin.mqsc("DISPLAY QMGR DEADQ").rows[0]["DEADQ"])
-    if not name:
-        detail = f"DEADQ of {manager_name} is blank; name a queue with --queue"
-        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, detail)
-    return name
 
 
 @contextmanager

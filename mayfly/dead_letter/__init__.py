@@ -1,6 +1,6 @@
 """The dead-letter handler: a table of rules says what becomes of dead letters; see the docs."""
 
-from mayfly.dead_letter.dead_letters import DeadLetter, dead_letter_of
+from mayfly.dead_letter.dead_letters import DeadLetter, dead_letter_of, dead_letter_queue
 from mayfly.dead_letter.errors import RuleTableError
 from mayfly.dead_letter.handler import DeadLetterHandler, Outcome
 from mayfly.dead_letter.rules import Action, Rule, RuleTable
@@ -15,6 +15,7 @@ __all__ = [
     "RuleTable",
     "RuleTableError",
     "dead_letter_of",
+    "dead_letter_queue",
     "parse_patterns",
     "parse_rules",
 ]

@@ -5,10 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from mayfly.connection import Connection
 from mayfly.engine import Message
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.attribute_selectors import MQCA_DEAD_LETTER_Q_NAME
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.errors import MQError
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import Value, is_big_endian
 from mayfly.mqi.structures import DLH
 
@@ -77,3 +81,12 @@ def dead_letter_of(message: Message) -> DeadLetter | None:
         format=str(header["Format"]), encoding=encoding, coded_char_set_id=ccsid
     )
     return DeadLetter(message, header, original)
+
+
+def dead_letter_queue(connection: Connection) -> str:
+    """Return DEADQ of a queue manager; raises MQRC_UNKNOWN_OBJECT_NAME when it is blank."""
+    [name], _warning = connection.objects.inquire(c.MQHO_NONE, [MQCA_DEAD_LETTER_Q_NAME])
+    if not str(name).strip():
+        detail = f"DEADQ of {connection.name} is blank and no queue is named"
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, detail)
+    return str(name).strip()

@@ -10,15 +10,19 @@ from types import TracebackType
 from typing import Self
 
 from mayfly.connection import Connection, LocalConnection, Message
-from mayfly.dead_letter.dead_letters import DeadLetter, dead_letter_of
+from mayfly.dead_letter.dead_letters import (
+    DeadLetter,
+    dead_letter_of,
+    dead_letter_queue,
+)
 from mayfly.dead_letter.moving import carry_out
 from mayfly.dead_letter.rule_progress import Returns, RuleState
 from mayfly.dead_letter.rules import Action, Rule, RuleTable
 from mayfly.engine import position_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQCA_DEAD_LETTER_Q_NAME, MQIA_CURRENT_Q_DEPTH
-from mayfly.mqi.errors import MQError, NoMessage, mq_error
+from mayfly.mqi.attribute_selectors import MQIA_CURRENT_Q_DEPTH
+from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.queue_manager import QueueManager
 
 _LOG = logging.getLogger("mayfly.dead_letter")
@@ -94,7 +98,7 @@ class DeadLetterHandler:
         self._table = table
         self._longest_wait_ms = longest_wait_ms
         try:
-            name = queue or table.queue.strip() or _dead_queue(connection)
+            name = queue or table.queue.strip() or dead_letter_queue(connection)
             self._letters, _kind, self.queue, *_rest = connection.open(name, _OPEN, dynamic_name="")
         except MQError:
             connection.close(commit=False)
@@ -283,12 +287,3 @@ class DeadLetterHandler:
             _LOG.info("%s, line %d, %s: %s", rule.action, rule.line, id_hex, error)
             return Outcome.FAILED, 0
         return _DONE[rule.action], arrival_number
-
-
-def _dead_queue(connection: Connection) -> str:
-    """Return DEADQ."""
-    [name], _warning = connection.objects.inquire(c.MQHO_NONE, [MQCA_DEAD_LETTER_Q_NAME])
-    if not str(name).strip():
-        detail = f"DEADQ of {connection.name} is blank and no queue is named"
-        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, detail)
-    return str(name).strip()

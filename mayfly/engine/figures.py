@@ -59,11 +59,12 @@ class Figures(NamedTuple):
     is_disk_full: bool
 
 
-def figures(engine: Engine, most_queues: int) -> Figures:
+def figures(engine: Engine, most_queues: int, only: str | None = None) -> Figures:
     """Return the figures of a queue manager; raises MQRC_CONNECTION_BROKEN when it has stopped.
 
     So many predefined queues have an entry, the first ones by name. Dynamic queues have none: their
-    names come and go without end. The lock is taken for each queue alone.
+    names come and go without end. With ``only`` the local queue of that name has an entry, of
+    whatever type. The lock is taken for each queue alone.
     """
     engine.check_running()
     with engine.engine_lock:
@@ -75,8 +76,7 @@ def figures(engine: Engine, most_queues: int) -> Figures:
     named, rest = dict[str, QueueFigures](), []
     for queue in queues:
         summary = _summary(queue, totals.get(queue.number))
-        is_named = queue.definition.definition_type == MQQDT_PREDEFINED and len(named) < most_queues
-        if is_named:
+        if _has_entry(queue, only) and len(named) < most_queues:
             named[queue.name] = _counted(engine, queue.name, summary)
         else:
             rest.append(summary)
@@ -97,6 +97,12 @@ def figures(engine: Engine, most_queues: int) -> Figures:
         store.wal_pages,
         store.is_full,
     )
+
+
+def _has_entry(queue: LocalQueue, only: str | None) -> bool:
+    if only is None:
+        return queue.definition.definition_type == MQQDT_PREDEFINED
+    return queue.name == only
 
 
 def _totals_of(engine: Engine, queues: list[LocalQueue]) -> dict[int, Totals]:

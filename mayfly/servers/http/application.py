@@ -16,7 +16,8 @@ from mayfly.servers.http.guard import Guard
 from mayfly.servers.http.health import live, ready
 from mayfly.servers.http.metrics import metrics
 from mayfly.servers.http.problems import Unauthorized
-from mayfly.servers.http.resources import messages, schedule
+from mayfly.servers.http.resources import messages, queues, schedule
+from mayfly.servers.http.resources.dead_letters import DeadLetters
 from mayfly.servers.http.resources.schedule import Schedule
 from mayfly.servers.http.rest.api import PREFIX, RestApi
 from mayfly.servers.http.service import Service
@@ -52,6 +53,9 @@ def _of_managers() -> list[BaseRoute]:
             "/qmgr/{qmgr}",
             routes=[
                 Route("/messages/{id}/story", messages.story),
+                Route("/queues", queues.listed),
+                Route("/queues/{queue:path}", queues.shown),
+                Route("/dead-letters", DeadLetters),
                 Route("/schedule", Schedule),
                 Route("/schedule/audit", schedule.audited),
                 Route("/schedule/{id}", schedule.shown),

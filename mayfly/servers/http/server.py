@@ -43,7 +43,8 @@ class HttpServer:
             http=GuardedProtocol,
             # It sends head and body of an answer in one system call. Each one gives the interpreter
             # lock up, and to have it back costs more than the call.
-            loop="uvloop",
+            # Where there is none, as on Windows, asyncio's own loop serves.
+            loop="auto",
             log_config=None,
             log_level="warning",
             access_log=False,
@@ -60,9 +61,13 @@ class HttpServer:
         self._thread = threading.Thread(
             target=server.run, args=([bound],), name="mayfly-http", daemon=True
         )
-        self._thread.start()
-        server.is_up.wait()
         found: int = bound.getsockname()[1]
+        self._thread.start()
+        server.has_begun.wait()
+        if not server.is_up:
+            self._thread.join()
+            bound.close()
+            raise OSError("HTTP cannot start; the log says why")
         return found
 
     def drain(self, timeout_ms: int) -> None:
@@ -89,9 +94,18 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self.is_up = threading.Event()
+        self.is_up = False
+        #: Set when it listens, or never will.
+        self.has_begun = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended = asyncio.Event()
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until the end; whoever waits for the beginning learns of a failure as well."""
+        try:
+            super().run(sockets)
+        finally:
+            self.has_begun.set()
 
     def end(self) -> None:
         """End it from another thread."""
@@ -102,7 +116,8 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
-        self.is_up.set()
+        self.is_up = True
+        self.has_begun.set()
 
     async def main_loop(self) -> None:
         # A tick of 0 brings the date of answers up to date.

@@ -9,6 +9,8 @@ import threading
 from pathlib import Path
 
 import pytest
+import uvicorn
+from starlette.applications import Starlette
 
 from mayfly import QueueManager
 from mayfly.connection import LocalConnection
@@ -20,6 +22,7 @@ from mayfly.security.developer import self_signed_certificate
 from mayfly.servers.exposure import ListenAddress
 from mayfly.servers.http.bodies import MOST_BYTES
 from mayfly.servers.http.listener import HttpListener
+from mayfly.servers.http.server import HttpServer
 from mayfly.servers.settings import TlsFiles
 from mayfly.servers.standing import Standing, State
 from mayfly.testing import VirtualClock
@@ -310,3 +313,23 @@ def test_a_new_certificate_counts_from_the_next_connection(
                 other.ask("GET", CLOCK)
             site.listener.reload()
         assert [applicant.has_tls for applicant in admission.applicants] == [True, True]
+
+
+def test_a_server_that_cannot_start_says_so_and_leaves_its_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where a library that it needs is broken: nobody waits for it for ever."""
+
+    def fail(_config: uvicorn.Config) -> None:
+        raise ImportError("no such loop")
+
+    told: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    monkeypatch.setattr(uvicorn.Config, "load", fail)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = int(taken.getsockname()[1])
+    with pytest.raises(OSError, match="HTTP cannot start"):
+        HttpServer(Starlette()).listen("127.0.0.1", port)
+    assert [str(each.exc_value) for each in told] == ["no such loop"]
+    with socket.create_server(("127.0.0.1", port)):
+        pass

@@ -1,4 +1,4 @@
-"""Mayfly's own resources: the story of a message, and the schedule of delayed ones."""
+"""Mayfly's own resources: queues, the story of a message, the schedule, dead letters."""
 
 from __future__ import annotations
 
@@ -235,6 +235,113 @@ def test_a_wrong_query_is_refused(web: Web, query: str, said: str) -> None:
     assert detail.startswith(said)
 
 
+# Queues
+
+
+def test_E8_queues_are_shown_by_where_their_messages_stand(
+    web: Web, delayed: list[str], queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    with queue_manager.session() as session:
+        session.put("Q1", b"x", time_to_live_ms=500)
+        session.put("Q1", b"y")
+        clock.advance(500)
+    shown = web.ask("GET", f"{QM1}/queues/Q1").content
+    assert shown["present"] == {
+        "staged": 2,
+        "live": 1,
+        "uncommitted": 0,
+        "locked": 0,
+        "expired_present": 1,
+    }
+    assert (shown["depth"], shown["oldest_age_ms"], shown["puts"]) == (2, 500, 2)
+    with queue_manager.session() as session:
+        session.get("Q1")
+    listed = web.ask("GET", f"{QM1}/queues").content
+    [first] = [queue for queue in listed["queues"] if queue["name"] == "Q1"]
+    assert first["ended"] == {"got": 1, "expired": 1}
+    assert listed["next_due_ms"] - listed["now_ms"] == 500
+    few = web.ask("GET", f"{QM1}/queues?limit=1").content
+    assert [queue["name"] for queue in few["queues"]] == ["Q1"]
+    assert few["others"]["depth"] == sum(queue["depth"] for queue in listed["queues"][1:])
+
+
+def test_a_queue_is_shown_by_a_name_with_a_slash_and_one_that_is_none_is_not_found(
+    web: Web, queue_manager: QueueManager
+) -> None:
+    assert queue_manager.mqsc("DEFINE QLOCAL('A/B')\nDEFINE QALIAS(AL) TARGET(Q1)").ok
+    assert web.ask("GET", f"{QM1}/queues/A%2FB").content["name"] == "A/B"
+    for name in ("NONE", "AL"):
+        assert web.ask("GET", f"{QM1}/queues/{name}").status == 404
+
+
+# Dead letters
+
+
+@pytest.fixture
+def dead(site: Site, queue_manager: QueueManager, clock: VirtualClock) -> list[str]:
+    """MsgIds of two delayed messages that found Q1 and Q2 full."""
+    script = """ALTER QMGR DEADQ(DLQ)
+        DEFINE QLOCAL(DLQ)
+        ALTER QLOCAL(Q1) MAXDEPTH(0)
+        ALTER QLOCAL(Q2) MAXDEPTH(0)"""
+    with queue_manager.session() as session:
+        put = [session.put(name, b"late", delay_ms=1_000).hex() for name in ("Q1", "Q2")]
+        assert queue_manager.mqsc(script).ok
+        clock.advance(1_000)
+    return put
+
+
+def test_Q1_dead_letters_are_listed_with_reason_and_queue(web: Web, dead: list[str]) -> None:
+    found = web.ask("GET", f"{QM1}/dead-letters").content
+    assert found["queue"] == "DLQ"
+    told = [(one["msg_id"], one["reason"], one["queue"], one["age_ms"]) for one in found["letters"]]
+    assert told == [
+        (dead[0], rc.MQRC_Q_FULL, "Q1", 0),
+        (dead[1], rc.MQRC_Q_FULL, "Q2", 0),
+    ]
+    assert len(web.ask("GET", f"{QM1}/dead-letters?limit=1").content["letters"]) == 1
+
+
+def test_Q2_dead_letters_go_back_to_their_queues(
+    web: Web, dead: list[str], queue_manager: QueueManager
+) -> None:
+    path = f"{QM1}/dead-letters"
+    refused = web.ask("POST", path, {"action": "redrive"}).content
+    assert (refused["redriven"], refused["failures"]) == (0, {"MQRC_Q_FULL": 2})
+    assert queue_manager.mqsc("ALTER QLOCAL(Q1) MAXDEPTH(9)\nALTER QLOCAL(Q2) MAXDEPTH(9)").ok
+    chosen = {"action": "redrive", "where": "DESTQ(Q2)"}
+    assert web.ask("POST", path, chosen).content["redriven"] == 1
+    assert (queue_manager.counts("Q1").live, queue_manager.counts("Q2").live) == (0, 1)
+    assert [one["msg_id"] for one in web.ask("GET", path).content["letters"]] == [dead[0]]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({}, "action None is not redrive"),
+        ({"action": "redrive", "queue": 1}, "queue 1 is not a text"),
+        ({"action": "redrive", "where": "REASON("}, "where 'REASON(': "),
+    ],
+)
+def test_a_wrong_redrive_is_refused(web: Web, dead: list[str], body: object, said: str) -> None:
+    status, detail, _reason = web.ask("POST", f"{QM1}/dead-letters", body).said
+    assert status == 400
+    assert detail.startswith(said)
+    assert len(web.ask("GET", f"{QM1}/dead-letters").content["letters"]) == len(dead)
+
+
+def test_a_queue_manager_without_a_dead_letter_queue_says_so(
+    web: Web, queue_manager: QueueManager
+) -> None:
+    assert queue_manager.mqsc("ALTER QMGR DEADQ(' ')").ok
+    answer = web.ask("GET", f"{QM1}/dead-letters")
+    assert answer.said == (
+        404,
+        "DEADQ of QM1 is blank and no queue is named",
+        rc.MQRC_UNKNOWN_OBJECT_NAME,
+    )
+
+
 def test_a_queue_manager_that_is_not_served_has_no_resources(web: Web) -> None:
     assert web.ask("GET", "/mayfly/v1/qmgr/QM2/schedule").status == 404
 
@@ -244,6 +351,8 @@ def test_resources_are_for_administrators(guarded: Web) -> None:
         ("GET", SCHEDULE),
         ("POST", f"{SCHEDULE}/ab/cancel"),
         ("GET", f"{QM1}/messages/ab/story"),
+        ("GET", f"{QM1}/queues"),
+        ("GET", f"{QM1}/dead-letters"),
     ):
         assert guarded.ask(method, path, user=None).status == 401
         assert guarded.ask(method, path, user=APP).status == 401

@@ -10,8 +10,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from mayfly.connection import LocalConnection
+from mayfly.engine import Engine
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
 from mayfly.servers.http.problems import wrong_request
-from mayfly.servers.http.service import Service
+from mayfly.servers.http.service import Service, Visit
 
 _T = TypeVar("_T")
 
@@ -22,17 +25,31 @@ async def ask(request: Request, do: Callable[[LocalConnection], _T]) -> _T:
     ``do`` has a connection, in a thread of its own: it may wait for the disk. Raises HTTPException
     (404) for a queue manager that is not served here, and as admission.
     """
-    service: Service = request.app.state.service
-    name = request.path_params["qmgr"]
-    if name not in service.managers:
-        raise wrong_request(HTTPStatus.NOT_FOUND, f"queue manager {name!r} is not served here")
-    visit = await service.admit(request, manager=name)
+    visit = await _visit(request)
 
     def work() -> _T:
         with visit.connection() as connection:
             return do(connection)
 
     return await run_in_threadpool(work)
+
+
+async def ask_engine(request: Request, do: Callable[[Engine], _T]) -> _T:
+    """Let an operator in as :func:`ask` does; return what ``do`` returns of the queue manager."""
+    visit = await _visit(request)
+    if not visit.admitted.is_operator:
+        said = f"{visit.admitted.user} is no administrator"
+        raise mq_error(rc.MQRC_NOT_AUTHORIZED, said)
+    engine = visit.service.managers[request.path_params["qmgr"]].engine
+    return await run_in_threadpool(do, engine)
+
+
+async def _visit(request: Request) -> Visit:
+    service: Service = request.app.state.service
+    name = request.path_params["qmgr"]
+    if name not in service.managers:
+        raise wrong_request(HTTPStatus.NOT_FOUND, f"queue manager {name!r} is not served here")
+    return await service.admit(request, manager=name)
 
 
 def parameters(request: Request, *known: str) -> dict[str, str]:
