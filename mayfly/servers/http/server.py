@@ -101,7 +101,7 @@ class _Server(uvicorn.Server):
         self._ended = asyncio.Event()
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until the end; whoever waits for the beginning learns of a failure as well."""
+        """Serve until the end; a failure ends the wait for the beginning as well."""
         try:
             super().run(sockets)
         finally:

@@ -1,4 +1,4 @@
-"""``…/dead-letters``: what could not be delivered, why, and its way back."""
+"""``…/dead-letters``: messages that could not be delivered, with reasons, and their way back."""
 
 from __future__ import annotations
 
