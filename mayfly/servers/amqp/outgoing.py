@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from proton import Data
 
 from mayfly.connection import Message
+from mayfly.dead_letter import DeadLetter, dead_letter_of
 from mayfly.lifetime.expired import EXPIRED_AT, ORIGINAL_QUEUE, REASON
 from mayfly.mqi import constants as c
+from mayfly.mqi.causes import cause_name
 from mayfly.mqi.delay_header import FORMAT as DELAY_FORMAT
 from mayfly.mqi.delay_header import DelayHeader, find_delay_header
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed, parse
 from mayfly.properties.folders import Parts, parts_of
@@ -34,10 +38,13 @@ from mayfly.servers.amqp.values import scalar
 
 _TEXT_FORMAT, _WHOLE_FORMAT = "MQSTR", "AMQP"
 _QUEUE_REPLY, _TOPIC_REPLY = 0, 1
+_REASON, _ORIGINAL_QUEUE = "x-opt-mayfly-reason", "x-opt-mayfly-original-queue"
+_DEAD_LETTERED_AT: Final = "x-opt-mayfly-dead-lettered-at"
+_NO_ANNOTATIONS: Final[Mapping[Value, Value]] = {}
 #: Annotations about the life of a message on an expiry queue: annotation by property.
 _OF_EXPIRED: Final = {
-    REASON: "x-opt-mayfly-reason",
-    ORIGINAL_QUEUE: "x-opt-mayfly-original-queue",
+    REASON: _REASON,
+    ORIGINAL_QUEUE: _ORIGINAL_QUEUE,
     EXPIRED_AT: "x-opt-mayfly-expired-at",
 }
 
@@ -65,15 +72,16 @@ def outgoing(message: Message, *, destination: str, manager: str) -> bytes:
 
     The rest of its life goes as ttl, and its deadline as absolute-expiry-time; a message of
     unlimited life has neither. A message whose MQRFH2 is damaged goes whole, as data. A message on
-    the staging queue goes as it was sent, with the address that it was sent to (D2, D3).
+    the staging queue goes as it was sent, with the address that it was sent to (D2, D3). So does a
+    dead letter, with annotations in place of its MQDLH.
     """
     like_others = patterned(message, destination, manager, _front_of)
     if like_others is not None:
         return like_others
-    descriptor, delay = message.descriptor, None
+    descriptor, delay, letter = message.descriptor, None, dead_letter_of(message)
     if descriptor.format == DELAY_FORMAT:
         delay = find_delay_header(DELAY_FORMAT, message.body)
-    parts = _parts(message, delay)
+    parts = _parts(message, delay) if letter is None else _readable(letter.original, letter.data)
     known = _known(parts) if parts.properties or delay is not None else _NOTHING_KNOWN
     if delay is not None:
         # Its MsgId and CorrelId there are those of the staging queue (D3).
@@ -81,14 +89,24 @@ def outgoing(message: Message, *, destination: str, manager: str) -> bytes:
         known.application.append((JMS_MAYFLY_DELAYED, Typed("boolean", True)))
         if message.topic is None:
             destination = _address_of(delay, manager)
-    front = _front(message, known, parts, (destination, manager))
+    why = {} if letter is None else _why(letter)
+    front = _front(message, known, parts, (destination, manager), why)
     if parts.data_format.strip() == _WHOLE_FORMAT:
         return front + parts.data
     return front + codec.encoded([_body(parts, known)], size_bytes=len(parts.data))
 
 
-def _front(message: AnyMessage, known: _Known, parts: Parts, named: tuple[str, str]) -> bytes:
-    """Return the sections before the body; ``named`` are the destination and this manager."""
+def _front(
+    message: AnyMessage,
+    known: _Known,
+    parts: Parts,
+    named: tuple[str, str],
+    why: Mapping[Value, Value] = _NO_ANNOTATIONS,
+) -> bytes:
+    """Return the sections before the body; ``named`` are the destination and this manager.
+
+    ``why`` are annotations of a dead letter.
+    """
     sections = [Section(codec.PROPERTIES, _properties(message, known, *named))]
     if known is not _NOTHING_KNOWN:
         application: dict[Value, Value] = {
@@ -101,7 +119,7 @@ def _front(message: AnyMessage, known: _Known, parts: Parts, named: tuple[str, s
     priority = message.descriptor.priority
     return (
         _header(message.persistent, priority, message.remaining_ms, message.backout_count)
-        + _annotations(message, known, parts)
+        + _annotations(message, known, parts, why)
         + codec.encoded(sections)
     )
 
@@ -120,11 +138,26 @@ def _parts(message: Message, delay: DelayHeader | None) -> Parts:
     descriptor, body = message.descriptor, message.body
     if delay is not None:
         descriptor, body = delay.descriptor_of_data(descriptor), body[delay.length_bytes :]
+    return _readable(descriptor, body)
+
+
+def _readable(descriptor: Descriptor, body: bytes) -> Parts:
     try:
         return parts_of(descriptor, body)
     except MQError:
         encoding, ccsid = descriptor.encoding, descriptor.coded_char_set_id
         return Parts([], [], False, descriptor.format, encoding, ccsid, body)
+
+
+def _why(letter: DeadLetter) -> dict[Value, Value]:
+    """Return the annotations of a dead letter: its reason, its queue, and since when it is one."""
+    found: dict[Value, Value] = {
+        symbol(_REASON): text(cause_name(letter.reason)),
+        symbol(_ORIGINAL_QUEUE): text(letter.target),
+    }
+    if letter.since_ms is not None:
+        found[symbol(_DEAD_LETTERED_AT)] = Scalar(Data.LONG, letter.since_ms)
+    return found
 
 
 def _known(parts: Parts) -> _Known:
@@ -154,7 +187,9 @@ def _header(persistent: bool, priority: int, remaining_ms: int | None, backout_c
     return codec.encoded([Section(codec.HEADER, fields)])
 
 
-def _annotations(message: AnyMessage, known: _Known, parts: Parts) -> bytes:
+def _annotations(
+    message: AnyMessage, known: _Known, parts: Parts, why: Mapping[Value, Value]
+) -> bytes:
     descriptor = message.descriptor
     kind = _text(known.mcd.get("Msd"))
     is_text = parts.data_format.strip() == _TEXT_FORMAT
@@ -165,7 +200,7 @@ def _annotations(message: AnyMessage, known: _Known, parts: Parts) -> bytes:
         reply = _QUEUE_REPLY
     elif "Rto" in known.jms:
         reply = _TOPIC_REPLY
-    others: dict[Value, Value] = {}
+    others = dict(why)
     if message.deliver_at_ms != message.put_ms:
         others[symbol(DELIVERY_TIME)] = Scalar(Data.LONG, message.deliver_at_ms)
     if descriptor.msg_type == c.MQMT_REPORT:

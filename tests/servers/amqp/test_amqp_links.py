@@ -187,6 +187,25 @@ def test_a_rejected_message_is_dead_lettered_with_its_life(
     assert letter.body.startswith(b"DLH ")
 
 
+@pytest.mark.parametrize("body", ["text", b"data", {"a": 1}])
+def test_Q1_a_client_gets_a_dead_letter_as_it_was_sent_with_the_reason_as_annotations(
+    qm: QueueManager, clock: VirtualClock, client: New, body: object
+) -> None:
+    one = client()
+    sent = Message(body=body, properties={"colour": "red"}, durable=True, ttl=60)
+    one.send(one.sender("Q1"), sent)
+    _message, delivery = one.receive(one.receiver("Q1", credit=1))
+    clock.advance(10_000)
+    one.settle(delivery, Delivery.REJECTED)
+    letter, _delivery = one.receive(one.receiver("DEAD", credit=1))
+    assert (letter.body, letter.properties, letter.ttl) == (body, {"colour": "red"}, 50)
+    annotations = letter.annotations or {}
+    assert annotations["x-opt-mayfly-reason"] == "MQRC_BACKOUT_THRESHOLD_REACHED"
+    assert annotations["x-opt-mayfly-original-queue"] == "Q1"
+    assert annotations["x-opt-mayfly-dead-lettered-at"] == clock.now_ms()
+    assert live(qm, "DEAD") == 0
+
+
 def test_BOTHRESH_moves_a_message_to_BOQNAME(qm: QueueManager, client: New) -> None:
     one = client()
     one.send(one.sender("RETRIED"), Message(body="poison"))
