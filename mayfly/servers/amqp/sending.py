@@ -13,6 +13,7 @@ from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.dynamic import made_node
 from mayfly.servers.amqp.errors import (
     INVALID_FIELD,
+    LIMIT_EXCEEDED,
     TOO_LARGE,
     AmqpError,
     of_mq,
@@ -51,7 +52,8 @@ class SendingClient:
         self._reader = Reader()
         self._parts: dict[Raw, bytearray] = {}
         #: Transfers that are too long: their further bytes are read and forgotten.
-        self._too_long: set[Raw] = set()
+        #: Why those are refused whose rest is read and forgotten.
+        self._refused: dict[Raw, AmqpError] = {}
         #: Transfers whose messages are being put. They are settled by the outcome alone: a client
         #: may settle one before.
         self._under_way: set[Raw] = set()
@@ -88,11 +90,11 @@ class SendingClient:
         raw = self._received(delivery, is_partial=is_partial)
         if is_partial:
             return
+        refused = self._refused.pop(delivery, None)
         self._drop(delivery)
         transfers.end_of_message(self.key)
-        if raw is None:
-            said = f"a message has at most {self._host.message_limit} bytes here"
-            self._told(delivery, AmqpError(TOO_LARGE, said))
+        if refused is not None:
+            self._told(delivery, refused)
             return
         self._put(delivery, raw)
 
@@ -112,8 +114,8 @@ class SendingClient:
         for delivery in list(self._parts):
             self._drop(delivery)
 
-    def _received(self, delivery: Raw, *, is_partial: bool) -> bytes | None:
-        """Return the bytes of a message so far; None once it is too long."""
+    def _received(self, delivery: Raw, *, is_partial: bool) -> bytes:
+        """Return the bytes of a message so far, none once it is refused."""
         pending = transfers.pending_bytes(delivery)
         limit = self._host.message_limit
         if not is_partial and delivery not in self._parts and pending <= limit:
@@ -122,17 +124,26 @@ class SendingClient:
         budget = self._host.service.partial
         part = self._parts.setdefault(delivery, bytearray())
         while read := transfers.read(self.key, transfers.pending_bytes(delivery)):
-            if len(part) + len(read) <= limit and budget.take(len(read)):
-                part += read
+            if delivery in self._refused:
+                continue
+            if len(part) + len(read) > limit:
+                said = f"a message has at most {limit} bytes here"
+                self._refuse(delivery, part, AmqpError(TOO_LARGE, said))
+            elif not budget.take(len(read)):
+                said = "all connections together have sent too much that is not whole yet"
+                self._refuse(delivery, part, AmqpError(LIMIT_EXCEEDED, f"{said}: send it again"))
             else:
-                # The rest is read and forgotten: the outcome comes when the message ends.
-                budget.give(len(part))
-                part.clear()
-                self._too_long.add(delivery)
-        return None if delivery in self._too_long else bytes(part)
+                part += read
+        return bytes(part)
+
+    def _refuse(self, delivery: Raw, part: bytearray, why: AmqpError) -> None:
+        """Read the rest of a message and forget it; the outcome comes when the message ends."""
+        self._host.service.partial.give(len(part))
+        part.clear()
+        self._refused[delivery] = why
 
     def _drop(self, delivery: Raw) -> None:
-        self._too_long.discard(delivery)
+        self._refused.pop(delivery, None)
         part = self._parts.pop(delivery, None)
         if part:
             self._host.service.partial.give(len(part))

@@ -12,6 +12,7 @@ from proton.utils import BlockingConnection
 from mayfly import QueueManager
 from mayfly.servers.amqp.server import AmqpServer
 from mayfly.testing import VirtualClock
+from tests.facts import wait_until
 from tests.servers.amqp.client import SECONDS, Client
 from tests.servers.amqp.conftest import OneUser
 
@@ -489,3 +490,32 @@ def test_the_end_of_the_server_is_told(server: AmqpServer, client: New) -> None:
     condition = one.connection.remote_condition
     assert condition is not None
     assert condition.name == "amqp:connection:forced"
+
+
+def test_partial_messages_of_all_connections_together_are_bounded(
+    qm: QueueManager, server: AmqpServer, client: New
+) -> None:
+    """One that finds no room is refused for that, and may come again when there is some."""
+    whole = bytes(Message(body=b"a" * 900_000).encode())
+    budget = server._service.partial
+    slow = []
+    for count in (1, 2):
+        one = client()
+        link = one.sender("Q1")
+        delivery = link.delivery("slow")
+        link.stream(whole[:-1])
+        one.push()
+        wait_until(lambda: budget._left < 2_000_000 - count * 880_000)  # noqa: B023  # called at once
+        slow.append((one, link, delivery))
+    other = client()
+    sender = other.sender("Q1")
+    refused = other.send(sender, whole)
+    assert refused.remote_state == Delivery.REJECTED
+    assert refused.remote.condition.name == "amqp:resource-limit-exceeded"
+    for one, link, delivery in slow:
+        link.stream(whole[-1:])
+        link.advance()
+        one.until(lambda: delivery.settled)  # noqa: B023  # called at once
+        assert delivery.remote_state == Delivery.ACCEPTED
+    assert other.send(sender, whole).remote_state == Delivery.ACCEPTED
+    assert (live(qm), budget._left) == (3, 2_000_000)
