@@ -258,7 +258,7 @@ class Committer:
         for queue, row, _side in transaction.arrivals:
             if queue.trigger is not None:
                 self.arrival_hook.note(queue, [row.k])
-            if not queue.is_staging and waits.is_waited_on(queue.number):
+            if waits.is_waited_on(queue.number):
                 offered[queue.number] = queue
 
     def _take_back(self, transaction: Transaction, offered: dict[int, LocalQueue]) -> None:

@@ -1,5 +1,7 @@
 """Delivery delay, rules D1-D3, D12, D15-D18, D27, D28: staging, release, and one clock."""
 
+from typing import Any
+
 import pytest
 
 from mayfly import QueueManager
@@ -28,6 +30,7 @@ from tests.spec.scene import (
     local,
     refused,
     take,
+    waiting,
 )
 
 
@@ -51,6 +54,25 @@ def test_D1_visible_from_send_time_plus_delay(
         if message is not None:
             assert message.put_ms == START_MS
             assert message.deliver_at_ms == START_MS + 5_000
+
+
+def test_D3_a_get_that_waits_on_the_staging_queue_has_the_next_delayed_message(
+    manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
+) -> None:
+    """As on any queue: from the commit on, and its sender's message never reaches its target."""
+    with (
+        new_session(manager, transacted=True) as sender,
+        new_session(manager) as one,
+    ):
+        running = waiting(manager, STAGING, lambda: one.get(STAGING, wait_ms=5_000))
+        sent = sender.put("Q1", b"data", delay_ms=5_000, persistent=persistent)
+        assert running.is_under_way
+        sender.commit()
+        clock.advance(5_000)
+        served: Any = running.finish()
+        assert served is not None
+        assert (served.correl_id, served.body[-4:]) == (sent, b"data")
+        assert (manager.curdepth("Q1"), manager.counts("Q1").staged) == (0, 0)
 
 
 def test_D2_waits_on_the_staging_queue_with_a_header(
