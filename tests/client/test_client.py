@@ -157,7 +157,7 @@ def test_delayed_messages_and_their_schedule(client: Client, clock: VirtualClock
 
 
 @pytest.mark.parametrize("ends_by", ["commit", "backout"])
-def test_D4_a_transacted_client_changes_the_schedule_in_its_unit_of_work(
+def test_a_transacted_client_changes_the_schedule_in_its_unit_of_work(
     make_client: MakeClient, client: Client, queue_manager: QueueManager, ends_by: str
 ) -> None:
     """As a transacted session; another client is told that the message is locked until then."""

@@ -1,9 +1,11 @@
 """The session: local, on the Java and Python we mean, and quiet."""
 
+import logging
 import os
 import sys
 
 import pytest
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from mayfly.spark import create_session
@@ -30,3 +32,16 @@ def test_dates_are_utc(spark: SparkSession) -> None:
 def test_asking_again_gives_the_same_session(spark: SparkSession) -> None:
     again = create_session("local[2]", fast=True)
     assert again.sparkContext is spark.sparkContext
+
+
+def test_loggers_of_pyspark_leave_the_log_of_tests_as_lines(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """They give JSON to each handler that they have, also to the one that tests read."""
+    logger = PySparkLogger.getLogger("tests of the log")
+    logger.addHandler(caplog.handler)
+    try:
+        logging.getLogger("mayfly.tests").error('says "so"')
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert caplog.text.rstrip().endswith('says "so"')
