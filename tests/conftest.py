@@ -111,18 +111,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
     os.environ.update(spark_start.environment())
-    _keep_the_form_of_the_log(config)
 
 
-def _keep_the_form_of_the_log(config: pytest.Config) -> None:
+def pytest_sessionstart(session: pytest.Session) -> None:
     """Let ``caplog`` show lines of text whatever has run on the same worker.
 
     PySpark's loggers give JSON to each handler that is added to them, and pytest adds its own.
     """
-    plugin = config.pluginmanager.get_plugin("logging-plugin")
-    if plugin is not None:
-        for handler in (plugin.caplog_handler, plugin.report_handler):
-            handler.setFormatter = lambda _formatter: None
+    plugin = session.config.pluginmanager.get_plugin("logging-plugin")
+    assert plugin is not None
+    for handler in (plugin.caplog_handler, plugin.report_handler):
+        handler.setFormatter = lambda _formatter: None
 
 
 @pytest.hookimpl(wrapper=True)
