@@ -281,6 +281,8 @@ class ReceivingClient:
         source, connection = self._source, self._connection
         if not source.subscription:
             close_quietly(connection, source.handle)
+            if is_closed and source.made:
+                close_quietly(connection, source.made)
             return
         # First: a subscription that is removed takes its queue along.
         close_quietly(connection, source.handle)

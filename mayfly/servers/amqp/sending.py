@@ -9,7 +9,7 @@ from proton import Condition, Delivery, Link, Session
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import addresses, transactions, transfers
 from mayfly.servers.amqp.addresses import Address
-from mayfly.servers.amqp.conversations import Conversations
+from mayfly.servers.amqp.conversations import Conversations, close_quietly
 from mayfly.servers.amqp.dynamic import made_node
 from mayfly.servers.amqp.errors import (
     INVALID_FIELD,
@@ -37,8 +37,10 @@ class SendingClient:
         self._puts = host.puts
         target = link.remote_target
         self._address: Address | None = None
+        #: The close of this handle deletes the queue that the link has made; 0 for none.
+        self._made = 0
         if target.dynamic:
-            self._address = made_node(conversations.main, target, link.target)
+            self._address, self._made = made_node(conversations.main, target, link.target)
         else:
             link.target.copy(target)
             if target.address:
@@ -51,7 +53,6 @@ class SendingClient:
         link.max_message_size = host.message_limit
         self._reader = Reader()
         self._parts: dict[Raw, bytearray] = {}
-        #: Transfers that are too long: their further bytes are read and forgotten.
         #: Why those are refused whose rest is read and forgotten.
         self._refused: dict[Raw, AmqpError] = {}
         #: Transfers whose messages are being put. They are settled by the outcome alone: a client
@@ -107,6 +108,8 @@ class SendingClient:
         self.lost()
         if self._address is not None:
             self._conversations.forget_target(self._address)
+        if is_closed and self._made:
+            close_quietly(self._conversations.main, self._made)
 
     def lost(self) -> None:
         """Forget the messages that have come in part."""

@@ -28,7 +28,8 @@ class Source(NamedTuple):
     """The open source of a link: the handle to get by, and the parts that end with the link.
 
     ``subscription`` is 0 for a queue. ``backout_queue`` is BOQNAME, used from ``threshold``
-    backouts on; 0 is never. ``durable_name`` is that of a durable subscription.
+    backouts on; 0 is never. ``durable_name`` is that of a durable subscription. The close of the
+    handle ``made`` deletes the queue that the link has made; 0 is none.
     """
 
     handle: int
@@ -38,16 +39,17 @@ class Source(NamedTuple):
     durable_name: str = ""
     threshold: int = 0
     backout_queue: str = ""
+    made: int = 0
 
 
 def opened_source(connection: Connection, link: Link, container: str) -> Source:
     """Open the source of a link; the answer's source is filled in. Raises AmqpError, MQError."""
     asked, answer = link.remote_source, link.source
     if asked.dynamic:
-        made = made_node(connection, asked, answer)
-        if made.kind == TOPIC:
-            return _subscribed(connection, link, made, container)
-        return _queue(connection, made, "", is_browse=False)
+        address, handle = made_node(connection, asked, answer)
+        if address.kind == TOPIC:
+            return _subscribed(connection, link, address, container)
+        return _queue(connection, address, "", is_browse=False)._replace(made=handle)
     answer.copy(asked)
     if not asked.address:
         return _known_subscription(connection, link, container)

@@ -178,6 +178,21 @@ class Client:
             self.push()
         return link
 
+    def dynamic(self, direction: str, policy: int | None) -> Link:
+        """Attach a link that makes a queue, with the code of a lifetime policy."""
+        if direction == "sender":
+            link = self.session.sender(f"dynamic-{next(self._names)}")
+            terminus = link.target
+        else:
+            link = self.session.receiver(f"dynamic-{next(self._names)}")
+            terminus = link.source
+        terminus.dynamic = True
+        if policy is not None:
+            terminus.properties.put_object(
+                {symbol("lifetime-policy"): Described(ulong(policy), [])}
+            )
+        return self._attached(link, lambda: True)
+
     def coordinator(self) -> Link:
         """Attach a coordinator of transactions."""
         link = self.session.sender(f"coordinator-{next(self._names)}")

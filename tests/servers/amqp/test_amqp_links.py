@@ -331,6 +331,26 @@ def test_a_dynamic_node_is_a_temporary_queue(qm: QueueManager, client: New) -> N
     assert error.name == "amqp:not-found"
 
 
+@pytest.mark.parametrize("direction", ["sender", "receiver"])
+@pytest.mark.parametrize(
+    ("policy", "stays"),
+    [(None, False), (0x2B, False), (0x2C, True), (0x2D, True), (0x2E, True)],
+)
+def test_a_dynamic_queue_ends_with_its_link_unless_its_lifetime_policy_is_another(
+    qm: QueueManager, client: New, direction: str, policy: int | None, stays: bool
+) -> None:
+    """A program that makes a temporary queue for each request leaves none behind."""
+    one, other = client(), client(container="other")
+    link = one.dynamic(direction, policy)
+    terminus = link.remote_target if direction == "sender" else link.remote_source
+    name = terminus.address or ""
+    other.send(other.sender(name, capabilities=("queue",)), Message(body="left"))
+    one.end(link)
+    assert bool(qm.mqsc(f"DISPLAY QLOCAL('{name}')").ok) is stays
+    one.close()
+    wait_until(lambda: not qm.mqsc(f"DISPLAY QLOCAL('{name}')").ok)
+
+
 def test_a_settled_message_that_is_refused_ends_its_link(client: New) -> None:
     one = client()
     sender = one.sender("SMALL", is_settled=True)
