@@ -12,6 +12,7 @@ from mayfly.connection import Delivery, Settlement
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import transactions, transfers
+from mayfly.servers.amqp.amended import Amended
 from mayfly.servers.amqp.calls import Calls
 from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.errors import AmqpError, of_mq
@@ -31,6 +32,7 @@ class Holder(Protocol):
 
     calls: Calls
     unhurried: Unhurried
+    amended: Amended
 
     def made_room(self) -> None:
         """Send more messages: outcomes have made room for them."""
@@ -182,7 +184,7 @@ class Outcomes:
         outcome = Outcome(state)
         if state == Transfer.MODIFIED:
             remote = transfers.wrapped(delivery).remote
-            outcome = Outcome(state, remote.failed, remote.undeliverable)
+            outcome = Outcome(state, remote.failed, remote.undeliverable, remote.annotations)
         settlement, reason = self._settlement_by(outcome, held)
         done = partial(self._end_outcome, delivery, held.number, settlement)
         self._connection.asynchronous.settle(
@@ -196,6 +198,8 @@ class Outcomes:
         """Return the settlement of a message, and the reason for a dead letter."""
         if outcome.is_undeliverable:
             self.unwanted.add(held.msg_id)
+        if outcome.annotations:
+            self._holder.amended.add(self._connection.name, held.msg_id, outcome.annotations)
         if outcome.state == Transfer.REJECTED:
             return Settlement.DEAD_LETTERED, REJECTED_REASON
         if outcome.state == Transfer.RELEASED:

@@ -65,17 +65,24 @@ class _Known(NamedTuple):
 _NOTHING_KNOWN: Final = _Known({}, {}, {}, [])
 
 
-def outgoing(message: Message, *, destination: str, manager: str) -> bytes:
+def outgoing(
+    message: Message,
+    *,
+    destination: str,
+    manager: str,
+    added: Mapping[Value, Value] = _NO_ANNOTATIONS,
+) -> bytes:
     """Return a message as bytes; ``destination`` is the address that ``to`` names.
 
-    ``manager`` is the queue manager here: replies to another one say so.
+    ``manager`` is the queue manager here: replies to another one say so. ``added`` are annotations
+    of clients that have given the message back.
 
     The rest of its life goes as ttl, and its deadline as absolute-expiry-time; a message of
     unlimited life has neither. A message whose MQRFH2 is damaged goes whole, as data. A message on
     the staging queue goes as it was sent, with the address that it was sent to (D2, D3). So does a
     dead letter, with annotations in place of its MQDLH.
     """
-    like_others = patterned(message, destination, manager, _front_of)
+    like_others = None if added else patterned(message, destination, manager, _front_of)
     if like_others is not None:
         return like_others
     descriptor, delay, letter = message.descriptor, None, dead_letter_of(message)
@@ -89,8 +96,8 @@ def outgoing(message: Message, *, destination: str, manager: str) -> bytes:
         known.application.append((JMS_MAYFLY_DELAYED, Typed("boolean", True)))
         if message.topic is None:
             destination = _address_of(delay, manager)
-    why = {} if letter is None else _why(letter)
-    front = _front(message, known, parts, (destination, manager), why)
+    more = added if letter is None else {**added, **_why(letter)}
+    front = _front(message, known, parts, (destination, manager), more)
     if parts.data_format.strip() == _WHOLE_FORMAT:
         return front + parts.data
     return front + codec.encoded([_body(parts, known)], size_bytes=len(parts.data))
@@ -101,11 +108,11 @@ def _front(
     known: _Known,
     parts: Parts,
     named: tuple[str, str],
-    why: Mapping[Value, Value] = _NO_ANNOTATIONS,
+    more: Mapping[Value, Value] = _NO_ANNOTATIONS,
 ) -> bytes:
     """Return the sections before the body; ``named`` are the destination and this manager.
 
-    ``why`` are annotations of a dead letter.
+    ``more`` are annotations that are not stored with the message.
     """
     sections = [Section(codec.PROPERTIES, _properties(message, known, *named))]
     if known is not _NOTHING_KNOWN:
@@ -119,7 +126,7 @@ def _front(
     priority = message.descriptor.priority
     return (
         _header(message.persistent, priority, message.remaining_ms, message.backout_count)
-        + _annotations(message, known, parts, why)
+        + _annotations(message, known, parts, more)
         + codec.encoded(sections)
     )
 
@@ -188,7 +195,7 @@ def _header(persistent: bool, priority: int, remaining_ms: int | None, backout_c
 
 
 def _annotations(
-    message: AnyMessage, known: _Known, parts: Parts, why: Mapping[Value, Value]
+    message: AnyMessage, known: _Known, parts: Parts, more: Mapping[Value, Value]
 ) -> bytes:
     descriptor = message.descriptor
     kind = _text(known.mcd.get("Msd"))
@@ -200,7 +207,9 @@ def _annotations(
         reply = _QUEUE_REPLY
     elif "Rto" in known.jms:
         reply = _TOPIC_REPLY
-    others = dict(why)
+    kept = _of_json(known.own.get("Annotations")) if "Annotations" in known.own else {}
+    others: dict[Value, Value] = {symbol(name): value for name, value in kept.items()}
+    others.update(more)
     if message.deliver_at_ms != message.put_ms:
         others[symbol(DELIVERY_TIME)] = Scalar(Data.LONG, message.deliver_at_ms)
     if descriptor.msg_type == c.MQMT_REPORT:
@@ -209,10 +218,8 @@ def _annotations(
     for name, value in known.application:
         if name in _OF_EXPIRED:
             others[symbol(_OF_EXPIRED[name])] = scalar(value)
-    kept = _of_json(known.own.get("Annotations")) if "Annotations" in known.own else {}
-    others.update((symbol(name), value) for name, value in kept.items())
     if others:
-        return _encoded_annotations(_jms_annotations(place, destination, reply) | others)
+        return _encoded_annotations(others | _jms_annotations(place, destination, reply))
     return _jms_annotations_alone(place, destination, reply)
 
 

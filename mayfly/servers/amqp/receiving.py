@@ -25,9 +25,10 @@ from mayfly.servers.amqp.sources import Source, opened_source
 from mayfly.servers.amqp.transfers import Raw
 
 _LOG = logging.getLogger("mayfly.amqp")
-_WAIT: Final = c.MQGMO_WAIT | c.MQGMO_FAIL_IF_QUIESCING
-_NO_WAIT: Final = c.MQGMO_FAIL_IF_QUIESCING
-_BROWSE: Final = c.MQGMO_BROWSE_NEXT | c.MQGMO_FAIL_IF_QUIESCING
+#: All properties are read here, whatever PROPCTL of the queue says.
+_NO_WAIT: Final = c.MQGMO_FAIL_IF_QUIESCING | c.MQGMO_PROPERTIES_FORCE_MQRFH2
+_WAIT: Final = _NO_WAIT | c.MQGMO_WAIT
+_BROWSE: Final = _NO_WAIT | c.MQGMO_BROWSE_NEXT
 #: Some links are not told when there is a message for them, and look so often: those that copy, and
 #: those whose client does not want the message in front.
 _AGAIN_SECONDS: Final = 0.25
@@ -53,6 +54,7 @@ class ReceivingClient:
         #: Unwanted ones that are held until the one behind them has been looked for.
         self._aside: list[int] = []
         self.calls, self.unhurried = host.calls, host.service.unhurried
+        self.amended = host.service.amended
         self._outcomes = Outcomes(self, conversations)
         self._tags = count(1)
         self._is_over = self._is_waiting = self._is_stalled = self._is_quiescing = False
@@ -217,7 +219,9 @@ class ReceivingClient:
             self._host.pump()
 
     def _send(self, message: Message, held: Delivery | None) -> None:
-        raw = outgoing(message, destination=self._source.address, manager=self._connection.name)
+        manager = self._connection.name
+        added = self.amended.of(manager, message.msg_id)
+        raw = outgoing(message, destination=self._source.address, manager=manager, added=added)
         self._host.message_count += 1
         transfer = transfers.send(self.key, b"%d" % next(self._tags), raw)
         if held is None or not held.number:

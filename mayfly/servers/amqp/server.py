@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from mayfly.connection import Connection
 from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp import sasl
+from mayfly.servers.amqp.amended import Amended
 from mayfly.servers.amqp.budget import Budget
 from mayfly.servers.amqp.clients import ClientStatus
 from mayfly.servers.amqp.errors import FORCED
@@ -62,6 +63,7 @@ class AmqpServer:
             channel,
             Instances(),
             Unhurried(self._loop),
+            Amended(),
         )
         self._peers: set[Peer] = set()
         self._last_number = 0

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from mayfly.connection import Connection
 from mayfly.security.admission import Admitted, Applicant
+from mayfly.servers.amqp.amended import Amended
 from mayfly.servers.amqp.budget import Budget
 from mayfly.servers.amqp.instances import Instances
 from mayfly.servers.amqp.unhurried import Unhurried
@@ -49,6 +50,8 @@ class Service(NamedTuple):
     instances: Instances
     #: Settlements that can wait for a sync.
     unhurried: Unhurried
+    #: Annotations of messages that were given back.
+    amended: Amended
 
     def manager_named(self, hostname: str) -> str:
         """Return the queue manager that a host name means: the one of that name, else the first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from proton import Delivery, Described, ulong
@@ -46,6 +47,7 @@ class Outcome(NamedTuple):
     state: int
     has_failed: bool = False
     is_undeliverable: bool = False
+    annotations: Mapping[Any, Any] | None = None
 
 
 def outcome_in(delivery: Delivery) -> Outcome:
@@ -54,8 +56,10 @@ def outcome_in(delivery: Delivery) -> Outcome:
     if found is None:
         return Outcome(0)
     given: Any = found.value if isinstance(found.value, list) else []
-    has_failed, is_undeliverable = [*given, None, None][:2]
-    return Outcome(OUTCOMES.get(code_of(found), 0), bool(has_failed), bool(is_undeliverable))
+    has_failed, is_undeliverable, annotations = [*given, None, None, None][:3]
+    state = OUTCOMES.get(code_of(found), 0)
+    added = annotations if isinstance(annotations, dict) else None
+    return Outcome(state, bool(has_failed), bool(is_undeliverable), added)
 
 
 def accept(delivery: Delivery, name: bytes) -> None:

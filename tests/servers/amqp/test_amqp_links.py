@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 
 import pytest
-from proton import Delivery, Endpoint, Message
+from proton import Delivery, Endpoint, Message, symbol
 from proton.utils import BlockingConnection
 
 from mayfly import QueueManager
@@ -170,6 +170,39 @@ def test_a_target_that_leads_elsewhere_is_opened_again(qm: QueueManager, client:
     states = [one.send(sender, Message(body="2")).remote_state for _ in range(2)]
     assert states[-1] == Delivery.ACCEPTED
     assert live(qm, "BACK") >= 1
+
+
+@pytest.mark.parametrize("is_browser", [True, False])
+@pytest.mark.parametrize("propctl", ["COMPAT", "NONE"])
+def test_fields_that_an_mqmd_has_no_place_for_arrive_whatever_propctl_says(
+    qm: QueueManager, client: New, propctl: str, is_browser: bool
+) -> None:
+    assert qm.mqsc(f"ALTER QLOCAL(Q1) PROPCTL({propctl})").ok
+    one = client()
+    sent = Message(body="x", id="mine", content_type="text/x", annotations={symbol("x-opt-a"): 1})
+    one.send(one.sender("Q1"), sent)
+    got = one.receive(one.receiver("Q1", credit=1, copies=is_browser))[0]
+    assert (got.id, str(got.content_type)) == ("mine", "text/x")
+    assert (got.annotations or {})["x-opt-a"] == 1
+
+
+def test_annotations_of_modified_are_combined_with_those_of_the_message(
+    client: New, qm: QueueManager
+) -> None:
+    one = client()
+    sent = Message(body="x", annotations={symbol("x-opt-a"): "sent", symbol("x-opt-b"): "sent"})
+    one.send(one.sender("Q1"), sent)
+    receiver = one.receiver("Q1", credit=10)
+    for given in ({"x-opt-b": "first", "x-opt-c": 1}, {"x-opt-c": 2, "x-opt-jms-dest": 9}):
+        _message, delivery = one.receive(receiver)
+        delivery.local.annotations = {symbol(name): value for name, value in given.items()}
+        one.settle(delivery, Delivery.MODIFIED)
+    message, delivery = one.receive(receiver)
+    found = message.annotations or {}
+    names = ("x-opt-a", "x-opt-b", "x-opt-c", "x-opt-jms-dest")
+    assert [found[name] for name in names] == ["sent", "first", 2, 0]
+    one.settle(delivery, Delivery.ACCEPTED)
+    assert live(qm) == 0
 
 
 def test_a_rejected_message_is_dead_lettered_with_its_life(
