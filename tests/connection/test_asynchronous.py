@@ -21,6 +21,7 @@ from mayfly.testing import VirtualClock
 from tests.conftest import Connect
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, PERSISTENT, VOLATILE, Told, got, put
+from tests.facts import wait_until
 
 WAIT = c.MQGMO_WAIT
 
@@ -173,12 +174,16 @@ def test_a_get_on_several_queues_ends_on_all_of_them(
     assert queue_manager.mqsc("DEFINE QLOCAL(Q2)").ok
     second, told = connection.open("Q2", BOTH_WAYS).handle, Told()
     under_way = connection.asynchronous.get_any([queue, second], WAIT, wait_ms=500, on_done=told)
+    number = queue_manager.engine.registry.queue("Q2").number
+    # Over a socket it has to get there first: from then on it waits.
+    wait_until(lambda: queue_manager.engine.waits.is_waited_on(number))
     if end == "cancel":
         assert under_way.cancel()
     elif end == "close":
         connection.close_object(second)
     else:
         clock.advance(500)
+        wait_until(lambda: told.reasons)
     reasons = {"cancel": [], "close": [rc.MQRC_HOBJ_ERROR], "time": [rc.MQRC_NO_MSG_AVAILABLE]}
     assert told.reasons == reasons[end]
     put(connection, queue, b"1")

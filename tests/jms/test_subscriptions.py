@@ -840,6 +840,8 @@ def test_a_connection_that_was_dropped_leaves_its_client_id(
         connection.set_client_id("anna")
 
 
+# Over a socket that others share, a server learns of the drop with the next verb of another one.
+@pytest.mark.in_process
 def test_a_durable_consumer_whose_connection_was_dropped_is_free_again(
     factory: jms.ConnectionFactory, a: jms.Topic, context: jms.JMSContext
 ) -> None:
