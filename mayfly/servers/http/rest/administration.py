@@ -28,7 +28,7 @@ _CONDITION: Final = re.compile(r"\s*(\w+)\s+(\w+)\s+(.*\S)\s*")
 _WHERE = "WHERE"
 #: Words without a value in parentheses, and the values that say whether they are meant.
 _SWITCHES: Final = frozenset({"REPLACE", "PURGE", "ALL"})
-_MEANT: Final[Mapping[object, bool]] = {True: True, "yes": True, False: False, "no": False}
+_MEANT: Final = {"true": True, "yes": True, "false": False, "no": False}
 #: Words for states of which IBM's server has but these.
 _RUNNING, _ENDED = "running", "endedUnexpectedly"
 
@@ -146,7 +146,7 @@ def _command_of(asked: Mapping[str, Any]) -> str:
 
 def _parameter(keyword: str, value: object) -> str:
     if keyword in _SWITCHES:
-        is_meant = _MEANT.get(value.lower() if isinstance(value, str) else value)
+        is_meant = _MEANT.get(str(value).lower()) if isinstance(value, (bool, str)) else None
         if is_meant is None:
             raise _wrong(f"parameters.{keyword.lower()}", value, "yes or no")
         return keyword if is_meant else ""
@@ -155,7 +155,7 @@ def _parameter(keyword: str, value: object) -> str:
         if condition is None:
             raise _wrong("parameters.where", value, "ATTRIBUTE OPERATOR VALUE")
         attribute, operator, operand = condition.groups()
-        return f"{_WHERE}({attribute} {operator} {_quoted(operand)})"
+        return f"{_WHERE}({attribute} {operator} {_value('parameters.where', operand)})"
     values = value if isinstance(value, list) else [value]
     spelled = ",".join(_value(f"parameters.{keyword.lower()}", each) for each in values)
     return f"{keyword}({spelled})"
@@ -163,14 +163,13 @@ def _parameter(keyword: str, value: object) -> str:
 
 def _value(field: str, value: object) -> str:
     if isinstance(value, str):
-        return _quoted(value)
+        if not value.isprintable():
+            # A line of MQSC ends a quoted text, and what follows would be a command.
+            raise _wrong(field, value, "a text of one line")
+        return "'" + value.replace("'", "''") + "'"
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     raise _wrong(field, value, "a text or a whole number")
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _word(field: str, value: object) -> str:
