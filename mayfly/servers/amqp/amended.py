@@ -14,8 +14,9 @@ from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Value
 
 _MOST_MESSAGES: Final = 10_000
-#: Longer ones are forgotten: a client may not fill the server's memory.
+#: Annotations beyond these bounds are forgotten: a client may not fill the server's memory.
 _MOST_BYTES: Final = 4_096
+_MOST_NAMES: Final = 64
 _NONE: Final[Mapping[Value, Value]] = {}
 
 
@@ -36,10 +37,13 @@ class Amended:
         added = codec.decoded_value(raw)
         assert isinstance(added, dict)
         key = manager, msg_id
-        known = self._added.pop(key, {})
+        combined = self._added.get(key, {}) | added
+        if len(combined) > _MOST_NAMES:
+            return
+        self._added.pop(key, None)
         if len(self._added) >= _MOST_MESSAGES:
             del self._added[next(iter(self._added))]
-        self._added[key] = known | added
+        self._added[key] = combined
 
     def of(self, manager: str, msg_id: bytes) -> Mapping[Value, Value]:
         """Return what was added to a message."""
