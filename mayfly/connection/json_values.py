@@ -1,22 +1,114 @@
-"""The values of operators' verbs as JSON objects: ids in hexadecimal, reasons by name as well."""
+"""The values of operators' verbs as JSON objects: ids in hexadecimal, reasons by name as well.
+
+A type here has the fields of the value that it is made of; that value describes them.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict, cast
 
 from mayfly.connection.values import AuditEntry, Scheduled
 from mayfly.engine import Stay, Whereabouts
 from mayfly.mqi.causes import cause_name
 
 
-def whereabouts_as_json(found: Whereabouts) -> dict[str, Any]:
+class StepJson(TypedDict):
+    """One event or state of a message; ``at_ms`` is ms since 1970, UTC."""
+
+    at_ms: int
+    what: str
+    queue: str
+    text: str
+
+
+class StayJson(TypedDict):
+    """One message on one queue: where it stands there now, or how its life there ended.
+
+    Times are ms since 1970; ``ended_ms`` is null while it is there, ``expire_at_ms`` for a message
+    that never expires. Ids are those that its sender knows, empty where unknown. ``reason`` is an
+    MQRC_* or MQFB_*, 0 for none. ``report`` are its report options.
+    """
+
+    relation: str
+    state: str
+    queue: str
+    msg_id: str
+    correl_id: str
+    put_ms: int
+    deliver_at_ms: int
+    expire_at_ms: int | None
+    ended_ms: int | None
+    reason: int
+    reason_name: str | None
+    target: str
+    holder: str
+    hindrance: str
+    persistent: bool
+    body_bytes: int
+    report: int
+    reply_to_q: str
+    backout_count: int
+    user_identifier: str
+
+
+class WhereaboutsJson(TypedDict):
+    """The knowledge of a queue manager about an id, at the moment ``at_ms``.
+
+    ``is_cut`` says that there is more than is told. ``ledger_position`` and ``ledger_ms`` are the
+    oldest row that retention has left in the ledger, null while it is empty.
+    """
+
+    id: str
+    at_ms: int
+    is_known: bool
+    sentence: str
+    steps: list[StepJson]
+    stays: list[StayJson]
+    is_cut: bool
+    ledger_position: int | None
+    ledger_ms: int | None
+
+
+class ScheduledJson(TypedDict):
+    """A delayed message, as its sender knows it; times are ms since 1970.
+
+    ``expire_at_ms`` is null for one that never expires. ``position`` is its place in the order of
+    delivery times.
+    """
+
+    position: str
+    msg_id: str
+    correl_id: str
+    target: str
+    put_ms: int
+    deliver_at_ms: int
+    expire_at_ms: int | None
+    priority: int
+    persistent: bool
+    body_bytes: int
+    user_identifier: str
+
+
+class AuditJson(TypedDict):
+    """A change of the schedule; ``msg_id`` is empty for one by a filter."""
+
+    at_ms: int
+    user: str
+    action: str
+    msg_id: str
+    detail: str
+    receipt: str
+    message_count: int
+
+
+def whereabouts_as_json(found: Whereabouts) -> WhereaboutsJson:
     """Return what is known of a message."""
     return {
         "id": found.asked_id.hex(),
         "at_ms": found.at_ms,
         "is_known": found.is_known,
         "sentence": found.sentence,
-        "steps": [step._asdict() for step in found.steps],
+        "steps": [cast(StepJson, step._asdict()) for step in found.steps],
         "stays": [_stay_as_json(stay) for stay in found.stays],
         "is_cut": found.is_cut,
         "ledger_position": found.ledger_position,
@@ -24,21 +116,21 @@ def whereabouts_as_json(found: Whereabouts) -> dict[str, Any]:
     }
 
 
-def _stay_as_json(stay: Stay) -> dict[str, Any]:
+def _stay_as_json(stay: Stay) -> StayJson:
     ids = {"msg_id": stay.msg_id.hex(), "correl_id": stay.correl_id.hex()}
     named = {"reason_name": cause_name(stay.reason) if stay.reason else None}
-    return stay._asdict() | ids | named
+    return cast(StayJson, stay._asdict() | ids | named)
 
 
-def scheduled_as_json(entry: Scheduled) -> dict[str, object]:
-    """Return a delayed message: the names of ``Scheduled``.
+def scheduled_as_json(entry: Scheduled) -> ScheduledJson:
+    """Return a delayed message.
 
     The position is text: many readers of JSON round what has more than 53 bits.
     """
     ids = {"msg_id": entry.msg_id.hex(), "correl_id": entry.correl_id.hex()}
-    return entry._asdict() | ids | {"position": str(entry.position)}
+    return cast(ScheduledJson, entry._asdict() | ids | {"position": str(entry.position)})
 
 
-def audit_as_json(entry: AuditEntry) -> dict[str, object]:
-    """Return a change of the schedule; ``msg_id`` is empty for one by a filter."""
-    return entry._asdict() | {"msg_id": entry.msg_id.hex()}
+def audit_as_json(entry: AuditEntry) -> AuditJson:
+    """Return a change of the schedule."""
+    return cast(AuditJson, entry._asdict() | {"msg_id": entry.msg_id.hex()})

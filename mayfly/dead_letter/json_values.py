@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from mayfly.dead_letter.dead_letters import DeadLetter
 from mayfly.dead_letter.handler import DeadLetterHandler, Outcome
 from mayfly.engine import Message
 from mayfly.mqi.causes import cause_name
 
 
-def letter_as_json(message: Message, letter: DeadLetter | None) -> dict[str, object]:
-    """Return a letter for JSON; all about the header is null where there is none."""
+class LetterJson(TypedDict):
+    """A message on a dead-letter queue; all about its header is null where there is none.
+
+    Times are ms since 1970; ``expire_at_ms`` and ``remaining_ms`` are null for a message that never
+    expires. ``queue`` and ``queue_manager`` are those that it was meant for.
+    """
+
+    msg_id: str
+    correl_id: str
+    reason: int | None
+    reason_name: str | None
+    queue: str | None
+    queue_manager: str | None
+    since_ms: int | None
+    age_ms: int | None
+    put_ms: int
+    expire_at_ms: int | None
+    remaining_ms: int | None
+    persistent: bool
+    format: str | None
+    body_bytes: int
+
+
+class SummaryJson(TypedDict):
+    """Dead letters counted by outcome, and failed attempts by the name of the reason."""
+
+    discarded: int
+    forwarded: int
+    redriven: int
+    ignored: int
+    left: int
+    without_header: int
+    gone: int
+    failed: int
+    failures: dict[str, int]
+
+
+def letter_as_json(message: Message, letter: DeadLetter | None) -> LetterJson:
+    """Return a letter for JSON."""
     since_ms = None if letter is None else letter.since_ms
     return {
         "msg_id": message.msg_id.hex(),
@@ -29,7 +68,17 @@ def letter_as_json(message: Message, letter: DeadLetter | None) -> dict[str, obj
     }
 
 
-def summary_as_json(handler: DeadLetterHandler) -> dict[str, object]:
+def summary_as_json(handler: DeadLetterHandler) -> SummaryJson:
     """Return what a handler did for JSON: counts by outcome, failed attempts by reason."""
-    failures = {cause_name(reason): count for reason, count in sorted(handler.failures.items())}
-    return {outcome.value: handler.counts[outcome] for outcome in Outcome} | {"failures": failures}
+    counts, failures = handler.counts, sorted(handler.failures.items())
+    return {
+        "discarded": counts[Outcome.DISCARDED],
+        "forwarded": counts[Outcome.FORWARDED],
+        "redriven": counts[Outcome.REDRIVEN],
+        "ignored": counts[Outcome.IGNORED],
+        "left": counts[Outcome.LEFT],
+        "without_header": counts[Outcome.WITHOUT_HEADER],
+        "gone": counts[Outcome.GONE],
+        "failed": counts[Outcome.FAILED],
+        "failures": {cause_name(reason): count for reason, count in failures},
+    }

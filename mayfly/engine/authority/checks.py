@@ -92,6 +92,14 @@ class UserAuthority:
         """Check for ALTUSR on the queue manager."""
         self._check(QMGR, SELF, words.ALTUSR)
 
+    def on_manager(self) -> int:
+        """Return what the user may do with the queue manager."""
+        return self._granted(QMGR, SELF)
+
+    def check_manager(self, word: str) -> None:
+        """Check for an authority on the queue manager, named by its MQSC word."""
+        self._check(QMGR, SELF, words.BITS[word])
+
     def check_topic(self, topic: str, wanted: int) -> None:
         """Check for authority on a topic string: a topic object there or above gives it."""
         missing, registry = wanted, self._core.registry
@@ -150,6 +158,17 @@ class UserAuthority:
         said = f"user {self.user!r} lacks {spelled(missing)} on {object_type} {named}"
         _LOG.warning("%s: not authorized: %s", core.name, said)
         raise mq_error(rc.MQRC_NOT_AUTHORIZED, said)
+
+
+def manager_authorities(core: Core, user: str, groups: Sequence[str]) -> frozenset[str]:
+    """Return the authorities of a user on the queue manager, by their MQSC words."""
+    bits = UserAuthority(core, user, tuple(groups)).on_manager()
+    return frozenset(word for word, bit in words.BITS.items() if bits & bit)
+
+
+def check_manager_authority(core: Core, user: str, groups: Sequence[str], word: str) -> None:
+    """Check for one authority of a user on the queue manager; raises MQRC_NOT_AUTHORIZED."""
+    UserAuthority(core, user, tuple(groups)).check_manager(word)
 
 
 def alternate_authority(core: Core, own: UserAuthority | None, user: str) -> UserAuthority | None:

@@ -11,6 +11,7 @@ from mayfly.engine.attributes import (
 )
 from mayfly.engine.attributes.attribute import AUTHINFO, CHANNEL, CHLAUTH
 from mayfly.engine.attributes.of_manager import AUTHCHK_NONE
+from mayfly.engine.authority.checks import check_manager_authority, manager_authorities
 from mayfly.engine.objects.channel_rules import channel_rules, entries_of
 from mayfly.engine.objects.lookup import opener_of
 from mayfly.engine.objects.views import view_named
@@ -25,7 +26,9 @@ __all__ = [
     "ChannelRuleDefinition",
     "attributes_of",
     "channel_rules",
+    "check_manager_authority",
     "entries_of",
+    "manager_authorities",
     "opener_of",
     "view_named",
 ]

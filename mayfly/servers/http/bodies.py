@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -16,11 +15,11 @@ MOST_BYTES: Final = 65_536
 _TYPE: Final = "application/json"
 
 
-async def read_object(request: Request, keys: Collection[str]) -> dict[str, Any]:
-    """Return the object in a body; no key but those named may be in it.
+async def read_object(request: Request) -> dict[str, Any]:
+    """Return the JSON object in a body.
 
     Raises HTTPException. It is 415 for another media type, so that forms of other sites are
-    refused; 413 for more than 64 KiB; 400 for a body that is no JSON object, or has an unknown key.
+    refused; 413 for more than 64 KiB; 400 for a body that is no JSON object.
     """
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given != _TYPE:
@@ -29,16 +28,15 @@ async def read_object(request: Request, keys: Collection[str]) -> dict[str, Any]
     body = await read_body(request, MOST_BYTES)
     try:
         found = json.loads(body)
+        if b"\\u" in body:
+            # Half a surrogate pair is a character that nothing can be written in.
+            json.dumps(found, ensure_ascii=False).encode()
     # Objects in objects, ten thousand deep, are no JSON that anybody means.
     except (ValueError, RecursionError) as error:
         said = f"the body is no JSON: {error}"
         raise wrong_request(HTTPStatus.BAD_REQUEST, said) from error
     if not isinstance(found, dict):
         raise wrong_request(HTTPStatus.BAD_REQUEST, "the body is no JSON object")
-    for key in found:
-        if key not in keys:
-            said = f"{key!r} is none of {', '.join(keys)}"
-            raise wrong_request(HTTPStatus.BAD_REQUEST, said)
     return found
 
 
@@ -66,12 +64,3 @@ async def read_body(request: Request, most_bytes: int) -> bytes:
 def _too_long(most_bytes: int) -> HTTPException:
     said = f"the body has more than {most_bytes} bytes"
     return wrong_request(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said)
-
-
-def whole_number(found: dict[str, Any], key: str) -> int:
-    """Return a whole number of an object; raises HTTPException (400) naming the key."""
-    value = found.get(key)
-    if not isinstance(value, int) or isinstance(value, bool):
-        said = f"{key} is {'missing' if key not in found else repr(value)}: it is a whole number"
-        raise wrong_request(HTTPStatus.BAD_REQUEST, said)
-    return value

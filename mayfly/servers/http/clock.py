@@ -3,56 +3,67 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Final
+from http import HTTPStatus
+from typing import Annotated, Final
 
-from starlette.concurrency import run_in_threadpool
-from starlette.endpoints import HTTPEndpoint
-from starlette.requests import Request
-from starlette.responses import JSONResponse
+from msgspec import Meta, Struct
 
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.runtime.virtual_clock import VirtualClock
-from mayfly.servers.http.bodies import read_object, whole_number
-from mayfly.servers.http.service import Service, Visit
+from mayfly.security.roles import Role
+from mayfly.servers.http.resources.operations import OWN, Call, NoQuery, Operation
 
-_ADVANCE: Final = "advance_ms"
-
-
-class Clock(HTTPEndpoint):
-    """The clock of the host: all of its queue managers go by it."""
-
-    async def get(self, request: Request) -> JSONResponse:
-        """Say what time it is, and whether it goes by itself."""
-        service: Service = request.app.state.service
-        visit = await service.admit(request)
-        return JSONResponse(await run_in_threadpool(_time, visit, None))
-
-    async def post(self, request: Request) -> JSONResponse:
-        """Move a virtual clock on, and do all work that falls due on the way; then answer.
-
-        Refused with 409 (MQRC_ENVIRONMENT_ERROR) where time goes by itself, with 400
-        (MQRC_OPTIONS_ERROR) for a step back.
-        """
-        service: Service = request.app.state.service
-        visit = await service.admit(request)
-        step_ms = whole_number(await read_object(request, (_ADVANCE,)), _ADVANCE)
-        return JSONResponse(await run_in_threadpool(_time, visit, step_ms))
+_MS: Final = "ms since 1970, UTC"
 
 
-def _time(visit: Visit, step_ms: int | None) -> dict[str, Any]:
-    with visit.connection() as connection:
-        admin = connection.admin
-        if step_ms is not None:
-            admin.advance_clock(step_ms)
-        now_ms = connection.now_ms()
-    manager = visit.service.managers[visit.applicant.queue_manager]
-    return {
-        "time_ms": now_ms,
-        "time": _spelled(now_ms),
-        "is_virtual": isinstance(manager.engine.clock, VirtualClock),
-    }
+class Time(Struct):
+    """The time of all queue managers of a server."""
+
+    time_ms: Annotated[int, Meta(description=_MS)]
+    time: Annotated[str, Meta(description="the same as ISO 8601 has it")]
+    is_virtual: Annotated[bool, Meta(description="whether it is moved by requests alone")]
+
+
+class Advance(Struct, forbid_unknown_fields=True):
+    """A step of a virtual clock."""
+
+    advance_ms: Annotated[int, Meta(description="0 to 214,748,364,700 ms")]
+
+
+def show(call: Call[NoQuery, None]) -> Time:
+    """Say what time it is, and whether it goes by itself."""
+    with call.connection() as connection:
+        return _time(call, connection.now_ms())
+
+
+def advance(call: Call[NoQuery, Advance]) -> Time:
+    """Move a virtual clock on, and do all work that falls due on the way; then answer.
+
+    Raises MQRC_ENVIRONMENT_ERROR (409) where time goes by itself, MQRC_OPTIONS_ERROR (400) for a
+    step back.
+    """
+    with call.connection() as connection:
+        connection.admin.advance_clock(call.body.advance_ms)
+        return _time(call, connection.now_ms())
+
+
+def _time(call: Call[NoQuery, Advance] | Call[NoQuery, None], now_ms: int) -> Time:
+    is_virtual = isinstance(call.manager.engine.clock, VirtualClock)
+    return Time(now_ms, _spelled(now_ms), is_virtual)
 
 
 def _spelled(now_ms: int) -> str:
     moment = datetime.fromtimestamp(now_ms // SECOND_MS, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{now_ms % SECOND_MS:03d}Z"
+
+
+OPERATIONS: Final = (
+    Operation("GET", f"{OWN}/clock", show, Role.LOOK),
+    Operation(
+        "POST",
+        f"{OWN}/clock",
+        advance,
+        Role.ADMINISTER,
+        problems={HTTPStatus.CONFLICT: "time goes by itself (2012 MQRC_ENVIRONMENT_ERROR)"},
+    ),
+)

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Annotated, Final
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse
+from msgspec import Meta, Struct
 
-from mayfly.servers.http.service import Service
+from mayfly.servers.http.resources.operations import Answered, Call, NoQuery, Operation
 from mayfly.servers.standing import State
 
 
-def live(request: Request) -> JSONResponse:
+class Health(Struct):
+    """The states of the queue managers of a server."""
+
+    queue_managers: Annotated[dict[str, State], Meta(description="by name of the queue manager")]
+
+
+async def live(call: Call[NoQuery, None]) -> Answered[Health]:
     """Answer 200 while at least one queue manager works; else the process should be restarted."""
-    states = _states(request)
+    states = call.service.standing.states()
     return _answer(states, is_good=any(state.is_live for state in states.values()))
 
 
-def ready(request: Request) -> JSONResponse:
+async def ready(call: Call[NoQuery, None]) -> Answered[Health]:
     """Answer 200 while all queue managers take work."""
-    states = _states(request)
+    states = call.service.standing.states()
     return _answer(states, is_good=all(state is State.READY for state in states.values()))
 
 
-def _states(request: Request) -> dict[str, State]:
-    service: Service = request.app.state.service
-    return service.standing.states()
-
-
-def _answer(states: dict[str, State], *, is_good: bool) -> JSONResponse:
+def _answer(states: dict[str, State], *, is_good: bool) -> Answered[Health]:
     status = HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE
-    # A cache on the way would answer for a server that is gone.
-    return JSONResponse({"queue_managers": states}, status, {"Cache-Control": "no-store"})
+    return Answered(Health(states), status=status)
+
+
+OPERATIONS: Final = (
+    Operation("GET", "/health/live", live, None),
+    Operation("GET", "/health/ready", ready, None),
+)

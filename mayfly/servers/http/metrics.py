@@ -15,8 +15,6 @@ from prometheus_client.core import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
 from starlette.responses import Response
 
 from mayfly.channel import client_connections
@@ -30,7 +28,8 @@ from mayfly.engine.face.operating import (
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import ConnectionBroken
 from mayfly.queue_manager import QueueManager
-from mayfly.servers.http.service import Service
+from mayfly.security.roles import Role
+from mayfly.servers.http.resources.operations import Call, NoQuery, Operation
 from mayfly.servers.standing import Standing
 
 #: Queues with values of their own; those of all others are added up.
@@ -41,11 +40,9 @@ OTHERS: Final = "(others)"
 _NO_CHANNEL: Final = "(none)"
 
 
-async def metrics(request: Request) -> Response:
-    """Answer with all metrics, to whoever is let in as for any other resource."""
-    service: Service = request.app.state.service
-    await service.admit(request)
-    text = await run_in_threadpool(metrics_text, service.managers, service.standing)
+def metrics(call: Call[NoQuery, None]) -> Response:
+    """Answer with all metrics, in the text format of Prometheus."""
+    text = metrics_text(call.service.managers, call.service.standing)
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
@@ -225,3 +222,8 @@ def _of_clients(managers: Mapping[str, QueueManager]) -> Metric:
         for channel, count in sorted(counted.items()):
             family.add_metric([name, channel], count)
     return family
+
+
+OPERATIONS: Final = (
+    Operation("GET", "/metrics", metrics, Role.LOOK, media_type=CONTENT_TYPE_LATEST),
+)

@@ -7,7 +7,6 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from mayfly.mqi import reasons as rc
@@ -55,41 +54,43 @@ class Unauthorized(Exception):
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="mayfly", charset="UTF-8"'}
 
 
-def wrong_request(status: HTTPStatus, detail: str) -> HTTPException:
-    """Return the error of a request that no queue manager has seen."""
-    return HTTPException(status, detail)
+class WrongRequest(HTTPException):
+    """A request is refused; ``more`` are members of the problem beside those of every one."""
+
+    def __init__(
+        self,
+        status: HTTPStatus,
+        detail: str,
+        headers: Mapping[str, str] | None,
+        more: Mapping[str, object],
+    ) -> None:
+        super().__init__(status, detail, headers)
+        self.more = more
 
 
-async def of_mq_error(_request: Request, error: Exception) -> JSONResponse:
+def wrong_request(
+    status: HTTPStatus, detail: str, *, headers: Mapping[str, str] | None = None, **more: object
+) -> HTTPException:
+    """Return the error of a request that no queue manager has refused."""
+    return WrongRequest(status, detail, headers, more)
+
+
+def of_mq_error(error: MQError) -> JSONResponse:
     """Answer a request that a queue manager, or admission, has refused."""
-    assert isinstance(error, MQError)
     by_class = (status for kind, status in _STATUS_OF_CLASS if isinstance(error, kind))
     status = _STATUS_OF_REASON.get(error.reason) or next(by_class, HTTPStatus.INTERNAL_SERVER_ERROR)
     return problem(status, error.detail or error.text, error.reason)
 
 
-async def of_unauthorized(_request: Request, error: Exception) -> JSONResponse:
+def of_unauthorized(error: Unauthorized) -> JSONResponse:
     """Ask for other credentials."""
-    assert isinstance(error, Unauthorized)
     return problem(HTTPStatus.UNAUTHORIZED, error.detail, rc.MQRC_NOT_AUTHORIZED, CHALLENGE)
 
 
-async def of_http_error(request: Request, error: Exception) -> JSONResponse:
+def of_http_error(error: HTTPException) -> JSONResponse:
     """Answer a request that is wrong in itself, as one for a resource that is not there."""
-    assert isinstance(error, HTTPException)
-    status, headers = HTTPStatus(error.status_code), error.headers or {}
-    detail = error.detail
-    if status is HTTPStatus.NOT_FOUND:
-        detail = f"nothing is at {request.url.path}"
-    elif status is HTTPStatus.METHOD_NOT_ALLOWED:
-        detail = f"{request.method} is none of {headers.get('Allow', '')}"
-    return problem(status, detail, headers=headers)
-
-
-async def of_failure(_request: Request, _error: Exception) -> JSONResponse:
-    """Answer a request whose handling has failed; the log has what happened."""
-    status = HTTPStatus.INTERNAL_SERVER_ERROR
-    return problem(status, "the log of the server says what happened")
+    more = error.more if isinstance(error, WrongRequest) else {}
+    return problem(HTTPStatus(error.status_code), error.detail, None, error.headers, **more)
 
 
 def problem(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -143,6 +144,16 @@ class Visit(NamedTuple):
             yield made
         finally:
             made.close(commit=False)
+
+    @contextmanager
+    def operating_connection(self) -> Iterator[LocalConnection]:
+        """Have a connection for a block that may do everything, in the name of the user.
+
+        It is for a user whose role was checked.
+        """
+        operating = self._replace(admitted=replace(self.admitted, is_operator=True))
+        with operating.connection() as made:
+            yield made
 
     def conversation(self, request: Request) -> Connection:
         """Return a conversation for the loop, to be used by verbs that do not wait.

@@ -117,6 +117,7 @@ def test_time_that_goes_by_itself_is_told_and_not_moved() -> None:
         (b"\xff", "the body is no JSON: 'utf-8' codec can't decode byte 0xff"),
         (b"[" * 60_000, "the body is no JSON: "),
         (b"", "the body is no JSON: "),
+        (b'{"\\ud800": 1}', "the body is no JSON: 'utf-8' codec can't encode character"),
     ],
 )
 def test_a_wrong_body_is_refused_by_its_value(web: Web, body: object, said: str) -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Annotated, Final, Literal
 
-from starlette.endpoints import HTTPEndpoint
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import JSONResponse
+from msgspec import Meta, Struct
 
 from mayfly.connection import LocalConnection, Message
 from mayfly.dead_letter import (
@@ -20,45 +17,65 @@ from mayfly.dead_letter import (
     parse_patterns,
     parse_rules,
 )
-from mayfly.dead_letter.json_values import letter_as_json, summary_as_json
+from mayfly.dead_letter.json_values import LetterJson, SummaryJson, letter_as_json, summary_as_json
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
-from mayfly.servers.http.bodies import read_object
+from mayfly.security.roles import Role
 from mayfly.servers.http.problems import wrong_request
-from mayfly.servers.http.resources.visits import ask, number, parameters
+from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 
-_USUAL_LIMIT, _MOST = 20, 1_000
 _BROWSE: Final = c.MQGMO_PROPERTIES_FORCE_MQRFH2
+_QUEUE: Final = "a dead-letter queue; DEADQ of the queue manager unless it is given"
 
 
-class DeadLetters(HTTPEndpoint):
-    """The messages on the dead-letter queue of a queue manager, or on another such queue."""
+class Listing(Struct, forbid_unknown_fields=True):
+    """Which dead letters are listed."""
 
-    async def get(self, request: Request) -> JSONResponse:
-        """List dead letters in the order of gets: 200.
+    queue: Annotated[str, Meta(description=_QUEUE)] = ""
+    limit: Annotated[int, Meta(ge=1, le=1_000, description="so many letters at most")] = 20
 
-        ``queue`` is DEADQ unless it is given; ``limit`` is 20 unless it is given, 1,000 at most.
-        """
-        given = parameters(request, "queue", "limit")
-        limit = number(given, "limit", 1, _MOST, _USUAL_LIMIT)
-        assert limit is not None
-        name = given.get("queue", "")
-        queue, found = await ask(request, lambda connection: _browsed(connection, name, limit))
-        letters = [letter_as_json(message, dead_letter_of(message)) for message in found]
-        return JSONResponse({"queue": queue, "letters": letters})
 
-    async def post(self, request: Request) -> JSONResponse:
-        """Put dead letters to the queues they were meant for, once: 200 with counts by outcome.
+class Letters(Struct):
+    """Dead letters in the order of gets."""
 
-        ``{"action": "redrive"}``, with ``where``, the patterns of a rule as in a table of rules,
-        and ``queue``. A letter whose queue refuses it stays, and is counted by its reason.
-        """
-        parameters(request)
-        given = await read_object(request, ("action", "where", "queue"))
-        if given.get("action") != "redrive":
-            raise _wrong("action", given.get("action"), "redrive")
-        name, table = _text(given, "queue"), _table(_text(given, "where"))
-        return JSONResponse(await ask(request, lambda one: _redriven(one, table, name)))
+    queue: Annotated[str, Meta(description="the queue that they are on")]
+    letters: list[LetterJson]
+
+
+class Redrive(Struct, forbid_unknown_fields=True):
+    """Dead letters that are put to the queues they were meant for."""
+
+    action: Literal["redrive"]
+    where: Annotated[
+        str,
+        Meta(description="patterns as in a table of rules, DESTQ(ORDERS); all letters if empty"),
+    ] = ""
+    queue: Annotated[str, Meta(description=_QUEUE)] = ""
+
+
+def listed(call: Call[Listing, None]) -> Letters:
+    """List the messages on the dead-letter queue, or on another such queue, in the order of gets.
+
+    All that a header would tell is null for a message without one.
+    """
+    with call.connection() as connection:
+        queue, found = _browsed(connection, call.query.queue, call.query.limit)
+    return Letters(queue, [letter_as_json(message, dead_letter_of(message)) for message in found])
+
+
+def redriven(call: Call[NoQuery, Redrive]) -> SummaryJson:
+    """Put dead letters to the queues they were meant for, once.
+
+    The answer counts them by outcome. A letter whose queue refuses it stays, and is counted by its
+    reason.
+    """
+    table = _table(call.body.where)
+    with (
+        call.connection() as connection,
+        DeadLetterHandler(connection, table, queue=call.body.queue) as handler,
+    ):
+        handler.run_once()
+        return summary_as_json(handler)
 
 
 def _browsed(connection: LocalConnection, name: str, limit: int) -> tuple[str, list[Message]]:
@@ -72,12 +89,6 @@ def _browsed(connection: LocalConnection, name: str, limit: int) -> tuple[str, l
     return queue, found
 
 
-def _redriven(connection: LocalConnection, table: RuleTable, queue: str) -> dict[str, object]:
-    with DeadLetterHandler(connection, table, queue=queue) as handler:
-        handler.run_once()
-        return summary_as_json(handler)
-
-
 def _table(where: str) -> RuleTable:
     try:
         parse_patterns(where)
@@ -86,12 +97,8 @@ def _table(where: str) -> RuleTable:
         raise wrong_request(HTTPStatus.BAD_REQUEST, f"where {where!r}: {error}") from error
 
 
-def _text(given: dict[str, Any], name: str) -> str:
-    value = given.get(name, "")
-    if not isinstance(value, str):
-        raise _wrong(name, value, "a text")
-    return value
-
-
-def _wrong(name: str, value: object, what: str) -> HTTPException:
-    return wrong_request(HTTPStatus.BAD_REQUEST, f"{name} {value!r} is not {what}")
+_PROBLEMS: Final = {HTTPStatus.NOT_FOUND: "there is no such queue, or no DEADQ"}
+OPERATIONS: Final = (
+    Operation("GET", f"{OF_MANAGER}/dead-letters", listed, Role.LOOK, problems=_PROBLEMS),
+    Operation("POST", f"{OF_MANAGER}/dead-letters", redriven, Role.OPERATE, problems=_PROBLEMS),
+)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse
+from typing import Final
 
-from mayfly.connection.json_values import whereabouts_as_json
-from mayfly.servers.http.resources.visits import ask, parameters
+from mayfly.connection.json_values import WhereaboutsJson, whereabouts_as_json
+from mayfly.security.roles import Role
+from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 
 
-async def story(request: Request) -> JSONResponse:
-    """Tell of the messages with a MsgId or CorrelId, in hexadecimal: 200, also when none is known.
+def story(call: Call[NoQuery, None]) -> WhereaboutsJson:
+    """Tell of the messages with a MsgId or CorrelId, in hexadecimal, also when none is known.
 
     ``sentence`` says it in one sentence, ``steps`` in order of time; see docs/WHY.md. Raises
     MQRC_MD_ERROR (400) for what is no id.
     """
-    parameters(request)
-    identifier = request.path_params["id"]
-    found = await ask(request, lambda connection: connection.admin.why(identifier))
-    return JSONResponse(whereabouts_as_json(found))
+    with call.connection() as connection:
+        return whereabouts_as_json(connection.admin.why(call.names["id"]))
+
+
+OPERATIONS: Final = (Operation("GET", f"{OF_MANAGER}/messages/{{id}}/story", story, Role.LOOK),)

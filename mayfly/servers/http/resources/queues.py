@@ -2,44 +2,109 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Annotated, Final, TypedDict
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse
+from msgspec import Meta, Struct
 
-from mayfly.engine.face.operating import Figures, QueueFigures, figures
-from mayfly.servers.http.problems import problem
-from mayfly.servers.http.resources.visits import ask_engine, number, parameters
+from mayfly.engine.face.operating import QueueFigures, figures
+from mayfly.security.roles import Role
+from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 
-_USUAL_LIMIT, _MOST = 200, 10_000
-_OF_ALL: Final = ("now_ms", "next_due_ms", "is_releasing", "ledger_first", "ledger_last")
-
-
-async def listed(request: Request) -> JSONResponse:
-    """List the predefined local queues by name: 200.
-
-    ``limit`` is 200 unless it is given, 10,000 at most; ``others`` are the rest and all dynamic
-    queues together. The queue manager's own figures stand beside them.
-    """
-    limit = number(parameters(request, "limit"), "limit", 1, _MOST, _USUAL_LIMIT)
-    assert limit is not None
-    found: Figures = await ask_engine(request, lambda engine: figures(engine, limit))
-    told = {name: getattr(found, name) for name in _OF_ALL}
-    queues = [{"name": name} | _as_json(one) for name, one in found.queues.items()]
-    return JSONResponse(told | {"queues": queues, "others": _as_json(found.others)})
+_MOST: Final = 10_000
 
 
-async def shown(request: Request) -> JSONResponse:
-    """Show one local queue: 200, or 404 for a name that is not one's."""
-    parameters(request)
-    name = request.path_params["queue"]
-    found: Figures = await ask_engine(request, lambda engine: figures(engine, 1, name))
-    one = found.queues.get(name)
+class Listing(Struct, forbid_unknown_fields=True):
+    """Which queues are listed."""
+
+    limit: Annotated[int, Meta(ge=1, le=_MOST, description="so many queues at most")] = 200
+
+
+class Together(TypedDict):
+    """One local queue, or several together."""
+
+    depth: Annotated[int, Meta(description="CURDEPTH, messages of open units of work included")]
+    present: Annotated[
+        Mapping[str, int] | None,
+        Meta(description="messages by where they stand; null where nobody counted"),
+    ]
+    oldest_age_ms: Annotated[
+        int | None, Meta(description="age of the oldest message, null without one")
+    ]
+    input_count: Annotated[int, Meta(description="IPPROCS")]
+    output_count: Annotated[int, Meta(description="OPPROCS")]
+    puts: Annotated[int, Meta(description="messages put since the queue was defined")]
+    ended: Annotated[Mapping[str, int], Meta(description="lives ended since then, by outcome")]
+
+
+class Queue(Together):
+    """One local queue by where its messages stand, and how lives on it have ended."""
+
+    name: Annotated[str, Meta(description="the name of the queue")]
+
+
+class Queues(Struct):
+    """Local queues, beside figures of the queue manager."""
+
+    now_ms: Annotated[int, Meta(description="ms since 1970, UTC")]
+    next_due_ms: Annotated[
+        int | None, Meta(description="the earliest delivery time, null when nothing is delayed")
+    ]
+    is_releasing: Annotated[bool, Meta(description="whether delayed messages are released")]
+    ledger_first: Annotated[int, Meta(description="the oldest position of the ledger")]
+    ledger_last: Annotated[int, Meta(description="its newest position")]
+    queues: Annotated[list[Queue], Meta(description="by name")]
+    others: Annotated[Together, Meta(description="the rest, and all dynamic queues")]
+
+
+def listed(call: Call[Listing, None]) -> Queues:
+    """List the predefined local queues by name, beside the queue manager's own figures."""
+    found = figures(call.manager.engine, call.query.limit)
+    return Queues(
+        found.now_ms,
+        found.next_due_ms,
+        found.is_releasing,
+        found.ledger_first,
+        found.ledger_last,
+        [_shown(name, one) for name, one in found.queues.items()],
+        _together(found.others),
+    )
+
+
+def shown(call: Call[NoQuery, None]) -> Queue:
+    """Show one local queue."""
+    name = call.names["queue"]
+    one = figures(call.manager.engine, 1, name).queues.get(name)
     if one is None:
-        return problem(HTTPStatus.NOT_FOUND, f"{name!r} is no local queue")
-    return JSONResponse({"name": name} | _as_json(one))
+        raise wrong_request(HTTPStatus.NOT_FOUND, f"{name!r} is no local queue")
+    return _shown(name, one)
 
 
-def _as_json(one: QueueFigures) -> dict[str, Any]:
-    return one._asdict() | {"present": one.present and dict(one.present), "ended": dict(one.ended)}
+def _shown(name: str, one: QueueFigures) -> Queue:
+    return {"name": name, **_together(one)}
+
+
+def _together(one: QueueFigures) -> Together:
+    return {
+        "depth": one.depth,
+        "present": None if one.present is None else dict(one.present),
+        "oldest_age_ms": one.oldest_age_ms,
+        "input_count": one.input_count,
+        "output_count": one.output_count,
+        "puts": one.puts,
+        "ended": dict(one.ended),
+    }
+
+
+OPERATIONS: Final = (
+    Operation("GET", f"{OF_MANAGER}/queues", listed, Role.LOOK),
+    Operation(
+        "GET",
+        f"{OF_MANAGER}/queues/{{queue}}",
+        shown,
+        Role.LOOK,
+        problems={HTTPStatus.NOT_FOUND: "the name is that of no local queue"},
+    ),
+)

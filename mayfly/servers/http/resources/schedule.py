@@ -2,30 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
-from starlette.endpoints import HTTPEndpoint
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import JSONResponse
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mayfly.connection import LocalConnection
-from mayfly.connection.json_values import audit_as_json, scheduled_as_json
+from mayfly.connection.json_values import (
+    AuditJson,
+    ScheduledJson,
+    audit_as_json,
+    scheduled_as_json,
+)
 from mayfly.connection.values import Receipt, ScheduleFilter
 from mayfly.lifetime.window import LATEST_DUE_MS
-from mayfly.servers.http.bodies import read_object, whole_number
-from mayfly.servers.http.problems import problem, wrong_request
-from mayfly.servers.http.resources.visits import ask, number, parameters
+from mayfly.security.roles import Role
+from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 
-_USUAL_LIMIT, _MOST = 20, 1_000
+_T = TypeVar("_T")
+_MOST: Final = 1_000
 #: Positions have 64 bits.
 _LAST_POSITION: Final = 2**63 - 1
-_FILTERS: Final = ("queue", "sender", "due_from_ms", "due_before_ms", "properties")
-#: The times that one message may be given.
-_TIMES: Final = ("delay_ms", "deliver_at_ms")
+_Moment = Annotated[int, Meta(ge=0, le=LATEST_DUE_MS, description="ms since 1970, UTC")]
+_Limit = Annotated[int, Meta(ge=1, le=_MOST, description="so many at most")]
+
+
+class Listing(Struct, forbid_unknown_fields=True):
+    """Which delayed messages are listed."""
+
+    queue: Annotated[str | None, Meta(description="their target")] = None
+    sender: Annotated[str | None, Meta(description="their UserIdentifier")] = None
+    due_from_ms: Annotated[_Moment | None, Meta(description="delivery times from this one on")] = (
+        None
+    )
+    due_before_ms: Annotated[_Moment | None, Meta(description="delivery times before this one")] = (
+        None
+    )
+    limit: _Limit = 20
+    after: Annotated[
+        Annotated[int, Meta(ge=-(2**63), le=_LAST_POSITION)] | None,
+        Meta(title="a position of the schedule", description="``next`` of the page before"),
+    ] = None
+
+
+class Audited(Struct, forbid_unknown_fields=True):
+    """How many changes are listed."""
+
+    limit: _Limit = 20
+
+
+class Page(Struct):
+    """Delayed messages by delivery time."""
+
+    messages: list[ScheduledJson]
+    next: Annotated[
+        str | None, Meta(description="the value of ``after`` for the next page, null at the end")
+    ]
+
+
+class Changes(Struct):
+    """The latest changes of the schedule, the newest first."""
+
+    changes: list[AuditJson]
+
+
+class Filter(Struct, forbid_unknown_fields=True):
+    """The messages that all of its fields are true of."""
+
+    queue: Annotated[str | UnsetType, Meta(description="their target")] = UNSET
+    sender: Annotated[str | UnsetType, Meta(description="their UserIdentifier")] = UNSET
+    due_from_ms: Annotated[int | UnsetType, Meta(description="ms since 1970, UTC")] = UNSET
+    due_before_ms: Annotated[int | UnsetType, Meta(description="ms since 1970, UTC")] = UNSET
+    properties: Annotated[
+        dict[str, str], Meta(description="properties of the message, as text")
+    ] = {}
+
+    def as_filter(self) -> ScheduleFilter:
+        """Return it for the schedule."""
+        return ScheduleFilter(
+            _or_none(self.queue),
+            _or_none(self.sender),
+            tuple(self.properties.items()),
+            _or_none(self.due_from_ms),
+            _or_none(self.due_before_ms),
+        )
+
+
+def _or_none(value: _T | UnsetType) -> _T | None:
+    return None if isinstance(value, UnsetType) else value
+
+
+class NewTime(Struct, forbid_unknown_fields=True):
+    """Another delivery time: one of the two."""
+
+    delay_ms: Annotated[int | UnsetType, Meta(description="ms from now")] = UNSET
+    deliver_at_ms: Annotated[int | UnsetType, Meta(description="ms since 1970, UTC")] = UNSET
+
+
+class Change(Struct, forbid_unknown_fields=True):
+    """A change of all messages that a filter finds; ``reschedule`` takes one of the times."""
+
+    action: Literal["cancel", "release", "reschedule"]
+    where: Annotated[Filter, Meta(title="a filter")]
+    all: Annotated[bool, Meta(description="an empty filter is meant: all delayed messages")] = False
+    dry_run: Annotated[bool, Meta(description="messages are counted, and nothing changes")] = False
+    delay_ms: Annotated[int | UnsetType, Meta(description="ms from now")] = UNSET
+    deliver_at_ms: Annotated[int | UnsetType, Meta(description="ms since 1970, UTC")] = UNSET
+    by_ms: Annotated[int | UnsetType, Meta(description="moves each delivery time, in ms")] = UNSET
+
+
+class Receipted(Struct):
+    """The message was changed."""
+
+    msg_id: str
+    receipt: Receipt
+
+
+class Counted(Struct):
+    """So many messages were changed, or would be."""
+
+    receipt: Receipt
+    message_count: int
+    dry_run: bool
 
 
 class _Action(NamedTuple):
@@ -61,113 +161,88 @@ ACTIONS: Final = {
 }
 
 
-class Schedule(HTTPEndpoint):
-    """All delayed messages of a queue manager."""
-
-    async def get(self, request: Request) -> JSONResponse:
-        """List delayed messages by delivery time: 200.
-
-        Filters are ``queue``, ``sender``, ``due_from_ms`` and ``due_before_ms``. ``limit`` is 20
-        unless it is given, 1,000 at most; ``next`` is the value of ``after`` for the next page,
-        null at the end.
-        """
-        return await _listed(request)
-
-    async def post(self, request: Request) -> JSONResponse:
-        """Cancel, release or reschedule all messages that a filter finds: 200 with their number.
-
-        The body has ``action``, ``where`` with filters, and for ``reschedule`` one of
-        ``delay_ms``, ``deliver_at_ms`` and ``by_ms``. An empty ``where`` is refused without
-        ``"all": true``. With ``"dry_run": true`` nothing is changed, and the number is that of
-        what would be.
-        """
-        return await _changed_many(request)
-
-
-async def _listed(request: Request) -> JSONResponse:
-    given = parameters(request, *_FILTERS[:-1], "limit", "after")
+def listed(call: Call[Listing, None]) -> Page:
+    """List delayed messages by delivery time."""
+    asked = call.query
     where = ScheduleFilter(
-        given.get("queue"),
-        given.get("sender"),
-        due_from_ms=number(given, "due_from_ms", 0, LATEST_DUE_MS),
-        due_before_ms=number(given, "due_before_ms", 0, LATEST_DUE_MS),
+        asked.queue, asked.sender, due_from_ms=asked.due_from_ms, due_before_ms=asked.due_before_ms
     )
-    limit = number(given, "limit", 1, _MOST, _USUAL_LIMIT)
-    after = _position(given.get("after"))
-    assert limit is not None
-    page = await ask(request, lambda c: c.schedule.list(where, limit=limit, after=after))
-    following = str(page[-1].position) if len(page) == limit else None
-    return JSONResponse({"messages": [scheduled_as_json(one) for one in page], "next": following})
+    with call.connection() as connection:
+        page = connection.schedule.list(where, limit=asked.limit, after=asked.after)
+    following = str(page[-1].position) if len(page) == asked.limit else None
+    return Page([scheduled_as_json(one) for one in page], following)
 
 
-async def shown(request: Request) -> JSONResponse:
-    """Show one delayed message by the MsgId of its sender: 200, or 404 when none waits."""
-    parameters(request)
-    msg_id = request.path_params["id"]
-    found = await ask(request, lambda c: c.schedule.show(msg_id))
+def shown(call: Call[NoQuery, None]) -> ScheduledJson:
+    """Show one delayed message by the MsgId of its sender."""
+    msg_id = call.names["id"]
+    with call.connection() as connection:
+        found = connection.schedule.show(msg_id)
     if found is None:
-        return problem(HTTPStatus.NOT_FOUND, f"no message {msg_id} waits for its delivery time")
-    return JSONResponse(scheduled_as_json(found))
+        said = f"no message {msg_id} waits for its delivery time"
+        raise wrong_request(HTTPStatus.NOT_FOUND, said)
+    return scheduled_as_json(found)
 
 
-async def audited(request: Request) -> JSONResponse:
-    """List the latest changes of the schedule, the newest first: 200."""
-    given = parameters(request, "limit")
-    limit = number(given, "limit", 1, _MOST, _USUAL_LIMIT)
-    assert limit is not None
-    entries = await ask(request, lambda c: c.schedule.audit(limit))
-    return JSONResponse({"changes": [audit_as_json(entry) for entry in entries]})
+def audited(call: Call[Audited, None]) -> Changes:
+    """List the latest changes of the schedule with their users, the newest first."""
+    with call.connection() as connection:
+        return Changes([audit_as_json(one) for one in connection.schedule.audit(call.query.limit)])
 
 
-async def changed(word: str, request: Request) -> JSONResponse:
-    """Cancel, release or reschedule one delayed message.
+def cancelled(call: Call[NoQuery, None]) -> Receipted:
+    """Cancel one delayed message: nobody will get it."""
+    return _change_one(call, ACTIONS["cancel"], {})
 
-    200 with the receipt when that is done, 404 for a message that is not known, 409 with the
-    receipt for one that has left, or that an open unit of work has. ``reschedule`` takes a body
-    with ``delay_ms`` or ``deliver_at_ms``.
+
+def released(call: Call[NoQuery, None]) -> Receipted:
+    """Release one delayed message now: it can be got when the answer comes."""
+    return _change_one(call, ACTIONS["release"], {})
+
+
+def rescheduled(call: Call[NoQuery, NewTime]) -> Receipted:
+    """Give one delayed message another delivery time."""
+    action = ACTIONS["reschedule"]
+    return _change_one(call, action, _times(call.body, ("delay_ms", "deliver_at_ms")))
+
+
+def changed(call: Call[NoQuery, Change]) -> Counted:
+    """Cancel, release or reschedule all messages that a filter finds.
+
+    An empty filter is refused without ``"all": true``. A change that fails for one message changes
+    none.
     """
-    parameters(request)
-    action, msg_id = ACTIONS[word], request.path_params["id"]
-    times = dict[str, int]()
-    if action.times:
-        times = _times(await read_object(request, _TIMES), _TIMES)
-    receipt = await ask(request, partial(_change_one, action, msg_id, times))
-    if receipt is action.receipt:
-        return JSONResponse({"msg_id": msg_id, "receipt": receipt})
-    is_known = receipt is not Receipt.UNKNOWN
-    status = HTTPStatus.CONFLICT if is_known else HTTPStatus.NOT_FOUND
-    return problem(status, f"message {msg_id}: {receipt}", msg_id=msg_id, receipt=receipt)
-
-
-async def _changed_many(request: Request) -> JSONResponse:
-    parameters(request)
-    keys = ("action", "where", "all", "dry_run", *ACTIONS["reschedule"].times)
-    given = await read_object(request, keys)
-    action = ACTIONS.get(str(given.get("action")))
-    if action is None:
-        raise _wrong("action", given.get("action"), " or ".join(ACTIONS))
-    where = _where(given.get("where"))
-    is_dry, is_all = _flag(given, "dry_run"), _flag(given, "all")
-    if where == ScheduleFilter() and not is_all:
+    asked = call.body
+    action, where = ACTIONS[asked.action], asked.where.as_filter()
+    if where == ScheduleFilter() and not asked.all:
         raise wrong_request(
             HTTPStatus.BAD_REQUEST, 'where is empty: {"all": true} means all delayed messages'
         )
-    times = _times(given, action.times)
-    if not action.times and any(name in given for name in ACTIONS["reschedule"].times):
-        raise _wrong("action", given["action"], "reschedule, and a time is given")
-    do = partial(_count, where) if is_dry else partial(_change_many, action, where, times)
-    count = await ask(request, do)
-    return JSONResponse({"receipt": action.receipt, "message_count": count, "dry_run": is_dry})
+    times = _times(asked, action.times)
+    if not action.times and _given(asked, ACTIONS["reschedule"].times):
+        said = f"action {asked.action!r} is not reschedule, and a time is given"
+        raise wrong_request(HTTPStatus.BAD_REQUEST, said)
+    with call.connection() as connection:
+        if asked.dry_run:
+            count = _count(where, connection)
+        else:
+            count = _change_many(action, where, times, connection)
+    return Counted(action.receipt, count, asked.dry_run)
 
 
-def _change_one(
-    action: _Action, msg_id: str, times: Mapping[str, int], connection: LocalConnection
-) -> Receipt:
-    receipt = action.one(connection.schedule, msg_id, **times)
-    if receipt is Receipt.RELEASED:
-        # It can be got when the answer comes.
-        connection.admin.run_due()
-    return receipt
+def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int]) -> Receipted:
+    msg_id = call.names["id"]
+    with call.connection() as connection:
+        receipt = action.one(connection.schedule, msg_id, **times)
+        if receipt is Receipt.RELEASED:
+            # It can be got when the answer comes.
+            connection.admin.run_due()
+    if receipt is action.receipt:
+        return Receipted(msg_id, receipt)
+    is_known = receipt is not Receipt.UNKNOWN
+    status = HTTPStatus.CONFLICT if is_known else HTTPStatus.NOT_FOUND
+    said = f"message {msg_id}: {receipt}"
+    raise wrong_request(status, said, msg_id=msg_id, receipt=receipt)
 
 
 def _change_many(
@@ -189,59 +264,27 @@ def _count(where: ScheduleFilter, connection: LocalConnection) -> int:
     return count
 
 
-def _where(given: object) -> ScheduleFilter:
-    if not isinstance(given, dict):
-        raise _wrong("where", given, "an object")
-    for name in given:
-        if name not in _FILTERS:
-            raise _wrong("where", name, f"one of {', '.join(_FILTERS)}")
-    properties = given.get("properties", {})
-    if not isinstance(properties, dict) or not _are_texts(properties.values()):
-        raise _wrong("where.properties", properties, "an object of texts")
-    if not _are_texts(given[name] for name in _FILTERS[:2] if name in given):
-        raise _wrong("where", given, "a filter: queue and sender are texts")
-    return ScheduleFilter(
-        given.get("queue"),
-        given.get("sender"),
-        tuple(properties.items()),
-        *(_moment(given, name) for name in _FILTERS[2:4]),
-    )
-
-
-def _are_texts(values: Iterable[object]) -> bool:
-    return all(isinstance(value, str) for value in values)
-
-
-def _moment(given: dict[str, Any], name: str) -> int | None:
-    return whole_number(given, name) if name in given else None
-
-
-def _times(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, int]:
+def _times(given: NewTime | Change, names: tuple[str, ...]) -> dict[str, int]:
     """Return the one time that a body gives; raises HTTPException (400) for none or several."""
-    found = {name: whole_number(given, name) for name in names if name in given}
+    found = _given(given, names)
     if names and len(found) != 1:
         raise wrong_request(HTTPStatus.BAD_REQUEST, f"the body has not one of {', '.join(names)}")
     return found
 
 
-def _flag(given: Mapping[str, Any], name: str) -> bool:
-    value = given.get(name, False)
-    if not isinstance(value, bool):
-        raise _wrong(name, value, "true or false")
-    return value
+def _given(given: NewTime | Change, names: tuple[str, ...]) -> dict[str, int]:
+    return {name: value for name in names if (value := getattr(given, name)) is not UNSET}
 
 
-def _position(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        position = int(text)
-    except ValueError:
-        raise _wrong("after", text, "a position of the schedule") from None
-    if abs(position) > _LAST_POSITION:
-        raise _wrong("after", text, "a position of the schedule")
-    return position
-
-
-def _wrong(name: str, value: object, what: str) -> HTTPException:
-    return wrong_request(HTTPStatus.BAD_REQUEST, f"{name} {value!r} is not {what}")
+_PATH: Final = f"{OF_MANAGER}/schedule"
+_NONE: Final = {HTTPStatus.NOT_FOUND: "no such message waits for its delivery time"}
+_ONE: Final = _NONE | {HTTPStatus.CONFLICT: "it has left, or an open unit of work has it"}
+OPERATIONS: Final = (
+    Operation("GET", _PATH, listed, Role.LOOK),
+    Operation("POST", _PATH, changed, Role.OPERATE),
+    Operation("GET", f"{_PATH}/audit", audited, Role.LOOK),
+    Operation("GET", f"{_PATH}/{{id}}", shown, Role.LOOK, problems=_NONE),
+    Operation("POST", f"{_PATH}/{{id}}/cancel", cancelled, Role.OPERATE, problems=_ONE),
+    Operation("POST", f"{_PATH}/{{id}}/release", released, Role.OPERATE, problems=_ONE),
+    Operation("POST", f"{_PATH}/{{id}}/reschedule", rescheduled, Role.OPERATE, problems=_ONE),
+)

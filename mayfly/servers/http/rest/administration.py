@@ -14,6 +14,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
 from mayfly.mqsc import CommandResult, Message
 from mayfly.servers.http.bodies import read_object
+from mayfly.servers.http.problems import wrong_request
 from mayfly.servers.http.rest.answers import Answer, json_answer
 from mayfly.servers.http.rest.calls import Call
 from mayfly.servers.http.rest.errors import WRONG_VALUE, RestError
@@ -41,7 +42,10 @@ async def run_command(call: Call) -> Answer:
     """
     visit = await call.admit_administrator()
     call.parameters(())
-    asked = await read_object(call.request, _KEYS)
+    asked = await read_object(call.request)
+    for key in asked:
+        if key not in _KEYS:
+            raise wrong_request(HTTPStatus.BAD_REQUEST, f"{key!r} is none of {', '.join(_KEYS)}")
     kind = asked.get("type")
     if kind == _TEXT:
         return json_answer(await run_in_threadpool(_run, visit, _text_of(asked), as_text=True))

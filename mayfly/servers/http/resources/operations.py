@@ -1,0 +1,150 @@
+"""The declaration of an operation: one method of one resource of Mayfly's own.
+
+A declaration says all that is to be known of an operation, once. ``routing`` finds, checks and
+answers requests by it, ``openapi`` describes it. The types of query, body and answer are those in
+the annotations of the handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import cached_property
+from http import HTTPStatus
+from inspect import getdoc
+from typing import Any, Final, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mayfly.connection import LocalConnection
+from mayfly.queue_manager import QueueManager
+from mayfly.security.roles import Role
+from mayfly.servers.http.service import Service, Visit
+
+_Q = TypeVar("_Q")
+_B = TypeVar("_B")
+_A = TypeVar("_A")
+
+JSON: Final = "application/json"
+#: The version of Mayfly's own resources. A change that clients could notice needs a new version.
+OWN: Final = "/mayfly/v1"
+#: The resources of one queue manager.
+OF_MANAGER: Final = f"{OWN}/qmgr/{{qmgr}}"
+
+
+class NoQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """An operation takes no query parameters."""
+
+
+@dataclass(frozen=True)
+class Call(Generic[_Q, _B]):
+    """A request that was let in and checked; ``names`` are the parts of the path in braces."""
+
+    service: Service
+    request: Request
+    names: Mapping[str, str]
+    query: _Q
+    body: _B
+    admitted: Visit | None
+
+    @property
+    def visit(self) -> Visit:
+        """The visit of the user; an operation that anybody may ask has none."""
+        assert self.admitted is not None
+        return self.admitted
+
+    @property
+    def manager(self) -> QueueManager:
+        """The queue manager of the path, else the first one of the server."""
+        return self.service.managers[self.visit.applicant.queue_manager]
+
+    def connection(self) -> AbstractContextManager[LocalConnection]:
+        """Have a connection for a block: the role was checked, so it may do everything.
+
+        Its changes stand in audits under the name of the user.
+        """
+        return self.visit.operating_connection()
+
+
+class Answered(NamedTuple, Generic[_A]):
+    """An answer with headers of its own, or with another status than the usual one."""
+
+    content: _A
+    headers: Mapping[str, str] = {}
+    status: int | None = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of a path, which is written as in OpenAPI.
+
+    The ``handler`` takes a ``Call[Query, Body]``. A plain function works in a thread, and may wait
+    for the disk; a coroutine works in the loop. It returns its answer, ``Answered``, or a Response
+    of Starlette for what is no JSON, or raises MQError or ``wrong_request``. Without a ``role``
+    anybody may ask. ``status`` is that of success. ``problems`` are statuses of failures of its
+    own, each with the case that it stands for.
+    """
+
+    method: str
+    path: str
+    handler: Callable[[Call[Any, Any]], Any]
+    role: Role | None
+    status: HTTPStatus = HTTPStatus.OK
+    problems: Mapping[HTTPStatus, str] = field(default_factory=dict)
+    media_type: str = JSON
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the handler's docstring."""
+        return self._documented[0]
+
+    @property
+    def description(self) -> str:
+        """The rest of the handler's docstring."""
+        return self._documented[1]
+
+    @cached_property
+    def name(self) -> str:
+        """Its name for programs that are generated from the description."""
+        resource = self.handler.__module__.rpartition(".")[2]
+        return f"{resource}_{self.handler.__name__}"
+
+    @cached_property
+    def query(self) -> type[msgspec.Struct]:
+        """The type of the query parameters."""
+        found: type[msgspec.Struct] = self._types[0]
+        return found
+
+    @cached_property
+    def body(self) -> Any:
+        """The type of the body, None for none."""
+        return None if self._types[1] is type(None) else self._types[1]
+
+    @cached_property
+    def answer(self) -> Any:
+        """The type of the answer; None for none, and for what is no JSON."""
+        found = self._hints.get("return")
+        if get_origin(found) is Answered:
+            [found] = get_args(found)
+        is_json = found is not type(None) and not (
+            isinstance(found, type) and issubclass(found, Response)
+        )
+        return found if is_json else None
+
+    @cached_property
+    def _types(self) -> tuple[Any, ...]:
+        [call] = (hint for name, hint in self._hints.items() if name != "return")
+        assert get_origin(call) is Call, f"{self.handler} takes no Call[Query, Body]"
+        return get_args(call)
+
+    @cached_property
+    def _hints(self) -> dict[str, Any]:
+        return get_type_hints(self.handler, include_extras=True)
+
+    @cached_property
+    def _documented(self) -> tuple[str, str]:
+        summary, _, rest = (getdoc(self.handler) or "").partition("\n\n")
+        return " ".join(summary.split()), rest
