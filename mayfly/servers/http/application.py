@@ -1,4 +1,4 @@
-"""The ASGI application: IBM's resources, and the list of all operations of our own."""
+"""The ASGI application: IBM's resources, the console, and all operations of our own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mayfly.servers.console import serving as console
 from mayfly.servers.http import clock, health, metrics
 from mayfly.servers.http.guard import Guard
 from mayfly.servers.http.resources import dead_letters, messages, queues, schedule
@@ -32,11 +33,15 @@ def application(service: Service) -> ASGIApp:
 
 
 class _Site:
-    """IBM's resources beside our own."""
+    """IBM's resources and the console beside our own."""
 
     def __init__(self, rest: RestApi, own: OwnResources) -> None:
         self._rest, self._own = rest, own
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_rest = scope["path"].startswith(PREFIX)
-        await (self._rest if is_rest else self._own)(scope, receive, send)
+        if scope["path"].startswith(PREFIX):
+            await self._rest(scope, receive, send)
+        elif console.is_asked(scope):
+            await console.answer(scope, receive, send)
+        else:
+            await self._own(scope, receive, send)

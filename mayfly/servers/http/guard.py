@@ -10,6 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 POLICY: Final = b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _POLICY_HEADER: Final = (b"content-security-policy", POLICY)
 _CACHE_HEADER: Final = (b"cache-control", b"no-store")
+#: A browser says so of requests by scripts, and no script can change it.
+_FETCHED: Final = (b"sec-fetch-dest", b"empty")
 #: Headers that are the same in all answers.
 FOR_ALL: Final = [
     ("x-content-type-options", "nosniff"),
@@ -26,10 +28,13 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        # At a challenge to a script of a page, a browser would ask for a password by itself.
+        is_script = _FETCHED in scope["headers"]
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = _with(list(message.get("headers", ())))
+                headers = _with(list(message.get("headers", ())))
+                message["headers"] = _unchallenged(headers) if is_script else headers
             await send(message)
 
         await self._application(scope, receive, send_guarded)
@@ -43,3 +48,7 @@ def _with(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         # A cache on the way would answer for a server that is gone, or another user.
         headers.append(_CACHE_HEADER)
     return headers
+
+
+def _unchallenged(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    return [each for each in headers if each[0].lower() != b"www-authenticate"]

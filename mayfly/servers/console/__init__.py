@@ -1,0 +1,1 @@
+"""The console: a page for operators, which speaks only to the resources of HTTP."""

@@ -1,0 +1,40 @@
+/** The search of the bar: a MsgId or CorrelId leads to its story, the name of a queue to the queue. */
+import { ask } from './api.js';
+import { h } from './dom.js';
+import { fail } from './notices.js';
+import { go } from './router.js';
+import { here } from './session.js';
+
+const ID = /^(?:ID:)?([0-9a-fA-F]{2}){1,24}$/;
+
+/** The form with the field. */
+export function search() {
+  const input = h('input', {
+    id: 'search', type: 'search', placeholder: 'MsgId, CorrelId or queue', 'aria-label': 'Search for MsgId, CorrelId or queue',
+    autocomplete: 'off', spellcheck: 'false',
+  });
+  const find = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const text = /** @type {HTMLInputElement} */ (input).value.trim();
+    if (text) lead(text).catch(fail);
+  };
+  return h('form', { class: 'search', role: 'search', onsubmit: find }, input, h('kbd', { 'aria-hidden': 'true' }, '/'));
+}
+
+/** @param {string} text */
+async function lead(text) {
+  if (await isQueue(text)) go(['queue', text]);
+  else if (ID.test(text)) go(['story', text.replace(/^ID:/, '').toLowerCase()]);
+  else go(['queues'], { find: text });
+}
+
+/** @param {string} name */
+async function isQueue(name) {
+  try {
+    await ask('GET', here('queues', name));
+    return true;
+  } catch (error) {
+    if (/** @type {any} */ (error).status === 404) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,202 @@
+/** A table for many rows: only those that are seen are in the page. Sorting, keys, choosing. */
+import { fill, h } from './dom.js';
+
+const ROW = 28;
+const HEAD = 32;
+const AHEAD = 12;
+const PAGE = 16;
+
+/**
+ * @template T
+ * @typedef {{key: string, label: string, title?: string, number?: boolean, value: (row: T) => any,
+ *   cell?: (row: T) => any}} Column `value` sorts and is shown; `cell` is shown instead
+ */
+
+/**
+ * @template T
+ * @param {{label: string, columns: Column<T>[], key: (row: T) => string, open?: (row: T) => void,
+ *   sort?: string, chooses?: (count: number) => void, empty?: string, fills?: boolean}} asked
+ *   `sort` is the key of a column, with "-" before it downwards; without it rows stay as they come;
+ *   `chooses` is called when rows are chosen
+ */
+export function dataTable(asked) {
+  const { columns, key } = asked;
+  /** @type {T[]} */ let rows = [];
+  let [sortKey, isDown] = [asked.sort?.replace(/^-/, '') ?? '', asked.sort?.startsWith('-') ?? false];
+  let active = 0;
+  /** @type {Map<string, {row: T, element: HTMLElement}>} */ let drawn = new Map();
+  /** @type {Map<string, T>} */ const chosen = new Map();
+
+  const body = h('tbody');
+  const heads = columns.map((column) => headOf(column));
+  const all = h('input', { type: 'checkbox', 'aria-label': 'Choose all rows', onchange: chooseAll });
+  const table = h(
+    'table',
+    { role: 'grid', 'aria-label': asked.label, 'aria-multiselectable': asked.chooses ? 'true' : null },
+    h('thead', {}, h('tr', {}, asked.chooses && h('th', { scope: 'col' }, all), heads)),
+    body,
+  );
+  const sizer = h('div', {}, table);
+  const empty = h('p', { class: 'empty' }, asked.empty ?? 'Nothing here.');
+  const element = h('div', { class: `table${asked.fills ? ' fills' : ''}`, onscroll: draw, onkeydown: keys }, sizer, empty);
+  new ResizeObserver(draw).observe(element);
+
+  /** @param {Column<T>} column */
+  function headOf(column) {
+    const sortable = asked.sort !== undefined;
+    const label = sortable ? h('button', { type: 'button', onclick: () => sortBy(column) }, column.label) : column.label;
+    return h('th', { scope: 'col', class: column.number ? 'number' : null, title: column.title }, label);
+  }
+
+  /** @param {Column<T>} column */
+  function sortBy(column) {
+    isDown = sortKey === column.key ? !isDown : Boolean(column.number);
+    sortKey = column.key;
+    arrange();
+    draw();
+  }
+
+  function arrange() {
+    const column = columns.find((each) => each.key === sortKey);
+    heads.forEach((head, index) => {
+      if (columns[index] === column) head.setAttribute('aria-sort', isDown ? 'descending' : 'ascending');
+      else head.removeAttribute('aria-sort');
+    });
+    if (!column) return;
+    const sign = isDown ? -1 : 1;
+    const valued = rows.map((row) => /** @type {const} */ ([column.value(row), row]));
+    valued.sort(([a], [b]) => (a === b ? 0 : a === null ? 1 : b === null ? -1 : a < b ? -sign : sign));
+    rows = valued.map(([, row]) => row);
+  }
+
+  function draw() {
+    const first = Math.max(0, Math.floor(element.scrollTop / ROW) - AHEAD);
+    const last = Math.min(rows.length, Math.ceil((element.scrollTop + element.clientHeight) / ROW) + AHEAD);
+    const wanted = new Map();
+    const order = [];
+    for (let index = first; index < last; index += 1) {
+      const row = rows[index];
+      const name = key(row);
+      const known = drawn.get(name);
+      const made = known ?? { row, element: rowOf(name) };
+      if (!known || known.row !== row) fillRow(made.element, row);
+      made.row = row;
+      made.element.setAttribute('aria-rowindex', String(index + 2));
+      made.element.tabIndex = index === active ? 0 : -1;
+      wanted.set(name, made);
+      order.push(made.element);
+    }
+    if (order.length !== body.children.length || order.some((each, index) => body.children[index] !== each)) {
+      const focused = document.activeElement;
+      body.replaceChildren(...order);
+      if (focused instanceof HTMLElement && body.contains(focused)) focused.focus({ preventScroll: true });
+    }
+    drawn = wanted;
+    table.style.marginTop = `${first * ROW}px`;
+    table.setAttribute('aria-rowcount', String(rows.length + 1));
+    sizer.style.height = `${HEAD + rows.length * ROW}px`;
+    sizer.hidden = rows.length === 0;
+    empty.hidden = rows.length > 0;
+  }
+
+  /** @param {string} name */
+  function rowOf(name) {
+    const box = asked.chooses && h('td', {}, h('input', { type: 'checkbox', tabindex: '-1', 'aria-label': 'Choose', onchange: () => toggle(name) }));
+    const cells = columns.map((column) => h('td', { class: column.number ? 'number' : null }));
+    const made = h('tr', { class: asked.open ? 'opens' : null, 'data-key': name, onclick: pick }, box, cells);
+    if (asked.chooses) show(made, chosen.has(name));
+    return made;
+  }
+
+  /** @param {HTMLElement} made @param {T} row */
+  function fillRow(made, row) {
+    const from = asked.chooses ? 1 : 0;
+    columns.forEach((column, index) => {
+      const cell = /** @type {HTMLElement} */ (made.children[index + from]);
+      const shown = column.cell ? column.cell(row) : (column.value(row) ?? '');
+      fill(cell, shown);
+      if (column.number) cell.classList.toggle('zero', cell.textContent === '0');
+    });
+  }
+
+  /** @param {HTMLElement} made @param {boolean} isChosen */
+  function show(made, isChosen) {
+    made.setAttribute('aria-selected', String(isChosen));
+    const box = made.querySelector('input');
+    if (box) box.checked = isChosen;
+  }
+
+  /** @param {string} name */
+  function toggle(name) {
+    const row = rows.find((each) => key(each) === name);
+    if (!row) return;
+    if (!chosen.delete(name)) chosen.set(name, row);
+    const made = drawn.get(name)?.element;
+    if (made) show(made, chosen.has(name));
+    tellChosen();
+  }
+
+  function chooseAll() {
+    const every = chosen.size === rows.length;
+    chosen.clear();
+    if (!every) for (const row of rows) chosen.set(key(row), row);
+    for (const [name, each] of drawn) show(each.element, chosen.has(name));
+    tellChosen();
+  }
+
+  function tellChosen() {
+    const box = /** @type {HTMLInputElement} */ (all);
+    box.checked = chosen.size > 0 && chosen.size === rows.length;
+    box.indeterminate = chosen.size > 0 && chosen.size < rows.length;
+    asked.chooses?.(chosen.size);
+  }
+
+  /** @param {MouseEvent} event */
+  function pick(event) {
+    if (/** @type {HTMLElement} */ (event.target).closest('a, button, input')) return;
+    const name = /** @type {HTMLElement} */ (event.currentTarget).dataset.key;
+    activate(rows.findIndex((row) => key(row) === name));
+    if (asked.open && !getSelection()?.toString()) asked.open(rows[active]);
+  }
+
+  /** Give a row the focus, and show it. @param {number} index */
+  function activate(index) {
+    if (!rows.length) return;
+    active = Math.max(0, Math.min(rows.length - 1, index));
+    const [top, bottom] = [active * ROW, active * ROW + ROW + HEAD];
+    if (top < element.scrollTop) element.scrollTop = top;
+    else if (bottom > element.scrollTop + element.clientHeight) element.scrollTop = bottom - element.clientHeight;
+    draw();
+    drawn.get(key(rows[active]))?.element.focus({ preventScroll: true });
+  }
+
+  /** @param {KeyboardEvent} event */
+  function keys(event) {
+    if (!(event.target instanceof HTMLTableRowElement) || event.ctrlKey || event.metaKey || event.altKey) return;
+    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: PAGE, PageUp: -PAGE, Home: -Infinity, End: Infinity };
+    if (event.key in steps) activate(active + steps[event.key]);
+    else if (event.key === 'Enter' && asked.open) asked.open(rows[active]);
+    else if (event.key === ' ' && asked.chooses) toggle(key(rows[active]));
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  return {
+    element,
+    /** Show other rows; those of the same key stay chosen. @param {T[]} found */
+    set(found) {
+      rows = [...found];
+      const names = new Set(rows.map(key));
+      for (const name of chosen.keys()) if (!names.has(name)) chosen.delete(name);
+      active = Math.min(active, Math.max(0, rows.length - 1));
+      arrange();
+      draw();
+      if (asked.chooses) tellChosen();
+    },
+    /** The rows that are chosen. @returns {T[]} */
+    chosen: () => [...chosen.values()],
+    /** Give the first row the focus. */
+    focus: () => activate(active),
+  };
+}

@@ -1,0 +1,151 @@
+"""The console in a browser: sign-in, overview, queues, keys and colours."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.testing import VirtualClock
+from tests.servers.console.conftest import Console, sync_api
+from tests.servers.http.conftest import Site
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_user_signs_in_and_is_still_signed_in_after_a_reload(visited: Console) -> None:
+    visited.open()
+    visited.sign_in()
+    visited.heading("Overview")
+    visited.sees(visited.page.get_by_text("admin · administrator"))
+    visited.page.reload()
+    visited.heading("Overview")
+    visited.page.get_by_role("button", name="Sign out").click()
+    visited.heading("Sign in")
+    visited.page.reload()
+    visited.heading("Sign in")
+
+
+def test_a_wrong_password_is_said_with_its_reason(visited: Console) -> None:
+    visited.open()
+    visited.sign_in(password="wrong")
+    alert = visited.page.get_by_role("alert")
+    visited.reads(alert, re.compile(r"user or password are refused.*2035"))
+    # The browser notes the answer 401, which is what this is about.
+    assert [said for said in visited.complaints if "401" not in said] == []
+    visited.complaints.clear()
+
+
+def test_a_program_that_may_not_look_is_told_so(visited: Console) -> None:
+    visited.open()
+    visited.sign_in(user="app")
+    visited.reads(visited.page.get_by_role("alert"), re.compile("app may put and get messages"))
+
+
+def test_the_overview_counts_messages_by_state_and_follows_them(
+    console: Console, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    for state in ("staged", "live", "expired_present", "dead_lettered"):
+        console.reads(console.tile(state), "0")
+    with queue_manager.session() as session:
+        for _ in range(3):
+            session.put("ORDERS", b"x", delay_ms=60_000)
+        session.put("ORDERS", b"x", time_to_live_ms=500)
+        session.put("REPORTS", b"x")
+        clock.advance(1_000)
+    console.reads(console.tile("staged"), "3")
+    console.reads(console.tile("expired_present"), "1")
+    console.reads(console.tile("live"), "1")
+    console.sees(console.page.get_by_text("in 59 s"))
+    console.sees(console.page.get_by_text("1 expired message not discarded yet"))
+    console.row("ORDERS").click()
+    console.heading("ORDERS")
+    console.reads(console.tile("staged"), "3")
+    console.sees(console.page.get_by_role("row", name="DEFPSIST YES"))
+
+
+def test_queues_are_found_and_sorted_and_rows_are_opened_by_keys(
+    console: Console, queue_manager: QueueManager
+) -> None:
+    with queue_manager.session() as session:
+        session.put("REPORTS", b"x")
+    page = console.page
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+    console.heading("Queues")
+    names = page.locator("tbody tr td:first-child")
+    assert_texts(names, ["DLQ", "ORDERS", "REPORTS"])
+    page.get_by_role("button", name="Depth").click()
+    assert_texts(names, ["REPORTS", "DLQ", "ORDERS"])
+    page.get_by_label("Part of the name").fill("or")
+    assert_texts(names, ["REPORTS", "ORDERS"])
+    page.get_by_label("Part of the name").press("Escape")
+    console.row("REPORTS").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    console.heading("ORDERS")
+
+
+def assert_texts(locator: Any, texts: list[str]) -> None:
+    """Wait until elements have these texts, in this order."""
+    sync_api.expect(locator).to_have_text(texts)
+
+
+def test_ten_thousand_queues_are_a_table_of_some_dozen_rows(
+    console: Console, queue_manager: QueueManager
+) -> None:
+    script = "\n".join(f"DEFINE QLOCAL(A.{number:04d})" for number in range(2_000))
+    assert queue_manager.mqsc(script).ok
+    console.open("#/queues")
+    console.sees(console.page.get_by_text("2,003 queues"))
+    console.row("A.0000").focus()
+    assert console.page.locator("tbody tr").count() < 100
+    console.page.keyboard.press("End")
+    console.sees(console.row("REPORTS"))
+    assert console.page.locator("tbody tr").count() < 100
+    assert console.page.get_by_role("grid").get_attribute("aria-rowcount") == "2004"
+
+
+def test_keys_lead_everywhere_and_escape_closes(console: Console) -> None:
+    page = console.page
+    page.keyboard.press("?")
+    console.sees(page.get_by_role("dialog", name="Keys"))
+    page.keyboard.press("Escape")
+    assert_texts(page.get_by_role("dialog"), [])
+    page.keyboard.press("/")
+    page.keyboard.type("ORDERS")
+    page.keyboard.press("Enter")
+    console.heading("ORDERS")
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("a")
+    console.heading("About")
+
+
+def test_the_colours_are_those_of_the_system_until_they_are_chosen(console: Console) -> None:
+    page = console.page
+    scheme = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(scheme)
+    page.emulate_media(color_scheme="dark")
+    dark = page.evaluate(scheme)
+    assert light != dark
+    page.get_by_role("button", name="Light colours").click()
+    assert page.evaluate(scheme) == light
+    page.reload()
+    console.heading("Overview")
+    assert page.evaluate(scheme) == light
+
+
+def test_a_server_that_is_lost_is_said_calmly_and_found_again(console: Console, site: Site) -> None:
+    banner = console.page.locator("#banner")
+    console.page.context.set_offline(True)
+    console.reads(banner, re.compile("does not answer"))
+    console.reads(console.page.locator("#pulse"), "reconnecting")
+    console.page.context.set_offline(False)
+    console.reads(console.page.locator("#pulse"), "live")
+    assert not banner.is_visible()
+    # The browser notes each request that has failed.
+    assert {said for said in console.complaints if "ERR_INTERNET_DISCONNECTED" not in said} == set()
+    console.complaints.clear()
