@@ -26,6 +26,7 @@ from mayfly.engine.face.operating import (
     Counts,
     QueueSharingGroup,
     Settings,
+    Stories,
     counts_of,
     depth_of,
     follow_wall,
@@ -100,8 +101,8 @@ class QueueManager:
         self.name, self.platform, self.clock = name, engine.platform, engine.clock
         #: Its time, in ms since 1970, UTC; and the function that does all work due by then.
         self.now_ms, self.run_due = engine.now_ms, engine.due_work.run_due
-        #: The ledger of ended lives, by position.
-        self.ledger = engine.ledger
+        #: The ledger of ended lives, by position, and stories of messages (docs/WHY.md).
+        self.ledger, self.stories = engine.ledger, Stories(engine, partial(_beside, name))
         #: Bulk reads and writes of pipelines, each message exactly once.
         self.claims, self.stages = engine.claims, engine.stages
         #: The channels to and from other queue managers (docs/CHANNELS.md).
@@ -184,7 +185,8 @@ class QueueManager:
     def why(self, identifier: Identifier) -> Whereabouts:
         """Say where the message with a MsgId or CorrelId is, or what became of it (docs/WHY.md).
 
-        Raises MQRC_MD_ERROR for no id, or one of more than 24 bytes.
+        This queue manager alone is asked: ``stories.of`` asks others, too. Raises MQRC_MD_ERROR for
+        no id, or one of more than 24 bytes.
         """
         return whereabouts(self.engine, identifier)
 
@@ -253,6 +255,12 @@ class QueueManager:
     ) -> None:
         """Close."""
         self.close()
+
+
+def _beside(name: str) -> list[Engine]:
+    """Return the engines of the other queue managers that are open in this process, by name."""
+    found = sorted(managers_here().items())
+    return [each.engine for other, each in found if other != name and not each.is_stopped]
 
 
 def _link_of(manager: str, runtime: Runtime, definition: ChannelDefinition) -> Link:

@@ -30,8 +30,8 @@ def why(
     """Say where a message is, or what became of it: in one sentence, then step by step.
 
     Looks on all queues, among delayed messages, dead letters, claims and open units of work, and
-    in the ledger of what has ended. Changes nothing. Exit code 1 when nothing is known; the
-    sentence says what retention has taken.
+    in the ledger of what has ended, on all queue managers that its server serves. Changes
+    nothing. Exit code 1 when nothing is known; the sentence says what retention has taken.
 
     \b
     Example:
@@ -41,17 +41,23 @@ def why(
         connected(name, path, program="mayfly why") as connection,
         seconds_told(sys.stderr, "the ledger is searched"),
     ):
-        found = connection.admin.why(identifier)
+        found = connection.admin.stories.of(identifier)
     if as_json:
         print_json(whereabouts_as_json(found))
     elif found.is_known:
         print(found.sentence)
-        print(*_lines(found.steps), sep="\n")
+        print(*lines_of(found.steps), *found.notes, sep="\n")
     if not found.is_known:
         raise CommandFailed(ExitCode.NOTHING, found.sentence)
 
 
-def _lines(steps: tuple[Step, ...]) -> list[str]:
-    rows = [_HEAD, *((spelled_moment(s.at_ms), s.what, s.queue, s.text) for s in steps)]
+def lines_of(steps: tuple[Step, ...]) -> list[str]:
+    """Return the steps as a table, with the queue managers where there are several."""
+    several = len({step.queue_manager for step in steps}) > 1
+    rows = [
+        (spelled_moment(step.at_ms), *((step.queue_manager,) if several else ()), *step[1:4])
+        for step in steps
+    ]
+    rows.insert(0, (_HEAD[0], *(("queue manager",) if several else ()), *_HEAD[1:]))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

@@ -13,12 +13,18 @@ from mayfly.mqi.causes import cause_name
 
 
 class StepJson(TypedDict):
-    """One event or state of a message; ``at_ms`` is ms since 1970, UTC."""
+    """One event or state of a message; ``at_ms`` is ms since 1970, UTC.
+
+    ``user`` and ``program`` are who did it, empty where that is not known.
+    """
 
     at_ms: int
     what: str
     queue: str
     text: str
+    queue_manager: str
+    user: str
+    program: str
 
 
 class StayJson(TypedDict):
@@ -49,13 +55,17 @@ class StayJson(TypedDict):
     reply_to_q: str
     backout_count: int
     user_identifier: str
+    program: str
+    topic: str
+    queue_manager: str
 
 
 class WhereaboutsJson(TypedDict):
-    """The knowledge of a queue manager about an id, at the moment ``at_ms``.
+    """The knowledge of queue managers about an id, at the moment ``at_ms``.
 
     ``is_cut`` says that there is more than is told. ``ledger_position`` and ``ledger_ms`` are the
-    oldest row that retention has left in the ledger, null while it is empty.
+    oldest row that retention has left in the ledger of ``queue_manager``, which was asked; null
+    while it is empty. ``notes`` are sentences about what was not looked at.
     """
 
     id: str
@@ -67,6 +77,8 @@ class WhereaboutsJson(TypedDict):
     is_cut: bool
     ledger_position: int | None
     ledger_ms: int | None
+    queue_manager: str
+    notes: list[str]
 
 
 class ScheduledJson(TypedDict):
@@ -113,6 +125,8 @@ def whereabouts_as_json(found: Whereabouts) -> WhereaboutsJson:
         "is_cut": found.is_cut,
         "ledger_position": found.ledger_position,
         "ledger_ms": found.ledger_ms,
+        "queue_manager": found.queue_manager,
+        "notes": list(found.notes),
     }
 
 

@@ -115,8 +115,22 @@ class LedgerVerbs(Protocol):
         """
 
 
+class StoryVerbs(Protocol):
+    """Stories of messages, over all queue managers of the process (docs/WHY.md)."""
+
+    def of(self, identifier: bytes | str) -> Whereabouts:
+        """Return where a message has been, by its MsgId or CorrelId.
+
+        Raises MQRC_MD_ERROR for an id of zeros, of more than 24 bytes, or that is none.
+        """
+
+
 class Administration(Protocol):
     """Administration of a queue manager, for operators."""
+
+    @property
+    def stories(self) -> StoryVerbs:
+        """Where messages have been, here and on the queue managers beside this one."""
 
     @property
     def ledger(self) -> LedgerVerbs:
@@ -132,7 +146,7 @@ class Administration(Protocol):
         """Return CURDEPTH: committed and uncommitted, expired ones included (E12)."""
 
     def why(self, identifier: bytes | str) -> Whereabouts:
-        """Return the place or the outcome of the message with a MsgId or CorrelId."""
+        """Return the place or the outcome of a message as this queue manager alone knows it."""
 
     def verify(self) -> Verification:
         """Recount everything and compare."""

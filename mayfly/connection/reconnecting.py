@@ -75,6 +75,7 @@ class ReconnectingConnection:
         #: The verbs of an operator.
         admin = _Part(again, lambda now: now.admin)
         admin.ledger = _Part(again, lambda now: now.admin.ledger)
+        admin.stories = _Part(again, lambda now: now.admin.stories)
         self.admin = cast("Administration", admin)
         self.claims = cast("ClaimVerbs", _Part(again, _without_claims))
 
@@ -305,8 +306,9 @@ class ReconnectingObjects:
 class _Part:
     """A part of the connection of now: its methods run like verbs."""
 
-    #: A part of this one, where there is one.
+    #: Parts of this one, where there are any.
     ledger: _Part
+    stories: _Part
 
     def __init__(
         self, again: Reconnection, part: Callable[[Connection], Any], *, in_unit: bool = False

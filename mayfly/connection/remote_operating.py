@@ -119,12 +119,29 @@ class RemoteSchedule:
             yield done_count
 
 
+class RemoteStories:
+    """See ``operating.StoryVerbs``, whose methods these are."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        """Ask by a call of verbs."""
+        self._call = call
+
+    def of(self, identifier: bytes | str) -> Whereabouts:
+        """Return where a message has been."""
+        return whereabouts_of_row(self._call(Verb.STORY, [stored_id(identifier)]))
+
+
 class RemoteAdministration:
     """See ``operating.Administration``, whose methods these are."""
 
     def __init__(self, conversation: Conversation) -> None:
         """Ask over a conversation."""
         self._call = conversation.call
+
+    @property
+    def stories(self) -> RemoteStories:
+        """Where messages have been."""
+        return RemoteStories(self._call)
 
     @property
     def ledger(self) -> RemoteLedger:

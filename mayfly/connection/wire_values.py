@@ -163,9 +163,12 @@ def subscribed_of_row(values: list[Any]) -> Subscribed:
 
 def whereabouts_of_row(values: list[Any]) -> Whereabouts:
     """Return the answer of WHY."""
-    asked_id, at_ms, sentence, steps, stays, *rest = values
-    found = tuple(Step(*step) for step in steps), tuple(Stay(*stay) for stay in stays)
-    return Whereabouts(asked_id, at_ms, sentence, *found, *rest)
+    found = Whereabouts._make(values)
+    return found._replace(
+        steps=tuple(Step(*step) for step in found.steps),
+        stays=tuple(Stay(*stay) for stay in found.stays),
+        notes=tuple(found.notes),
+    )
 
 
 def row_of_script(result: MqscResult) -> list[Any]:

@@ -237,7 +237,16 @@ COUNTS: Final = Row(
 VERIFICATION: Final = Row(
     "verification", ok=flag, problems=many(long_text), queues=whole, messages=whole
 )
-STEP: Final = Row("step", at_ms=whole, what=text, queue=text, text=long_text)
+STEP: Final = Row(
+    "step",
+    at_ms=whole,
+    what=text,
+    queue=text,
+    text=long_text,
+    queue_manager=text,
+    user=text,
+    program=text,
+)
 STAY: Final = Row(
     "stay",
     relation=text,
@@ -259,6 +268,9 @@ STAY: Final = Row(
     reply_to_q=text,
     backout_count=whole,
     user_identifier=text,
+    program=text,
+    topic=text,
+    queue_manager=text,
 )
 WHEREABOUTS: Final = Row(
     "whereabouts",
@@ -270,6 +282,8 @@ WHEREABOUTS: Final = Row(
     is_cut=flag,
     ledger_position=maybe(whole),
     ledger_ms=maybe(whole),
+    queue_manager=text,
+    notes=many(long_text),
 )
 OWN_TIME: Final = Row(
     "own_time",

@@ -125,6 +125,8 @@ class Verb(IntEnum):
     FOLLOW_WALL = 57
     RUN_DUE = 58
     ADVANCE_CLOCK = 59
+    #: WHY over all queue managers of the server.
+    STORY = 78
     #: The claims of pipelines.
     CLAIMS_INSTANCE = 60
     CLAIMS_STANDINGS = 61
@@ -358,6 +360,7 @@ FORMS: Final[dict[int, Form]] = {
     Verb.COUNTS: Form(Row("counts", queue=text), COUNTS),
     Verb.CURDEPTH: Form(Row("curdepth", queue=text), whole),
     Verb.WHY: Form(Row("why", identifier=identifier), WHEREABOUTS),
+    Verb.STORY: Form(Row("story", identifier=identifier), WHEREABOUTS),
     Verb.VERIFY: Form(_none(Verb.VERIFY), VERIFICATION),
     Verb.DELAY_PROCESSOR_STATUS: Form(_none(Verb.DELAY_PROCESSOR_STATUS), text),
     Verb.OWN_TIME: Form(_none(Verb.OWN_TIME), OWN_TIME),

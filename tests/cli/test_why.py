@@ -10,7 +10,11 @@ import shlex
 
 import pytest
 
+from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
+from mayfly.cli.why import lines_of
+from mayfly.mqi import constants as c
+from mayfly.testing import VirtualClock
 from tests.cli.conftest import ROOT, Invoke
 
 TEXT = (ROOT / "docs/WHY.md").read_text("utf-8")
@@ -35,6 +39,38 @@ def test_the_documented_commands_print_what_is_shown(
             continue
         pattern = ".*".join(map(re.escape, output.split("…")))
         assert re.fullmatch(pattern, answer.output), f"{command}:\n{answer.output}"
+
+
+def test_the_documented_story_over_two_queue_managers_is_what_is_printed() -> None:
+    clock = VirtualClock(1_700_000_000_000)
+    with QueueManager("QM1", clock=clock) as one, QueueManager("QM2", clock=clock) as two:
+        for here, there in ((one, two), (two, one)):
+            name = f"{here.name}.TO.{there.name}"
+            there.mqsc(f"DEFINE CHANNEL({name}) CHLTYPE(RCVR) TRPTYPE(LOCAL)")
+            here.mqsc(
+                f"DEFINE QLOCAL({there.name}) USAGE(XMITQ)\n"
+                f"DEFINE CHANNEL({name}) CHLTYPE(SDR) TRPTYPE(LOCAL) XMITQ({there.name}) "
+                f"CONNAME({there.name})\nSTART CHANNEL({name})"
+            )
+        one.mqsc("DEFINE QLOCAL(REPLIES)\nDEFINE QREMOTE(ORDERS) RNAME(IN) RQMNAME(QM2)")
+        two.mqsc("DEFINE QLOCAL(IN)")
+        with one.session("alice") as session:
+            msg_id = session.put(
+                "ORDERS",
+                b"tickets",
+                time_to_live_ms=60_000,
+                persistent=True,
+                report=c.MQRO_EXPIRATION,
+                reply_to_q="REPLIES",
+            )
+        clock.advance(60_000)
+        with two.session() as session:
+            assert session.get("IN") is None
+        clock.advance(0)
+        found = one.stories.of(msg_id)
+    printed = "\n".join((found.sentence, *lines_of(found.steps), ""))
+    [shown] = doc_blocks("output")
+    assert re.fullmatch(".*".join(map(re.escape, shown.split("…"))), printed), printed
 
 
 def test_the_documented_program_prints_what_is_shown() -> None:

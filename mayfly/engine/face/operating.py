@@ -7,6 +7,7 @@ from mayfly.engine.own_time import follow_wall, own_time
 from mayfly.engine.settings import Settings
 from mayfly.engine.sharing.group import QueueSharingGroup
 from mayfly.engine.whereabouts.asking import whereabouts
+from mayfly.engine.whereabouts.stories import Stories
 
 __all__ = [
     "BOUNDS_MS",
@@ -16,6 +17,7 @@ __all__ = [
     "QueueFigures",
     "QueueSharingGroup",
     "Settings",
+    "Stories",
     "counts_of",
     "depth_of",
     "figures",

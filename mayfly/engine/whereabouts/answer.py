@@ -26,6 +26,9 @@ class Stay(NamedTuple):
     transmission queue or a dead-letter queue. ``reason`` is an MQRC_* or MQFB_*: why it was
     dead-lettered or discarded, or the Feedback of a report. ``holder`` says whose it is while it is
     uncommitted or locked, ``hindrance`` why nobody can get it. ``report`` are its report options.
+    ``queue_manager`` owns the queue; of a shared queue it is the queue-sharing group. ``program``
+    is the PutApplName and ``topic`` the topic string of a publication's copy; both are empty for a
+    life that has ended, as the ledger has neither.
     """
 
     relation: str
@@ -47,23 +50,33 @@ class Stay(NamedTuple):
     reply_to_q: str
     backout_count: int
     user_identifier: str
+    program: str = ""
+    topic: str = ""
+    queue_manager: str = ""
 
 
 class Step(NamedTuple):
-    """One line of the answer: an event or the state of a message; ``at_ms`` epoch ms."""
+    """One line of the answer: an event or the state of a message; ``at_ms`` epoch ms.
+
+    ``user`` and ``program`` are who did it, empty where that is not known.
+    """
 
     at_ms: int
     what: str
     queue: str
     text: str
+    queue_manager: str = ""
+    user: str = ""
+    program: str = ""
 
 
 class Whereabouts(NamedTuple):
-    """The knowledge of a queue manager about an id, at a moment.
+    """The knowledge of queue managers about an id, at a moment.
 
     ``stays`` are in the order in which they ended, those of now last; empty when nothing is known.
     ``is_cut``: there were more than MOST_STAYS of a kind. ``ledger_position`` and ``ledger_ms`` are
-    the oldest row that retention has left in the ledger, None while it is empty.
+    the oldest row that retention has left in the ledger, None while it is empty. Those three are of
+    ``queue_manager``, which was asked. ``notes`` are sentences about what was not looked at.
     """
 
     asked_id: bytes
@@ -74,6 +87,8 @@ class Whereabouts(NamedTuple):
     is_cut: bool
     ledger_position: int | None
     ledger_ms: int | None
+    queue_manager: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def is_known(self) -> bool:

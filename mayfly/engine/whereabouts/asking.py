@@ -13,7 +13,8 @@ from mayfly.engine.session import Session
 from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay, Whereabouts
 from mayfly.engine.whereabouts.past import ended_stays, is_report_of
 from mayfly.engine.whereabouts.present import Present
-from mayfly.engine.whereabouts.sentences import sentence_of, sentence_of_nothing, steps_of
+from mayfly.engine.whereabouts.sentences import sentence_of, sentence_of_nothing
+from mayfly.engine.whereabouts.steps import steps_of
 from mayfly.lifetime.life import State
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_PASS_CORREL_ID
@@ -60,7 +61,8 @@ def whereabouts(engine: Engine, identifier: Identifier) -> Whereabouts:
         sentence = sentence_of_nothing(engine.name, wanted, oldest, lost_count)
     position, oldest_ms = (None, None) if oldest is None else oldest
     steps = tuple(steps_of(stays, now_ms))
-    return Whereabouts(wanted, now_ms, sentence, steps, stays, is_cut, position, oldest_ms)
+    answer = wanted, now_ms, sentence, steps, stays, is_cut, position, oldest_ms
+    return Whereabouts(*answer, queue_manager=engine.name)
 
 
 def _msg_ids(stays: Iterable[Stay], relation: Relation) -> set[bytes]:

@@ -27,11 +27,11 @@ def ended_stays(core: Core, asked_id: bytes, present: Iterable[Stay]) -> list[St
     tells.
     """
     put_ms = [stay.put_ms for stay in present if stay.relation == Relation.MESSAGE]
-    lives: list[LifeRecord] = []
+    stays: list[Stay] = []
     for home in homes(core):
-        lives += reversed(_lives(core, home, asked_id, put_ms))
-    lives.sort(key=lambda life: life.ended_ms)
-    return [_stay(core, asked_id, life) for life in lives]
+        lives = reversed(_lives(core, home, asked_id, put_ms))
+        stays += (_stay(core, asked_id, life, home.name) for life in lives)
+    return sorted(stays, key=lambda stay: stay.ended_ms or 0)
 
 
 def _lives(core: Core, home: Core, asked_id: bytes, put_ms: list[int]) -> list[LifeRecord]:
@@ -76,9 +76,20 @@ def _renames(core: Core, life: LifeRecord) -> bool:
     return queue is not None and queue.definition.usage == MQUS_TRANSMISSION
 
 
-def _stay(core: Core, asked_id: bytes, life: LifeRecord) -> Stay:
-    is_own, is_renamed = _is_own(core, asked_id, life), _renames(core, life)
+def _stay(core: Core, asked_id: bytes, life: LifeRecord, owner: str) -> Stay:
+    relation = Relation.MESSAGE if _is_own(core, asked_id, life) else Relation.CORRELATED
+    return _as_stay(life, relation, owner, is_renamed=_renames(core, life))
+
+
+def stay_of_life(life: LifeRecord, asked_id: bytes, owner: str) -> Stay:
+    """Return what a life tells that is read without its queue manager, whose name is ``owner``."""
+    is_renamed = life.queue == STAGING_QUEUE or life.outcome == State.TRANSMITTED
+    is_own = asked_id == life.msg_id or (is_renamed and asked_id == life.correl_id)
     relation = Relation.MESSAGE if is_own else Relation.CORRELATED
+    return _as_stay(life, relation, owner, is_renamed=is_renamed)
+
+
+def _as_stay(life: LifeRecord, relation: Relation, owner: str, *, is_renamed: bool) -> Stay:
     return Stay(
         relation=relation.value,
         state=life.outcome,
@@ -100,4 +111,5 @@ def _stay(core: Core, asked_id: bytes, life: LifeRecord) -> Stay:
         reply_to_q=life.reply_to_q.strip(),
         backout_count=life.backout_count,
         user_identifier=life.user_identifier.strip(),
+        queue_manager=owner,
     )

@@ -158,6 +158,9 @@ class Present:
             reply_to_q=descriptor.reply_to_q.strip(),
             backout_count=row.backout_count,
             user_identifier=descriptor.user_identifier.strip(),
+            program=descriptor.put_appl_name.strip(),
+            topic=row.topic or "",
+            queue_manager=queue.home.name,
         )
 
 

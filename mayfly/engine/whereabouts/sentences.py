@@ -1,11 +1,11 @@
-"""Says in words where messages are and what became of them: one sentence, then step by step."""
+"""Says in one sentence where messages are and what became of them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from mayfly.engine.whereabouts.answer import Relation, Stay, Step
+from mayfly.engine.whereabouts.answer import Relation, Stay
 from mayfly.lifetime.life import State
 from mayfly.lifetime.spelling import spelled_duration, spelled_moment
 from mayfly.lifetime.window import is_due, is_expired
@@ -15,7 +15,7 @@ from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.keys import GENERATED_PREFIX, key_of_delayed_id
 
 #: A life that ended so goes on elsewhere, so that it is not the end of the story.
-_GOES_ON = (State.RELEASED, State.DEAD_LETTERED)
+GOES_ON = (State.RELEASED, State.DEAD_LETTERED)
 _NAME_END, _SHORT_NAME_END = 16, 11
 
 
@@ -63,45 +63,18 @@ def sentence_of_nothing(
     return said
 
 
-def steps_of(stays: Sequence[Stay], now_ms: int) -> Iterator[Step]:
-    """Yield what happened and how things stand, in order of time."""
-    steps: list[Step] = []
-    begun: set[tuple[bytes, int]] = set()
-    for place, stay in enumerate(stays):
-        target = stay.target or _next_target(stay, stays[place + 1 :])
-        # A released or dead-lettered message goes on under the same MsgId, from the same put.
-        if (stay.msg_id, stay.put_ms) not in begun:
-            steps.append(_beginning(stay, target or stay.queue))
-        begun.add((stay.msg_id, stay.put_ms))
-        steps.append(_standing(stay, now_ms))
-    return iter(sorted(steps, key=lambda step: step.at_ms))
-
-
-def _next_target(stay: Stay, later: Sequence[Stay]) -> str:
-    """Return the queue that a life which went on elsewhere was meant for, as far as that tells.
-
-    Of a dead letter that was got, the ledger no longer tells its queue.
-    """
-    if stay.state not in _GOES_ON:
-        return ""
-    here = (s for s in later if (s.msg_id, s.put_ms) == (stay.msg_id, stay.put_ms))
-    following = next(here, None)
-    if following is None or following.target:
-        return "" if following is None else following.target
-    return following.queue if stay.state == State.RELEASED else ""
-
-
 def _ends(stays: list[Stay]) -> list[Stay]:
     """Return where each message is or ended last: copies of a publication are several."""
-    newest_ms = {stay.msg_id: 0 for stay in stays}
+    newest_ms: dict[tuple[bytes, str], int] = {}
     for stay in stays:
-        newest_ms[stay.msg_id] = max(newest_ms[stay.msg_id], stay.put_ms)
+        name = stay.msg_id, stay.queue_manager
+        newest_ms[name] = max(newest_ms.get(name, 0), stay.put_ms)
     ends = [
         stay
         for stay in stays
         # A message got and put again, by a handler of dead letters or a bridge, has a later put.
         if stay.ended_ms is None
-        or (stay.state not in _GOES_ON and stay.put_ms == newest_ms[stay.msg_id])
+        or (stay.state not in GOES_ON and stay.put_ms == newest_ms[stay.msg_id, stay.queue_manager])
     ]
     return ends or stays[-1:]
 
@@ -119,7 +92,7 @@ def _uncommitted(stay: Stay, now_ms: int) -> str:
     said = f"It was put {where} in {stay.holder}"
     if is_expired(stay.expire_at_ms, now_ms):
         # E17.
-        return f"{said}; its deadline, {_deadline(stay)}, has passed: the commit discards it."
+        return f"{said}; its deadline, {deadline(stay)}, has passed: the commit discards it."
     return f"{said}: nobody else sees it before the commit."
 
 
@@ -141,7 +114,7 @@ def _available(stay: Stay, now_ms: int) -> str:
         owes = stay.report & MQRO_EXPIRATION
         report = f" and sends the report that it owes to {stay.reply_to_q}" if owes else ""
         return (
-            f"It expired on {stay.queue} at {_deadline(stay)} and is still there: the next get, "
+            f"It expired on {stay.queue} at {deadline(stay)} and is still there: the next get, "
             f"browse or expiry scan that meets it discards it{report}."
         )
     until = _until(stay, now_ms)
@@ -167,7 +140,7 @@ def _locked(stay: Stay, now_ms: int) -> str:
     said = f"It is {where}, and {stay.holder} has it"
     if is_expired(stay.expire_at_ms, now_ms):
         # E15: nothing expires while it is locked.
-        return f"{said}; its deadline, {_deadline(stay)}, has passed: given back, it expires."
+        return f"{said}; its deadline, {deadline(stay)}, has passed: given back, it expires."
     return f"{said}{_until(stay, now_ms)}."
 
 
@@ -176,7 +149,7 @@ def _got(stay: Stay, stays: Sequence[Stay]) -> str:
     came_ms = (
         _ended(other)
         for other in stays
-        if other.state in _GOES_ON and (other.msg_id, other.put_ms) == (stay.msg_id, stay.put_ms)
+        if other.state in GOES_ON and (other.msg_id, other.put_ms) == (stay.msg_id, stay.put_ms)
     )
     after = spelled_duration(_ended(stay) - max(stay.deliver_at_ms, *came_ms, 0))
     return (
@@ -197,10 +170,10 @@ def _expired(stay: Stay) -> str:
         due = spelled_moment(stay.deliver_at_ms)
         if stay.deliver_at_ms < stay.expire_at_ms:
             # Committed late, or nothing was released then.
-            return f"It expired at {_deadline(stay)}, before it was released; it was due at {due}"
-        return f"It expired at {_deadline(stay)}, while it waited for its delivery time, {due}"
+            return f"It expired at {deadline(stay)}, before it was released; it was due at {due}"
+        return f"It expired at {deadline(stay)}, while it waited for its delivery time, {due}"
     life = spelled_duration(stay.expire_at_ms - stay.put_ms)
-    what = f"It expired on {stay.queue} at {_deadline(stay)}, {life} after its put"
+    what = f"It expired on {stay.queue} at {deadline(stay)}, {life} after its put"
     return what + ", and nobody had got it"
 
 
@@ -301,10 +274,11 @@ def _until(stay: Stay, now_ms: int) -> str:
     if stay.expire_at_ms is None:
         return "; it never expires"
     left = spelled_duration(max(stay.expire_at_ms - now_ms, 0))
-    return f", until it expires at {_deadline(stay)}, in {left}"
+    return f", until it expires at {deadline(stay)}, in {left}"
 
 
-def _deadline(stay: Stay) -> str:
+def deadline(stay: Stay) -> str:
+    """Return the moment of the expiry of a message that has one."""
     assert stay.expire_at_ms is not None
     return spelled_moment(stay.expire_at_ms)
 
@@ -312,44 +286,6 @@ def _deadline(stay: Stay) -> str:
 def _ended(stay: Stay) -> int:
     assert stay.ended_ms is not None
     return stay.ended_ms
-
-
-def _beginning(stay: Stay, queue: str) -> Step:
-    """Return the put of a message, by the queue it was meant for."""
-    parts = [
-        f"MsgId {stay.msg_id.hex()}" if stay.relation == Relation.CORRELATED else "",
-        f"by {stay.user_identifier}" if stay.user_identifier else "",
-        "1 byte" if stay.body_bytes == 1 else f"{stay.body_bytes:,} bytes",
-        "persistent" if stay.persistent else "not persistent",
-        f"due {spelled_moment(stay.deliver_at_ms)}" if stay.deliver_at_ms > stay.put_ms else "",
-        "never expires" if stay.expire_at_ms is None else f"expires {_deadline(stay)}",
-    ]
-    what = {Relation.REPORT: "report", Relation.CORRELATED: "correlated"}
-    text = ", ".join(part for part in parts if part)
-    return Step(stay.put_ms, what.get(Relation(stay.relation), "put"), queue, text)
-
-
-def _standing(stay: Stay, now_ms: int) -> Step:
-    """Return the end of a stay, or how it stands now."""
-    who = "report " if stay.relation == Relation.REPORT else ""
-    if stay.ended_ms is None:
-        if stay.state == State.AVAILABLE and is_expired(stay.expire_at_ms, now_ms):
-            assert stay.expire_at_ms is not None
-            return Step(stay.expire_at_ms, f"{who}expired", stay.queue, "not discarded yet")
-        text = ", ".join(part for part in (stay.holder, stay.hindrance, _cause(stay)) if part)
-        return Step(now_ms, f"{who}{stay.state}", stay.queue, text)
-    what = who + stay.state.replace("_", "-")
-    if stay.state == State.EXPIRED:
-        assert stay.expire_at_ms is not None
-        found = f"discarded {spelled_moment(stay.ended_ms)}"
-        return Step(stay.expire_at_ms, what, stay.queue, found)
-    text = f"backout count {stay.backout_count}" if stay.backout_count else _cause(stay)
-    return Step(stay.ended_ms, what, stay.queue, text)
-
-
-def _cause(stay: Stay) -> str:
-    named = cause_name(stay.reason) if stay.reason else ""
-    return f"{named} for {stay.target}".strip() if stay.target else named
 
 
 def _maker(identifier: bytes) -> str:

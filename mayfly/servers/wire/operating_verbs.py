@@ -155,6 +155,10 @@ def _why(conversation: Caller, fields: list[Any]) -> Any:
     return conversation.connection.admin.why(*fields)
 
 
+def _story(conversation: Caller, fields: list[Any]) -> Any:
+    return conversation.connection.admin.stories.of(*fields)
+
+
 def _verify(conversation: Caller, _fields: list[Any]) -> Any:
     return conversation.connection.admin.verify()
 
@@ -227,6 +231,7 @@ OPERATING: dict[int, Runs] = {
     Verb.COUNTS: _counts,
     Verb.CURDEPTH: _curdepth,
     Verb.WHY: _why,
+    Verb.STORY: _story,
     Verb.VERIFY: _verify,
     Verb.DELAY_PROCESSOR_STATUS: _delay_processor_status,
     Verb.OWN_TIME: _own_time,

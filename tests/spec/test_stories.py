@@ -1,0 +1,279 @@
+"""The whole story of a message: over queue managers, publications and reports, in one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from mayfly import MQError, QueueManager, QueueSharingGroup
+from mayfly.connection import connect
+from mayfly.engine import Whereabouts
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.testing import VirtualClock
+from tests.spec.scene import START_MS
+
+MINUTE_MS = 60_000
+AT_1_MIN, AT_2_MIN = "2023-11-14 22:14:20.000", "2023-11-14 22:15:20.000"
+
+
+def run(manager: QueueManager, script: str) -> None:
+    result = manager.mqsc(script)
+    assert result.ok, result.text
+
+
+def linked(here: QueueManager, there: QueueManager) -> None:
+    """Define and start the channel from one queue manager to the other."""
+    name = f"{here.name}.TO.{there.name}"
+    run(there, f"DEFINE CHANNEL({name}) CHLTYPE(RCVR) TRPTYPE(LOCAL)")
+    run(
+        here,
+        f"DEFINE QLOCAL({there.name}) USAGE(XMITQ)\n"
+        f"DEFINE CHANNEL({name}) CHLTYPE(SDR) TRPTYPE(LOCAL) XMITQ({there.name}) "
+        f"CONNAME({there.name})\nSTART CHANNEL({name})",
+    )
+
+
+@pytest.fixture
+def pair(clock: VirtualClock) -> Iterator[tuple[QueueManager, QueueManager]]:
+    """QM1 with ORDERS, which leads to IN of QM2, and REPLIES; channels run both ways."""
+    with QueueManager("QM1", clock=clock) as one, QueueManager("QM2", clock=clock) as two:
+        linked(one, two)
+        linked(two, one)
+        run(one, "DEFINE QLOCAL(REPLIES)\nDEFINE QREMOTE(ORDERS) RNAME(IN) RQMNAME(QM2)")
+        run(two, "DEFINE QLOCAL(IN)")
+        yield one, two
+
+
+def steps(found: Whereabouts) -> list[tuple[int, str, str, str]]:
+    """Return moment since the start, queue manager, event and queue of each step."""
+    return [(s.at_ms - START_MS, s.queue_manager, s.what, s.queue) for s in found.steps]
+
+
+def settled(clock: VirtualClock) -> None:
+    """Let channels carry what waits for them."""
+    clock.advance(0)
+
+
+# Over a channel
+
+
+def test_E19_a_message_that_expires_at_its_destination_and_its_report_are_one_story(
+    pair: tuple[QueueManager, QueueManager], clock: VirtualClock
+) -> None:
+    one, two = pair
+    with one.session("anna", program="shop") as session:
+        msg_id = session.put(
+            "ORDERS",
+            b"x",
+            time_to_live_ms=MINUTE_MS,
+            report=c.MQRO_EXPIRATION,
+            reply_to_q="REPLIES",
+        )
+    clock.advance(MINUTE_MS)
+    with two.session() as session:
+        assert session.get("IN") is None
+    settled(clock)
+    found = one.stories.of(msg_id)
+    assert found.sentence == (
+        f"It expired on IN@QM2 at {AT_1_MIN}, 1 min after its put, and nobody had got it; its "
+        "report is on REPLIES."
+    )
+    assert steps(found) == [
+        (0, "QM1", "put", "QM2"),
+        (0, "QM1", "transmitted", "QM2"),
+        (0, "QM2", "arrived", "IN"),
+        (MINUTE_MS, "QM2", "expired", "IN"),
+        (MINUTE_MS, "QM2", "report", "QM1"),
+        (MINUTE_MS, "QM2", "report transmitted", "QM1"),
+        (MINUTE_MS, "QM1", "arrived", "REPLIES"),
+        (MINUTE_MS, "QM1", "report available", "REPLIES"),
+    ]
+    assert found.queue_manager == "QM1"
+    assert found.steps[0].user == "anna"
+    # Asked at the other end, its queues are the near ones.
+    assert two.stories.of(msg_id).sentence == (
+        f"It expired on IN at {AT_1_MIN}, 1 min after its put, and nobody had got it; its report "
+        "is on REPLIES@QM1."
+    )
+    assert steps(two.stories.of(msg_id)) == steps(found)
+    with one.session() as session:
+        assert session.get("REPLIES") is not None
+    assert one.stories.of(msg_id).sentence.endswith("; its report was got from REPLIES.")
+    assert steps(one.stories.of(msg_id))[-1] == (MINUTE_MS, "QM1", "report got", "REPLIES")
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_message_that_was_got_elsewhere_is_told_with_where_it_could_be_got(
+    pair: tuple[QueueManager, QueueManager], clock: VirtualClock, persistent: bool
+) -> None:
+    one, two = pair
+    with one.session() as session:
+        msg_id = session.put("ORDERS", b"x", correl_id=b"order 17", persistent=persistent)
+    settled(clock)
+    assert one.stories.of(msg_id).sentence == "It is on IN@QM2 and can be got; it never expires."
+    clock.advance(MINUTE_MS)
+    with two.session() as session:
+        assert session.get("IN") is not None
+    # By the CorrelId, too, which neither queue manager alone could follow.
+    for asked, manager in ((msg_id, one), (b"order 17", one), (b"order 17", two)):
+        found = manager.stories.of(asked)
+        place = "IN" if manager is two else "IN@QM2"
+        assert found.sentence == (
+            f"It was got from {place} at {AT_1_MIN}, 1 min after it could first be got."
+        )
+        assert steps(found) == [
+            (0, "QM1", "put", "QM2"),
+            (0, "QM1", "transmitted", "QM2"),
+            (0, "QM2", "arrived", "IN"),
+            (MINUTE_MS, "QM2", "got", "IN"),
+        ]
+
+
+def test_a_queue_manager_that_is_not_open_here_leaves_the_story_at_the_channel(
+    pair: tuple[QueueManager, QueueManager], clock: VirtualClock
+) -> None:
+    one, two = pair
+    with one.session() as session:
+        msg_id = session.put("ORDERS", b"x")
+    settled(clock)
+    two.close()
+    found = one.stories.of(msg_id)
+    assert found.sentence == (
+        "It was sent to another queue manager at 2023-11-14 22:13:20.000, over transmission queue "
+        "QM2."
+    )
+
+
+def test_a_queue_manager_that_may_not_be_asked_is_named(
+    pair: tuple[QueueManager, QueueManager], clock: VirtualClock
+) -> None:
+    one, _two = pair
+    with one.session() as session:
+        msg_id = session.put("ORDERS", b"x")
+    settled(clock)
+    found = one.stories.of(msg_id, among=(), not_asked=["QM2"])
+    assert found.sentence.startswith("It was sent to another queue manager")
+    assert found.notes == ("QM2 was not asked: that takes authority.",)
+
+
+def test_an_id_that_nobody_knows_names_all_that_were_asked(
+    pair: tuple[QueueManager, QueueManager],
+) -> None:
+    one, _two = pair
+    found = one.stories.of(b"nobody")
+    assert not found.is_known
+    assert found.sentence.startswith("QM1 knows no message with this MsgId or CorrelId")
+    assert found.sentence.endswith("Asked as well: QM2.")
+
+
+def test_a_delayed_message_is_followed_over_the_channel(
+    pair: tuple[QueueManager, QueueManager], clock: VirtualClock
+) -> None:
+    one, two = pair
+    with one.session() as session:
+        msg_id = session.put("ORDERS", b"x", delay_ms=MINUTE_MS)
+    clock.advance(MINUTE_MS)
+    settled(clock)
+    with two.session() as session:
+        assert session.get("IN") is not None
+    assert steps(one.stories.of(msg_id))[-1] == (MINUTE_MS, "QM2", "got", "IN")
+    assert one.stories.of(msg_id).sentence.startswith("It was got from IN@QM2")
+
+
+def test_a_message_that_no_queue_took_is_a_dead_letter_over_there(
+    pair: tuple[QueueManager, QueueManager], clock: VirtualClock
+) -> None:
+    one, two = pair
+    run(two, "DEFINE QLOCAL(DEAD)\nALTER QMGR DEADQ(DEAD)\nALTER QLOCAL(IN) PUT(DISABLED)")
+    with one.session() as session:
+        msg_id = session.put("ORDERS", b"x")
+    # The channel tries ten times, a second apart.
+    clock.advance(MINUTE_MS)
+    assert one.stories.of(msg_id).sentence == (
+        "It is a dead letter on DEAD@QM2: MQRC_PUT_INHIBITED kept it from IN; it never expires."
+    )
+
+
+# Publications
+
+
+def test_copies_of_a_publication_are_counted_at_all_queue_managers(
+    clock: VirtualClock,
+) -> None:
+    with QueueManager("TOP", clock=clock) as top, QueueManager("LEFT", clock=clock) as left:
+        linked(top, left)
+        linked(left, top)
+        run(top, "ALTER QMGR PSMODE(ENABLED)")
+        run(left, "ALTER QMGR PSMODE(ENABLED) PARENT(TOP)")
+        for manager, queue in ((top, "HERE"), (top, "ALSO"), (left, "THERE")):
+            run(manager, f"DEFINE QLOCAL({queue})")
+            run(manager, f"DEFINE SUB({queue}) TOPICSTR('news') DEST({queue})")
+        settled(clock)
+        with top.session("anna") as session:
+            msg_id = session.publish("news", b"x").msg_id
+            assert session.get("HERE") is not None
+        settled(clock)
+        found = top.stories.of(msg_id)
+        assert found.sentence == (
+            "3 messages have this MsgId: 1 was got from HERE, 1 can be got from ALSO, 1 can be got "
+            "from THERE@LEFT."
+        )
+        [published] = [step for step in found.steps if step.what == "published"]
+        assert published.text.startswith("news: 3 messages, by anna, ")
+
+
+# A queue-sharing group
+
+
+def test_a_message_on_a_shared_queue_is_told_once(clock: VirtualClock) -> None:
+    with ExitStack() as stack:
+        group = stack.enter_context(QueueSharingGroup("QSG1", clock=clock))
+        one, two = (
+            stack.enter_context(QueueManager(name, clock=clock, sharing_group=group))
+            for name in ("QM1", "QM2")
+        )
+        run(one, "DEFINE QLOCAL(ORDERS) QSGDISP(SHARED)")
+        with one.session() as session:
+            msg_id = session.put("ORDERS", b"x")
+        found = two.stories.of(msg_id)
+        assert [(stay.queue_manager, stay.queue) for stay in found.stays] == [("QSG1", "ORDERS")]
+        with two.session() as session:
+            assert session.get("ORDERS") is not None
+        found = one.stories.of(msg_id)
+        assert [(stay.queue_manager, stay.state) for stay in found.stays] == [("QSG1", "got")]
+
+
+# Over a connection
+
+
+def test_a_connection_asks_all_queue_managers_of_its_process(
+    pair: tuple[QueueManager, QueueManager], clock: VirtualClock
+) -> None:
+    one, _two = pair
+    with one.session() as session:
+        msg_id = session.put("ORDERS", b"x")
+    settled(clock)
+    connection = connect("QM1")
+    try:
+        assert connection.admin.stories.of(msg_id.hex()) == one.stories.of(msg_id)
+        assert connection.admin.why(msg_id) == one.why(msg_id)
+    finally:
+        connection.close()
+
+
+def test_2035_a_user_of_limited_authority_hears_no_story(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    with QueueManager("QM1", tmp_path, clock) as manager:
+        run(manager, "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('bob') AUTHADD(CONNECT, DSP)")
+        connection = connect("QM1", "bob")
+        try:
+            with pytest.raises(MQError) as error:
+                connection.admin.stories.of(b"x")
+        finally:
+            connection.close()
+        assert error.value.reason == rc.MQRC_NOT_AUTHORIZED
