@@ -10,6 +10,7 @@ from mayfly.servers.console import serving as console
 from mayfly.servers.http import clock, health, metrics
 from mayfly.servers.http.guard import Guard
 from mayfly.servers.http.resources import dead_letters, messages, queues, schedule
+from mayfly.servers.http.resources.openapi import Description
 from mayfly.servers.http.resources.operations import Operation
 from mayfly.servers.http.resources.routing import OwnResources
 from mayfly.servers.http.rest.api import PREFIX, RestApi
@@ -29,7 +30,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
 
 def application(service: Service) -> ASGIApp:
     """Return the ASGI application of a host; each request has a ``Line`` in its state."""
-    return Guard(_Site(RestApi(service), OwnResources(service, OPERATIONS)))
+    return Guard(_Site(RestApi(service), OwnResources(service, Description(OPERATIONS).operations)))
 
 
 class _Site:

@@ -27,8 +27,9 @@ async def read_object(request: Request) -> dict[str, Any]:
         raise wrong_request(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, said)
     body = await read_body(request, MOST_BYTES)
     try:
-        found = json.loads(body)
-        if b"\\u" in body:
+        text = body.decode()
+        found = json.loads(text)
+        if "\\u" in text:
             # Half a surrogate pair is a character that nothing can be written in.
             json.dumps(found, ensure_ascii=False).encode()
     # Objects in objects, ten thousand deep, are no JSON that anybody means.

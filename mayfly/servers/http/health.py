@@ -34,7 +34,8 @@ def _answer(states: dict[str, State], *, is_good: bool) -> Answered[Health]:
     return Answered(Health(states), status=status)
 
 
+_NOT: Final = {HTTPStatus.SERVICE_UNAVAILABLE: "It is not so."}
 OPERATIONS: Final = (
-    Operation("GET", "/health/live", live, None),
-    Operation("GET", "/health/ready", ready, None),
+    Operation("GET", "/health/live", live, None, other_answers=_NOT),
+    Operation("GET", "/health/ready", ready, None, other_answers=_NOT),
 )

@@ -24,6 +24,7 @@ from mayfly.servers.standing import Standing, State
 from mayfly.servers.wire.exchange import Admits
 from tests.connection.serving import AdmitEverybody
 from tests.facts import PATIENCE_SECONDS
+from tests.servers.http.conformance import check_answer
 
 ADMIN = ("admin", "admin-password")
 APP = ("app", "app-password")
@@ -98,7 +99,10 @@ class Web:
             if data is not None:
                 connection.putheader("content-length", str(len(data)))
             connection.endheaders(data)
-            return answer_of(connection.getresponse())
+            answer = answer_of(connection.getresponse())
+            media_type = answer.headers.get("content-type", "")
+            check_answer(method, path, answer.status, media_type, answer.content)
+            return answer
         finally:
             if connection is not self.kept:
                 connection.close()

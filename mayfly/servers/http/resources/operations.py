@@ -33,6 +33,12 @@ JSON: Final = "application/json"
 OWN: Final = "/mayfly/v1"
 #: The resources of one queue manager.
 OF_MANAGER: Final = f"{OWN}/qmgr/{{qmgr}}"
+#: The parts of paths in braces.
+NAMES: Final = {
+    "qmgr": "a queue manager of this server",
+    "queue": "a local queue; `/` is written `%2F`",
+    "id": "a MsgId or CorrelId in hexadecimal; of the schedule, the MsgId of the sender",
+}
 
 
 class NoQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -85,7 +91,9 @@ class Operation:
     for the disk; a coroutine works in the loop. It returns its answer, ``Answered``, or a Response
     of Starlette for what is no JSON, or raises MQError or ``wrong_request``. Without a ``role``
     anybody may ask. ``status`` is that of success. ``problems`` are statuses of failures of its
-    own, each with the case that it stands for.
+    own, each with the case that it stands for; ``other_answers`` are more statuses of the usual
+    answer. ``headers`` are those of a request that it heeds. A page or a script ``is_described``
+    nowhere.
     """
 
     method: str
@@ -94,7 +102,10 @@ class Operation:
     role: Role | None
     status: HTTPStatus = HTTPStatus.OK
     problems: Mapping[HTTPStatus, str] = field(default_factory=dict)
+    other_answers: Mapping[HTTPStatus, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
     media_type: str = JSON
+    is_described: bool = True
 
     @property
     def summary(self) -> str:
@@ -106,11 +117,20 @@ class Operation:
         """The rest of the handler's docstring."""
         return self._documented[1]
 
-    @cached_property
+    @property
+    def tag(self) -> str:
+        """Its heading: the module of the handler in words."""
+        return self.handler.__module__.rpartition(".")[2].replace("_", " ")
+
+    @property
     def name(self) -> str:
-        """Its name for programs that are generated from the description."""
-        resource = self.handler.__module__.rpartition(".")[2]
-        return f"{resource}_{self.handler.__name__}"
+        """Its name in programs that are generated from the description."""
+        return f"{self.tag.replace(' ', '_')}_{self.handler.__name__}"
+
+    @property
+    def names(self) -> list[str]:
+        """The parts of the path in braces."""
+        return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
 
     @cached_property
     def query(self) -> type[msgspec.Struct]:

@@ -44,7 +44,7 @@ PERSISTENCES: Final = {
     "persistent": c.MQPER_PERSISTENT,
 }
 _AS_DESTINATION: Final = "asDestination"
-_TEXT_TYPES: Final = frozenset(
+TEXT_TYPES: Final = frozenset(
     "text/plain text/html text/xml application/json application/xml".split()
 )
 _LONGEST_LIFE_MS: Final = 99_999_999_900
@@ -161,9 +161,9 @@ def _of_hex(name: str, given: str) -> bytes:
 @lru_cache(maxsize=64)
 def _check_type(given: str) -> None:
     media_type, *parameters = (part.strip().lower() for part in given.split(";"))
-    if media_type not in _TEXT_TYPES:
+    if media_type not in TEXT_TYPES:
         said = f"Content-Type is {given or 'missing'!r}; it has to be one of "
-        said += f"{', '.join(sorted(_TEXT_TYPES))}"
+        said += f"{', '.join(sorted(TEXT_TYPES))}"
         raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, WRONG_MEDIA_TYPE, said)
     for parameter in parameters:
         name, _, value = parameter.partition("=")

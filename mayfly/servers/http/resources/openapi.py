@@ -1,0 +1,255 @@
+"""The description of all operations as an OpenAPI 3.1 document, made of their declarations."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from http import HTTPStatus
+from inspect import cleandoc
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from mayfly import __version__
+from mayfly.servers.http import problems
+from mayfly.servers.http.resources.operations import (
+    JSON,
+    NAMES,
+    OF_MANAGER,
+    OWN,
+    Call,
+    NoQuery,
+    Operation,
+)
+from mayfly.servers.http.rest.described import REST_PATHS, REST_TAG
+from mayfly.servers.http.service import CSRF_HEADER, SAFE_METHODS
+
+_COMPONENT: Final = "#/components/schemas/{name}"
+_TITLE: Final = "Mayfly over HTTP"
+_ABOUT: Final = """\
+Queue managers in which every message has a lifetime. Below `/mayfly/v1` are resources of Mayfly's
+own, below `/ibmmq/rest` those of the IBM MQ REST API. `docs/HTTP.md` explains both."""
+#: The ways to come in. A cookie needs the header against CSRF with every change.
+_SCHEMES: Final[Mapping[str, Mapping[str, str]]] = {
+    "password": {"type": "http", "scheme": "basic", "description": "user and password"},
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "the operator's token, on the loopback interface or over TLS",
+    },
+    "csrf": {
+        "type": "apiKey",
+        "in": "header",
+        "name": CSRF_HEADER,
+        "description": "any value; other sites cannot send it",
+    },
+}
+_COOKIE: Final = "login"
+
+
+class Problem(Struct):
+    """A failure (RFC 9457); members of its own may stand beside these."""
+
+    title: Annotated[str, Meta(description="the phrase of the status")]
+    status: Annotated[int, Meta(description="the status of the answer")]
+    detail: Annotated[str, Meta(description="what is wrong, with field and value")]
+    reason: Annotated[
+        int | msgspec.UnsetType, Meta(description="MQRC_*, where a queue manager has refused it")
+    ] = msgspec.UNSET
+    reasonName: Annotated[  # noqa: N815 - a member of answers since the first version
+        str | msgspec.UnsetType, Meta(description="its name")
+    ] = msgspec.UNSET
+
+
+class Description:
+    """The operations of a server, as programs and people read them."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        """Take the operations; that of the description itself is added."""
+        path = f"{OWN}/openapi.json"
+        own = Operation("GET", path, self.openapi, None)
+        self.operations = (*operations, own)
+
+    def openapi(self, call: Call[NoQuery, None]) -> dict[str, Any]:
+        """Describe all operations as an OpenAPI 3.1 document. Anybody may ask."""
+        cookie = {"type": "apiKey", "in": "cookie", "name": call.service.sessions.cookie}
+        components = self._document["components"]
+        schemes = {**components["securitySchemes"], _COOKIE: cookie}
+        return {**self._document, "components": {**components, "securitySchemes": schemes}}
+
+    @cached_property
+    def _document(self) -> dict[str, Any]:
+        described = [one for one in self.operations if one.is_described]
+        schemas = _Schemas(described)
+        paths: dict[str, dict[str, Any]] = {}
+        for one in described:
+            paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, schemas)
+        tags = {one.tag: _about_module(one) for one in described}
+        return {
+            "openapi": "3.1.0",
+            "info": {"title": _TITLE, "version": __version__, "description": _ABOUT},
+            "tags": [{"name": name, "description": text} for name, text in tags.items()]
+            + [dict(REST_TAG)],
+            "paths": paths | REST_PATHS,
+            "components": {"schemas": schemas.components, "securitySchemes": dict(_SCHEMES)},
+        }
+
+
+class _Schemas:
+    """JSON Schemas of all bodies and answers."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        kinds = [Problem, *_kinds(operations)]
+        found, components = msgspec.json.schema_components(kinds, ref_template=_COMPONENT)
+        self._found = [(kind, _cleaned(schema)) for kind, schema in zip(kinds, found, strict=True)]
+        self.components: dict[str, Any] = _cleaned(components)
+
+    def of(self, kind: Any) -> Any:
+        """Return the schema of a type."""
+        return next(schema for one, schema in self._found if one is kind)
+
+
+def _kinds(operations: Iterable[Operation]) -> list[Any]:
+    """Return all types of bodies and answers, each once."""
+    found: dict[int, Any] = {}
+    for one in operations:
+        for kind in (one.body, one.answer):
+            if kind is not None:
+                found.setdefault(id(kind), kind)
+    return list(found.values())
+
+
+def _operation(one: Operation, schemas: _Schemas) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": one.name,
+        "tags": [one.tag],
+        "summary": one.summary.removesuffix("."),
+        "description": _marked(one.description),
+        "parameters": [*_names(one), *_query(one), *_headers(one)],
+        "responses": _responses(one, schemas),
+        "security": [] if one.role is None else _security(one),
+    }
+    if one.role is not None:
+        described["x-mayfly-role"] = one.role.value
+    if one.body is not None:
+        content = {JSON: {"schema": schemas.of(one.body)}}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
+
+
+def _security(one: Operation) -> list[dict[str, list[str]]]:
+    login: dict[str, list[str]] = {_COOKIE: []}
+    if one.method not in SAFE_METHODS:
+        login["csrf"] = []
+    return [{"password": []}, {"token": []}, login]
+
+
+def _names(one: Operation) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": NAMES[name],
+            "schema": {"type": "string", "minLength": 1},
+        }
+        for name in one.names
+    ]
+
+
+def _query(one: Operation) -> list[dict[str, Any]]:
+    schema = _cleaned(msgspec.json.schema(one.query))["$defs"][one.query.__name__]
+    found = []
+    for name, of_field in schema["properties"].items():
+        # No value is no parameter, and not the text null.
+        choices = [each for each in of_field.pop("anyOf", ()) if each != {"type": "null"}]
+        if of_field.get("default", "") is None:
+            del of_field["default"]
+        description = of_field.pop("description", "")
+        found.append(
+            {
+                "name": name,
+                "in": "query",
+                "required": name in schema["required"],
+                "description": description,
+                "schema": {**(choices[0] if choices else {}), **of_field},
+            }
+        )
+    return found
+
+
+def _headers(one: Operation) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "in": "header",
+            "required": False,
+            "description": text,
+            "schema": {"type": "string"},
+        }
+        for name, text in one.headers.items()
+    ]
+
+
+def _responses(one: Operation, schemas: _Schemas) -> dict[str, Any]:
+    kind = {"schema": {"type": "string"} if one.answer is None else schemas.of(one.answer)}
+    content = {} if one.status is HTTPStatus.NO_CONTENT else {one.media_type: kind}
+    answered = {one.status: "The answer.", **one.other_answers}
+    told = {
+        str(status.value): {"description": text, "content": content}
+        for status, text in answered.items()
+    }
+    problem = {problems.MEDIA_TYPE: {"schema": schemas.of(Problem)}}
+    failed = {
+        str(status.value): {"description": text, "content": problem}
+        for status, text in {**_usual_problems(one), **one.problems}.items()
+        if status not in answered
+    }
+    return dict(sorted((failed | told).items()))
+
+
+def _usual_problems(one: Operation) -> dict[HTTPStatus, str]:
+    """Return the failures that an operation has because of its declaration."""
+    found = {
+        HTTPStatus.BAD_REQUEST: "a value is wrong; the detail names it",
+        HTTPStatus.INTERNAL_SERVER_ERROR: "the handling has failed; the log says how",
+    }
+    if one.role is not None:
+        found |= {
+            HTTPStatus.UNAUTHORIZED: "credentials are missing or refused",
+            HTTPStatus.FORBIDDEN: "the user has not the authority; or the header against CSRF "
+            "is missing beside a cookie",
+            HTTPStatus.SERVICE_UNAVAILABLE: "the server drains, or the queue manager has stopped",
+        }
+    if one.path.startswith(OF_MANAGER):
+        found[HTTPStatus.NOT_FOUND] = "the queue manager is not served here"
+    if one.body is not None:
+        found |= {
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "the body has more than 64 KiB",
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "the body is not application/json",
+        }
+    return found
+
+
+def _about_module(one: Operation) -> str:
+    about = sys.modules[one.handler.__module__].__doc__ or ""
+    return _marked(" ".join(about.partition("\n\n")[0].split()))
+
+
+def _marked(text: str) -> str:
+    """Return text of a docstring as CommonMark."""
+    return text.replace("``", "`")
+
+
+def _cleaned(schema: Any) -> Any:
+    """Return a schema whose descriptions are CommonMark."""
+    if isinstance(schema, dict):
+        return {
+            key: _marked(cleandoc(value))
+            if key == "description" and isinstance(value, str)
+            else _cleaned(value)
+            for key, value in schema.items()
+        }
+    return [_cleaned(one) for one in schema] if isinstance(schema, (list, tuple)) else schema
