@@ -36,6 +36,7 @@ ROWS: tuple[frozenset[str], ...] = (
     | frozenset(
         {"aio", "connection", "client", "pcf", "ims_bridge", "dead_letter", "trigger_monitor"}
     ),
+    frozenset({"telemetry"}),
     frozenset({"servers"}),
     frozenset({"cli", "demo", "__main__"}),
 )
@@ -92,8 +93,8 @@ ENGINE_FACES = {
     "mayfly.engine.face.administration": frozenset({"admin"}),
     "mayfly.engine.face.admission": frozenset({"security"}),
     "mayfly.engine.face.bulk": frozenset({"cli", "connection", "servers"}),
-    "mayfly.engine.face.operating": frozenset({"mayfly", "queue_manager", "servers"}),
-    "mayfly.engine.face.programs": frozenset({"connection"}),
+    "mayfly.engine.face.operating": frozenset({"mayfly", "queue_manager", "servers", "telemetry"}),
+    "mayfly.engine.face.programs": frozenset({"connection", "telemetry"}),
     "mayfly.engine.face.transit": frozenset({"channel", "everyplace", "hierarchy"}),
 }
 #: Modules that lead back to themselves when imports for type checkers count, by package.
@@ -128,6 +129,7 @@ WITHOUT_A_RUNTIME = {
     "spark": "processes of Spark, which have no queue manager",
     "lake": "files that processes without a queue manager write",
     "pipeline": "a process that drives Spark",
+    "telemetry": "durations that spans and metrics tell, measured as OpenTelemetry does",
     "cli": "a process, with its signals and progress bars",
     "demo": "a program that uses queue managers as any other",
 }

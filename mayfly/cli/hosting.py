@@ -24,6 +24,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.ready_line import ReadyLine
 from mayfly.cli.served import Served, Serving
 from mayfly.cli.signals import arriving_signals
+from mayfly.cli.telemetry import telemetry_of
 from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE
 from mayfly.contracts.tokens import TOKEN_VARIABLE, TokenMissing, read_token
 from mayfly.engine import manager_definition, scan_every, volatile_count
@@ -120,6 +121,7 @@ def run_server(
         arrived = stack.enter_context(arriving_signals(*signals))
         held = stack.enter_context(_held(settings))
         _prepare(held, settings.queue_managers)
+        stack.enter_context(telemetry_of(held.managers))
         first_folder = next(iter(held.folders.values()))
         development = settings.development
         credentials = developed(held.managers, held.folders) if development.is_on else None

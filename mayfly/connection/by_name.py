@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import getpass
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
 from typing import cast
 
 from mayfly.connection.choose import NOTHING_WANTED, Route, Wanted, routes
 from mayfly.connection.endpoint import Reconnect
+from mayfly.connection.instruments import instrumented
 from mayfly.connection.interface import Connection
 from mayfly.connection.local import LocalConnection
 from mayfly.connection.reconnecting import ReconnectingConnection
@@ -65,7 +66,19 @@ def connect(
     """
     ways = routes(name, wanted)
     if ways is None:
-        return _connect_here(name, user, program)
+        return instrumented(_connect_here(name, user, program))
+    return instrumented(_connect_away(name, ways, user, password, program=program, wanted=wanted))
+
+
+def _connect_away(
+    name: str,
+    ways: Iterator[Route],
+    user: str | None,
+    password: str | None,
+    *,
+    program: str,
+    wanted: Wanted,
+) -> Connection:
     account = getpass.getuser() if user is None else user
     first = next(ways)
     how = wanted.reconnect or first.reconnect

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from mayfly import connection
 from mayfly.connection.choose import NOTHING_WANTED, Wanted
+from mayfly.connection.instruments import instrumented
 from mayfly.connection.interface import Connection
 from mayfly.connection.local import LocalConnection
 from mayfly.connection.reconnection import USUAL_ATTEMPTS, Attempts
@@ -64,9 +65,10 @@ class LocalConnector:
         *,
         program: str,
         attempts: Attempts = USUAL_ATTEMPTS,
-    ) -> LocalConnection:
+    ) -> Connection:
         """Return a new conversation; the password is not looked at."""
-        return LocalConnection(self.manager.session(user, program=program), self.manager)
+        made = LocalConnection(self.manager.session(user, program=program), self.manager)
+        return instrumented(made)
 
 
 class NamedConnector:

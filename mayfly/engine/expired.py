@@ -7,7 +7,7 @@ delay processor has met the deadline. So it happens once, or not at all.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_room, new_row, size_on
@@ -18,6 +18,7 @@ from mayfly.engine.disposal import (
     original_of,
     send_report,
 )
+from mayfly.engine.expiry_watch import tell_expired
 from mayfly.engine.holding import messages, puts
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.transaction import Transaction
@@ -34,7 +35,7 @@ _LOG = logging.getLogger("mayfly.disposal")
 
 
 def discard_expired(
-    core: Core, found: Iterable[tuple[LocalQueue, StoredMessage, int]], now_ms: int
+    core: Core, found: Collection[tuple[LocalQueue, StoredMessage, int]], now_ms: int
 ) -> Transaction:
     """Return the transaction that discards expired messages and sends their reports (E13, E14).
 
@@ -47,13 +48,15 @@ def discard_expired(
         _follow(core, transaction, each[:2], now_ms)
         deadlines_ms.append(each[1].expire_at_ms or now_ms)
     core.expiry_lateness.note(deadlines_ms, now_ms)
+    if core.on_expiry:
+        tell_expired(core, transaction, (each[:2] for each in found), now_ms)
     return transaction
 
 
 def discard_late(
     core: Core,
     transaction: Transaction,
-    late: Iterable[tuple[LocalQueue, StoredMessage]],
+    late: Collection[tuple[LocalQueue, StoredMessage]],
     now_ms: int,
 ) -> None:
     """Add the ends of puts that expired before their commit to its transaction, and reports (E17).
@@ -63,6 +66,8 @@ def discard_late(
     for queue, row in late:
         puts.end_late(core, transaction, queue, row, now_ms)
         _follow(core, transaction, (queue, row), now_ms)
+    if core.on_expiry:
+        tell_expired(core, transaction, late, now_ms)
 
 
 def follow_expiry(

@@ -57,6 +57,8 @@ class State:
         #: Told of messages that are got, or leave their queue otherwise. A feature is here only
         #: while it keeps something about messages, so that all other gets call nothing.
         self.on_departure: list[OnDeparture] = []
+        #: Told of messages whose expiry was met (``expiry_watch``); nobody without telemetry.
+        self.on_expiry: list[Callable[[Any], object]] = []
         #: The marks of browsing handles.
         self.marks = Marks(self.on_departure)
         #: Objects that programs have dropped without closing them.

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from mayfly.connection import Delivery
+from mayfly.connection.instruments import instrumented_listener
 from mayfly.jms.consumers import MessageConsumer
 from mayfly.jms.errors import IllegalStateException, JMSException, jms_error
 from mayfly.jms.messages import Message
@@ -83,7 +84,7 @@ class Listening:
     def listen(self, consumer: MessageConsumer, call: Callable[[Message], object]) -> None:
         """Let a listener have the messages of a consumer, in the place of the one it has."""
         self.leave(consumer)
-        listener = Listener(consumer, call)
+        listener = Listener(consumer, instrumented_listener(self._session.mq, call))
         with self._changed:
             self._listeners.append(listener)
             is_first = self._thread is None

@@ -6,6 +6,7 @@ import logging
 import threading
 
 from mayfly.connection import Delivery
+from mayfly.connection.instruments import instrumented_listener
 from mayfly.connection.interface import OnDone, UnderWay
 from mayfly.connection.waits import Wait
 from mayfly.jms.errors import IllegalStateException
@@ -45,6 +46,7 @@ class ServerSession:
         self._conversations, self._settings, self._tally = conversations, settings, tally
         self.session: Session
         self.session, self._consumer = conversations.open()
+        self._on_message = instrumented_listener(self.session.mq, settings.on_message)
         #: Whether the last receive has found one.
         self._had_message = True
         #: The handle of looks at the queue; the first look opens it.
@@ -147,7 +149,7 @@ class ServerSession:
         self.session.is_lent = transaction.is_lent = True
         is_done = False
         try:
-            self._settings.on_message(message)
+            self._on_message(message)
             is_done = True
         except BaseException:  # noqa: BLE001 - the application's; nobody else would hear of it
             _LOG.exception("on_message failed; %s is rolled back", message.jms_message_id)

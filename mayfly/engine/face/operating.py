@@ -1,6 +1,7 @@
 """The face of the engine for operators: a group, counts, figures, the place of a message."""
 
 from mayfly.engine.counting import Counts, counts_of, depth_of, verify
+from mayfly.engine.expiry_watch import Expired, watch_expiry
 from mayfly.engine.figures import Figures, QueueFigures, figures
 from mayfly.engine.lateness import BOUNDS_MS, LatenessCounts
 from mayfly.engine.own_time import follow_wall, own_time
@@ -12,6 +13,7 @@ from mayfly.engine.whereabouts.stories import Stories
 __all__ = [
     "BOUNDS_MS",
     "Counts",
+    "Expired",
     "Figures",
     "LatenessCounts",
     "QueueFigures",
@@ -24,5 +26,6 @@ __all__ = [
     "follow_wall",
     "own_time",
     "verify",
+    "watch_expiry",
     "whereabouts",
 ]

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mayfly.connection.instruments import instrumented_application
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.exposure import ListenAddress
 from mayfly.servers.listeners import load_files, tls_context
@@ -62,7 +63,7 @@ class HttpListener:
             self._context = tls_context(self._tls)
         channels = Channels(*self._channels)
         self._service = service = Service(self._managers, self._admission, channels, self._standing)
-        server = HttpServer(application(service))
+        server = HttpServer(instrumented_application(application(service)))
         try:
             port = server.listen(*self._address, self._context)
         except OSError as error:

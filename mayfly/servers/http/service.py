@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from starlette.requests import Request
 
 from mayfly.connection import Connection, LocalConnection
+from mayfly.connection.instruments import instrumented
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NotAuthorized, mq_error
 from mayfly.queue_manager import QueueManager
@@ -162,7 +163,9 @@ class Visit(NamedTuple):
         ``line_of(request).in_use()``.
         """
         key = self.applicant.queue_manager, self.admitted
-        return line_of(request).conversation(key, self._connect)
+        return line_of(request).conversation(
+            key, lambda: instrumented(self._connect(), for_others=True)
+        )
 
     def _connect(self) -> LocalConnection:
         return connection_of(self.service.managers, self.applicant, self.admitted)

@@ -1,0 +1,83 @@
+"""Names and values of OpenTelemetry's conventions for messaging, of one version of them.
+
+They are in development: a later version may change names. This module alone has them.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from opentelemetry.trace import SpanKind
+
+#: The version of the conventions that spans and metrics follow.
+VERSION: Final = "1.44.0"
+SCHEMA_URL: Final = f"https://opentelemetry.io/schemas/{VERSION}"
+
+#: No value of the conventions fits; another system of MQ is not told apart by its own.
+SYSTEM: Final = "mayfly"
+
+MESSAGING_SYSTEM: Final = "messaging.system"
+OPERATION_NAME: Final = "messaging.operation.name"
+OPERATION_TYPE: Final = "messaging.operation.type"
+DESTINATION_NAME: Final = "messaging.destination.name"
+DESTINATION_TEMPORARY: Final = "messaging.destination.temporary"
+MESSAGE_ID: Final = "messaging.message.id"
+CONVERSATION_ID: Final = "messaging.message.conversation_id"
+BODY_SIZE: Final = "messaging.message.body.size"
+BATCH_COUNT: Final = "messaging.batch.message_count"
+ERROR_TYPE: Final = "error.type"
+
+#: Ours, where the conventions have nothing: facts of a lifetime, in ms.
+QUEUE_MANAGER: Final = "mayfly.queue_manager"
+TIME_TO_LIVE: Final = "mayfly.message.time_to_live_ms"
+DELAY: Final = "mayfly.message.delay_ms"
+WAITED: Final = "mayfly.message.waited_ms"
+REMAINING: Final = "mayfly.message.remaining_ms"
+BACKOUT_COUNT: Final = "mayfly.message.backout_count"
+LATENESS: Final = "mayfly.message.lateness_ms"
+
+SENT_MESSAGES: Final = "messaging.client.sent.messages"
+CONSUMED_MESSAGES: Final = "messaging.client.consumed.messages"
+OPERATION_DURATION: Final = "messaging.client.operation.duration"
+PROCESS_DURATION: Final = "messaging.process.duration"
+#: The bounds that the conventions advise for durations, in seconds.
+DURATION_BOUNDS_S: Final = (
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.075,
+    0.1,
+    0.25,
+    0.5,
+    0.75,
+    1.0,
+    2.5,
+    5.0,
+    7.5,
+    10.0,
+)
+
+
+class Operation(NamedTuple):
+    """One kind of span: its name is MQ's word, its type and kind are those of the conventions."""
+
+    name: str
+    type: str
+    kind: SpanKind
+
+
+PUT: Final = Operation("put", "send", SpanKind.PRODUCER)
+PUBLISH: Final = Operation("publish", "send", SpanKind.PRODUCER)
+GET: Final = Operation("get", "receive", SpanKind.CLIENT)
+BROWSE: Final = Operation("browse", "receive", SpanKind.CLIENT)
+PROCESS: Final = Operation("process", "process", SpanKind.CONSUMER)
+COMMIT: Final = Operation("commit", "settle", SpanKind.CLIENT)
+BACKOUT: Final = Operation("backout", "settle", SpanKind.CLIENT)
+#: The queue manager's own: the conventions have no type for it.
+EXPIRE: Final = Operation("expire", "", SpanKind.INTERNAL)
+
+
+def settling(name: str) -> Operation:
+    """Return the operation that settles deliveries in one of the ways there are."""
+    return Operation(name, "settle", SpanKind.CLIENT)
