@@ -132,9 +132,14 @@ _REPLIES: dict[str, _Replies] = {
 }
 
 
+def verb_of(command: Command) -> str:
+    """Return the verb of a command, in full."""
+    return _VERB_SYNONYMS.get(command.verb.keyword, command.verb.keyword)
+
+
 def execute(queue_manager: Engine, command: Command) -> Outcome:
     """Carry a command out; raises MqscSyntaxError when it is wrong, and then nothing is done."""
-    verb = _VERB_SYNONYMS.get(command.verb.keyword, command.verb.keyword)
+    verb = verb_of(command)
     actions = _ACTIONS.get(verb)
     if actions is None:
         raise command.verb.wrong(f"{verb} is not a command here" + nearest(verb, _ACTIONS))

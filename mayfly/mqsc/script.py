@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
-from mayfly.mqsc.commands import execute
+from mayfly.mqsc.commands import execute, verb_of
 from mayfly.mqsc.grammar import MqscSyntaxError, Statement, fold, parse, statements
 from mayfly.mqsc.outcome import Outcome
 from mayfly.mqsc.result import (
@@ -35,7 +36,7 @@ def run_script(queue_manager: Engine, text: str) -> MqscResult:
             transcript.append(echo(statement.lines))
             continue
         transcript.append(echo(statement.lines, len(commands) + 1))
-        if fold(statement.text).rstrip("; ") == _END:
+        if _is_end(statement):
             break
         outcome = _run(queue_manager, statement)
         transcript += map(str, outcome.messages)
@@ -44,6 +45,22 @@ def run_script(queue_manager: Engine, text: str) -> MqscResult:
         )
     transcript.append(tail(commands))
     return MqscResult("\n".join(transcript) + "\n", tuple(commands))
+
+
+def verbs_of(text: str) -> set[str]:
+    """Return the verbs of all commands that a script would run, in full; wrong ones run nothing."""
+    found: set[str] = set()
+    for statement in statements(text):
+        if statement.is_command:
+            if _is_end(statement):
+                break
+            with contextlib.suppress(MqscSyntaxError):
+                found.add(verb_of(parse(statement)))
+    return found
+
+
+def _is_end(statement: Statement) -> bool:
+    return fold(statement.text).rstrip("; ") == _END
 
 
 def _run(queue_manager: Engine, statement: Statement) -> Outcome:

@@ -15,7 +15,8 @@ class Role(Enum):
     """The rights of a user beside putting and getting messages; a value is the word of the role.
 
     LOOK needs DSP on the queue manager, OPERATE needs CHG on it. ADMINISTER is for members of mqm,
-    the opener of the queue manager and the bearer of the operator's token, who may do all.
+    the opener of the queue manager and the bearer of the operator's token, who may do all. Other
+    users need an authority record also with AUTHCHK(NONE).
     """
 
     LOOK = "look"

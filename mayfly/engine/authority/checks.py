@@ -92,13 +92,17 @@ class UserAuthority:
         """Check for ALTUSR on the queue manager."""
         self._check(QMGR, SELF, words.ALTUSR)
 
-    def on_manager(self) -> int:
-        """Return what the user may do with the queue manager."""
-        return self._granted(QMGR, SELF)
+    def recorded(self) -> int:
+        """Return what records give the user on the queue manager, also with AUTHCHK(NONE)."""
+        records = self._core.registry.authority
+        with self._core.engine_lock:
+            return records.granted(records.entities_of(self.user, self._groups), QMGR, SELF)
 
-    def check_manager(self, word: str) -> None:
-        """Check for an authority on the queue manager, named by its MQSC word."""
-        self._check(QMGR, SELF, words.BITS[word])
+    def check_recorded(self, wanted: int) -> None:
+        """Check for authority on the queue manager, also with AUTHCHK(NONE)."""
+        missing = wanted & ~self.recorded()
+        if missing:
+            self._refuse(QMGR, SELF, missing)
 
     def check_topic(self, topic: str, wanted: int) -> None:
         """Check for authority on a topic string: a topic object there or above gives it."""
@@ -161,14 +165,19 @@ class UserAuthority:
 
 
 def manager_authorities(core: Core, user: str, groups: Sequence[str]) -> frozenset[str]:
-    """Return the authorities of a user on the queue manager, by their MQSC words."""
-    bits = UserAuthority(core, user, tuple(groups)).on_manager()
+    """Return the authorities that records give on the queue manager, by their MQSC words."""
+    bits = UserAuthority(core, user, tuple(groups)).recorded()
     return frozenset(word for word, bit in words.BITS.items() if bits & bit)
 
 
 def check_manager_authority(core: Core, user: str, groups: Sequence[str], word: str) -> None:
-    """Check for one authority of a user on the queue manager; raises MQRC_NOT_AUTHORIZED."""
-    UserAuthority(core, user, tuple(groups)).check_manager(word)
+    """Check that records give an authority on the queue manager, beside CONNECT.
+
+    Raises MQRC_NOT_AUTHORIZED.
+    """
+    authority = UserAuthority(core, user, tuple(groups))
+    authority.check_connect()
+    authority.check_recorded(words.BITS[word])
 
 
 def alternate_authority(core: Core, own: UserAuthority | None, user: str) -> UserAuthority | None:

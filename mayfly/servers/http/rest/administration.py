@@ -12,7 +12,8 @@ from starlette.concurrency import run_in_threadpool
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
-from mayfly.mqsc import CommandResult, Message
+from mayfly.mqsc import CommandResult, Message, verbs_of
+from mayfly.security.roles import Role, check_role
 from mayfly.servers.http.bodies import read_object
 from mayfly.servers.http.problems import wrong_request
 from mayfly.servers.http.rest.answers import Answer, json_answer
@@ -30,15 +31,24 @@ _WHERE = "WHERE"
 #: Words without a value in parentheses, and the values that say whether they are meant.
 _SWITCHES: Final = frozenset({"REPLACE", "PURGE", "ALL"})
 _MEANT: Final = {"true": True, "yes": True, "false": False, "no": False}
+#: The roles that verbs need; all others need an administrator.
+_ROLES: Final = {
+    "DISPLAY": Role.LOOK,
+    "PING": Role.LOOK,
+    "START": Role.OPERATE,
+    "STOP": Role.OPERATE,
+}
 #: Words for states of which IBM's server has but these.
 _RUNNING, _ENDED = "running", "endedUnexpectedly"
 
 
 async def run_command(call: Call) -> Answer:
-    """Run MQSC for an administrator: 200, also for a command that is refused.
+    """Run MQSC: 200, also for a command that is refused.
 
-    A completion code and a reason code stand in each reply, and in the whole. Raises RestError
-    (400) for a body that makes no command.
+    A completion code and a reason code stand in each reply, and in the whole. DISPLAY and PING are
+    for users who may look, START and STOP for those who may operate, all else is for
+    administrators; a script of which one command is refused so is not run. Raises RestError (400)
+    for a body that makes no command.
     """
     visit = await call.admit_administrator()
     call.parameters(())
@@ -48,10 +58,13 @@ async def run_command(call: Call) -> Answer:
             raise wrong_request(HTTPStatus.BAD_REQUEST, f"{key!r} is none of {', '.join(_KEYS)}")
     kind = asked.get("type")
     if kind == _TEXT:
-        return json_answer(await run_in_threadpool(_run, visit, _text_of(asked), as_text=True))
-    if kind == _JSON:
-        return json_answer(await run_in_threadpool(_run, visit, _command_of(asked), as_text=False))
-    raise _wrong("type", kind, f"{_TEXT} or {_JSON}")
+        script = _text_of(asked)
+    elif kind == _JSON:
+        script = _command_of(asked)
+    else:
+        raise _wrong("type", kind, f"{_TEXT} or {_JSON}")
+    told = await run_in_threadpool(_run, call, visit, script, as_text=kind == _TEXT)
+    return json_answer(told)
 
 
 async def list_managers(call: Call) -> Answer:
@@ -75,8 +88,11 @@ def _shown(name: str, state: State) -> dict[str, str]:
     return {"name": name, "state": _RUNNING if state.is_live else _ENDED}
 
 
-def _run(visit: Visit, script: str, *, as_text: bool) -> dict[str, Any]:
-    with visit.connection() as connection:
+def _run(call: Call, visit: Visit, script: str, *, as_text: bool) -> dict[str, Any]:
+    engine = call.service.managers[call.names[0]].engine
+    for role in {_ROLES.get(verb, Role.ADMINISTER) for verb in verbs_of(script)} or {Role.LOOK}:
+        check_role(engine, visit.admitted, role)
+    with visit.operating_connection() as connection:
         result = connection.admin.mqsc(script)
     if not result.commands:
         raise _wrong("command", script, "a command")

@@ -6,7 +6,9 @@ import json
 from http import HTTPStatus
 from typing import Any, Final
 
+from mayfly.security.applicant import Admitted
 from mayfly.security.channel_checks import is_administrator
+from mayfly.security.roles import Role, roles_of
 from mayfly.security.users import User, users_of
 from mayfly.servers.http.bodies import read_body
 from mayfly.servers.http.credentials import Credentials, Mechanism, cookie_of
@@ -19,8 +21,9 @@ from mayfly.servers.http.sessions import LIFE_SECONDS
 
 _MOST_BYTES: Final = 4_096
 _KEYS: Final = ("username", "password")
-#: Roles of IBM's server, by whether the user is an administrator.
-_ROLES: Final = {True: "MQWebAdmin", False: "MQWebUser"}
+#: Roles as IBM's server names them; it has none for users who may operate.
+_ROLES: Final = {Role.LOOK: "MQWebAdminRO", Role.OPERATE: "MayflyOperator"}
+_ADMINISTRATOR, _PROGRAM = "MQWebAdmin", "MQWebUser"
 
 
 async def log_in(call: Call) -> Answer:
@@ -34,12 +37,12 @@ async def log_in(call: Call) -> Answer:
 
 
 async def show(call: Call) -> Answer:
-    """Answer with the name of the user, the role, and the way the user came in."""
+    """Answer with the name of the user, the roles, and the way the user came in."""
     credentials = call.service.credentials(call.request)
     visit = await _visit(call, credentials)
     told = {
         "name": visit.admitted.user or credentials.user,
-        "role": [_ROLES[visit.admitted.is_operator]],
+        "role": _roles(call, visit.admitted),
         "authenticationMechanism": credentials.mechanism.value,
     }
     return json_answer({"user": [told]})
@@ -61,8 +64,17 @@ async def _visit(call: Call, credentials: Credentials) -> Visit:
     name, manager = next(iter(service.managers.items()))
     user = users_of(manager.engine).find(credentials.user) or User(credentials.user)
     is_admin = is_administrator(manager.engine, user)
-    channel = service.channels.administrators if is_admin else service.channels.programs
+    known = Admitted(user=user.name, groups=user.groups, is_operator=is_admin)
+    channels = service.channels
+    channel = channels.administrators if roles_of(manager.engine, known) else channels.programs
     return await service.let_in(call.request, credentials, channel, name)
+
+
+def _roles(call: Call, admitted: Admitted) -> list[str]:
+    if admitted.is_operator:
+        return [_ADMINISTRATOR]
+    manager = next(iter(call.service.managers.values()))
+    return [_ROLES[role] for role in roles_of(manager.engine, admitted)] or [_PROGRAM]
 
 
 async def _given(call: Call) -> tuple[str, str]:

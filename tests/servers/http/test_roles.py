@@ -1,0 +1,168 @@
+"""Roles: users who look, operate and administer, by their authority on the queue manager."""
+
+from __future__ import annotations
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.mqsc import verbs_of
+from mayfly.security.roles import Role
+from mayfly.security.users import users_of
+from mayfly.servers.http.application import OPERATIONS
+from tests.servers.http.conftest import ADMIN, TOKEN, Answer, Web
+from tests.servers.http.rest_client import RestClient, error_of
+
+LENA, OTTO, KARL = ("lena", "looks"), ("otto", "operates"), ("karl", "has no role")
+QM1 = "/mayfly/v1/qmgr/QM1"
+GIVEN = """
+SET AUTHREC OBJTYPE(QMGR) PRINCIPAL(lena) AUTHADD(CONNECT,DSP)
+SET AUTHREC OBJTYPE(QMGR) GROUP(ops) AUTHADD(CONNECT,CHG)
+SET AUTHREC OBJTYPE(QMGR) PRINCIPAL(karl) AUTHADD(CONNECT,INQ)
+SET CHLAUTH(DEV.ADMIN.SVRCONN) TYPE(ADDRESSMAP) ADDRESS('*') USERSRC(CHANNEL) CHCKCLNT(REQUIRED)
+"""
+
+
+@pytest.fixture
+def web(developed: QueueManager, guarded: Web) -> Web:
+    """QM1 with a user who looks, one who operates, and one without a role."""
+    users = users_of(developed.engine)
+    users.add(*LENA)
+    users.add(*OTTO, groups=["ops"])
+    users.add(*KARL)
+    assert developed.mqsc(GIVEN).ok
+    return guarded
+
+
+def refusal(user: tuple[str, str], role: Role) -> str:
+    """Return the detail of a refusal."""
+    if role is Role.ADMINISTER:
+        return f"user {user[0]!r} is no administrator: a member of mqm, or the opener"
+    return f"user {user[0]!r} lacks {'DSP' if role is Role.LOOK else 'CHG'} on QMGR QM1"
+
+
+@pytest.mark.parametrize(
+    ("user", "roles"), [(LENA, {Role.LOOK}), (OTTO, {Role.OPERATE}), (KARL, set())]
+)
+def test_an_operation_is_for_users_with_its_role(
+    web: Web, user: tuple[str, str], roles: set[Role]
+) -> None:
+    with web.connected() as client:
+        for one in OPERATIONS:
+            if one.role is None:
+                continue
+            path = one.path.format_map(dict.fromkeys(one.names, "01") | {"qmgr": "QM1"})
+            answer = client.ask(one.method, path, user=user)
+            if one.role in roles:
+                assert answer.status not in (401, 403), one.path
+            else:
+                assert answer.said == (403, refusal(user, one.role), 2035), one.path
+
+
+def test_D26_the_audit_names_the_operator(web: Web, developed: QueueManager) -> None:
+    with developed.session() as session:
+        msg_id = session.put("DEV.QUEUE.1", b"x", delay_ms=60_000).hex()
+    path = f"{QM1}/schedule/{msg_id}/cancel"
+    assert web.ask("POST", path, user=LENA).status == 403
+    assert web.ask("POST", path, user=OTTO).content["receipt"] == "cancelled"
+    [change] = web.ask("GET", f"{QM1}/schedule/audit", user=LENA).content["changes"]
+    assert (change["user"], change["msg_id"]) == ("otto", msg_id)
+
+
+def test_a_role_ends_with_its_record_and_needs_connect(web: Web, developed: QueueManager) -> None:
+    with web.connected() as client:
+        assert client.ask("GET", f"{QM1}/queues", user=LENA).status == 200
+        script = "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL(lena) AUTHRMV(CONNECT)"
+        assert developed.mqsc(script).ok
+        refused = client.ask("GET", f"{QM1}/queues", user=LENA)
+        assert refused.said == (403, "user 'lena' lacks CONNECT on QMGR QM1", 2035)
+
+
+@pytest.mark.parametrize(
+    ("user", "roles"),
+    [
+        (LENA, ["MQWebAdminRO"]),
+        (OTTO, ["MayflyOperator"]),
+        (KARL, ["MQWebUser"]),
+        (ADMIN, ["MQWebAdmin"]),
+    ],
+)
+def test_a_login_tells_the_roles(web: Web, user: tuple[str, str], roles: list[str]) -> None:
+    """A user with a role logs in by the channel for administrators, a program by its own."""
+    given = {"username": user[0], "password": user[1]}
+    begun = web.ask("POST", "/ibmmq/rest/v3/login", given, user=None)
+    assert begun.status == 204
+    cookie = begun.headers["set-cookie"].partition(";")[0]
+    [told] = web.ask("GET", "/ibmmq/rest/v3/login", user=None, cookie=cookie).content["user"]
+    assert (told["name"], told["role"]) == (user[0], roles)
+    listed = web.ask("GET", f"{QM1}/queues", user=None, cookie=cookie)
+    assert listed.status == (200 if roles[0].startswith("MQWebAdmin") else 403)
+
+
+# MQSC
+
+
+def run(web: Web, user: tuple[str, str], command: str) -> Answer:
+    asked = {"type": "runCommand", "parameters": {"command": command}}
+    path = "/ibmmq/rest/v3/admin/action/qmgr/QM1/mqsc"
+    return web.ask("POST", path, asked, user=user, ibm_mq_rest_csrf_token="")
+
+
+@pytest.mark.parametrize(
+    ("user", "command", "missing"),
+    [
+        (LENA, "DISPLAY QLOCAL(*)", None),
+        (LENA, "dis ql(*)\n* a comment\nPING QMGR\nEND\nSTOP CHANNEL(X)", None),
+        (LENA, "DISPLAYS QLOCAL(*)", Role.ADMINISTER),
+        (LENA, "DISPLAY (", None),
+        (LENA, "STOP CHANNEL(DEV.APP.SVRCONN)", Role.OPERATE),
+        (LENA, "DISPLAY QMGR\nALTER QMGR DESCR(mine)", Role.ADMINISTER),
+        (LENA, "ALT+\nER QMGR DESCR(mine)", Role.ADMINISTER),
+        (OTTO, "STOP CHANNEL(DEV.APP.SVRCONN)\nSTA CHL(DEV.APP.SVRCONN)", None),
+        (OTTO, "DISPLAY QMGR", Role.LOOK),
+        (OTTO, "CLEAR QLOCAL(DEV.QUEUE.1)", Role.ADMINISTER),
+        (KARL, "DISPLAY QMGR", Role.LOOK),
+        (ADMIN, "ALTER QMGR DESCR(mine)\nDISPLAY QMGR\nSTART CHANNEL(DEV.APP.SVRCONN)", None),
+    ],
+)
+def test_a_verb_of_mqsc_needs_its_role(
+    web: Web, developed: QueueManager, user: tuple[str, str], command: str, missing: Role | None
+) -> None:
+    """A script of which one command is refused runs none of its commands."""
+    answer = run(web, user, command)
+    if missing is None:
+        assert answer.status == 200
+        return
+    said = f"MQRC_NOT_AUTHORIZED (2035): {refusal(user, missing)}"
+    assert error_of(answer) == (403, "MQWB0103E", 2035, said)
+    assert developed.mqsc("DISPLAY QMGR DESCR").rows[0]["DESCR"] == ""
+
+
+def test_a_command_in_json_needs_the_role_of_its_verb(web: Web) -> None:
+    rest = RestClient(web, user=LENA)
+    path = f"{rest.base}/admin/action/qmgr/QM1/mqsc"
+    asked = {"type": "runCommandJSON", "command": "display", "qualifier": "qmgr"}
+    csrf = {"ibm_mq_rest_csrf_token": ""}
+    assert web.ask("POST", path, asked, user=LENA, **csrf).status == 200
+    altering = asked | {"command": "alter", "parameters": {"descr": "mine"}}
+    assert error_of(web.ask("POST", path, altering, user=LENA, **csrf))[0] == 403
+
+
+def test_the_operators_token_has_every_role(web: Web) -> None:
+    answer = web.ask("GET", f"{QM1}/queues", user=None, authorization=f"Bearer {TOKEN}")
+    assert answer.status == 200
+    assert web.ask("GET", f"{QM1}/queues", user=None, authorization="Bearer x").status == 401
+
+
+@pytest.mark.parametrize(
+    ("script", "verbs"),
+    [
+        ("", set()),
+        ("* DELETE QLOCAL(Q1)", set()),
+        ("DEF QL(Q1)\nALT QL(Q1) GET(DISABLED)", {"DEFINE", "ALTER"}),
+        ("DIS QL('a + b')\nEND\nDELETE QL(Q1)", {"DISPLAY"}),
+        ("DEL+\nETE QLOCAL(Q1)", {"DELETE"}),
+        ("NONSENSE QMGR", {"NONSENSE"}),
+    ],
+)
+def test_the_verbs_of_a_script_are_those_that_it_would_run(script: str, verbs: set[str]) -> None:
+    assert verbs_of(script) == verbs
