@@ -51,6 +51,7 @@ from mayfly.engine.objects.administration import delete as delete_queue
 from mayfly.engine.objects.channel_rules import ACTIONS as RULE_ACTIONS
 from mayfly.engine.objects.channel_rules import channel_rules, set_rule
 from mayfly.engine.objects.client_objects import CHANNEL_MODELS, DEFAULT_AUTHENTICATION
+from mayfly.engine.objects.definitions_lock import definitions_unchanged
 from mayfly.engine.objects.named import alter_named, define_named, delete_named, find_named
 from mayfly.engine.objects.registry import DEFAULT_OBJECTS
 from mayfly.engine.objects.views import (
@@ -134,6 +135,7 @@ __all__ = [
     "defaults_on",
     "define_named",
     "define_queue",
+    "definitions_unchanged",
     "define_subscription",
     "define_topic",
     "delete_authority",

@@ -1,4 +1,4 @@
-"""The lock of definitions, for one who does something else while somebody changes them."""
+"""The lock of definitions, for those who look and change, or do something else meanwhile."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mayfly.engine.core import Core
+
+
+@contextmanager
+def definitions_unchanged(core: Core) -> Iterator[None]:
+    """Let nobody else change definitions for a block: its changes are of what it has looked at.
+
+    Definitions of a queue-sharing group are the exception: other members may change them.
+    """
+    with core.definitions_lock:
+        yield
 
 
 @contextmanager

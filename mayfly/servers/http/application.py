@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mayfly.servers.console import serving as console
 from mayfly.servers.http import clock, health, metrics
 from mayfly.servers.http.guard import Guard
-from mayfly.servers.http.resources import dead_letters, messages, queues, schedule
+from mayfly.servers.http.resources import dead_letters, definitions, messages, queues, schedule
 from mayfly.servers.http.resources.openapi import Description
 from mayfly.servers.http.resources.operations import Operation
 from mayfly.servers.http.resources.routing import OwnResources
@@ -24,6 +24,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *queues.OPERATIONS,
     *schedule.OPERATIONS,
     *dead_letters.OPERATIONS,
+    *definitions.OPERATIONS,
     *messages.OPERATIONS,
 )
 

@@ -36,6 +36,8 @@ OF_MANAGER: Final = f"{OWN}/qmgr/{{qmgr}}"
 #: The parts of paths in braces.
 NAMES: Final = {
     "qmgr": "a queue manager of this server",
+    "kind": "a kind of object as in MQSC, in lower case: `qlocal`, `channel`, `qmgr` …",
+    "name": "the name of an object; `/` is written `%2F`",
     "queue": "a local queue; `/` is written `%2F`",
     "id": "a MsgId or CorrelId in hexadecimal; of the schedule, the MsgId of the sender",
 }

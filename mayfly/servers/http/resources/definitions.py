@@ -1,0 +1,244 @@
+"""``…/definitions/{kind}/{name}``: objects of all kinds that MQSC defines, by the same attributes.
+
+A change needs the ETag of what it changes, so that no operator undoes what another one has done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Annotated, Final, TypeVar
+
+from msgspec import Meta, Struct
+
+from mayfly import admin
+from mayfly.security.roles import Role
+from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.resources.etags import (
+    IF_MATCH,
+    REQUIRED,
+    check_match,
+    check_required_match,
+    etag_of,
+)
+from mayfly.servers.http.resources.operations import (
+    OF_MANAGER,
+    Answered,
+    Call,
+    NoQuery,
+    Operation,
+)
+from mayfly.servers.http.resources.paging import AfterName, Next, page_by_name
+
+_Q = TypeVar("_Q")
+_B = TypeVar("_B")
+#: The kinds by the word in the path.
+_KINDS: Final = {kind.lower(): kind for kind in (*admin.DEFINABLE, admin.QMGR)}
+_Attributes = Annotated[
+    dict[str, int | str],
+    Meta(description="by MQSC keyword in lower case; a value that has a word is that word"),
+]
+
+
+class Listing(Struct, forbid_unknown_fields=True):
+    """Which objects are listed."""
+
+    name: Annotated[str, Meta(description="a name, or the beginning of names before ``*``")] = "*"
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="so many at most")] = 200
+    after: AfterName = ""
+
+
+class Deleting(Struct, forbid_unknown_fields=True):
+    """How an object is deleted."""
+
+    purge: Annotated[bool, Meta(description="a local queue goes with its messages")] = False
+
+
+class Definition(Struct):
+    """An object: its attributes, and beside them how it stands."""
+
+    kind: Annotated[str, Meta(description="as in MQSC, in lower case")]
+    name: str
+    attributes: _Attributes
+    status: Annotated[_Attributes, Meta(description="values that nobody sets, as curdepth")]
+
+
+class Definitions(Struct):
+    """Objects of one kind by name."""
+
+    definitions: list[Definition]
+    next: Next
+
+
+class NewDefinition(Struct, forbid_unknown_fields=True):
+    """An object as it is to be; attributes left out are as in ``like``, else as usual."""
+
+    attributes: _Attributes = {}
+    like: Annotated[str, Meta(description="an object of the same kind that it is like")] = ""
+
+
+class Altered(Struct, forbid_unknown_fields=True):
+    """Attributes that change; all others stay."""
+
+    attributes: _Attributes
+
+
+def listed(call: Call[Listing, None]) -> Definitions:
+    """List objects of one kind by name, with all of their attributes."""
+    asked = call.query
+    records = admin.inquire(call.manager.engine, [_kind(call)], asked.name)
+    page, following = page_by_name(
+        ((record.name, record) for record in records), asked.limit, asked.after
+    )
+    return Definitions([_shown(record) for record in page], following)
+
+
+def shown(call: Call[NoQuery, None]) -> Answered[Definition]:
+    """Show an object, with its ETag."""
+    found = _found(call)
+    if found is None:
+        raise _missing(call)
+    return _answered(found)
+
+
+def put(call: Call[NoQuery, NewDefinition]) -> Answered[Definition]:
+    """Define an object (201), or replace one (200), which needs If-Match.
+
+    ``If-None-Match: *`` defines, and never replaces.
+    """
+    kind, engine = _kind(call), call.manager.engine
+    if kind == admin.QMGR:
+        raise wrong_request(HTTPStatus.CONFLICT, "a queue manager is altered, and never replaced")
+    attributes = _typed(kind, call.body.attributes)
+    with admin.definitions_unchanged(engine):
+        before = _found(call)
+        check_match(call.request, _etag(before))
+        if before is not None:
+            check_required_match(call.request, _etag(before))
+        admin.define(
+            engine, kind, call.names["name"], attributes, like=call.body.like or None, replace=True
+        )
+        after = _found(call)
+    assert after is not None
+    status = HTTPStatus.CREATED if before is None else HTTPStatus.OK
+    return _answered(after, status)
+
+
+def altered(call: Call[NoQuery, Altered]) -> Answered[Definition]:
+    """Change attributes of an object, all or none of them."""
+    kind, engine = _kind(call), call.manager.engine
+    attributes = _typed(kind, call.body.attributes)
+    with admin.definitions_unchanged(engine):
+        before = _found(call)
+        if before is None:
+            raise _missing(call)
+        check_required_match(call.request, _etag(before))
+        admin.alter(engine, kind, call.names["name"], attributes)
+        after = _found(call)
+    assert after is not None
+    return _answered(after)
+
+
+def deleted(call: Call[Deleting, None]) -> None:
+    """Delete an object; a local queue with messages only with ``purge=true``."""
+    kind, engine = _kind(call), call.manager.engine
+    if kind == admin.QMGR:
+        raise wrong_request(HTTPStatus.CONFLICT, "a queue manager is not deleted by a request")
+    with admin.definitions_unchanged(engine):
+        before = _found(call)
+        if before is None:
+            raise _missing(call)
+        check_required_match(call.request, _etag(before))
+        admin.delete(engine, kind, call.names["name"], purge=call.query.purge)
+
+
+def _kind(call: Call[_Q, _B]) -> str:
+    kind = _KINDS.get(call.names["kind"])
+    if kind is None:
+        said = f"kind {call.names['kind']!r} is none of {', '.join(_KINDS)}"
+        raise wrong_request(HTTPStatus.NOT_FOUND, said)
+    return kind
+
+
+def _found(call: Call[_Q, _B]) -> Definition | None:
+    """Return the object of a path, None when there is none."""
+    kind, name = _kind(call), call.names["name"]
+    records = admin.inquire(call.manager.engine, [kind], name)
+    return next((_shown(record) for record in records if record.name == name), None)
+
+
+def _missing(call: Call[_Q, _B]) -> Exception:
+    said = f"there is no {call.names['kind']} {call.names['name']!r}"
+    return wrong_request(HTTPStatus.NOT_FOUND, said)
+
+
+def _shown(record: admin.Record) -> Definition:
+    rows = admin.object_type(record.kind)
+    shown = {
+        keyword: admin.named(rows.row(keyword), value) for keyword, value in record.values.items()
+    }
+    return Definition(
+        record.kind.lower(),
+        record.name,
+        {key.lower(): value for key, value in shown.items() if key in rows.attributes},
+        {key.lower(): value for key, value in shown.items() if key not in rows.attributes},
+    )
+
+
+def _answered(found: Definition, status: HTTPStatus = HTTPStatus.OK) -> Answered[Definition]:
+    etag = _etag(found)
+    assert etag is not None
+    return Answered(found, {"ETag": etag}, status)
+
+
+def _etag(found: Definition | None) -> str | None:
+    return None if found is None else etag_of((found.kind, found.name, found.attributes))
+
+
+def _typed(kind: str, given: Mapping[str, int | str]) -> dict[str, admin.Value]:
+    """Return attributes as the model has them; raises AdminError naming attribute and value."""
+    rows, typed = admin.object_type(kind).attributes, dict[str, admin.Value]()
+    for key, value in given.items():
+        keyword = admin.fold(key)
+        row, found = rows.get(keyword), value
+        if row is not None and not row.is_text and isinstance(value, str):
+            number = admin.number_of(row, value)
+            if number is None:
+                said = f" is not right: it must be {admin.allowed(row)}"
+                raise admin.WrongValue(row, value, said, shows_value=True)
+            found = number
+        typed[keyword] = found
+    return typed
+
+
+_PATH: Final = f"{OF_MANAGER}/definitions/{{kind}}"
+_ONE: Final = f"{_PATH}/{{name}}"
+_NONE: Final = {HTTPStatus.NOT_FOUND: "there is no such object, or no such kind"}
+_CHANGED: Final = {
+    **_NONE,
+    **REQUIRED,
+    HTTPStatus.CONFLICT: "the state of the object does not allow it: in use, not empty, exists",
+}
+OPERATIONS: Final = (
+    Operation("GET", _PATH, listed, Role.LOOK, problems=_NONE),
+    Operation("GET", _ONE, shown, Role.LOOK, problems=_NONE),
+    Operation(
+        "PUT",
+        _ONE,
+        put,
+        Role.ADMINISTER,
+        problems=_CHANGED,
+        other_answers={HTTPStatus.CREATED: "The object, which is new."},
+        headers={**IF_MATCH, "If-None-Match": "`*`: no object is replaced"},
+    ),
+    Operation("PATCH", _ONE, altered, Role.ADMINISTER, problems=_CHANGED, headers=IF_MATCH),
+    Operation(
+        "DELETE",
+        _ONE,
+        deleted,
+        Role.ADMINISTER,
+        status=HTTPStatus.NO_CONTENT,
+        problems=_CHANGED,
+        headers=IF_MATCH,
+    ),
+)
