@@ -41,8 +41,8 @@ def schema_of(columns: Iterable[Column]) -> pa.Schema:
 LEDGER = schema_of(ledger.COLUMNS)
 _FROM_THE_STORE = LEDGER.names[2:]
 
-#: No ledger row is larger: names are at most 48 bytes, ids 24, and the rest is numbers.
-LEDGER_ROW_BYTES_MAX = 640
+#: No ledger row is larger: names are at most 64 bytes, ids 24, and the rest is numbers.
+LEDGER_ROW_BYTES_MAX = 960
 
 #: One message with its lifetime (contracts/messages.py), as sources give it and sinks take it.
 MESSAGE = schema_of(messages.COLUMNS)

@@ -139,7 +139,7 @@ def row_of_put(result: PutResult | None) -> list[Any] | None:
         return None
     msg_id, correl_id, descriptor, window, warning, queue, manager = result
     travelling = packed_descriptor(descriptor)
-    return [msg_id, correl_id, travelling, window, warning, queue, manager]
+    return [msg_id, correl_id, travelling, window[:3], warning, queue, manager]
 
 
 def put_of_row(values: list[Any] | None) -> PutResult | None:

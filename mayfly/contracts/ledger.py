@@ -12,7 +12,7 @@ from typing import NamedTuple
 from mayfly.contracts.columns import Column, Kind, always, names_of
 from mayfly.lifetime.life import LEDGER_COLUMNS
 
-VERSION = 1
+VERSION = 2
 #: The verb of reading the ledger, in a ticket: answers with rows.
 LEDGER_VERB = "ledger"
 #: The action that answers with a LedgerInfo.
@@ -41,6 +41,10 @@ COLUMNS: tuple[Column, ...] = (
     Column("reply_to_q", Kind.TEXT),
     Column("backout_count", Kind.INT32),
     Column("user_identifier", Kind.TEXT),
+    Column("capped_by", Kind.TEXT),
+    Column("met_by", Kind.TEXT),
+    Column("ended_by", Kind.TEXT),
+    Column("ended_program", Kind.TEXT),
     Column("puts", Kind.INT64),
     Column("present", Kind.INT64),
     Column("ended", Kind.COUNTS),

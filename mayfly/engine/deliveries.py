@@ -13,6 +13,7 @@ from functools import partial
 from itertools import count
 from typing import NamedTuple
 
+from mayfly.contracts.endings import Ending
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.get import GetRequest, GetResult, Getter, obtain
@@ -61,9 +62,9 @@ class Deliveries(Hold):
 
     locks = True
 
-    def __init__(self, core: Core) -> None:
-        """Begin with none."""
-        self._core = core
+    def __init__(self, core: Core, ending: Ending) -> None:
+        """Begin with none; the ``ending`` of its messages is that of the session."""
+        self._core, self.ending = core, ending
         self._held: dict[int, Got] = {}
         self._numbers = count(1)
         #: Why the queue of a handle could not be got from when it was asked last.
@@ -77,7 +78,7 @@ class Deliveries(Hold):
 
     def new_unit(self) -> UnitOfWork:
         """Return what holds one message."""
-        return UnitOfWork(self._core)
+        return UnitOfWork(self._core, self.ending)
 
     def standing_get(
         self,

@@ -157,6 +157,7 @@ def new_row(core: Core, path: Path, message: OutgoingMessage) -> StoredMessage:
         ids.origin_id,
         prepared.packed,
         body,
+        capped_by=window.capped_by,
     )
 
 
@@ -183,5 +184,5 @@ def send(core: Core, transaction: Transaction, path: Path, message: OutgoingMess
     prepared, window, _ids, body = message
     size_bytes = size_on(path, prepared.descriptor, len(body))
     check_room(core, path, size_bytes, persistent=prepared.persistent)
-    capped = capped_from(window, core.now_ms(), path.cap_ms)
+    capped = capped_from(window, core.now_ms(), path.cap_ms, path.capped_by)
     arrive(core, transaction, path, prepared, new_row(core, path, message._replace(window=capped)))

@@ -116,7 +116,7 @@ def dead_letter(
     path = core.registry.resolve_target(core.registry.queue_manager.deadq)
     descriptor, header = dead_letter_of(core, prepared.descriptor, reason, target)
     # It can be got at once, whatever delay it once had.
-    immediate = Window(window.put_ms, window.put_ms, window.expire_at_ms)
+    immediate = window._replace(deliver_at_ms=window.put_ms)
     send(
         core,
         transaction,

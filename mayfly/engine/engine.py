@@ -127,9 +127,15 @@ class Engine(Core):
         program: str = "mayfly",
         *,
         groups: Sequence[str] = (),
+        known_as: str = "",
     ) -> Session:
-        """Connect; see ``mayfly.QueueManager.session``."""
-        session = Session(self, user, transacted=transacted, program=program, groups=groups)
+        """Connect; see ``mayfly.QueueManager.session``.
+
+        ``known_as`` is the name in messages, ledger and audit of one who needs no authority.
+        """
+        session = Session(
+            self, user, transacted=transacted, program=program, groups=groups, known_as=known_as
+        )
         with self.engine_lock:
             self.check_running()
             self.sessions.add(session)

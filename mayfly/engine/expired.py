@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
+from mayfly.contracts.endings import NOBODY, Ending, MetBy
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_room, new_row, size_on
 from mayfly.engine.disposal import (
@@ -35,16 +36,22 @@ _LOG = logging.getLogger("mayfly.disposal")
 
 
 def discard_expired(
-    core: Core, found: Collection[tuple[LocalQueue, StoredMessage, int]], now_ms: int
+    core: Core,
+    found: Collection[tuple[LocalQueue, StoredMessage, int]],
+    now_ms: int,
+    met_by: MetBy,
+    ending: Ending = NOBODY,
 ) -> Transaction:
     """Return the transaction that discards expired messages and sends their reports (E13, E14).
 
     The messages are hidden from this moment on. Discards are never part of anybody's unit of work.
+    The records say what has met them, and on whose behalf.
     """
+    ending = ending._replace(met_by=met_by.value)
     transaction = Transaction()
     deadlines_ms = []
     for each in found:
-        messages.end(core, transaction, each, Event.DEADLINE_SEEN, now_ms)
+        messages.end(core, transaction, each, Event.DEADLINE_SEEN, now_ms, ending=ending)
         _follow(core, transaction, each[:2], now_ms)
         deadlines_ms.append(each[1].expire_at_ms or now_ms)
     core.expiry_lateness.note(deadlines_ms, now_ms)
@@ -58,14 +65,16 @@ def discard_late(
     transaction: Transaction,
     late: Collection[tuple[LocalQueue, StoredMessage]],
     now_ms: int,
+    ending: Ending,
 ) -> None:
     """Add the ends of puts that expired before their commit to its transaction, and reports (E17).
 
-    They are never part of their queues, where they have counted as uncommitted.
+    They are never part of their queues, where they have counted as uncommitted. ``ending`` is that
+    of the unit of work.
     """
-    for queue, row in late:
-        puts.end_late(core, transaction, queue, row, now_ms)
-        _follow(core, transaction, (queue, row), now_ms)
+    for each in late:
+        puts.end_late(core, transaction, each, now_ms, ending)
+        _follow(core, transaction, each, now_ms)
     if core.on_expiry:
         tell_expired(core, transaction, late, now_ms)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mayfly.contracts.endings import MetBy
 from mayfly.engine.core import Core
 from mayfly.engine.expired import discard_expired
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
@@ -102,7 +103,7 @@ class ExpiryScan:
                     # Hidden: locked, got in a unit of work, or on its way out; left alone (X9).
                     if queue is not None and row.k not in requester.hidden:
                         found.append((queue, row, persistence))
-                transactions = [discard_expired(core, found, now_ms)] if found else []
+                transactions = [discard_expired(core, found, now_ms, MetBy.SCAN)] if found else []
             if transactions:
                 core.committer.run(*transactions)
                 discarded += len(found)

@@ -13,7 +13,7 @@ from mayfly.engine.delivery import Ids, OutgoingMessage, new_id, stored_id
 from mayfly.engine.disposal import as_given, dead_letter, send_report
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
-from mayfly.engine.message import Message, message_of
+from mayfly.engine.message import Message, message_of, row_of
 from mayfly.engine.objects.lookup import target_queue
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.session import Session
@@ -184,6 +184,7 @@ def _request(core: Core, message: Message, descriptor: Descriptor) -> PutRequest
         message.msg_id,
         stored_id(message.correl_id),
         left_ms,
+        capped_by=row_of(message).capped_by,
     )
 
 

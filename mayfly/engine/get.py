@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from mayfly.contracts.endings import MetBy
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import shown
-from mayfly.engine.disposal import original_of, send_report
 from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import look
 from mayfly.engine.finding.search import ANY, Match
@@ -16,16 +16,16 @@ from mayfly.engine.holding import messages
 from mayfly.engine.message import Message, message_of
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.properties.views import View, seen_as
-from mayfly.engine.queues import Found, LocalQueue
+from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.wrapping import extended, seen_in_transit
 from mayfly.engine.requester import Requester
+from mayfly.engine.row_taking import confirm_delivery, take_row
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
-from mayfly.lifetime.reports import Cause
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQRO_COD, MQWI_UNLIMITED
+from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.properties.folders import Property
@@ -273,9 +273,10 @@ class Getter:
             messages.pass_over(queue, persistence, row.k)
         if self.requester.locked is not None:
             self.requester.forget_lock(row.k)
-        return result, take_row(
-            core, (queue, row, persistence), self._request, unit_of_work, now_ms
-        )
+        if not persistence and self._request.persistent_only_syncpoint:
+            unit_of_work = None
+        found_row = queue, row, persistence
+        return result, take_row(core, found_row, unit_of_work, now_ms, self.requester.ending)
 
     def _next_alive(
         self, queue: LocalQueue, now_ms: int, *, in_parts: bool
@@ -306,7 +307,9 @@ class Getter:
                 if self.takes_any:
                     messages.pass_over(queue, persistence, row.k)
                 self.requester.forget_lock(row.k)
-            core.committer.deferred.append(discard_expired(core, expired, now_ms))
+            core.committer.deferred.append(
+                discard_expired(core, expired, now_ms, MetBy.GET, self.requester.ending)
+            )
         return alive, own if alive is None else None
 
     def _own_put(self, queue: LocalQueue, now_ms: int) -> UncommittedPut | None:
@@ -361,40 +364,3 @@ def _with_extension(row: StoredMessage) -> StoredMessage:
         return row
     announcing, extension = extended(descriptor)
     return row._replace(descriptor=pack_descriptor(announcing), body=extension + row.body)
-
-
-def take_row(
-    core: Core,
-    found: Found,
-    request: GetRequest,
-    unit_of_work: UnitOfWork | None,
-    now_ms: int,
-) -> Transaction | None:
-    """Take a row under the lock: into the unit of work, or by a transaction to be run."""
-    queue, row, persistence = found
-    if unit_of_work is not None and (persistence or not request.persistent_only_syncpoint):
-        unit_of_work.take(queue, row, persistence, now_ms)
-        transaction = None
-    else:
-        transaction = Transaction()
-        messages.end(core, transaction, found, messages.GETS[queue.is_staging], now_ms)
-    confirm_delivery(core, found, transaction, unit_of_work, now_ms)
-    return transaction
-
-
-def confirm_delivery(
-    core: Core,
-    found: Found,
-    transaction: Transaction | None,
-    unit_of_work: UnitOfWork | None,
-    now_ms: int,
-) -> None:
-    """Add the COD report, which is part of the getter's unit of work."""
-    queue, row, _side = found
-    descriptor = unpack_descriptor(row.descriptor)
-    if not descriptor.report & MQRO_COD or queue.is_staging:
-        return
-    report = Transaction() if transaction is None else transaction
-    send_report(core, report, Cause.COD, original_of(queue, row, descriptor, now_ms))
-    if transaction is None and unit_of_work is not None:
-        unit_of_work.adopt(report)

@@ -46,12 +46,14 @@ class OpenQueue:
         "saved",
     )
 
-    def __init__(self, core: Core, queue: LocalQueue, options: int, *, owns_queue: bool) -> None:
+    def __init__(
+        self, requester: Requester, queue: LocalQueue, options: int, *, owns_queue: bool
+    ) -> None:
         """Begin open; ``owns_queue`` when opening has made a dynamic queue."""
         self.queue = queue
         self.options = options
         self.owns_queue = owns_queue
-        self.requester = Requester(core)
+        self.requester = requester
         self.is_open = True
         self.is_input = bool(options & _INPUT)
         self.is_output = bool(options & c.MQOO_OUTPUT)
@@ -96,7 +98,7 @@ class OpenQueues:
         #: Sessions of one connection have the same one: publications of either are its own.
         self.connection: object = self
         #: The requester of gets without a handle.
-        self.requester = Requester(core)
+        self.requester = Requester(core, unit_of_work.ending)
 
     def __len__(self) -> int:
         """Return how many handles are open."""
@@ -118,7 +120,8 @@ class OpenQueues:
         Raises MQRC_OBJECT_IN_USE (C4).
         """
         assert self._core.engine_lock.is_held()
-        opened = OpenQueue(self._core, queue, options, owns_queue=owns_queue)
+        requester = Requester(self._core, self.requester.ending)
+        opened = OpenQueue(requester, queue, options, owns_queue=owns_queue)
         if opened.is_input:
             _open_input(opened)
             if queue.input_count == 1:

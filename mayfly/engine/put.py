@@ -51,7 +51,10 @@ _GROUPED = MQMF_MSG_IN_GROUP | MQMF_LAST_MSG_IN_GROUP | MQMF_SEGMENT | MQMF_LAST
 
 
 class PutRequest(NamedTuple):
-    """The request of a putter: ids as stored (``delivery.stored_id``), lifetimes in ms."""
+    """The request of a putter: ids as stored (``delivery.stored_id``), lifetimes in ms.
+
+    ``capped_by`` is the cap that has shortened the life before: the message moves on.
+    """
 
     descriptor: Descriptor
     msg_id: bytes = b""
@@ -59,6 +62,7 @@ class PutRequest(NamedTuple):
     life_ms: int | None = None
     delay_ms: int = 0
     context_option: int = MQPMO_NONE
+    capped_by: str | None = None
 
 
 class PutResult(NamedTuple):
@@ -106,6 +110,8 @@ def put(
             longest_ms=core.settings.longest_life_ms,
             capped_by=path.capped_by,
         )
+        if request.capped_by is not None and window.capped_by is None:
+            window = window._replace(capped_by=request.capped_by)
         pending = new_pending(core, path, prepared, window, (request, body))
         if unit_of_work is not None:
             unit_of_work.put(pending)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mayfly.contracts.endings import NOBODY, Ending
 from mayfly.engine.core import Core
 from mayfly.engine.holding import messages
 from mayfly.engine.queues import LocalQueue
@@ -17,11 +18,11 @@ class Requester:
     Its browse lock hides a message from everybody else (B5). Every method needs the engine lock.
     """
 
-    __slots__ = ("_core", "_end", "_has_waited", "is_backed_out", "is_ended", "locked")
+    __slots__ = ("_core", "_end", "_has_waited", "ending", "is_backed_out", "is_ended", "locked")
 
-    def __init__(self, core: Core) -> None:
-        """Begin open, with nothing locked."""
-        self._core = core
+    def __init__(self, core: Core, ending: Ending = NOBODY) -> None:
+        """Begin open, with nothing locked; lives that it ends have its ``ending``."""
+        self._core, self.ending = core, ending
         self.locked: tuple[LocalQueue, StoredMessage, int] | None = None
         #: Whether nothing can be got for it any more.
         self.is_ended = False

@@ -9,6 +9,7 @@ from itertools import count
 from types import TracebackType
 from typing import Self
 
+from mayfly.contracts.endings import ending_by
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import alternate_authority, authority_of
 from mayfly.engine.browsing.browse import Cursor
@@ -58,17 +59,20 @@ class Session(TopicVerbs):
         transacted: bool,
         program: str,
         groups: Sequence[str] = (),
+        known_as: str = "",
     ) -> None:
-        """Connect; the queue manager calls this."""
+        """Connect; the queue manager calls this, see ``Engine.session``."""
         self._core = core
         #: The user's rights; None for the user that opened the queue manager: everything.
         self.authority = authority_of(core, user or "", groups)
         self._transacted = transacted
-        self.context = Context(user or "", c.MQAT_UNIX, program, core.name)
-        self.unit_of_work = UnitOfWork(core)
+        user = user or known_as
+        self.context = Context(user, c.MQAT_UNIX, program, core.name)
+        ending = ending_by(user, program)
+        self.unit_of_work = UnitOfWork(core, ending)
         self._opened = OpenQueues(core, self.unit_of_work)
         #: The messages that it holds beside its unit of work.
-        self.deliveries = Deliveries(core)
+        self.deliveries = Deliveries(core, ending)
         # Dropped without close, it ends like a program that fails: backed out (G9).
         end = partial(_abandon, self._opened, self.deliveries)
         self._abandon = weakref.finalize(self, core.left_behind.sessions.append, end)
@@ -189,8 +193,8 @@ class Session(TopicVerbs):
     @property
     def schedule(self) -> Schedule:
         """The delayed messages: list, show, cancel, reschedule and release them."""
-        user = self.context.user_identifier
-        return Schedule(self._core, user, self._unit_in_use, self.authority)
+        ending = self._opened.requester.ending
+        return Schedule(self._core, ending, self._unit_in_use, self.authority)
 
     def _unit_in_use(self) -> UnitOfWork | None:
         return self.unit_of_work if self._usable() else None
@@ -312,8 +316,9 @@ class Session(TopicVerbs):
 
     def beside(self, unit_of_work: UnitOfWork | None = None) -> Session:
         """Return a transacted session of the same user with a unit of work, None for a new one."""
-        session = Session(self.core, None, transacted=True, program="")
-        session.context, session.authority = self.context, self.authority
+        user, _kind, program, _manager = self.context
+        session = Session(self.core, None, transacted=True, program=program, known_as=user)
+        session.authority = self.authority
         if unit_of_work is not None:
             session.unit_of_work = unit_of_work
         return session

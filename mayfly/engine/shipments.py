@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mayfly.contracts.endings import Ending, MetBy
 from mayfly.engine.core import Core
 from mayfly.engine.disposal import behind_transit, send_report
 from mayfly.engine.expired import discard_expired
@@ -34,10 +35,11 @@ from mayfly.store.units import StoredMessage
 class Shipment(Hold):
     """The messages of one batch, hidden until its end."""
 
-    def __init__(self, core: Core, queue: LocalQueue) -> None:
+    def __init__(self, core: Core, queue: LocalQueue, channel: str) -> None:
         """Begin with none."""
         self._core = core
         self.queue = queue
+        self.ending = Ending(ended_by=channel)
         self._rows: list[Found] = []
 
     def __len__(self) -> int:
@@ -78,7 +80,9 @@ class Shipment(Hold):
             (expired if is_dead else found).append((queue, row, persistence))
         if expired and (found or core.settings.discard_on_empty):
             self._pass(expired)
-            core.committer.deferred.append(discard_expired(core, expired, now_ms))
+            core.committer.deferred.append(
+                discard_expired(core, expired, now_ms, MetBy.CHANNEL, self.ending)
+            )
         self._pass(found)
         self._hold(found)
         return found
@@ -105,7 +109,8 @@ class Shipment(Hold):
         """End the life of a message that has none left, and send its report (E26, E19)."""
         core, transaction = self._core, Transaction()
         with core.engine_lock:
-            self._leave(transaction, key, Event.DEADLINE_SEEN, rc.MQRC_NONE)
+            ending = self.ending._replace(met_by=MetBy.CHANNEL.value)
+            self._leave(transaction, key, Event.DEADLINE_SEEN, ending)
             send_report(core, transaction, Cause.EXPIRATION, original._replace(remaining_ms=0))
         core.committer.run(transaction)
 
@@ -120,14 +125,23 @@ class Shipment(Hold):
             about = behind_transit(core, self.queue, message.original)
             is_letter = add_refusal(core, transaction, message, about, error)
             event = Event.DEAD_LETTER if is_letter else Event.DISCARD
-            self._leave(transaction, key, event, error.reason)
+            self._leave(transaction, key, event, self.ending, reason=error.reason)
         core.committer.run(transaction)
 
-    def _leave(self, transaction: Transaction, key: int, event: Event, reason: int) -> None:
+    def _leave(
+        self,
+        transaction: Transaction,
+        key: int,
+        event: Event,
+        ending: Ending,
+        *,
+        reason: int = rc.MQRC_NONE,
+    ) -> None:
         found = next(taken for taken in self._rows if taken[1].k == key)
         self._rows.remove(found)
         messages.let_go(found, self)
-        messages.end(self._core, transaction, found, event, self._core.now_ms(), reason=reason)
+        now_ms = self._core.now_ms()
+        messages.end(self._core, transaction, found, event, now_ms, ending=ending, reason=reason)
 
     def end(self, state: ChannelRow) -> None:
         """Their lives end here, as transmitted, durably together with the channel's state.
@@ -175,7 +189,9 @@ class Shipment(Hold):
     ) -> Transaction:
         transaction = Transaction()
         for taken in found:
-            messages.end(self._core, transaction, taken, Event.TRANSMIT, now_ms, by=by)
+            messages.end(
+                self._core, transaction, taken, Event.TRANSMIT, now_ms, ending=self.ending, by=by
+            )
         return transaction
 
     def _pass(self, found: Iterable[Found]) -> None:
@@ -217,7 +233,7 @@ class Shipments:
             keys = row.keys
             queue = self._core.registry.by_number(queue_number_of(keys[0])) if keys else None
             if queue is not None:
-                shipment = self._in_doubt[row.name] = Shipment(self._core, queue)
+                shipment = self._in_doubt[row.name] = Shipment(self._core, queue, row.name)
                 with self._core.engine_lock:
                     shipment.hold(keys)
 
@@ -273,7 +289,7 @@ class Shipments:
         """
         queue = self._core.registry.resolve(queue_name).queue
         in_doubt = self._in_doubt.pop(name, None)
-        return Shipment(self._core, queue) if in_doubt is None else in_doubt
+        return Shipment(self._core, queue, name) if in_doubt is None else in_doubt
 
     def keep(self, name: str, shipment: Shipment) -> None:
         """Keep what a sender that ends holds in doubt for the one that claims it next."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
+from mayfly.contracts.endings import MetBy
 from mayfly.engine.core import Core
 from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import DISCARD_BATCH
 from mayfly.engine.finding.search import ANY, in_order
-from mayfly.engine.get import GetRequest, GetResult, Getter, seen, take_row
+from mayfly.engine.get import GetRequest, GetResult, Getter, seen
 from mayfly.engine.holding import messages
 from mayfly.engine.holding.messages import Hold
 from mayfly.engine.queues import Found
+from mayfly.engine.row_taking import take_row
 from mayfly.engine.unit_of_work import UncommittedGet, UnitOfWork
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi.constants import MQRO_COD
@@ -50,7 +52,7 @@ def each_taken(
     themselves to settle are held by ``holder``. Raises as ``get.get``.
     """
     assert core.engine_lock.is_held()
-    held = UnitOfWork(core)
+    held = UnitOfWork(core, holder.ending)
     getter = getter_into(held)
     getter.is_over = True
     getter.requester.check()
@@ -68,7 +70,7 @@ def each_taken(
             return
         count += 1
         left_bytes -= len(result.message.body)
-        held = UnitOfWork(core)
+        held = UnitOfWork(core, holder.ending)
         getter = getter_into(held)
         getter.is_over = True
 
@@ -101,8 +103,8 @@ def _by_one_search(
             left -= 1
             left_bytes -= len(row.body)
             if queue.home is not core or result.message.descriptor.report & MQRO_COD:
-                held = UnitOfWork(core)
-                take_row(core, got, request, held, now_ms)
+                held = UnitOfWork(core, holder.ending)
+                take_row(core, got, held, now_ms, holder.ending)
                 yield Taken(held, result)
             else:
                 messages.hold_got(got, holder)
@@ -115,4 +117,6 @@ def _by_one_search(
             for _queue, row, persistence in expired:
                 messages.pass_over(queue, persistence, row.k)
                 requester.forget_lock(row.k)
-            core.committer.deferred.append(discard_expired(core, expired, now_ms))
+            core.committer.deferred.append(
+                discard_expired(core, expired, now_ms, MetBy.GET, requester.ending)
+            )

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
+from mayfly.contracts.endings import NOBODY, Ending
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.expired import discard_late
@@ -46,9 +47,12 @@ class UnitOfWork(Hold):
 
     locks = True
 
-    def __init__(self, core: Core, *, is_part: bool = False) -> None:
-        """Begin an empty unit of work; one that is part of another leaves it the counting."""
-        self._core = core
+    def __init__(self, core: Core, ending: Ending = NOBODY, *, is_part: bool = False) -> None:
+        """Begin an empty unit of work; one that is part of another leaves it the counting.
+
+        ``ending`` says whose it is: the records of lives that it ends have it.
+        """
+        self._core, self.ending = core, ending
         self._is_part = is_part
         self._puts: dict[int, UncommittedPut] = {}
         #: The keys of the puts by the number of their queue, in order.
@@ -78,7 +82,7 @@ class UnitOfWork(Hold):
         part = self._parts.get(home)
         if part is None:
             assert isinstance(home, Core)
-            part = self._parts[home] = UnitOfWork(home, is_part=True)
+            part = self._parts[home] = UnitOfWork(home, self.ending, is_part=True)
         part.is_ended = self.is_ended
         return part
 
@@ -240,7 +244,7 @@ class UnitOfWork(Hold):
                 late += part._late
                 part._clear()
             if late:
-                discard_late(core, transaction, late, core.now_ms())
+                discard_late(core, transaction, late, core.now_ms(), self.ending)
         undo, self._undo = self._undo, {}
         if completion is not None:
             completion.transaction, completion.finish = (
@@ -330,7 +334,7 @@ class UnitOfWork(Hold):
         core.committer.run_deferred()
 
     def _work(self) -> Transaction:
-        core, transaction = self._core, Transaction()
+        core, transaction, ending = self._core, Transaction(), self.ending
         now_ms = core.now_ms()
         for queue, row, persistent in self._puts.values():
             if queue.is_staging:
@@ -340,10 +344,10 @@ class UnitOfWork(Hold):
                 continue
             puts.add_reserved(core, transaction, queue, row, persistent=persistent)
         for pending in self._through:
-            puts.end_own(transaction, pending.queue, pending.row, now_ms)
+            puts.end_own(transaction, pending.queue, pending.row, now_ms, ending)
         for taken in self._takes:
             event = Event.CANCEL if taken.queue.is_staging else Event.COMMIT
-            messages.end(core, transaction, taken, event, now_ms, by=self)
+            messages.end(core, transaction, taken, event, now_ms, ending=ending, by=self)
         for taken, row in self._rescheduled:
             puts.withdraw_from_unit(taken.queue)
             messages.put_off(transaction, taken, row, by=self)

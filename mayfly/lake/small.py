@@ -34,7 +34,15 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {"memory_limit": "1GB
 _LEDGER = "ledger"
 _COLUMNS = ("manager", "instance_id", "position", *LifeRecord._fields, "date")
 #: Spark's CSV has the same for an empty text and for none, so these become null.
-_TEXTS = ("reply_to_q", "user_identifier", "outcome")
+_TEXTS = (
+    "reply_to_q",
+    "user_identifier",
+    "outcome",
+    "capped_by",
+    "met_by",
+    "ended_by",
+    "ended_program",
+)
 
 
 def is_small(lake_path: str | Path, part: LakePart = EVERYTHING) -> bool:
@@ -115,9 +123,9 @@ def _ledger(lake_path: str | Path, part: LakePart) -> Iterator[duckdb.DuckDBPyCo
             tempfile.TemporaryDirectory(prefix="mayfly-") as spilled,
             duckdb.connect(config={**_CONFIG, "temp_directory": spilled}) as connection,
         ):
-            # The first file decides the columns; older files may have fewer outcomes.
+            # The first file decides the columns; older files may have fewer, and fewer outcomes.
             paths.insert(0, _empty_file(Path(spilled)))
-            rows = connection.read_parquet(paths, hive_partitioning=True)
+            rows = connection.read_parquet(paths, hive_partitioning=True, union_by_name=True)
             rows.filter(part.condition()).create_view(_LEDGER)
             yield connection
     except duckdb.Error as error:

@@ -126,6 +126,10 @@ class LifeRecord(NamedTuple):
     Times are epoch ms; ``deliver_at_ms`` equals ``put_ms`` without a delay; ``expire_at_ms`` None
     is unlimited. ``origin_id`` is the MsgId of the life this one continues. ``reason`` is the
     MQRC_*/MQFB_* for which a dead-lettered or discarded message left, else 0.
+
+    ``capped_by`` is the CAPEXPRY that shortened the life, with its object, None when none did. For
+    ``met_by``, ``ended_by`` and ``ended_program`` see `contracts.endings`; rows of schema 8 and
+    before have none of the four.
     """
 
     queue: str
@@ -145,6 +149,10 @@ class LifeRecord(NamedTuple):
     reply_to_q: str
     backout_count: int
     user_identifier: str
+    capped_by: str | None = None
+    met_by: str | None = None
+    ended_by: str | None = None
+    ended_program: str | None = None
 
 
 class Balance(NamedTuple):

@@ -25,11 +25,15 @@ LATEST_DUE_MS = 2**42 - 1
 
 
 class Window(NamedTuple):
-    """The time in which a message may be got, with the moment of its put."""
+    """The time in which a message may be got, with the moment of its put.
+
+    ``capped_by`` is the cap that has shortened it, with its object (`lifetime.caps`); None is none.
+    """
 
     put_ms: int
     deliver_at_ms: int
     expire_at_ms: int | None
+    capped_by: str | None = None
 
 
 def life_ms_of_expiry(
@@ -68,7 +72,7 @@ def window_at_put(
     *,
     from_release: bool = False,
     longest_ms: int | None = None,
-    capped_by: str = "",
+    capped_by: str | None = None,
 ) -> Window:
     """Return the window in which a message put at ``put_ms`` may be got.
 
@@ -77,7 +81,7 @@ def window_at_put(
     message then is never gettable (D18). With ``from_release``, TTLFROM(RELEASE), the life of a
     delayed message begins when the delay is over, and neither can be too long for the other.
     ``longest_ms`` limits the life asked for, before any cap (E3); None is no limit. ``capped_by``
-    names the cap in errors, with the object that has it.
+    names the cap with its object, in errors, and in the window of a life that it has shortened.
 
     Raises MQRC_EXPIRY_ERROR when the life is above ``longest_ms``, or the delay is longer than the
     resulting life (D7, D31). Raises MQRC_OPTIONS_ERROR when the delay is no whole number, negative,
@@ -88,23 +92,23 @@ def window_at_put(
     if cap_ms is not None and (life_ms is None or life_ms > cap_ms):
         life_ms = cap_ms
     else:
-        capped_by = ""
+        capped_by = None
     if life_ms is None:
         expire_at_ms = None
     else:
         expire_at_ms = put_ms + life_ms
     if delay_ms == 0 and type(delay_ms) is int:
-        return Window(put_ms, put_ms, expire_at_ms)
+        return Window(put_ms, put_ms, expire_at_ms, capped_by)
     deliver_at_ms = due_at(put_ms, delay_ms)
     if from_release and life_ms is not None:
         expire_at_ms = deliver_at_ms + life_ms
     elif life_ms is not None and delay_ms > life_ms:
         said = f"delay_ms {delay_ms} is longer than the lifetime of {life_ms} ms"
         raise mq_error(MQRC_EXPIRY_ERROR, f"{said}, which is {capped_by}" if capped_by else said)
-    return Window(put_ms, deliver_at_ms, expire_at_ms)
+    return Window(put_ms, deliver_at_ms, expire_at_ms, capped_by)
 
 
-def capped_from(window: Window, now_ms: int, cap_ms: int | None) -> Window:
+def capped_from(window: Window, now_ms: int, cap_ms: int | None, capped_by: str | None) -> Window:
     """Return the window of a message that the queue manager puts on another queue now.
 
     The cap of that queue counts from this put (X1, X3); an earlier deadline stays (E21).
@@ -114,7 +118,7 @@ def capped_from(window: Window, now_ms: int, cap_ms: int | None) -> Window:
     end_ms = now_ms + cap_ms
     if window.expire_at_ms is not None and window.expire_at_ms <= end_ms:
         return window
-    return window._replace(expire_at_ms=end_ms)
+    return window._replace(expire_at_ms=end_ms, capped_by=capped_by)
 
 
 def check_life_ms(life_ms: int | None, longest_ms: int = LONGEST_LIFE_MS) -> None:

@@ -25,10 +25,10 @@ def connection_of(
 ) -> LocalConnection:
     """Open a conversation on the terms of admission; raises MQRC_Q_MGR_NAME_ERROR."""
     manager = manager_of(managers, applicant)
-    user = None if admitted.is_operator else admitted.user
+    # An operator has all authority; the name stands in the messages, the ledger and the audit.
+    user, known_as = (None, admitted.user) if admitted.is_operator else (admitted.user, "")
     program = applicant.application or "mayfly"
-    session = manager.session(user, program=program, groups=admitted.groups)
-    if admitted.is_operator and admitted.user:
-        # An operator has all authority; the name stands in the messages and in the audit.
-        session.context = session.context._replace(user_identifier=admitted.user)
+    session = manager.engine.session(
+        user, program=program, groups=admitted.groups, known_as=known_as
+    )
     return LocalConnection(session, manager)

@@ -34,25 +34,26 @@ INSERT_LIFE = (
 _INSERT_MOVED = f"""
 INSERT INTO ledger (position, kind, {", ".join(LifeRecord._fields)})
 SELECT ? + row_number() OVER (), {KIND_LIFE}, ?, m.origin_id, m.msg_id, NULL, m.put_ms,
-    m.deliver_at_ms, m.expire_at_ms, ?, ?, 0, ?, 1, length(m.body) + ?, ?, ?, 0, ?
+    m.deliver_at_ms, m.expire_at_ms, ?, ?, 0, ?, 1, length(m.body) + ?, ?, ?, 0, ?,
+    m.capped_by, NULL, m.released_by, NULL
 FROM (SELECT value AS new FROM json_each(?)) p CROSS JOIN message m ON m.k = p.new"""
 _ENDED = f"""
 INSERT INTO ledger (position, kind, {", ".join(LifeRecord._fields)})
 SELECT ?1 + c.r, {KIND_LIFE}, ?2, c.msg_id, c.correl_id, c.origin_id, c.put_ms,
     coalesce(c.deliver_at_ms, c.put_ms), c.expire_at_ms, ?3, ?4, 0, %s, %s, length(c.body), %s, %s,
-    c.backout_count, %s
+    c.backout_count, %s, c.capped_by, NULL, NULL, ?7
 FROM claimed c"""
 #: The lives of claimed rows of one descriptor, and of any: a join costs four times as much a row.
 _INSERT_ENDED = (
-    f"{_ENDED % ('?8', '?9', '?10', '?11', '?12')} WHERE c.r > ?5 AND c.r <= ?6 "
-    "AND c.descriptor = ?7"
+    f"{_ENDED % ('?9', '?10', '?11', '?12', '?13')} WHERE c.r > ?5 AND c.r <= ?6 "
+    "AND c.descriptor = ?8"
 )
 _INSERT_ENDED_MIXED = f"""
 {_ENDED % ("d.priority", "d.persistent", "d.report", "d.reply_to_q", "d.user_identifier")}
 CROSS JOIN (
     SELECT unhex(value ->> 0) AS descriptor, value ->> 1 AS priority, value ->> 2 AS persistent,
         value ->> 3 AS report, value ->> 4 AS reply_to_q, value ->> 5 AS user_identifier
-    FROM json_each(?7)) d ON d.descriptor = c.descriptor
+    FROM json_each(?8)) d ON d.descriptor = c.descriptor
 WHERE c.r > ?5 AND c.r <= ?6"""
 _FEW_DESCRIPTORS = 16
 _INSERT_BALANCE = (
@@ -183,9 +184,9 @@ class Book:
 
     def _write_ended(self, ended: EndedRows) -> None:
         """Write the lives of claimed rows, then remove the rows, off which they are read."""
-        after, until, queue, ended_ms, outcome, descriptors = ended
+        after, until, queue, ended_ms, outcome, descriptors, program = ended
         # The rows have no gaps, nor have positions.
-        common = (self._position - after, queue, ended_ms, outcome, after, until)
+        common = (self._position - after, queue, ended_ms, outcome, after, until, program)
         if len(descriptors) <= _FEW_DESCRIPTORS:
             for descriptor in descriptors:
                 self._writer.execute(_INSERT_ENDED, (*common, *descriptor))

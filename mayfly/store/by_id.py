@@ -21,7 +21,7 @@ _BY_KEY = f"SELECT length(body), {_COLUMNS} FROM message WHERE k = ? AND msg_id 
 #: Claimed messages have no index by id: they are as many as the open claims of pipelines hold.
 _CLAIMED = f"""
 SELECT c.name, c.queue, length(body), k, put_ms, deliver_at_ms, expire_at_ms, msg_hash, correl_hash,
-    backout_count, msg_id, correl_id, origin_id, descriptor, {_SHORT}
+    backout_count, msg_id, correl_id, origin_id, descriptor, {_SHORT}, capped_by
 FROM claimed JOIN consumer c ON r >= c.id << {ROW_BITS} AND r < (c.id + 1) << {ROW_BITS}
 WHERE msg_id = ?1 OR correl_id = ?1"""
 
@@ -62,8 +62,10 @@ def claimed_with_id(claimed: ClaimedMessages, identifier: bytes, limit: int) -> 
     """Return claimed messages with an id as MsgId or CorrelId; reads all that is claimed."""
     rows = claimed.fetch(limited(_CLAIMED, limit), (identifier,))
     return [
-        Claimed(consumer, queue, Outlined(body_bytes, StoredMessage(*row)))
-        for consumer, queue, body_bytes, *row in rows
+        Claimed(
+            consumer, queue, Outlined(body_bytes, StoredMessage(*row)._replace(capped_by=capped_by))
+        )
+        for consumer, queue, body_bytes, *row, capped_by in rows
     ]
 
 

@@ -28,7 +28,7 @@ ROW_BITS = 40
 #: Columns of a message on an ordinary queue.
 COLUMNS = (
     "k, put_ms, deliver_at_ms, expire_at_ms, msg_hash, correl_hash, backout_count, msg_id, "
-    "correl_id, origin_id, descriptor, body, topic"
+    "correl_id, origin_id, descriptor, body, topic, capped_by"
 )
 _COLUMN_COUNT = COLUMNS.count(",") + 1
 _RANGE = "r > ? AND r <= ?"
@@ -175,7 +175,8 @@ def take(
     as_json = f"[{','.join(map(str, keys))}]"
     statements: list[Statement] = [(_TAKE, (first, as_json)), (_TAKE_OUT, (as_json,))]
     statements += [
-        (_TAKE_VOLATILE, (first + place, *row[:_COLUMN_COUNT])) for place, row in volatile
+        (_TAKE_VOLATILE, (first + place, *row[: _COLUMN_COUNT - 1], row.capped_by))
+        for place, row in volatile
     ]
     return statements
 
@@ -229,6 +230,12 @@ def lengths_of_keys(fetch: Fetch, keys: Sequence[int]) -> dict[int, int]:
 def rows_of_keys(fetch: Fetch, keys: Sequence[int]) -> list[tuple[Any, ...]]:
     """Return the messages that a database holds of some keys, in order, as BETWEEN does."""
     return fetch(_DUE_ROWS, (_as_json(keys),))
+
+
+def _message(values: tuple[Any, ...]) -> StoredMessage:
+    """Return a message of a row of COLUMNS."""
+    *row, capped_by = values
+    return StoredMessage(*row)._replace(capped_by=capped_by)
 
 
 def _as_json(keys: Sequence[int]) -> str:
@@ -315,7 +322,7 @@ class ClaimedMessages:
 
     def volatile(self, rows: Rows) -> list[StoredMessage]:
         """Return the rows of a range that are not persistent."""
-        return [StoredMessage(*values) for values in self.fetch(_VOLATILE, rows.range)]
+        return [_message(values) for values in self.fetch(_VOLATILE, rows.range)]
 
     def descriptors(self, rows: Rows) -> list[bytes]:
         """Return the different descriptors of a range."""
@@ -324,7 +331,7 @@ class ClaimedMessages:
     def of_descriptors(self, rows: Rows, as_json: str) -> list[StoredMessage]:
         """Return the rows of a range that have one of some descriptors, a JSON list of hex."""
         found = self.fetch(_OF_DESCRIPTORS, (*rows.range, as_json))
-        return [StoredMessage(*values) for values in found]
+        return [_message(values) for values in found]
 
     def keys(self, rows: Rows) -> list[int]:
         """Return the keys that claimed messages had on their queue."""

@@ -12,9 +12,9 @@ from mayfly.store.units import Move, StoredMessage
 #: A message leaves the staging queue; the key tells the index value of an id that told the key.
 _MOVE_IN = """
 INSERT INTO message (k, put_ms, deliver_at_ms, expire_at_ms, msg_hash, correl_hash, backout_count,
-    msg_id, correl_id, origin_id, descriptor, body, topic)
+    msg_id, correl_id, origin_id, descriptor, body, topic, capped_by, released_by)
 SELECT p.new, put_ms, deliver_at_ms, expire_at_ms, coalesce(msg_hash, m.k), correl_hash, 0,
-    msg_id, correl_id, shown_id, descriptor, body, topic
+    msg_id, correl_id, shown_id, descriptor, body, topic, capped_by, released_by
 FROM (SELECT CAST(key AS INTEGER) AS old, value AS new FROM json_each(?)) p
 CROSS JOIN message m ON m.k = p.old"""
 _MOVE_OUT = "DELETE FROM message WHERE k IN (SELECT CAST(key AS INTEGER) FROM json_each(?))"

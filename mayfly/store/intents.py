@@ -127,7 +127,10 @@ def pack_unit(unit: Unit) -> str:
 
 
 def unpack_unit(packed: str) -> Unit:
-    """Return the unit that :func:`pack_unit` has packed."""
+    """Return the unit that :func:`pack_unit` has packed.
+
+    Rows of schema 8 are shorter, by values that are None then.
+    """
     said = json.loads(packed, object_hook=_to_bytes)
     unit = Unit()
     unit.inserts = [StoredMessage(*row) for row in said["inserts"]]
@@ -135,19 +138,21 @@ def unpack_unit(packed: str) -> Unit:
     unit.backouts = [(key,) for (key,) in said["backouts"]]
     unit.lives = [LifeRecord(*life) for life in said["lives"]]
     unit.moves = [Move(*move) for move in said["moves"]]
-    unit.bulks = [
-        Bulk._make([*bulk, None if run is None else Run(*run)]) for *bulk, run in said["bulks"]
-    ]
-    unit.ended_rows = [
-        EndedRows._make([*ended, [tuple(descriptor) for descriptor in descriptors]])
-        for *ended, descriptors in said["ended_rows"]
-    ]
+    bulks = [Bulk(*bulk) for bulk in said["bulks"]]
+    unit.bulks = [b._replace(run=None if b.run is None else Run(*b.run)) for b in bulks]
+    unit.ended_rows = [_ended_rows(*ended) for ended in said["ended_rows"]]
     unit.statements = [(sql, tuple(bindings)) for sql, bindings in said["statements"]]
     for number, puts, present, present_volatile, ended in said["deltas"]:
         delta = unit.delta(number)
         delta.puts, delta.present, delta.present_volatile = puts, present, present_volatile
         delta.ended = dict(ended)
     return unit
+
+
+def _ended_rows(*values: Any) -> EndedRows:
+    ended = EndedRows(*values)
+    descriptors: Any = [tuple(descriptor) for descriptor in ended.descriptors]
+    return ended._replace(descriptors=descriptors)
 
 
 def from_version_7(packed: str) -> str:
@@ -169,7 +174,9 @@ def from_version_7(packed: str) -> str:
 def _row_of_version_7(*values: Any) -> StoredMessage:
     """Return a row whose columns held more than one thing (store/migrations.py)."""
     *common, target, target_number, ttl_from_release = values
-    row = StoredMessage._make([*common, None, target_number, ttl_from_release, *[None] * 4])
+    row = StoredMessage(*common)._replace(
+        target_number=target_number, ttl_from_release=ttl_from_release
+    )
     if row.k >= 0:
         only_here = None if target_number is None else 1
         return row._replace(topic=target, target_number=None, only_here=only_here)

@@ -17,7 +17,7 @@ from mayfly.store.keys import id_hash, queue_range, staging_id
 from mayfly.store.totals import LAST_POSITION
 from mayfly.store.units import StoredMessage
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 _OLD_MESSAGE = """
 ALTER TABLE message RENAME TO old_message;
 DROP INDEX message_by_msg_id;
@@ -72,6 +72,13 @@ _SPLIT_RETAINED = (
 )
 
 
+#: The columns that version 9 adds to tables, all text and NULL in the rows there are.
+_NEW_IN_9 = {
+    "message": ("capped_by", "released_by"),
+    "claimed": ("capped_by",),
+    "ledger": ("capped_by", "met_by", "ended_by", "ended_program"),
+}
+
 #: Bytes of the staged messages. The length of data is known without reading them; data too long for
 #: a page have pages of their own, of which the last is not full.
 _STAGED_BYTES = """
@@ -90,11 +97,13 @@ def bytes_to_migrate(writer: apsw.Connection, version: int) -> int:
     """Return an upper bound of what the folder of a database grows by until it is up to date.
 
     Each changed page is written to the log, and back to the database when the log is. Version 1
-    copies every message; later versions write staged messages anew where they are.
+    copies every message; later versions before 8 write staged messages anew where they are.
     """
     page_bytes: int = writer.pragma("page_size")
     if version == 1:
         return 2 * page_bytes * int(writer.pragma("page_count")) + _ROOM_BYTES
+    if version >= 8:
+        return _ROOM_BYTES
     [(staged_bytes,)] = writer.execute(_STAGED_BYTES).fetchall()
     assert isinstance(staged_bytes, int)
     # A page may be half full.
@@ -160,6 +169,15 @@ def _to_version_8(writer: apsw.Connection) -> None:
         writer.execute("UPDATE intent SET changes = ? WHERE number = ?", (packed, number))
 
 
+def _to_version_9(writer: apsw.Connection) -> None:
+    """Lives say which cap shortened them, who ended them, and what met them when expired."""
+    for table, names in _NEW_IN_9.items():
+        for name in names:
+            # A table that an earlier step has made has the present columns.
+            if name not in _columns(writer, table):
+                writer.execute(f"ALTER TABLE {table} ADD COLUMN {name} TEXT")
+
+
 def _columns(writer: apsw.Connection, table: str) -> set[str]:
     return {str(name) for _cid, name, *_ in writer.execute(f"PRAGMA table_info({table})")}
 
@@ -217,4 +235,5 @@ MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {
     6: _to_version_6,
     7: _to_version_7,
     8: _to_version_8,
+    9: _to_version_9,
 }

@@ -1,4 +1,4 @@
--- Schema version 8 (PRAGMA user_version).
+-- Schema version 9 (PRAGMA user_version).
 -- To change it: raise SCHEMA_VERSION and add the step in migrations.py, keep a folder
 -- written by the old version under tests/store/fixtures, and add the test that opens it.
 
@@ -39,7 +39,9 @@ CREATE TABLE message (
     target TEXT,                       -- the name it was put to; NULL: its header is damaged
     sub_id BLOB,                       -- the subscription that the copy of a publication is for
     shown_id BLOB,                     -- the MsgId that the staging queue shows
-    only_here INTEGER                  -- 1: a retained publication that goes to no neighbour
+    only_here INTEGER,                 -- 1: a retained publication that goes to no neighbour
+    capped_by TEXT,                    -- the CAPEXPRY that shortened its life (lifetime/caps.py)
+    released_by TEXT                   -- the user who released it before its delivery time
 );
 CREATE INDEX message_by_msg_id ON message (msg_hash) WHERE msg_hash IS NOT NULL;
 CREATE INDEX message_by_correl_id ON message (correl_hash) WHERE correl_hash IS NOT NULL;
@@ -80,7 +82,11 @@ CREATE TABLE ledger (
     user_identifier TEXT,
     puts INTEGER,
     present INTEGER,
-    ended TEXT                         -- as in counter; in rows of schema 7 and before a JSON list
+    ended TEXT,                        -- as in counter; in rows of schema 7 and before a JSON list
+    capped_by TEXT,                    -- these four: NULL in rows of schema 8 and before
+    met_by TEXT,                       -- contracts/endings.py
+    ended_by TEXT,
+    ended_program TEXT
 );
 -- What became of a delayed message, by the MsgId its sender knows.
 CREATE INDEX ledger_by_delayed_id ON ledger (correl_id)
@@ -166,7 +172,8 @@ CREATE TABLE claimed (
     origin_id BLOB,
     descriptor BLOB NOT NULL,
     body BLOB NOT NULL,
-    topic TEXT
+    topic TEXT,
+    capped_by TEXT
 );
 -- What a claim of the staging queue holds: its messages stay where they are (engine/claims/staging_queue.py).
 CREATE TABLE due_claim (

@@ -40,19 +40,23 @@ _ROWS = "SELECT rows FROM stage_blob WHERE id = ?"
 _LOSERS = "SELECT id FROM stage WHERE query = ? AND batch <= ? AND place IS NULL"
 _ORPHANS = "SELECT id, query FROM stage WHERE begun_ms < ? AND place IS NULL"
 #: One statement for all rows: an executemany would give the GIL away, and wait for it, at each.
-_INSERT_BULK = """
+_BULK = """
 INSERT INTO message (k, put_ms, expire_at_ms, msg_hash, correl_hash, backout_count, msg_id,
-    correl_id, descriptor, body)
+    correl_id, descriptor, body%s)
 SELECT row ->> 0, :put_ms, row ->> 1, row ->> 2, row ->> 3, 0, substr(:msg_ids, n * 24 + 1, 24),
     iif(row ->> 3 IS NULL, x'', substr(:correl_ids, n * 24 + 1, 24)), :descriptor,
-    substr(:bodies, (row ->> 4) + 1, row ->> 5)
+    substr(:bodies, (row ->> 4) + 1, row ->> 5)%s
 FROM (SELECT key AS n, value AS row FROM json_each(:rows))"""
+_INSERT_BULK = _BULK % ("", "")
+#: With a cap: rows whose life it has shortened say so by a seventh value.
+_INSERT_CAPPED = _BULK % (", capped_by", ", iif(row ->> 6, :capped_by, NULL)")
 _INSERT_RUN = f"""
 INSERT INTO message (k, put_ms, expire_at_ms, msg_hash, backout_count, msg_id, correl_id,
-    descriptor, body)
+    descriptor, body, capped_by)
 SELECT :first_key + n, :put_ms, :expire_at_ms, :first_hash + n, 0,
     substr(:msg_ids, n * 24 + 1, 24), x'', :descriptor,
-    substr(:bodies, (slice >> {RUN_SIZE_BITS}) + 1, slice & {2**RUN_SIZE_BITS - 1})
+    substr(:bodies, (slice >> {RUN_SIZE_BITS}) + 1, slice & {2**RUN_SIZE_BITS - 1}),
+    :capped_by
 FROM (SELECT key AS n, value AS slice FROM json_each(:rows))"""
 _IN_LIST = "(SELECT value FROM json_each(?))"
 _DELETE_BLOBS = f"DELETE FROM stage_blob WHERE id IN {_IN_LIST}"
@@ -64,7 +68,8 @@ _FORGET = "DELETE FROM stage_query WHERE query GLOB ? AND is_done AND changed_ms
 def insert_bulk(writer: apsw.Connection, bulk: Bulk) -> None:
     """Add the messages of a bulk."""
     if bulk.run is None:
-        writer.execute(_INSERT_BULK, bulk._asdict())
+        statement = _INSERT_BULK if bulk.capped_by is None else _INSERT_CAPPED
+        writer.execute(statement, bulk._asdict())
     else:
         writer.execute(_INSERT_RUN, bulk._asdict() | bulk.run._asdict())
 

@@ -16,7 +16,8 @@ class StoredMessage(NamedTuple):
     """A row of the table ``message``, in its column order; see schema.sql for what each holds.
 
     ``topic`` is for copies of publications, ``only_here`` for retained ones, and what stands
-    between the two for staged messages (engine/delay/staging.py).
+    between the two for staged messages (engine/delay/staging.py). Of all but the last two columns
+    the order is that of schema 8, in which intents have stored rows (store/intents.py).
     """
 
     k: int
@@ -38,6 +39,8 @@ class StoredMessage(NamedTuple):
     sub_id: bytes | None = None
     shown_id: bytes | None = None
     only_here: int | None = None
+    capped_by: str | None = None
+    released_by: str | None = None
 
 
 class Move(NamedTuple):
@@ -75,6 +78,9 @@ class Bulk(NamedTuple):
     CorrelId (null: none), start and length of its data within ``bodies``. The ids stand in their
     order in ``msg_ids`` and ``correl_ids``, 24 bytes each. Of a run, ``rows`` has only a number for
     each message: the start, shifted by RUN_SIZE_BITS, and the length; and no CorrelId.
+
+    ``capped_by`` is the cap that has shortened lives: all of a run, else those whose list has a
+    seventh value.
     """
 
     rows: str
@@ -85,13 +91,14 @@ class Bulk(NamedTuple):
     correl_ids: bytes
     bodies: bytes
     run: Run | None = None
+    capped_by: str | None = None
 
 
 class EndedRows(NamedTuple):
     """Claimed messages whose lives end together: rows ``after < r <= until`` (store/claimed.py).
 
     ``descriptors`` holds each different one, with what it says of the records: priority,
-    persistence, report, reply_to_q, user_identifier.
+    persistence, report, reply_to_q, user_identifier. ``ended_program`` is the consumer.
     """
 
     after: int
@@ -100,6 +107,7 @@ class EndedRows(NamedTuple):
     ended_ms: int
     outcome: str
     descriptors: list[tuple[bytes, int, int, int, str, str]]
+    ended_program: str | None = None
 
 
 class Delta:

@@ -159,7 +159,7 @@ class Running:
     def put(self, result: PutResult | None, body_bytes: int) -> None:
         """End it: a message was put, or, for None, refused in silence."""
         if self.span.is_recording() and result is not None:
-            put_ms, deliver_at_ms, expire_at_ms = result.window
+            put_ms, deliver_at_ms, expire_at_ms, _capped_by = result.window
             said = _identity(result.msg_id, result.correl_id)
             said[names.BODY_SIZE] = body_bytes
             if deliver_at_ms > put_ms:

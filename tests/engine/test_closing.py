@@ -16,6 +16,7 @@ import apsw
 import pytest
 
 from mayfly import MQError, QueueManager
+from mayfly.contracts.endings import MetBy
 from mayfly.engine import GetRequest, PutRequest, Session
 from mayfly.engine.end_non_persistent import end_non_persistent
 from mayfly.engine.expired import discard_expired
@@ -150,7 +151,7 @@ def test_a_discard_that_the_close_overtakes_leaves_the_message_to_the_close(tmp_
     queue = qm.engine.registry.queue("Q1")
     with qm.engine.engine_lock:
         [row] = qm.engine.store.volatile.in_order(queue.low, queue.high, 10)
-        overtaken = discard_expired(qm.engine, [(queue, row, VOLATILE)], clock.now_ms())
+        overtaken = discard_expired(qm.engine, [(queue, row, VOLATILE)], clock.now_ms(), MetBy.SCAN)
         closing = Transaction()
         messages.end_at_close(qm.engine, closing, (queue, row, VOLATILE), clock.now_ms())
         qm.engine.committer.take_back(overtaken)

@@ -13,6 +13,7 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
+from mayfly.contracts.endings import NOBODY
 from mayfly.engine import Session
 from mayfly.engine.face.administration import QLOCAL
 from mayfly.engine.face.programs import ANY
@@ -182,7 +183,8 @@ def test_available_leaves_its_channel(scene: Scene, event: Event) -> None:
     msg_id = scene.put(scene.plain)
     shipment, work = taken_by_a_channel(scene), Transaction()
     with scene.qm.engine.engine_lock:
-        shipment._leave(work, shipment._rows[0][1].k, event, rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL)
+        key, reason = shipment._rows[0][1].k, rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
+        shipment._leave(work, key, event, shipment.ending, reason=reason)
     scene.qm.engine.committer.run(work)
     assert scene.state(msg_id) is next_state(State.AVAILABLE, event)
 
@@ -259,7 +261,7 @@ def test_each_edge_of_the_life_table_has_its_test() -> None:
 
 
 def taken_by_a_channel(scene: Scene) -> Shipment:
-    shipment = Shipment(scene.qm.engine, scene.qm.engine.registry.queue("Q1"))
+    shipment = Shipment(scene.qm.engine, scene.qm.engine.registry.queue("Q1"), "CH1")
     assert len(shipment.take(10)) == 1
     return shipment
 
@@ -285,7 +287,10 @@ def happen(scene: Scene, found: Found, event: Event, requester: Hold | None) -> 
     elif event is Event.WITHDRAW:
         puts.withdraw_own(found[0])
     else:
-        messages.end(scene.qm.engine, Transaction(), found, event, scene.qm.now_ms(), by=requester)
+        now_ms = scene.qm.now_ms()
+        messages.end(
+            scene.qm.engine, Transaction(), found, event, now_ms, ending=NOBODY, by=requester
+        )
 
 
 STORED = State.DELAYED, State.AVAILABLE, State.LOCKED
@@ -326,9 +331,10 @@ def test_a_life_ends_once(scene: Scene, event: Event) -> None:
     scene.put(scene.plain)
     found, work = scene.found(), Transaction()
     with scene.qm.engine.engine_lock:
-        messages.end(scene.qm.engine, work, found, Event.CLEAR, scene.qm.now_ms())
+        now_ms = scene.qm.now_ms()
+        messages.end(scene.qm.engine, work, found, Event.CLEAR, now_ms, ending=NOBODY)
         with pytest.raises(TransitionError):
-            messages.end(scene.qm.engine, Transaction(), found, event, scene.qm.now_ms())
+            messages.end(scene.qm.engine, Transaction(), found, event, now_ms, ending=NOBODY)
     scene.qm.engine.committer.run(work)
     assert scene.qm.curdepth("Q1") == 0
 
@@ -343,7 +349,9 @@ def test_only_who_holds_a_message_goes_on_with_it(scene: Scene) -> None:
                 go_on(found, other)
         for by in (None, other):
             with pytest.raises(TransitionError):
-                messages.end(scene.qm.engine, Transaction(), found, Event.GET, 0, by=by)
+                messages.end(
+                    scene.qm.engine, Transaction(), found, Event.GET, 0, ending=NOBODY, by=by
+                )
         messages.give_back(found, mine)
         with pytest.raises(TransitionError):
             messages.give_back(found, mine)

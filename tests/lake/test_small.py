@@ -9,6 +9,7 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -23,7 +24,7 @@ from mayfly.lake.timeline import STEPS_MS, QueueShare, step_between
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from tests.bulk.books import START_MS, life
 from tests.lake.made import small_lake
-from tests.spark.lakes import balance, forget_outcomes, write_lake
+from tests.spark.lakes import balance, forget_columns, forget_outcomes, write_lake
 
 HOUR_MS = 3_600_000
 #: A command in a process that then says whether it has imported Spark.
@@ -61,6 +62,28 @@ def test_files_of_versions_that_knew_fewer_outcomes_and_more_are_answered(
     assert (q1.balance.put, q1.balance.ended, q1.balance.is_balanced) == (count, count, True)
     assert (q1.lives, q1.outcomes["got"], q1.outcomes["lost_at_restart"]) == (count, 1, 0)
     assert q1.outcomes.get("other") == (1 if is_mixed else None)
+
+
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_files_of_versions_without_the_facts_of_ends_are_answered_and_exported(
+    tmp_path: Path, is_mixed: bool
+) -> None:
+    """Their lives have null there; a lake may hold files of both kinds."""
+    facts: dict[str, Any] = {
+        "capped_by": "CAPEXPRY(600) of QALIAS(A)",
+        "met_by": "get",
+        "ended_by": "app",
+        "ended_program": "till",
+    }
+    lake = tmp_path / "LAKE"
+    forget_columns(write_lake(lake, [life(1), balance("Q1", 1, got=1)]), *facts)
+    if is_mixed:
+        write_lake(lake, [life(3)._replace(**facts)], 3)
+    count = small.export_lives(lake, tmp_path / "lives.parquet")
+    rows = pq.read_table(tmp_path / "lives.parquet").select([*facts]).to_pylist()
+    assert rows == [dict.fromkeys(facts), facts][:count]
+    assert count == 1 + is_mixed
+    assert small.ledger_report(lake)[0].lives == count
 
 
 def test_the_report_counts_and_measures_exactly(lake: Path) -> None:

@@ -160,8 +160,9 @@ def test_D7_D31_X3_accepted_windows_hold_what_was_promised(
 def test_X3_a_cap_met_on_the_way_counts_from_then(
     expire_at_ms: int | None, cap_ms: int | None, end_ms: int | None
 ) -> None:
-    window = Window(1_000, 2_000, expire_at_ms)
-    assert capped_from(window, 10_000, cap_ms) == Window(1_000, 2_000, end_ms)
+    window = Window(1_000, 2_000, expire_at_ms, "an earlier one")
+    by = "an earlier one" if end_ms == expire_at_ms else "this cap"
+    assert capped_from(window, 10_000, cap_ms, "this cap") == Window(1_000, 2_000, end_ms, by)
 
 
 @given(put_times, st.integers(1, LONGEST_LIFE_MS), st.integers(-1_000, LONGEST_LIFE_MS + 1_000))

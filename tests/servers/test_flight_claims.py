@@ -252,7 +252,7 @@ def test_a_browse_of_a_queue_that_cannot_be_got_from_is_refused(
         ("browse-ranges", {"queue": "Q1", "part_count": 0}, "part_count >= 1"),
         ("claim-mark", {"protocol": 1}, "claim-mark: only protocol 2 is spoken here"),
         ("stage-commit", {"protocol": "x"}, "stage-commit: only protocol 1 is spoken here"),
-        ("ledger-info", {"protocol": None}, "ledger-info: only protocol 1 is spoken here"),
+        ("ledger-info", {"protocol": None}, "ledger-info: only protocol 2 is spoken here"),
     ],
 )
 def test_an_action_that_makes_no_sense_is_refused(

@@ -25,7 +25,7 @@ def balance(queue: str, puts: int, present: int = 0, **ended: int) -> tuple[Any,
         queue,
         *[None] * 6,
         START_MS,
-        *[None] * 9,
+        *[None] * 13,
         puts,
         present,
         json.dumps(ended),
@@ -54,6 +54,11 @@ def write_lake(
     file = folder / f"batch-{instance}-{first}.parquet"
     pq.write_table(table, file)
     return file
+
+
+def forget_columns(file: Path, *names: str) -> None:
+    """Write a file anew as a version that did not have some columns has written it."""
+    pq.write_table(pq.ParquetFile(file).read().drop_columns([*names]), file)
 
 
 def forget_outcomes(file: Path, *names: str) -> None:

@@ -9,10 +9,18 @@ from pyspark.sql import SparkSession
 
 from mayfly.lifetime.life import State
 from mayfly.spark.compaction import compact_lake
+from mayfly.spark.lake import read_lake
 from mayfly.spark.lake_check import Problem, check_lake
 from mayfly.spark.report import ledger_report
 from tests.bulk.books import life
-from tests.spark.lakes import INSTANCE, Entry, balance, forget_outcomes, write_lake
+from tests.spark.lakes import (
+    INSTANCE,
+    Entry,
+    balance,
+    forget_columns,
+    forget_outcomes,
+    write_lake,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 STORE = f"store {INSTANCE}"
@@ -83,7 +91,8 @@ def test_files_of_versions_that_knew_fewer_outcomes_and_more_are_proved(
     """Today's files have no count of others; an outcome of a later version is counted there."""
     old = write_lake(tmp_path, [life(1), balance("Q1", 1, got=1)])
     forget_outcomes(old, "other", "lost_at_restart")
-    later = life(2)._replace(outcome="unheard_of")
+    forget_columns(old, "capped_by", "met_by", "ended_by", "ended_program")
+    later = life(2)._replace(outcome="unheard_of", ended_by="app")
     write_lake(tmp_path, [later, balance("Q1", 2, got=1, unheard_of=1), life(3)], 3)
     assert check_lake(spark, tmp_path).texts == []
     write_lake(tmp_path, [balance("Q1", 4, got=2, unheard_of=2)], 6)
@@ -91,3 +100,7 @@ def test_files_of_versions_that_knew_fewer_outcomes_and_more_are_proved(
     assert "lives other by the balances up to position 6" in problem
     report = {row.queue: row for row in ledger_report(spark, tmp_path)}
     assert report["Q1"].outcomes["other"] == 1
+    for _ in range(2):
+        rows = read_lake(spark, tmp_path).orderBy("position").select("ended_by", "met_by")
+        assert [tuple(row) for row in rows.collect()] == [(None, None), ("app", None), (None, None)]
+        compact_lake(spark, tmp_path)

@@ -77,6 +77,7 @@ def test_life_got_has_all_it_was(
             reply_to_q=REPLIES,
             backout_count=1,
             user_identifier="anna",
+            ended_program="mayfly",
         )
     ]
 

@@ -20,6 +20,7 @@ from mayfly.engine.attributes.attribute import (
     attribute,
 )
 from mayfly.engine.attributes.definition import Definition, table
+from mayfly.lifetime.caps import Cap
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 
@@ -226,4 +227,4 @@ class QueueDefinition(Definition):
     @property
     def cap_text(self) -> str:
         """The cap with its object, as errors name it."""
-        return f"CAPEXPRY({self.cap_tenths}) of {self.kind}({self.name})"
+        return Cap(self.cap_tenths, self.kind, self.name).text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mayfly.contracts.endings import MetBy
 from mayfly.engine.browsing.marking import HandleMarks
 from mayfly.engine.core import Core
 from mayfly.engine.expired import discard_expired
@@ -17,11 +18,11 @@ from mayfly.engine.get import (
     Prepared,
     obtained,
     seen,
-    take_row,
 )
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
 from mayfly.engine.requester import Requester
+from mayfly.engine.row_taking import take_row
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.waiting import LOOK_YOURSELF
@@ -120,7 +121,7 @@ class Cursor:
                 self._check_get()
                 self._marks.end_lapsed()
                 now_ms = core.now_ms()
-                found = self._at_cursor(now_ms)
+                found = self._at_cursor(now_ms, MetBy.BROWSE)
                 if marks & c.MQGMO_UNMARKED_BROWSE_MSG:
                     self._marks.check_unmarked(found[1])
                 result = seen(core, request, found[0], found[1], now_ms)
@@ -152,13 +153,15 @@ class Cursor:
                 if unit_of_work is not None:
                     unit_of_work.check_room()
                 now_ms = core.now_ms()
-                found = self._at_cursor(now_ms)
+                found = self._at_cursor(now_ms, MetBy.GET)
                 self._marks.check_own(found[1].k)
                 result = seen(core, request, found[0], found[1], now_ms)
                 transaction: Transaction | None = None
                 if not result.stays:
                     self.requester.forget_lock(found[1].k)
-                    transaction = take_row(core, found, request, unit_of_work, now_ms)
+                    is_in_unit = found[2] or not request.persistent_only_syncpoint
+                    unit = unit_of_work if is_in_unit else None
+                    transaction = take_row(core, found, unit, now_ms, self.requester.ending)
         finally:
             core.committer.run_deferred()
         if transaction is not None:
@@ -208,7 +211,9 @@ class Cursor:
             if place.is_behind and alive is None and request.wait_ms:
                 is_cut = True
         if expired and (alive or core.settings.discard_on_empty):
-            core.committer.deferred.append(discard_expired(core, expired, now_ms))
+            core.committer.deferred.append(
+                discard_expired(core, expired, now_ms, MetBy.BROWSE, self.requester.ending)
+            )
         if alive is None:
             return None, is_cut
         row, persistence = alive
@@ -234,7 +239,7 @@ class Cursor:
         if self.path.get_inhibited:
             raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on the way to {self.path.name}")
 
-    def _at_cursor(self, now_ms: int) -> Found:
+    def _at_cursor(self, now_ms: int, met_by: MetBy) -> Found:
         core, queue = self.core, self.path.queue
         found = None if self._key is None else self._row(self._key)
         hidden = queue.home.hidden
@@ -242,7 +247,9 @@ class Cursor:
             raise self._nothing_there()
         if is_expired(found[1].expire_at_ms, now_ms):
             self.requester.forget_lock(found[1].k)
-            core.committer.deferred.append(discard_expired(core, [found], now_ms))
+            core.committer.deferred.append(
+                discard_expired(core, [found], now_ms, met_by, self.requester.ending)
+            )
             raise self._nothing_there()
         assert found[0] is queue
         return found

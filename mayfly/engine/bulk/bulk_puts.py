@@ -57,7 +57,9 @@ class Lane:
         self.keys: list[int] = []
         self._base_key = order_key(queue.number, priority, 0)
         self._put_ms = put_ms
-        self._cap_ms = path.cap_ms
+        self._cap_ms, self._capped_by = path.cap_ms, path.capped_by
+        #: The lives that the cap has shortened.
+        self._capped: set[int] = set()
         self._packed = prepared.packed
         self._deadlines: dict[int, int | str] = {}
         self._runs: list[Bulk] = []
@@ -76,7 +78,13 @@ class Lane:
         starts = accumulate(sizes, initial=self._size_bytes)
         columns = (keys, self._deadlines_of(lives_ms), ids.msg_hashes, ids.correl_hashes)
         rows = zip(*columns, starts, sizes, strict=False)
-        self._rows.extend([f"[{k},{x},{m},{c},{start},{size}]" for k, x, m, c, start, size in rows])
+        texts = [f"[{k},{x},{m},{c},{start},{size}]" for k, x, m, c, start, size in rows]
+        if not self._capped.isdisjoint(lives_ms):
+            texts = [
+                f"{text[:-1]},1]" if life_ms in self._capped else text
+                for text, life_ms in zip(texts, lives_ms, strict=True)
+            ]
+        self._rows.extend(texts)
         self._size_bytes += sum(sizes)
         self._bodies.extend(bodies)
         self._msg_ids.append(ids.msg_ids)
@@ -100,6 +108,7 @@ class Lane:
                 b"",
                 run.bodies,
                 Run(keys[0], first_hash, expire_at_ms),
+                self._capped_by if life_ms in self._capped else None,
             )
         )
         self._reserve(keys)
@@ -122,6 +131,7 @@ class Lane:
             b"".join(self._msg_ids),
             b"".join(self._correl_ids),
             b"".join(self._bodies),
+            capped_by=self._capped_by if self._capped else None,
         )
         return [*self._runs, gathered]
 
@@ -133,7 +143,11 @@ class Lane:
         known = self._deadlines
         for life_ms in set(lives_ms) - known.keys():
             asked_ms = None if life_ms == _UNLIMITED else life_ms
-            window = window_at_put(self._put_ms, asked_ms, 0, self._cap_ms)
+            window = window_at_put(
+                self._put_ms, asked_ms, 0, self._cap_ms, capped_by=self._capped_by
+            )
+            if window.capped_by is not None:
+                self._capped.add(life_ms)
             known[life_ms] = "null" if window.expire_at_ms is None else window.expire_at_ms
         return [known[life_ms] for life_ms in lives_ms]
 

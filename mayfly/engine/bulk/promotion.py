@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mayfly.contracts.endings import Ending, MetBy
 from mayfly.engine.bulk.bulk_puts import BulkPuts, Lane
 from mayfly.engine.bulk.staged_rows import (
     Kind,
@@ -44,6 +45,10 @@ _NOT_THE_ROW = (
 )
 
 
+#: PutApplName of what a pipeline puts.
+_PROGRAM = "mayfly sink"
+
+
 class Counted(NamedTuple):
     """The outcome of the rows of a transaction."""
 
@@ -57,9 +62,9 @@ class Promotion(UnitOfWork):
 
     def __init__(self, core: Core, dead_letter_queue: str) -> None:
         """Begin empty; without a name, refused rows go to the queue manager's DEADQ."""
-        super().__init__(core)
+        super().__init__(core, Ending(ended_program=_PROGRAM))
         self._dead_letter_queue = dead_letter_queue
-        self._context = Context("", c.MQAT_UNIX, "mayfly sink", core.name)
+        self._context = Context("", c.MQAT_UNIX, _PROGRAM, core.name)
         self._now_ms = core.now_ms()
         self._lanes: list[Lane] = []
         self._expired: list[tuple[LocalQueue, LifeRecord]] = []
@@ -103,9 +108,13 @@ class Promotion(UnitOfWork):
     def put(self, pending: UncommittedPut) -> None:
         """Add a put, its life ending at the very deadline that the row names."""
         deadline_ms, row = self._deadline_ms, pending.row
-        if deadline_ms is not None and row.expire_at_ms is not None:
-            expire_at_ms = min(row.expire_at_ms, deadline_ms)
-            pending = pending._replace(row=row._replace(expire_at_ms=expire_at_ms))
+        if (
+            deadline_ms is not None
+            and row.expire_at_ms is not None
+            and (deadline_ms < row.expire_at_ms)
+        ):
+            row = row._replace(expire_at_ms=deadline_ms, capped_by=None)
+            pending = pending._replace(row=row)
         super().put(pending)
 
     def backout(self, *, counts: bool = True) -> None:
@@ -220,7 +229,8 @@ class Promotion(UnitOfWork):
             window = Window(now_ms, now_ms, deadline_ms)
             message = new_row(core, path, OutgoingMessage(prepared, window, own, body))
             puts.hold_expired(path.queue)
-            life = puts.life_of_expired(path.queue, message, now_ms)
+            met = self.ending._replace(met_by=MetBy.PUT.value)
+            life = puts.life_of_expired(path.queue, message, now_ms, met)
             self._expired.append((path.queue, life))
             self._expired_count += 1
             original = Original(prepared.descriptor, own.msg_id, own.correl_id, body, 0)

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator
 from heapq import merge
 
+from mayfly.contracts.endings import Ending, MetBy
 from mayfly.engine.claims.consumer import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
@@ -230,7 +231,10 @@ class OrdinaryQueueClaims(QueueClaims):
                     _ANY_SEQUENCE if limit.up_to is None else limit.up_to,
                 )
                 if found.expired and (found.keys or core.settings.discard_on_empty):
-                    core.committer.deferred.append(discard_expired(core, found.expired, now_ms))
+                    ending = Ending(ended_program=consumer.row.name)
+                    core.committer.deferred.append(
+                        discard_expired(core, found.expired, now_ms, MetBy.CLAIM, ending)
+                    )
                 claimed = self._take(consumer, queue, found, now_ms) if found.keys else None
             if claimed is not None:
                 claim, transaction = claimed
@@ -295,7 +299,7 @@ class OrdinaryQueueClaims(QueueClaims):
                     core.committer.take_back(transaction)
                 raise
         outcome = many.end_claimed(transaction, queue, rows.message_count)
-        ended = EndedRows(*rows.range, queue.name, now_ms, outcome, records)
+        ended = EndedRows(*rows.range, queue.name, now_ms, outcome, records, row.name)
         transaction.unit.end_rows(queue.number, ended)
         self._close(consumer, group, transaction)
         return rows.message_count

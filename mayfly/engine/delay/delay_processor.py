@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 
+from mayfly.contracts.endings import MetBy
 from mayfly.engine.attributes.of_manager import DDELAY_SPARK
 from mayfly.engine.core import Core
 from mayfly.engine.delay.release import Release
@@ -180,7 +181,7 @@ class DelayProcessor:
         core.release_lateness.note(released_ms, now_ms)
         transactions = release.transactions()
         if expired:
-            transactions.append(discard_expired(core, expired, now_ms))
+            transactions.append(discard_expired(core, expired, now_ms, MetBy.RELEASE))
         return transactions
 
     def _due_of_side(

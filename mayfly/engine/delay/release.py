@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 
+from mayfly.contracts.endings import NOBODY, Ending
 from mayfly.engine.authority.checks import check_release
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import CAP_AT_RELEASE
@@ -91,6 +92,7 @@ class Release:
         """Release one message, or deal with its failure (D20); False when it must stay (D21)."""
         core, (_queue, row, _side) = self._core, found
         descriptor = unpack_descriptor(row.descriptor)
+        ending = NOBODY if row.released_by is None else Ending(ended_by=row.released_by)
         try:
             self._deliver(row, descriptor)
         except MQError as failure:
@@ -101,10 +103,12 @@ class Release:
                 puts.withdraw_all(own)
                 _LOG.warning("message for %s stays on staging: %s", row.target, failure)
                 return False
-            messages.end(core, own, found, event, self._now_ms, reason=failure.reason)
+            messages.end(
+                core, own, found, event, self._now_ms, ending=ending, reason=failure.reason
+            )
             self._failures.append(own)
         else:
-            messages.end(core, self._work, found, Event.DUE, self._now_ms)
+            messages.end(core, self._work, found, Event.DUE, self._now_ms, ending=ending)
         return True
 
     def transactions(self) -> list[Transaction]:
@@ -189,7 +193,7 @@ class Release:
             transaction,
             path,
             prepared,
-            new_row(core, path, message)._replace(topic=row.topic),
+            new_row(core, path, message)._replace(topic=row.topic, released_by=row.released_by),
         )
         if path.remote is None and is_owed(Cause.COA, descriptor):
             original = original_of(self._staging, row, descriptor, self._now_ms)
@@ -237,4 +241,4 @@ class Release:
 
 
 def _window(row: StoredMessage) -> Window:
-    return Window(row.put_ms, row.deliver_at_ms or row.put_ms, row.expire_at_ms)
+    return Window(row.put_ms, row.deliver_at_ms or row.put_ms, row.expire_at_ms, row.capped_by)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from mayfly.contracts.endings import Ending
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.core import Core
@@ -58,18 +59,19 @@ class Schedule:
     def __init__(
         self,
         core: Core,
-        user: str,
+        ending: Ending,
         unit_of_work: Callable[[], UnitOfWork | None],
         authority: UserAuthority | None = None,
     ) -> None:
         """Act for a session: ``unit_of_work`` checks that it is open and gives its unit, if any.
 
+        ``ending`` names its user and program: to the audit, and to the lives that it ends.
         With an ``authority``, the messages of others are shown to who may browse the staging queue
         and changed by who may get from it; own ones need nothing.
         """
         self._authority = authority
         self._core = core
-        self._user = user
+        self._ending = ending
         self._unit_of_work = unit_of_work
 
     def within(self, unit_of_work: UnitOfWork) -> Schedule:
@@ -80,7 +82,7 @@ class Schedule:
             self._unit_of_work()
             return unit_of_work
 
-        return Schedule(self._core, self._user, unit, self._authority)
+        return Schedule(self._core, self._ending, unit, self._authority)
 
     def audit(self, limit: int = 20) -> list[AuditEntry]:
         """Return the latest changes of the schedule, newest first; limit as for :meth:`list`."""
@@ -145,7 +147,7 @@ class Schedule:
 
     def cancel(self, msg_id: Identifier) -> Receipt:
         """Take a message off the schedule: it is never delivered, its life ends as cancelled."""
-        return self._change_one(msg_id, Cancellation(self._core))
+        return self._change_one(msg_id, Cancellation(self._core, self._ending))
 
     def reschedule(
         self, msg_id: Identifier, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
@@ -161,14 +163,14 @@ class Schedule:
 
     def release(self, msg_id: Identifier) -> Receipt:
         """Let a message go to its target now."""
-        return self._change_one(msg_id, Releasing(self._core))
+        return self._change_one(msg_id, Releasing(self._core, self._ending))
 
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Cancel everything a filter finds; yields the number done so far, batch by batch.
 
         Each batch is durable when it is counted; a message put meanwhile may be left out.
         """
-        return self._change_all(where, Cancellation(self._core))
+        return self._change_all(where, Cancellation(self._core, self._ending))
 
     def reschedule_all(
         self,
@@ -189,7 +191,7 @@ class Schedule:
 
     def release_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Let everything a filter finds go now; yields as :meth:`cancel_all`."""
-        return self._change_all(where, Releasing(self._core))
+        return self._change_all(where, Releasing(self._core, self._ending))
 
     def _change_one(self, msg_id: Identifier, change: Change) -> Receipt:
         core, unit_of_work = self._core, self._unit_of_work()
@@ -326,7 +328,8 @@ class Schedule:
         """Add the audit of a change to what makes it durable."""
         msg_id, detail, receipt, count = told
         now_ms = self._core.now_ms()
-        entry = AuditEntry(now_ms, self._user, change.action, msg_id, detail, receipt.value, count)
+        user = self._ending.ended_by or ""
+        entry = AuditEntry(now_ms, user, change.action, msg_id, detail, receipt.value, count)
         if unit_of_work is not None:
             unit_of_work.note(AUDIT, entry)
         else:

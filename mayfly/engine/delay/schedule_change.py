@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from mayfly.contracts.endings import Ending
 from mayfly.engine.core import Core
 from mayfly.engine.delay.receipts import Receipt
 from mayfly.engine.holding import messages
@@ -48,9 +49,9 @@ class Cancellation(Change):
     action = "cancel"
     receipt = Receipt.CANCELLED
 
-    def __init__(self, core: Core) -> None:
-        """Prepare."""
-        self._core = core
+    def __init__(self, core: Core, ending: Ending) -> None:
+        """Prepare; ``ending`` says who cancels."""
+        self._core, self._ending = core, ending
 
     def check(self, row: StoredMessage) -> None:
         """Nothing that waits is too late to be cancelled."""
@@ -64,7 +65,8 @@ class Cancellation(Change):
             unit_of_work.check_room()
             unit_of_work.take(queue, row, persistence, self._core.now_ms())
             return
-        messages.end(self._core, transaction, found, Event.CANCEL, self._core.now_ms())
+        now_ms = self._core.now_ms()
+        messages.end(self._core, transaction, found, Event.CANCEL, now_ms, ending=self._ending)
 
 
 class Rescheduling(Change):
@@ -72,6 +74,8 @@ class Rescheduling(Change):
 
     action = "reschedule"
     receipt = Receipt.RESCHEDULED
+    #: The user by whom messages are released before their time.
+    _released_by: str | None = None
 
     def __init__(
         self,
@@ -159,6 +163,7 @@ class Rescheduling(Change):
             expire_at_ms=expire_at_ms,
             # Its id tells the key it had first; from now on the index has to find it.
             msg_hash=id_hash(row.msg_id),
+            released_by=self._released_by,
         )
 
 
@@ -168,10 +173,11 @@ class Releasing(Rescheduling):
     action = "release"
     receipt = Receipt.RELEASED
 
-    def __init__(self, core: Core) -> None:
-        """Prepare."""
+    def __init__(self, core: Core, ending: Ending) -> None:
+        """Prepare; ``ending`` says who releases."""
         super().__init__(core, by_ms=-LATEST_DUE_MS)
         self.detail = ""
+        self._released_by = ending.ended_by
 
     def check(self, row: StoredMessage) -> None:
         """Now is never too late."""

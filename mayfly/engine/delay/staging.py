@@ -115,6 +115,7 @@ def staged_row(core: Core, target: Path | None, message: Delayed) -> StoredMessa
         None,
         prepared.packed,
         body,
+        capped_by=window.capped_by,
         shown_id=shown_id,
         target=None if target is None else target.name,
         target_number=None if target is None else target.queue.number,
@@ -148,6 +149,7 @@ def row_of_staged_body(core: Core, message: Delayed, new_id: bytes) -> StoredMes
             None,
             prepared.packed,
             body,
+            capped_by=window.capped_by,
             shown_id=own_id,
         )
 
@@ -172,7 +174,7 @@ def _row_of_header(core: Core, message: Delayed) -> StoredMessage:
         target,
         Delayed(
             prepared._replace(descriptor=original, packed=pack_descriptor(original)),
-            Window(window.put_ms, deliver_at_ms, expire_at_ms),
+            window._replace(deliver_at_ms=deliver_at_ms, expire_at_ms=expire_at_ms),
             b"" if header.msg_id == _ZERO_ID else header.msg_id,
             b"" if header.correl_id == _ZERO_ID else header.correl_id,
             body[header.length_bytes :],

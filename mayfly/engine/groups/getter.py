@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mayfly.contracts.endings import MetBy
 from mayfly.engine.core import Core
 from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import DISCARD_BATCH, REFUSALS
 from mayfly.engine.finding.search import ANY
-from mayfly.engine.get import GetRequest, GetResult, Getter, confirm_delivery, seen
+from mayfly.engine.get import GetRequest, GetResult, Getter, seen
 from mayfly.engine.groups.index import GroupIndex
 from mayfly.engine.groups.members import Completeness, Entry, extent_of, needed_by, returned_with
 from mayfly.engine.groups.position import Position
@@ -18,6 +19,7 @@ from mayfly.engine.holding import messages
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.requester import Requester
+from mayfly.engine.row_taking import confirm_delivery
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.window import is_expired
@@ -149,7 +151,8 @@ class GroupGetter(Getter):
             self._unit_of_work.take(queue, row, persistence, now_ms)
             return transaction
         transaction = transaction or Transaction()
-        messages.end(self._core, transaction, found, messages.GETS[queue.is_staging], now_ms)
+        event, ending = messages.GETS[queue.is_staging], self.requester.ending
+        messages.end(self._core, transaction, found, event, now_ms, ending=ending)
         return transaction
 
     def _is_in_unit(self, taken: list[Entry]) -> bool:
@@ -311,7 +314,10 @@ class GroupGetter(Getter):
         if has_found or self._core.settings.discard_on_empty:
             for _queue, row, _side in expired:
                 self.requester.forget_lock(row.k)
-            self._core.committer.deferred.append(discard_expired(self._core, expired, now_ms))
+            met_by = MetBy.BROWSE if self.only_looks else MetBy.GET
+            self._core.committer.deferred.append(
+                discard_expired(self._core, expired, now_ms, met_by, self.requester.ending)
+            )
         else:
             for _queue, row, _side in expired:
                 self._index.lower(row.k)

@@ -67,6 +67,7 @@ def put_in_segments(
             0,
             path.cap_ms,
             longest_ms=core.settings.longest_life_ms,
+            capped_by=path.capped_by,
         )
         pendings = [
             new_pending(core, path, known, window, part)

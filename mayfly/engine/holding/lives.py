@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mayfly.contracts.endings import Ending
 from mayfly.engine.delay.staged_row import staged_identity
 from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.life import NEXT, OUTCOMES, Event, LifeRecord, State
@@ -19,7 +20,13 @@ LOCKED_ENDS = ENDS[State.LOCKED]
 
 
 def life_of(
-    queue: LocalQueue, row: StoredMessage, ended_ms: int, outcome: str, reason: int = 0
+    queue: LocalQueue,
+    row: StoredMessage,
+    ended_ms: int,
+    outcome: str,
+    ending: Ending,
+    *,
+    reason: int = 0,
 ) -> LifeRecord:
     """Return the record of a life that ends now; ``outcome`` is the value of its last state."""
     descriptor = unpack_descriptor(row.descriptor)
@@ -46,4 +53,8 @@ def life_of(
         descriptor.reply_to_q,
         row.backout_count,
         descriptor.user_identifier,
+        row.capped_by,
+        ending.met_by,
+        ending.ended_by,
+        ending.ended_program,
     )

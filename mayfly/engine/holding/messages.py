@@ -6,6 +6,7 @@ only the one that hides it may go on with it.
 
 from __future__ import annotations
 
+from mayfly.contracts.endings import NOBODY, Ending
 from mayfly.engine.holding.lives import LOCKED_ENDS, OPEN_ENDS, life_of
 from mayfly.engine.holding.puts import count_staged, reserve
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue, QueueOwner
@@ -25,6 +26,8 @@ class Hold:
     locks = False
     #: How many it has of those that it took many at a time.
     count = 0
+    #: The party named by the records of lives that it ends.
+    ending = NOBODY
 
 
 def state_of(queue: LocalQueue, key: int) -> State:
@@ -89,13 +92,14 @@ def end(
     event: Event,
     now_ms: int,
     *,
+    ending: Ending,
     reason: int = 0,
     by: Hold | None = None,
 ) -> None:
     """Add the end of a life to a work of an owner of queues: of a message that ``by`` holds.
 
     Without ``by`` it is one that can be seen. A held message stays held until the transaction has
-    taken effect. ``reason`` is why it was dead-lettered or discarded.
+    taken effect. ``ending`` says who ends it, ``reason`` why it was dead-lettered or discarded.
     """
     queue, row, persistence = found
     home, key, is_staging = queue.home, row.k, queue.is_staging
@@ -110,7 +114,7 @@ def end(
     if by is None:
         home.hidden[key] = transaction
         queue.depth -= 1
-    life = life_of(queue, row, now_ms, outcome, reason)
+    life = life_of(queue, row, now_ms, outcome, ending, reason=reason)
     assert life.persistent == persistence
     transaction.unit.end(queue.number, key, life)
     transaction.departures.append(found)
@@ -125,7 +129,7 @@ def end_at_close(owner: QueueOwner, transaction: Transaction, found: Found, now_
     if requester is not None:
         queue.depth += 1
         queue.locked -= isinstance(requester, Hold)
-    end(owner, transaction, found, Event.RESTART, now_ms)
+    end(owner, transaction, found, Event.RESTART, now_ms, ending=NOBODY)
 
 
 def is_held(found: Found, by: Hold) -> bool:

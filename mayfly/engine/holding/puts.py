@@ -6,6 +6,7 @@ They are UNCOMMITTED: CURDEPTH counts them (P9), nobody else can see them. In th
 
 from __future__ import annotations
 
+from mayfly.contracts.endings import Ending, MetBy
 from mayfly.engine.holding.lives import LOCKED_ENDS, OPEN_ENDS, life_of
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue, QueueOwner
 from mayfly.engine.transaction import Moving, Transaction
@@ -123,23 +124,31 @@ def withdraw_own(queue: LocalQueue) -> None:
     queue.passing -= 1
 
 
-def end_own(transaction: Transaction, queue: LocalQueue, row: StoredMessage, now_ms: int) -> None:
+def end_own(
+    transaction: Transaction, queue: LocalQueue, row: StoredMessage, now_ms: int, ending: Ending
+) -> None:
     """Record the life of what a unit of work has put and got and now commits."""
     _check_passing(queue, Event.COMMIT)
     queue.passing -= 1
-    life = life_of(queue, row, now_ms, LOCKED_ENDS[Event.COMMIT])
+    life = life_of(queue, row, now_ms, LOCKED_ENDS[Event.COMMIT], ending)
     transaction.unit.pass_through(queue.number, life)
 
 
 def end_late(
-    owner: QueueOwner, transaction: Transaction, queue: LocalQueue, row: StoredMessage, now_ms: int
+    owner: QueueOwner,
+    transaction: Transaction,
+    late: tuple[LocalQueue, StoredMessage],
+    now_ms: int,
+    ending: Ending,
 ) -> None:
     """Record the life of a put that has expired before its commit (E17)."""
+    queue, row = late
     _check_uncommitted(queue, 1, Event.COMMIT)
     queue.depth -= 1
     queue.uncommitted -= 1
     part = transaction if queue.home is owner else transaction.at(queue.home)
-    part.unit.pass_through(queue.number, life_of_expired(queue, row, now_ms))
+    met = ending._replace(met_by=MetBy.COMMIT.value)
+    part.unit.pass_through(queue.number, life_of_expired(queue, row, now_ms, met))
 
 
 def hold_expired(queue: LocalQueue) -> None:
@@ -158,9 +167,11 @@ def end_expired(transaction: Transaction, queue: LocalQueue, life: LifeRecord) -
     queue.passing -= 1
 
 
-def life_of_expired(queue: LocalQueue, row: StoredMessage, now_ms: int) -> LifeRecord:
+def life_of_expired(
+    queue: LocalQueue, row: StoredMessage, now_ms: int, ending: Ending
+) -> LifeRecord:
     """Return the record of a message whose life ends where it begins."""
-    return life_of(queue, row, now_ms, OPEN_ENDS[queue.is_staging][Event.DEADLINE_SEEN])
+    return life_of(queue, row, now_ms, OPEN_ENDS[queue.is_staging][Event.DEADLINE_SEEN], ending)
 
 
 def count_staged(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mayfly.contracts.endings import NOBODY, Ending
 from mayfly.engine.attributes.attribute import (
     LARGEST,
     LONGEST_MESSAGE_BYTES,
@@ -108,9 +109,10 @@ def delete(core: Core, kind: str, name: str, *, purge: bool = False) -> None:
             _forget(core, definition, None)
 
 
-def clear(core: Core, name: str) -> int:
+def clear(core: Core, name: str, ending: Ending = NOBODY) -> int:
     """Remove all messages of a local queue without expiration reports; return how many.
 
+    ``ending`` says on whose behalf, as the records of their lives do.
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, MQRC_OBJECT_IN_USE.
     """
     core = _place_of(core, core.registry.find(name))
@@ -118,7 +120,7 @@ def clear(core: Core, name: str) -> int:
         _find(core, QLOCAL, name)
         queue = core.registry.queue(name)
         _check_unused(queue, 0)
-    return _clear(core, queue)
+    return _clear(core, queue, ending)
 
 
 def delete_queue(core: Core, queue: LocalQueue, *, purge: bool, own_handles: int = 0) -> None:
@@ -127,7 +129,7 @@ def delete_queue(core: Core, queue: LocalQueue, *, purge: bool, own_handles: int
         _check_unused(queue, own_handles)
         if queue.depth and not purge:
             raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"{queue.name} holds {queue.depth} messages")
-    _clear(core, queue)
+    _clear(core, queue, NOBODY)
     core.store.write_balances()
     _forget(core, queue.definition, queue, own_handles=own_handles)
 
@@ -341,13 +343,14 @@ def _statement(sql: str, bindings: tuple[str | int, ...]) -> Transaction:
     return transaction
 
 
-def _clear(core: Core, queue: LocalQueue) -> int:
+def _clear(core: Core, queue: LocalQueue, ending: Ending) -> int:
     cleared = 0
     while True:
         with core.engine_lock:
             transaction, now_ms = Transaction(), core.now_ms()
             for row, persistence in in_order(core, queue, ANY, queue.low):
-                messages.end(core, transaction, (queue, row, persistence), Event.CLEAR, now_ms)
+                found = queue, row, persistence
+                messages.end(core, transaction, found, Event.CLEAR, now_ms, ending=ending)
                 if len(transaction.departures) == _CLEAR_BATCH:
                     break
         if not transaction.departures:

@@ -90,8 +90,8 @@ class Path:
         self.transmits = last.usage == MQUS_TRANSMISSION
         self.cap_ms = lowest_cap_ms(o.cap_tenths for o in objects)
         capping = [o for o in objects if o.cap_tenths != MQCEX_NOLIMIT]
-        #: The lowest cap in words, empty without one.
-        self.capped_by = min(capping, key=lambda o: o.cap_tenths).cap_text if capping else ""
+        #: The lowest cap in words, None without one.
+        self.capped_by = min(capping, key=lambda o: o.cap_tenths).cap_text if capping else None
         self.default_priority = first.defprty
         self.default_persistence = first.defpsist
         self.put_inhibited = any(o.put == MQQA_PUT_INHIBITED for o in objects)

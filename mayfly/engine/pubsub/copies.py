@@ -37,4 +37,4 @@ def prepared_for(
 
 def copy_row(row: StoredMessage, topic: str) -> StoredMessage:
     """Return the row of a publication with its topic string beside it."""
-    return StoredMessage(*row[:12], topic)
+    return StoredMessage(*row[:12], topic, capped_by=row.capped_by)

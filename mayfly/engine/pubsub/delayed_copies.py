@@ -58,9 +58,9 @@ def window_on(path: Path, window: Window) -> Window:
     """
     if path.cap_ms is None and not path.ttl_from_release:
         return window
-    put_ms, deliver_at_ms, expire_at_ms = window
+    put_ms, deliver_at_ms, expire_at_ms, earlier_cap = window
     left_ms = None if expire_at_ms is None else expire_at_ms - put_ms
-    return window_at_put(
+    found = window_at_put(
         put_ms,
         left_ms,
         deliver_at_ms - put_ms,
@@ -68,3 +68,4 @@ def window_on(path: Path, window: Window) -> Window:
         from_release=path.ttl_from_release,
         capped_by=path.capped_by,
     )
+    return found if found.capped_by is not None else found._replace(capped_by=earlier_cap)

@@ -22,7 +22,6 @@ from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
 from mayfly.engine.groups.fields import IN_GROUP, IN_SEGMENTS
 from mayfly.engine.holding import puts
-from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
 from mayfly.engine.pubsub.delayed_copies import staged_copy
 from mayfly.engine.pubsub.proxies import HERE, Journey, enveloped, is_proxy, neighbour_of
@@ -40,7 +39,13 @@ from mayfly.engine.put import PutRequest, check_delay
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 from mayfly.lifetime.reports import Cause, Original, is_owed
-from mayfly.lifetime.window import Window, is_expired, remaining_ms, window_at_put
+from mayfly.lifetime.window import (
+    Window,
+    capped_from,
+    is_expired,
+    remaining_ms,
+    window_at_put,
+)
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.attribute_selectors import MQPSM_ENABLED
@@ -308,7 +313,8 @@ class _FanOut:
         prepared = prepared_for(core, subscription, path, publication)
         size_bytes = size_on(path, prepared.descriptor, len(body))
         check_room(core, path, size_bytes, persistent=prepared.persistent)
-        window = self._window if path.cap_ms is None else self._window_on(path)
+        # The lowest of all caps wins (X3).
+        window = capped_from(self._window, self._now_ms, path.cap_ms, path.capped_by)
         message = OutgoingMessage(prepared, window, self._ids(subscription), body)
         row = copy_row(new_row(core, path, message), self._topic)
         arrive(core, self.transaction, path, prepared, row)
@@ -335,11 +341,6 @@ class _FanOut:
     def _ids(self, subscription: Subscription) -> Ids:
         correl_id = subscription.correl_id
         return Ids(self._msg_id, self._request.correl_id if correl_id is None else correl_id)
-
-    def _window_on(self, path: Path) -> Window:
-        """Return the window of a copy: the lowest of all caps wins (X3)."""
-        left_ms = remaining_ms(self._window.expire_at_ms, self._now_ms)
-        return window_at_put(self._now_ms, left_ms, 0, path.cap_ms)
 
     def _miss(self, subscription: Subscription, failure: MQError) -> None:
         """Dead-letter a copy that its queue refuses; where that fails, it is not delivered."""

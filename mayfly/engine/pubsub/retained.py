@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from mayfly.contracts.endings import NOBODY, MetBy
 from mayfly.engine.attributes.attribute import LARGEST, LONGEST_MESSAGE_BYTES, QLOCAL
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
@@ -34,7 +35,7 @@ from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import Event
 from mayfly.lifetime.times import put_date, put_time
-from mayfly.lifetime.window import capped_from, is_expired, remaining_ms, window_at_put
+from mayfly.lifetime.window import Window, capped_from, is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
@@ -109,7 +110,7 @@ def retain(
     except MQError as error:
         said = f"{RETAINED_QUEUE} refuses it: {error}"
         raise mq_error(rc.MQRC_PUT_NOT_RETAINED, said) from error
-    capped = capped_from(window, now_ms, path.cap_ms)
+    capped = capped_from(window, now_ms, path.cap_ms, path.capped_by)
     row = copy_row(new_row(core, path, OutgoingMessage(silent, capped, ids, body)), topic)
     if only_here:
         row = row._replace(only_here=True)
@@ -235,9 +236,9 @@ def _removal(core: Core, found: Found) -> Transaction:
     if isinstance(locker, Requester):
         locker.forget_lock(row.k)
     if is_expired(row.expire_at_ms, now_ms):
-        return discard_expired(core, [found], now_ms)
+        return discard_expired(core, [found], now_ms, MetBy.TOPIC)
     transaction = Transaction()
-    messages.end(core, transaction, found, Event.CLEAR, now_ms)
+    messages.end(core, transaction, found, Event.CLEAR, now_ms, ending=NOBODY)
     return transaction
 
 
@@ -280,7 +281,8 @@ def _add_copy(
     size_bytes = size_on(path, prepared.descriptor, len(body))
     check_room(core, path, size_bytes, persistent=prepared.persistent)
     now_ms = core.now_ms()
-    window = window_at_put(now_ms, remaining_ms(row.expire_at_ms, now_ms), 0, path.cap_ms)
+    window = Window(now_ms, now_ms, row.expire_at_ms, row.capped_by)
+    window = capped_from(window, now_ms, path.cap_ms, path.capped_by)
     correl_id = row.correl_id if subscription.correl_id is None else subscription.correl_id
     ids = Ids(row.msg_id, correl_id)
     copy = copy_row(new_row(core, path, OutgoingMessage(prepared, window, ids, body)), topic)

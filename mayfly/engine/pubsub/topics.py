@@ -13,6 +13,7 @@ from mayfly.engine.attributes.of_topics import (
     TopicDefinition,
 )
 from mayfly.engine.pubsub.topic_strings import joined, upwards
+from mayfly.lifetime.caps import Cap
 from mayfly.lifetime.times import ms_of_tenths
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
@@ -53,8 +54,8 @@ class TopicValues(NamedTuple):
     subscribe_inhibited: bool
     allows_durable: bool
     cap_ms: int | None
-    #: The cap in words, empty without one.
-    capped_by: str
+    #: The cap in words, None without one.
+    capped_by: str | None
     uses_dead_letters: bool
     durable_model: str
     non_durable_model: str
@@ -133,7 +134,7 @@ class TopicTree:
         """Return a cap in words, with the nearest object that gives one."""
         above = (self._by_string[string] for string in upwards(topic) if string in self._by_string)
         names = (o.name for o in above if o.capexpry != _PARENT["CAPEXPRY"])
-        return f"CAPEXPRY({cap_tenths}) of TOPIC({next(names)})"
+        return Cap(cap_tenths, TOPIC, next(names)).text
 
     def _resolved(self, topic: str) -> TopicValues:
         values = TopicDefinition(TOPIC, topic).altered(self.effective(topic))
@@ -147,7 +148,7 @@ class TopicTree:
             values.sub == PUBSUB_DISABLED,
             values.dursub == s.MQSUB_DURABLE_ALLOWED,
             None if cap_tenths == c.MQCEX_NOLIMIT else ms_of_tenths(cap_tenths),
-            "" if cap_tenths == c.MQCEX_NOLIMIT else self._capped_by(topic, cap_tenths),
+            None if cap_tenths == c.MQCEX_NOLIMIT else self._capped_by(topic, cap_tenths),
             values.usedlq == DEAD_LETTERS_YES,
             values.mdurmdl,
             values.mndurmdl,
