@@ -86,6 +86,8 @@ class LocalConnection:
         self.runtime = core.runtime
         self.number = calls.number
         self.schedule: ScheduleVerbs = session.schedule
+        #: The same, of which a caller can ask for changes at a position alone.
+        self.own_schedule = session.schedule
         self.schedule_in_unit: ScheduleVerbs = session.schedule.within(session.unit_of_work)
         self._core, self._session, self._manager, self._release = core, session, manager, release
         self._handles = objects.handles

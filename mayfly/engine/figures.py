@@ -59,12 +59,14 @@ class Figures(NamedTuple):
     is_disk_full: bool
 
 
-def figures(engine: Engine, most_queues: int, only: str | None = None) -> Figures:
+def figures(
+    engine: Engine, most_queues: int, only: str | None = None, *, after: str = ""
+) -> Figures:
     """Return the figures of a queue manager; raises MQRC_CONNECTION_BROKEN when it has stopped.
 
-    So many predefined queues have an entry, the first ones by name. Dynamic queues have none: their
-    names come and go without end. With ``only`` the local queue of that name has an entry, of
-    whatever type. The lock is taken for each queue alone.
+    So many predefined queues have an entry, the first ones by name behind ``after``. Dynamic queues
+    have none: their names come and go without end. With ``only`` the local queue of that name has
+    an entry, of whatever type. The lock is taken for each queue alone.
     """
     engine.check_running()
     with engine.engine_lock:
@@ -76,7 +78,7 @@ def figures(engine: Engine, most_queues: int, only: str | None = None) -> Figure
     named, rest = dict[str, QueueFigures](), []
     for queue in queues:
         summary = _summary(queue, totals.get(queue.number))
-        if _has_entry(queue, only) and len(named) < most_queues:
+        if queue.name > after and _has_entry(queue, only) and len(named) < most_queues:
             named[queue.name] = _counted(engine, queue.name, summary)
         else:
             rest.append(summary)

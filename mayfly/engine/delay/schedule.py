@@ -62,17 +62,19 @@ class Schedule:
         ending: Ending,
         unit_of_work: Callable[[], UnitOfWork | None],
         authority: UserAuthority | None = None,
+        position: int | None = None,
     ) -> None:
         """Act for a session: ``unit_of_work`` checks that it is open and gives its unit, if any.
 
         ``ending`` names its user and program: to the audit, and to the lives that it ends.
         With an ``authority``, the messages of others are shown to who may browse the staging queue
-        and changed by who may get from it; own ones need nothing.
+        and changed by who may get from it; own ones need nothing. ``position`` is as in :meth:`at`.
         """
         self._authority = authority
         self._core = core
         self._ending = ending
         self._unit_of_work = unit_of_work
+        self._position = position
 
     def within(self, unit_of_work: UnitOfWork) -> Schedule:
         """Return the same with changes that are part of a unit of work of its session."""
@@ -82,7 +84,14 @@ class Schedule:
             self._unit_of_work()
             return unit_of_work
 
-        return Schedule(self._core, self._ending, unit, self._authority)
+        return Schedule(self._core, self._ending, unit, self._authority, self._position)
+
+    def at(self, position: int) -> Schedule:
+        """Return the same, which changes one message only while it has a position of the schedule.
+
+        It raises MQRC_OBJECT_CHANGED for a message that somebody has rescheduled meanwhile.
+        """
+        return Schedule(self._core, self._ending, self._unit_of_work, self._authority, position)
 
     def audit(self, limit: int = 20) -> list[AuditEntry]:
         """Return the latest changes of the schedule, newest first; limit as for :meth:`list`."""
@@ -225,6 +234,9 @@ class Schedule:
         if found is None:
             return None
         self._check_message(words.GET, found[1])
+        if self._position not in (None, found[1].k):
+            said = f"the position of the message is {found[1].k}, and no more {self._position}"
+            raise mq_error(rc.MQRC_OBJECT_CHANGED, said)
         receipt = self._state(found, unit_of_work)
         if receipt is None:
             change.check(found[1])

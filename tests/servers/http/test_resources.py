@@ -9,6 +9,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
 from tests.servers.http.conftest import ADMIN, APP, Answer, Site, Web
 
@@ -235,6 +236,47 @@ def test_a_wrong_query_is_refused(web: Web, query: str, said: str) -> None:
     assert detail.startswith(said)
 
 
+def test_D24_a_change_is_made_only_of_what_its_sender_has_seen(
+    web: Web, delayed: list[str], queue_manager: QueueManager
+) -> None:
+    path = f"{SCHEDULE}/{delayed[0]}"
+    seen = web.ask("GET", path)
+    etag = seen.headers["etag"]
+    moved = web.ask("POST", f"{path}/reschedule", {"delay_ms": 9_000}, if_match=etag)
+    assert moved.content["receipt"] == "rescheduled"
+    for word in ("cancel", "release"):
+        refused = web.ask("POST", f"{path}/{word}", if_match=etag)
+        now = web.ask("GET", path).headers["etag"]
+        assert refused.said == (412, f"If-Match is {etag}; the ETag is {now}", None)
+        assert now != etag
+    assert web.ask("GET", path).content["deliver_at_ms"] == seen.content["deliver_at_ms"] + 8_000
+    assert web.ask("POST", f"{path}/cancel", if_match=f'{now}, "x"').status == 200
+    again = web.ask("POST", f"{path}/cancel", if_match=etag)
+    assert (again.status, again.content["receipt"]) == (200, "cancelled")
+    assert web.ask("POST", f"{SCHEDULE}/{delayed[1]}/cancel", if_match="*").status == 200
+    assert web.ask("POST", f"{SCHEDULE}/{delayed[2]}/cancel").status == 200
+
+
+def test_D24_a_message_that_was_rescheduled_is_not_at_its_position_any_more(
+    queue_manager: QueueManager,
+) -> None:
+    """Also when that happens behind the back of one who has just looked."""
+    assert queue_manager.mqsc("DEFINE QLOCAL(Q1)").ok
+    with queue_manager.session() as session:
+        msg_id = session.put("Q1", b"x", delay_ms=1_000)
+        seen = session.schedule.show(msg_id)
+        assert seen is not None
+        at_first = session.schedule.at(seen.position)
+        assert session.schedule.reschedule(msg_id, delay_ms=5_000) == "rescheduled"
+        for change in (at_first.cancel, at_first.release):
+            with pytest.raises(MQError) as raised:
+                change(msg_id)
+            assert raised.value.reason == rc.MQRC_OBJECT_CHANGED
+        now = session.schedule.show(msg_id)
+        assert now is not None
+        assert session.schedule.at(now.position).cancel(msg_id) == "cancelled"
+
+
 # Queues
 
 
@@ -263,6 +305,19 @@ def test_E8_queues_are_shown_by_where_their_messages_stand(
     few = web.ask("GET", f"{QM1}/queues?limit=1").content
     assert [queue["name"] for queue in few["queues"]] == ["Q1"]
     assert few["others"]["depth"] == sum(queue["depth"] for queue in listed["queues"][1:])
+
+
+def test_queues_are_listed_page_by_page(web: Web, queue_manager: QueueManager) -> None:
+    assert queue_manager.mqsc("\n".join(f"DEFINE QLOCAL(P{n})" for n in range(4))).ok
+    every = [queue["name"] for queue in web.ask("GET", f"{QM1}/queues").content["queues"]]
+    assert web.ask("GET", f"{QM1}/queues").content["next"] is None
+    found = list[str]()
+    page: dict[str, Any] = {"next": ""}
+    while page["next"] is not None:
+        page = web.ask("GET", f"{QM1}/queues?limit=3&after={page['next']}").content
+        assert len(page["queues"]) <= 3
+        found += [queue["name"] for queue in page["queues"]]
+    assert found == every
 
 
 def test_a_queue_is_shown_by_a_name_with_a_slash_and_one_that_is_none_is_not_found(
@@ -299,7 +354,12 @@ def test_Q1_dead_letters_are_listed_with_reason_and_queue(web: Web, dead: list[s
         (dead[0], rc.MQRC_Q_FULL, "Q1", 0),
         (dead[1], rc.MQRC_Q_FULL, "Q2", 0),
     ]
-    assert len(web.ask("GET", f"{QM1}/dead-letters?limit=1").content["letters"]) == 1
+    first = web.ask("GET", f"{QM1}/dead-letters?limit=1").content
+    assert [one["msg_id"] for one in first["letters"]] == dead[:1]
+    second = web.ask("GET", f"{QM1}/dead-letters?limit=2&after={first['next']}").content
+    assert ([one["msg_id"] for one in second["letters"]], second["next"]) == (dead[1:], None)
+    wrong = web.ask("GET", f"{QM1}/dead-letters?after=x")
+    assert wrong.said == (400, "after 'x' is not a place on a queue", None)
 
 
 def test_Q2_dead_letters_go_back_to_their_queues(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from http import HTTPStatus
+from itertools import islice
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
 from mayfly.connection import LocalConnection, Message
+from mayfly.connection.values import token_of
 from mayfly.dead_letter import (
     DeadLetterHandler,
     RuleTable,
@@ -23,6 +27,7 @@ from mayfly.mqi.errors import NoMessage
 from mayfly.security.roles import Role
 from mayfly.servers.http.problems import wrong_request
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
+from mayfly.servers.http.resources.paging import Next
 
 _BROWSE: Final = c.MQGMO_PROPERTIES_FORCE_MQRFH2
 _QUEUE: Final = "a dead-letter queue; DEADQ of the queue manager unless it is given"
@@ -33,6 +38,14 @@ class Listing(Struct, forbid_unknown_fields=True):
 
     queue: Annotated[str, Meta(description=_QUEUE)] = ""
     limit: Annotated[int, Meta(ge=1, le=1_000, description="so many letters at most")] = 20
+    after: Annotated[
+        str,
+        Meta(
+            pattern="^([0-9a-f]{32})?$",
+            title="a place on a queue",
+            description="letters behind this one: ``next`` of the page before",
+        ),
+    ] = ""
 
 
 class Letters(Struct):
@@ -40,6 +53,7 @@ class Letters(Struct):
 
     queue: Annotated[str, Meta(description="the queue that they are on")]
     letters: list[LetterJson]
+    next: Next
 
 
 class Redrive(Struct, forbid_unknown_fields=True):
@@ -58,9 +72,13 @@ def listed(call: Call[Listing, None]) -> Letters:
 
     All that a header would tell is null for a message without one.
     """
+    asked = call.query
     with call.connection() as connection:
-        queue, found = _browsed(connection, call.query.queue, call.query.limit)
-    return Letters(queue, [letter_as_json(message, dead_letter_of(message)) for message in found])
+        queue = asked.queue or dead_letter_queue(connection)
+        found = list(islice(_browsed(connection, queue, bytes.fromhex(asked.after)), asked.limit))
+    letters = [letter_as_json(message, dead_letter_of(message)) for message in found]
+    is_full = len(found) == asked.limit
+    return Letters(queue, letters, token_of(found[-1]).hex() if is_full else None)
 
 
 def redriven(call: Call[NoQuery, Redrive]) -> SummaryJson:
@@ -78,15 +96,14 @@ def redriven(call: Call[NoQuery, Redrive]) -> SummaryJson:
         return summary_as_json(handler)
 
 
-def _browsed(connection: LocalConnection, name: str, limit: int) -> tuple[str, list[Message]]:
-    queue, found = name or dead_letter_queue(connection), list[Message]()
+def _browsed(connection: LocalConnection, queue: str, after: bytes) -> Iterator[Message]:
+    """Yield messages in the order of gets, those behind a token, which is in that order as well."""
     handle = connection.open(queue, c.MQOO_BROWSE, dynamic_name="").handle
-    try:
-        while len(found) < limit:
-            found.append(connection.get(handle, _BROWSE | c.MQGMO_BROWSE_NEXT).message)
-    except NoMessage:
-        return queue, found
-    return queue, found
+    with contextlib.suppress(NoMessage):
+        while True:
+            message = connection.get(handle, _BROWSE | c.MQGMO_BROWSE_NEXT).message
+            if token_of(message) > after:
+                yield message
 
 
 def _table(where: str) -> RuleTable:

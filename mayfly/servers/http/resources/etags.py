@@ -41,6 +41,11 @@ def check_match(request: Request, etag: str | None) -> None:
         raise wrong_request(HTTPStatus.PRECONDITION_FAILED, said)
 
 
+def is_conditional(request: Request) -> bool:
+    """Return True if a request says what it has seen: If-Match or If-None-Match."""
+    return bool(_given(request, "if-match") or _given(request, "if-none-match"))
+
+
 def check_required_match(request: Request, etag: str | None) -> None:
     """Raise as check_match, and HTTPException (428) where If-Match is missing."""
     if not _given(request, "if-match"):

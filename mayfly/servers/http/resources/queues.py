@@ -12,6 +12,7 @@ from mayfly.engine.face.operating import QueueFigures, figures
 from mayfly.security.roles import Role
 from mayfly.servers.http.problems import wrong_request
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
+from mayfly.servers.http.resources.paging import AfterName, Next
 
 _MOST: Final = 10_000
 
@@ -20,6 +21,7 @@ class Listing(Struct, forbid_unknown_fields=True):
     """Which queues are listed."""
 
     limit: Annotated[int, Meta(ge=1, le=_MOST, description="so many queues at most")] = 200
+    after: AfterName = ""
 
 
 class Together(TypedDict):
@@ -56,20 +58,26 @@ class Queues(Struct):
     ledger_first: Annotated[int, Meta(description="the oldest position of the ledger")]
     ledger_last: Annotated[int, Meta(description="its newest position")]
     queues: Annotated[list[Queue], Meta(description="by name")]
-    others: Annotated[Together, Meta(description="the rest, and all dynamic queues")]
+    others: Annotated[
+        Together, Meta(description="all queues that are not listed here, dynamic ones included")
+    ]
+    next: Next
 
 
 def listed(call: Call[Listing, None]) -> Queues:
     """List the predefined local queues by name, beside the queue manager's own figures."""
-    found = figures(call.manager.engine, call.query.limit)
+    asked = call.query
+    found = figures(call.manager.engine, asked.limit, after=asked.after)
+    page = [_shown(name, one) for name, one in found.queues.items()]
     return Queues(
         found.now_ms,
         found.next_due_ms,
         found.is_releasing,
         found.ledger_first,
         found.ledger_last,
-        [_shown(name, one) for name, one in found.queues.items()],
+        page,
         _together(found.others),
+        page[-1]["name"] if len(page) == asked.limit else None,
     )
 
 

@@ -15,11 +15,26 @@ from mayfly.connection.json_values import (
     audit_as_json,
     scheduled_as_json,
 )
+from mayfly.connection.operating import ScheduleVerbs
 from mayfly.connection.values import Receipt, ScheduleFilter
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.security.roles import Role
 from mayfly.servers.http.problems import wrong_request
-from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
+from mayfly.servers.http.resources.etags import (
+    IF_MATCH,
+    PROBLEMS,
+    check_match,
+    etag_of,
+    is_conditional,
+)
+from mayfly.servers.http.resources.operations import (
+    OF_MANAGER,
+    Answered,
+    Call,
+    NoQuery,
+    Operation,
+)
+from mayfly.servers.http.resources.paging import Next
 
 _T = TypeVar("_T")
 _MOST: Final = 1_000
@@ -57,9 +72,7 @@ class Page(Struct):
     """Delayed messages by delivery time."""
 
     messages: list[ScheduledJson]
-    next: Annotated[
-        str | None, Meta(description="the value of ``after`` for the next page, null at the end")
-    ]
+    next: Next
 
 
 class Changes(Struct):
@@ -173,15 +186,15 @@ def listed(call: Call[Listing, None]) -> Page:
     return Page([scheduled_as_json(one) for one in page], following)
 
 
-def shown(call: Call[NoQuery, None]) -> ScheduledJson:
-    """Show one delayed message by the MsgId of its sender."""
+def shown(call: Call[NoQuery, None]) -> Answered[ScheduledJson]:
+    """Show one delayed message by the MsgId of its sender, with its ETag."""
     msg_id = call.names["id"]
     with call.connection() as connection:
         found = connection.schedule.show(msg_id)
     if found is None:
         said = f"no message {msg_id} waits for its delivery time"
         raise wrong_request(HTTPStatus.NOT_FOUND, said)
-    return scheduled_as_json(found)
+    return Answered(scheduled_as_json(found), {"ETag": etag_of(found.position)})
 
 
 def audited(call: Call[Audited, None]) -> Changes:
@@ -233,7 +246,7 @@ def changed(call: Call[NoQuery, Change]) -> Counted:
 def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int]) -> Receipted:
     msg_id = call.names["id"]
     with call.connection() as connection:
-        receipt = action.one(connection.schedule, msg_id, **times)
+        receipt = action.one(_as_seen(call, connection), msg_id, **times)
         if receipt is Receipt.RELEASED:
             # It can be got when the answer comes.
             connection.admin.run_due()
@@ -243,6 +256,19 @@ def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int])
     status = HTTPStatus.CONFLICT if is_known else HTTPStatus.NOT_FOUND
     said = f"message {msg_id}: {receipt}"
     raise wrong_request(status, said, msg_id=msg_id, receipt=receipt)
+
+
+def _as_seen(call: Call[Any, Any], connection: LocalConnection) -> ScheduleVerbs:
+    """Return the schedule, which changes the message as If-Match has it; raises HTTPException."""
+    schedule = connection.own_schedule
+    if not is_conditional(call.request):
+        return schedule
+    found = schedule.show(call.names["id"])
+    if found is None:
+        # Its receipt tells more than the ETag.
+        return schedule
+    check_match(call.request, etag_of(found.position))
+    return schedule.at(found.position)
 
 
 def _change_many(
@@ -278,13 +304,24 @@ def _given(given: NewTime | Change, names: tuple[str, ...]) -> dict[str, int]:
 
 _PATH: Final = f"{OF_MANAGER}/schedule"
 _NONE: Final = {HTTPStatus.NOT_FOUND: "no such message waits for its delivery time"}
-_ONE: Final = _NONE | {HTTPStatus.CONFLICT: "it has left, or an open unit of work has it"}
+_ONE: Final = {
+    **_NONE,
+    **PROBLEMS,
+    HTTPStatus.CONFLICT: "it has left, or an open unit of work has it",
+}
+
+
+def _change(word: str, handler: Callable[..., Receipted]) -> Operation:
+    path = f"{_PATH}/{{id}}/{word}"
+    return Operation("POST", path, handler, Role.OPERATE, problems=_ONE, headers=IF_MATCH)
+
+
 OPERATIONS: Final = (
     Operation("GET", _PATH, listed, Role.LOOK),
     Operation("POST", _PATH, changed, Role.OPERATE),
     Operation("GET", f"{_PATH}/audit", audited, Role.LOOK),
     Operation("GET", f"{_PATH}/{{id}}", shown, Role.LOOK, problems=_NONE),
-    Operation("POST", f"{_PATH}/{{id}}/cancel", cancelled, Role.OPERATE, problems=_ONE),
-    Operation("POST", f"{_PATH}/{{id}}/release", released, Role.OPERATE, problems=_ONE),
-    Operation("POST", f"{_PATH}/{{id}}/reschedule", rescheduled, Role.OPERATE, problems=_ONE),
+    _change("cancel", cancelled),
+    _change("release", released),
+    _change("reschedule", rescheduled),
 )
