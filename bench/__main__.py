@@ -28,6 +28,7 @@ PARTS = (
     "sink",
     "delay_line",
     "replay",
+    "story",
     "lake",
     "demo",
 )

@@ -1,4 +1,4 @@
-"""Bookkeeping that falls due by time: balance rows, retention of the ledger, the stored time."""
+"""Bookkeeping that falls due by time: balance rows, retention and ids of the ledger, the time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,18 @@ class Bookkeeping:
         self.stored_time = StoredTime(core)
         #: When the ledger was first seen to hold more rows than it may; None: it does not.
         self._surplus_since_ms: int | None = None
+        #: When ids of lives were first seen to wait to be made findable; None: they do not.
+        self._unindexed_since_ms: int | None = None
 
     def next_due_ms(self) -> int | None:
         """Return the moment of the next work, None when there is none."""
         assert self._core.engine_lock.is_held()
         self._look_at_ledger()
-        since = (self._core.store.unsettled_since_ms, self._surplus_since_ms)
+        since = (
+            self._core.store.unsettled_since_ms,
+            self._surplus_since_ms,
+            self._unindexed_since_ms,
+        )
         moments = [since_ms + SETTLE_MS for since_ms in since if since_ms is not None]
         noting_ms = self.stored_time.next_due_ms()
         if noting_ms is not None:
@@ -42,9 +48,11 @@ class Bookkeeping:
             core.store.write_balances()
         if self._is_due(self._surplus_since_ms):
             core.store.retention.trim(core.settings.ledger_retention_count)
-            with core.engine_lock:
-                self._look_at_ledger()
         self.stored_time.run()
+        if self._is_due(self._unindexed_since_ms):
+            core.store.ids.write_next()
+        with core.engine_lock:
+            self._look_at_ledger()
 
     def _is_due(self, since_ms: int | None) -> bool:
         return since_ms is not None and since_ms + SETTLE_MS <= self._core.now_ms()
@@ -55,3 +63,8 @@ class Bookkeeping:
             self._surplus_since_ms = None
         elif self._surplus_since_ms is None:
             self._surplus_since_ms = core.now_ms()
+        # On a full disk that waits.
+        if not core.store.ids.is_behind() or core.store.is_full:
+            self._unindexed_since_ms = None
+        elif self._unindexed_since_ms is None:
+            self._unindexed_since_ms = core.now_ms()

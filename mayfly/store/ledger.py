@@ -10,8 +10,8 @@ from mayfly.lifetime.life import LEDGER_COLUMNS, LifeRecord
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN
-from mayfly.store.book import Book
 from mayfly.store.database import Database
+from mayfly.store.ledger_ids import LedgerIds
 from mayfly.store.messages import limited
 
 _PAGE = f"SELECT {', '.join(LEDGER_COLUMNS)} FROM ledger WHERE position > ? ORDER BY position"
@@ -50,17 +50,17 @@ class Ledger:
     def __init__(
         self,
         database: Database,
-        book: Book,
+        ids: LedgerIds,
         flush_and_settle: tuple[Callable[[], None], Callable[[], None]],
         guard: AbstractContextManager[object],
     ) -> None:
-        """Read through the database's ledger connection, inside ``guard``.
+        """Read through the database's ledger connection, inside ``guard``; find by ``ids``.
 
         The first call brings what is kept back, the second what others are bringing as well.
         """
         self.instance_id = database.instance_id
         self._database, self._connection = database, database.ledger_reader
-        self._book = book
+        self._ids, self._book = ids, ids.retention.book
         self._flush, self._settle = flush_and_settle
         self._guard = guard
         self._is_stopped = False
@@ -120,19 +120,29 @@ class Ledger:
         """Yield lives with an id as MsgId or CorrelId, newest first, page by page of the ledger.
 
         Each page comes with the moment of its oldest row, so that a caller may stop there; of one
-        page up to ``limit`` lives are told. Ids of lives have no index, which each end of a life
-        would pay for: some 3 million rows are searched a second. Call it without the lock.
+        page up to ``limit`` lives are told. Pages at the end of the ledger are searched, some
+        3 million rows a second; before them only those are that ``ids`` names. Call it without the
+        lock.
         """
         low, first = self.last_position(), self.first_position()
+        floor = max(self._ids.until_position, first - 1)
         # A life may be in the database a moment before the last position says so.
         high = _LARGEST_POSITION
-        while high >= first:
-            low -= _SEARCHED_ROWS
-            found = self._read(limited(_WITH_ID, limit), (low, high, identifier))
-            oldest = self._read(_MOMENT, (low,))
-            if oldest:
-                yield oldest[0][0], [LifeRecord._make(row) for row in found]
+        while high > floor:
+            low = max(low - _SEARCHED_ROWS, floor)
+            yield from self._found(identifier, limit, (low, high))
             high = low
+        for after, until in self._ids.blocks_with(identifier):
+            if first <= until <= floor:
+                yield from self._found(identifier, limit, (after, until))
+
+    def _found(
+        self, identifier: bytes, limit: int, positions: tuple[int, int]
+    ) -> Iterator[tuple[int, list[LifeRecord]]]:
+        found = self._read(limited(_WITH_ID, limit), (*positions, identifier))
+        oldest = self._read(_MOMENT, positions[:1])
+        if oldest:
+            yield oldest[0][0], [LifeRecord._make(row) for row in found]
 
     def oldest(self) -> tuple[int, int] | None:
         """Return position and moment of the oldest row still held, None when there is none."""

@@ -170,12 +170,14 @@ def _to_version_8(writer: apsw.Connection) -> None:
 
 
 def _to_version_9(writer: apsw.Connection) -> None:
-    """Lives say which cap shortened them, who ended them, and what met them when expired."""
+    """Lives say what capped, met and ended them; their ids are found by hashes."""
     for table, names in _NEW_IN_9.items():
         for name in names:
             # A table that an earlier step has made has the present columns.
             if name not in _columns(writer, table):
                 writer.execute(f"ALTER TABLE {table} ADD COLUMN {name} TEXT")
+    for statement in _statements("TABLE ledger_ids"):
+        writer.execute(statement)
 
 
 def _columns(writer: apsw.Connection, table: str) -> set[str]:

@@ -20,21 +20,26 @@ class Retention:
 
     def __init__(self, writer: apsw.Connection, book: Book, group: GroupCommit) -> None:
         """Read where the ledger begins."""
-        self._book = book
+        self.book = book
         self._group = group
         found: Any = writer.execute(_FIRST).fetchall()[0][0]
         self._first_position = book.last_position + 1 if found is None else int(found)
 
+    @property
+    def first_position(self) -> int:
+        """The oldest position that is kept, one past the newest when there is none."""
+        return self._first_position
+
     def surplus(self, retention_count: int) -> int:
         """Return how many rows there are beyond a count; 0 or less: none."""
-        return self._book.last_position - self._first_position + 1 - retention_count
+        return self.book.last_position - self._first_position + 1 - retention_count
 
     def trim(self, retention_count: int) -> int:
         """Remove up to a batch of the oldest rows beyond a count; return how many.
 
         Call it without the lock. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
         """
-        last, first = self._book.last_position, self._first_position
+        last, first = self.book.last_position, self._first_position
         surplus = min(last - first + 1 - retention_count, _BATCH)
         if surplus <= 0:
             return 0

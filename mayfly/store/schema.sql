@@ -92,6 +92,12 @@ CREATE TABLE ledger (
 CREATE INDEX ledger_by_delayed_id ON ledger (correl_id)
     WHERE queue = 'SYSTEM.DDELAY.LOCAL.QUEUE';
 
+-- Hashes of the ids of lives, by blocks of positions (ledger_ids.py).
+CREATE TABLE ledger_ids (
+    k INTEGER PRIMARY KEY,
+    hashes BLOB NOT NULL               -- 4 bytes each, ascending
+);
+
 -- Who has changed the schedule of delayed messages.
 CREATE TABLE schedule_audit (
     id INTEGER PRIMARY KEY,

@@ -25,6 +25,7 @@ from mayfly.store.disk_room import DiskRoom
 from mayfly.store.group_commit import GroupCommit
 from mayfly.store.held_gets import HeldGets
 from mayfly.store.ledger import Ledger
+from mayfly.store.ledger_ids import LedgerIds
 from mayfly.store.retention import Retention
 from mayfly.store.sequence import Sequence
 from mayfly.store.stages import StageTable, insert_bulk
@@ -84,7 +85,8 @@ class Store:
         self.group = GroupCommit(writer, self._apply, self.book, guard, room, runtime=self._runtime)
         self.retention = Retention(self._database.writer, self.book, self.group)
         ledger_guard = self._guard("ledger")
-        self.ledger = Ledger(self._database, self.book, (self.flush, self.settle), ledger_guard)
+        self.ids = LedgerIds(self._database, self.retention, self.group, ledger_guard)
+        self.ledger = Ledger(self._database, self.ids, (self.flush, self.settle), ledger_guard)
         self._claims_reader = self._database.connect() if durable else self._database.reader
         self.claimed = ClaimedMessages(self._claims_reader, self._guard("claims"), self._stop)
         self._pending = Unit()

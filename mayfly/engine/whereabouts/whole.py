@@ -71,7 +71,7 @@ def whole_story(sources: Sources, identifier: Identifier) -> Whereabouts:
     wanted = first.asked_id
     asking.ask_others([wanted])
     own = _msg_ids(asking.stays, Relation.MESSAGE) or _msg_ids(asking.stays, Relation.CORRELATED)
-    if len(own) == 1 and wanted not in own:
+    if len(own) == 1 and wanted not in own and asking.asks_several:
         asking.ask_again(own)
     reports = list(_msg_ids(_as_reports(asking.stays), Relation.REPORT) - own - {wanted})
     asking.follow(reports[:_MOST_REPORTS])
@@ -101,6 +101,11 @@ class _Asking:
     def stays(self) -> list[Stay]:
         """Everything found, each once, by the time of its put and by its end."""
         return sorted(self._found.elements(), key=_order)
+
+    @property
+    def asks_several(self) -> bool:
+        """Whether there is more to ask than one queue manager, which follows ids itself."""
+        return bool(self._sources.others or self._sources.archives)
 
     def ask(self, identifier: Identifier) -> Whereabouts:
         """Ask the first one; raises MQError where it cannot answer."""
@@ -134,7 +139,7 @@ class _Asking:
 
     def follow(self, msg_ids: Sequence[bytes]) -> None:
         """Add where reports have been, under their own MsgIds."""
-        if not msg_ids or not (self._sources.others or self._sources.archives):
+        if not msg_ids or not self.asks_several:
             return
         known, is_cut = self._found, self.is_cut
         self._found = Counter()
