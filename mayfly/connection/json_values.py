@@ -32,7 +32,9 @@ class StayJson(TypedDict):
 
     Times are ms since 1970; ``ended_ms`` is null while it is there, ``expire_at_ms`` for a message
     that never expires. Ids are those that its sender knows, empty where unknown. ``reason`` is an
-    MQRC_* or MQFB_*, 0 for none. ``report`` are its report options.
+    MQRC_* or MQFB_*, 0 for none. ``report`` are its report options. ``capped_by`` is the CAPEXPRY
+    that shortened its life, with its object; ``met_by`` says what met an expired message, and
+    ``ended_by`` with ``ended_program`` who ended the life. Each is empty where it is not known.
     """
 
     relation: str
@@ -58,6 +60,10 @@ class StayJson(TypedDict):
     program: str
     topic: str
     queue_manager: str
+    capped_by: str
+    met_by: str
+    ended_by: str
+    ended_program: str
 
 
 class WhereaboutsJson(TypedDict):

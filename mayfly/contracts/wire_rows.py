@@ -271,6 +271,10 @@ STAY: Final = Row(
     program=text,
     topic=text,
     queue_manager=text,
+    capped_by=text,
+    met_by=text,
+    ended_by=text,
+    ended_program=text,
 )
 WHEREABOUTS: Final = Row(
     "whereabouts",

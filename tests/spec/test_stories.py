@@ -144,7 +144,7 @@ def test_a_queue_manager_that_is_not_open_here_leaves_the_story_at_the_channel(
     found = one.stories.of(msg_id)
     assert found.sentence == (
         "It was sent to another queue manager at 2023-11-14 22:13:20.000, over transmission queue "
-        "QM2."
+        "QM2 by channel QM1.TO.QM2."
     )
 
 

@@ -210,7 +210,7 @@ def test_D3_a_delayed_message_is_followed_to_its_get(
     assert session.get("Q1") is not None
     for identifier in (msg_id, shown, b"c"):
         assert told(qm, identifier) == (
-            f"It was got from Q1 at {AT_2_MIN}, 1 min after it could first be got."
+            f"It was got from Q1 at {AT_2_MIN} by anna (mayfly), 1 min after it could first be got."
         )
         assert happened(qm.why(identifier)) == [
             (0, "put", "Q1"),
@@ -282,7 +282,7 @@ def test_a_cancelled_message_is_told(
     session.schedule.cancel(msg_id)
     clock.advance(MINUTE_MS)
     assert told(qm, msg_id) == (
-        f"It was cancelled at {AT_0}, before its delivery time, {AT_1_MIN}."
+        f"It was cancelled at {AT_0} by anna (mayfly), before its delivery time, {AT_1_MIN}."
     )
 
 

@@ -127,6 +127,23 @@ def test_a_power_cut_in_the_migration_leaves_the_old_or_the_new_folder(
         assert everything_in(left) == expected
 
 
+def test_words_of_a_later_version_are_told_as_they_are(folder: Path) -> None:
+    clock = VirtualClock(CLOSED_MS)
+    with opened(folder, clock) as qm, qm.session("bob") as session:
+        msg_id = session.put("Q1", b"x", time_to_live_ms=1_000)
+        assert qm.why(msg_id).stays[0].met_by == ""
+        clock.advance(1_000)
+        assert session.get("Q1", msg_id=msg_id) is None
+    connection = raw(folder)
+    later = "UPDATE ledger SET met_by = 'sunrise', capped_by = 'the moon' WHERE msg_id = ?"
+    connection.execute(later, (msg_id,))
+    connection.close()
+    with opened(folder, VirtualClock(CLOSED_MS + 1_000)) as qm:
+        found = qm.why(msg_id)
+        assert "because the moon shortened its life; " in found.sentence
+        assert found.steps[-1].text.endswith(", met by sunrise")
+
+
 # What is written now survives
 
 

@@ -28,7 +28,9 @@ class Stay(NamedTuple):
     uncommitted or locked, ``hindrance`` why nobody can get it. ``report`` are its report options.
     ``queue_manager`` owns the queue; of a shared queue it is the queue-sharing group. ``program``
     is the PutApplName and ``topic`` the topic string of a publication's copy; both are empty for a
-    life that has ended, as the ledger has neither.
+    life that has ended, as the ledger has neither. ``capped_by``, ``met_by``, ``ended_by`` and
+    ``ended_program`` are those of the ledger (docs/LEDGER.md), empty where it has none. Only the
+    first is known of a message that is still there.
     """
 
     relation: str
@@ -53,6 +55,10 @@ class Stay(NamedTuple):
     program: str = ""
     topic: str = ""
     queue_manager: str = ""
+    capped_by: str = ""
+    met_by: str = ""
+    ended_by: str = ""
+    ended_program: str = ""
 
 
 class Step(NamedTuple):

@@ -112,4 +112,8 @@ def _as_stay(life: LifeRecord, relation: Relation, owner: str, *, is_renamed: bo
         backout_count=life.backout_count,
         user_identifier=life.user_identifier.strip(),
         queue_manager=owner,
+        capped_by=life.capped_by or "",
+        met_by=life.met_by or "",
+        ended_by=life.ended_by or "",
+        ended_program=life.ended_program or "",
     )

@@ -161,6 +161,7 @@ class Present:
             program=descriptor.put_appl_name.strip(),
             topic=row.topic or "",
             queue_manager=queue.home.name,
+            capped_by=row.capped_by or "",
         )
 
 

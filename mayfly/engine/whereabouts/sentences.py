@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from mayfly.engine.whereabouts.answer import Relation, Stay
+from mayfly.engine.whereabouts.wording import cap_of, ender_of
 from mayfly.lifetime.life import State
 from mayfly.lifetime.spelling import spelled_duration, spelled_moment
 from mayfly.lifetime.window import is_due, is_expired
@@ -114,7 +115,8 @@ def _available(stay: Stay, now_ms: int) -> str:
         owes = stay.report & MQRO_EXPIRATION
         report = f" and sends the report that it owes to {stay.reply_to_q}" if owes else ""
         return (
-            f"It expired on {stay.queue} at {deadline(stay)} and is still there: the next get, "
+            f"It expired on {stay.queue} at {deadline(stay)}{_because(stay)} and is still there: "
+            f"the next get, "
             f"browse or expiry scan that meets it discards it{report}."
         )
     until = _until(stay, now_ms)
@@ -152,10 +154,7 @@ def _got(stay: Stay, stays: Sequence[Stay]) -> str:
         if other.state in GOES_ON and (other.msg_id, other.put_ms) == (stay.msg_id, stay.put_ms)
     )
     after = spelled_duration(_ended(stay) - max(stay.deliver_at_ms, *came_ms, 0))
-    return (
-        f"It was got from {stay.queue} at {spelled_moment(_ended(stay))}, {after} after it could "
-        "first be got."
-    )
+    return f"It was got from {stay.queue} at {_by_whom(stay)}, {after} after it could first be got."
 
 
 def _ended_otherwise(stay: Stay, _now_ms: int) -> str:
@@ -170,11 +169,19 @@ def _expired(stay: Stay) -> str:
         due = spelled_moment(stay.deliver_at_ms)
         if stay.deliver_at_ms < stay.expire_at_ms:
             # Committed late, or nothing was released then.
-            return f"It expired at {deadline(stay)}, before it was released; it was due at {due}"
-        return f"It expired at {deadline(stay)}, while it waited for its delivery time, {due}"
+            said = f"It expired at {deadline(stay)}, before it was released; it was due at {due}"
+        else:
+            said = f"It expired at {deadline(stay)}, while it waited for its delivery time, {due}"
+        return f"{said},{_because(stay)}" if stay.capped_by else said
+    said = f"It expired on {stay.queue} at {deadline(stay)}"
+    if stay.capped_by:
+        return said + _because(stay)
     life = spelled_duration(stay.expire_at_ms - stay.put_ms)
-    what = f"It expired on {stay.queue} at {deadline(stay)}, {life} after its put"
-    return what + ", and nobody had got it"
+    return f"{said}, {life} after its put, and nobody had got it"
+
+
+def _because(stay: Stay) -> str:
+    return f" because {cap_of(stay)}" if stay.capped_by else ""
 
 
 def _report(stay: Stay, stays: Sequence[Stay], now_ms: int) -> str:
@@ -208,7 +215,11 @@ def _discarded(stay: Stay, _now_ms: int) -> str:
 
 def _transmitted(stay: Stay, _now_ms: int) -> str:
     at = spelled_moment(_ended(stay))
-    return f"It was sent to another queue manager at {at}, over transmission queue {stay.queue}."
+    channel = f" by channel {stay.ended_by}" if stay.ended_by else ""
+    return (
+        f"It was sent to another queue manager at {at}, over transmission queue {stay.queue}"
+        f"{channel}."
+    )
 
 
 def _released(stay: Stay, _now_ms: int) -> str:
@@ -223,7 +234,7 @@ def _cleared(stay: Stay, _now_ms: int) -> str:
 
 def _cancelled(stay: Stay, _now_ms: int) -> str:
     due = spelled_moment(stay.deliver_at_ms)
-    return f"It was cancelled at {spelled_moment(_ended(stay))}, before its delivery time, {due}."
+    return f"It was cancelled at {_by_whom(stay)}, before its delivery time, {due}."
 
 
 def _lost(stay: Stay, _now_ms: int) -> str:
@@ -281,6 +292,12 @@ def deadline(stay: Stay) -> str:
     """Return the moment of the expiry of a message that has one."""
     assert stay.expire_at_ms is not None
     return spelled_moment(stay.expire_at_ms)
+
+
+def _by_whom(stay: Stay) -> str:
+    """Return when a life ended, and by which user."""
+    user = f" by {ender_of(stay)}" if stay.ended_by else ""
+    return spelled_moment(_ended(stay)) + user
 
 
 def _ended(stay: Stay) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from mayfly.engine.whereabouts.answer import Relation, Stay, Step
 from mayfly.engine.whereabouts.sentences import GOES_ON, deadline
+from mayfly.engine.whereabouts.wording import cap_of, ender_of, meeting_of
 from mayfly.lifetime.life import State
 from mayfly.lifetime.spelling import spelled_moment
 from mayfly.lifetime.window import is_expired
@@ -70,6 +71,7 @@ def _beginning(stay: Stay, queue: str, count: int) -> Step:
         "persistent" if stay.persistent else "not persistent",
         f"due {spelled_moment(stay.deliver_at_ms)}" if stay.deliver_at_ms > stay.put_ms else "",
         "never expires" if stay.expire_at_ms is None else f"expires {deadline(stay)}",
+        cap_of(stay),
     ]
     text = ", ".join(part for part in parts if part)
     what = _BEGINNINGS.get(Relation(stay.relation), "put")
@@ -79,24 +81,31 @@ def _beginning(stay: Stay, queue: str, count: int) -> Step:
 
 def _standing(stay: Stay, now_ms: int) -> Step:
     """Return the end of a stay, or how it stands now."""
-    return _named(stay, now_ms)._replace(queue_manager=stay.queue_manager)
+    ender = stay.ended_by, stay.ended_program
+    return Step(*_named(stay, now_ms), stay.queue_manager, *ender)
 
 
-def _named(stay: Stay, now_ms: int) -> Step:
+def _named(stay: Stay, now_ms: int) -> tuple[int, str, str, str]:
     who = "report " if stay.relation == Relation.REPORT else ""
     if stay.ended_ms is None:
         if stay.state == State.AVAILABLE and is_expired(stay.expire_at_ms, now_ms):
             assert stay.expire_at_ms is not None
-            return Step(stay.expire_at_ms, f"{who}expired", stay.queue, "not discarded yet")
+            return stay.expire_at_ms, f"{who}expired", stay.queue, "not discarded yet"
         text = ", ".join(part for part in (stay.holder, stay.hindrance, _cause(stay)) if part)
-        return Step(now_ms, f"{who}{stay.state}", stay.queue, text)
+        return now_ms, f"{who}{stay.state}", stay.queue, text
     what = who + stay.state.replace("_", "-")
     if stay.state == State.EXPIRED:
         assert stay.expire_at_ms is not None
-        found = f"discarded {spelled_moment(stay.ended_ms)}"
-        return Step(stay.expire_at_ms, what, stay.queue, found)
-    text = f"backout count {stay.backout_count}" if stay.backout_count else _cause(stay)
-    return Step(stay.ended_ms, what, stay.queue, text)
+        meeting = meeting_of(stay)
+        met = f", met by {meeting}" if meeting else ""
+        found = f"discarded {spelled_moment(stay.ended_ms)}{met}"
+        return stay.expire_at_ms, what, stay.queue, found
+    kind = "channel " if stay.state == State.TRANSMITTED else ""
+    parts = [
+        f"by {kind}{ender_of(stay)}" if stay.ended_by else "",
+        f"backout count {stay.backout_count}" if stay.backout_count else _cause(stay),
+    ]
+    return stay.ended_ms, what, stay.queue, ", ".join(part for part in parts if part)
 
 
 def _cause(stay: Stay) -> str:
