@@ -14,7 +14,7 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -75,23 +75,36 @@ class Users:
             users[name] = made
 
     def change(
-        self, name: str, *, password: str | None = None, groups: Sequence[str] | None = None
+        self,
+        name: str,
+        *,
+        password: str | None = None,
+        groups: Sequence[str] | None = None,
+        check: Callable[[User], None] = lambda _before: None,
     ) -> None:
-        """Change password or groups; raises MQRC_UNKNOWN_OBJECT_NAME, ValueError."""
+        """Change password or groups; raises MQRC_UNKNOWN_OBJECT_NAME, ValueError.
+
+        ``check`` is given the user as it is while nobody else changes it; nothing changes when it
+        raises.
+        """
         password_hash = None if password is None else _hash_of(password)
         checked = None if groups is None else _checked_groups(groups)
         with self._changed() as users:
             before = _existing(users, name)
+            check(before)
             users[name] = User(
                 name,
                 before.groups if checked is None else checked,
                 before.password_hash if password_hash is None else password_hash,
             )
 
-    def remove(self, name: str) -> None:
-        """Remove a user; raises MQRC_UNKNOWN_OBJECT_NAME. Connections that are open stay open."""
+    def remove(self, name: str, check: Callable[[User], None] = lambda _before: None) -> None:
+        """Remove a user; raises MQRC_UNKNOWN_OBJECT_NAME. Connections that are open stay open.
+
+        ``check`` is as in :meth:`change`.
+        """
         with self._changed() as users:
-            _existing(users, name)
+            check(_existing(users, name))
             del users[name]
 
     def read_again(self) -> None:

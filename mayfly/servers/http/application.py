@@ -9,7 +9,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mayfly.servers.console import serving as console
 from mayfly.servers.http import clock, health, metrics
 from mayfly.servers.http.guard import Guard
-from mayfly.servers.http.resources import dead_letters, definitions, messages, queues, schedule
+from mayfly.servers.http.resources import (
+    authority,
+    dead_letters,
+    definitions,
+    messages,
+    queues,
+    schedule,
+    users,
+)
 from mayfly.servers.http.resources.openapi import Description
 from mayfly.servers.http.resources.operations import Operation
 from mayfly.servers.http.resources.routing import OwnResources
@@ -25,6 +33,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *schedule.OPERATIONS,
     *dead_letters.OPERATIONS,
     *definitions.OPERATIONS,
+    *users.OPERATIONS,
+    *authority.OPERATIONS,
     *messages.OPERATIONS,
 )
 

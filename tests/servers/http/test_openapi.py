@@ -43,13 +43,18 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-SOME, MANY = 12, 150
+SOME, MANY = 8, 150
 #: Parts of paths that are there, so that not every request is 404; None is what was generated.
 PRESENT: dict[str, list[str | None]] = {
     "qmgr": ["QM1", "QM1", "QM1", None],
     "queue": ["Q1", "DLQ", None],
     "id": [None],
     "kind": ["qlocal", "channel", "topic", "qmgr", None],
+    "user": ["anna", "bert", None],
+    "object_type": ["queue", "qmgr", None],
+    "profile": ["SELF", "Q.**", None],
+    "entity_kind": ["principal", "group", None],
+    "entity": ["anna", None],
     "name": ["Q2", "QM1", "DEV.CHANNEL", None],
 }
 

@@ -36,6 +36,11 @@ OF_MANAGER: Final = f"{OWN}/qmgr/{{qmgr}}"
 #: The parts of paths in braces.
 NAMES: Final = {
     "qmgr": "a queue manager of this server",
+    "user": "a user, 1 to 12 characters of A-Z a-z 0-9 . _ @ -",
+    "object_type": "a type of object in lower case: `queue`, `topic`, `qmgr` …",
+    "profile": "a name, or one with `?` `*` `**`; `/` is written `%2F`; `SELF` of qmgr",
+    "entity_kind": "`principal` or `group`",
+    "entity": "the name of a user or group",
     "kind": "a kind of object as in MQSC, in lower case: `qlocal`, `channel`, `qmgr` …",
     "name": "the name of an object; `/` is written `%2F`",
     "queue": "a local queue; `/` is written `%2F`",

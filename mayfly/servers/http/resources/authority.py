@@ -1,0 +1,307 @@
+"""``…/authority-records``: rights of users and groups on objects (docs/AUTHORITY.md)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import Meta, Struct
+
+from mayfly import admin
+from mayfly.security.roles import Role
+from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.resources.etags import (
+    IF_MATCH,
+    PROBLEMS,
+    REQUIRED,
+    check_match,
+    check_required_match,
+    etag_of,
+)
+from mayfly.servers.http.resources.operations import (
+    OF_MANAGER,
+    Answered,
+    Call,
+    NoQuery,
+    Operation,
+)
+from mayfly.servers.http.resources.paging import AfterName, Next, page_by_name
+
+_Type = Annotated[str, Meta(description="as OBJTYPE in MQSC, in lower case: queue, qmgr, topic …")]
+_Kind = Annotated[str, Meta(description="principal or group")]
+_Words = Annotated[
+    list[str], Meta(description="authorities as in MQSC: GET, PUT, ALLMQI, ALLADM, ALL, NONE …")
+]
+_NO_AUTHORITY: Final = "NONE"
+
+
+class Listing(Struct, forbid_unknown_fields=True):
+    """Which records are listed: all that are as every parameter says."""
+
+    object_type: _Type | None = None
+    profile: Annotated[
+        str | None, Meta(description="a name or profile; records that stand for it are found too")
+    ] = None
+    principal: Annotated[str | None, Meta(description="a user")] = None
+    group: Annotated[str | None, Meta(description="a group")] = None
+    match: Annotated[
+        Literal["profile", "membership", "exact"],
+        Meta(description="membership: also records of the user's groups; exact: that profile"),
+    ] = "profile"
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="so many at most")] = 200
+    after: AfterName = ""
+
+
+class AuthorityRecord(Struct):
+    """A record: the authorities of a user or group on all objects that a profile stands for."""
+
+    object_type: _Type
+    profile: Annotated[str, Meta(description="a name, or one with ? * **; SELF of qmgr")]
+    entity_kind: _Kind
+    entity: Annotated[str, Meta(description="name of the user or group")]
+    authorities: _Words
+
+
+class AuthorityRecords(Struct):
+    """Records by type, profile and entity."""
+
+    records: list[AuthorityRecord]
+    next: Next
+
+
+class Authorities(Struct, forbid_unknown_fields=True):
+    """All authorities that a record is to give."""
+
+    authorities: _Words
+
+
+class AlteredAuthorities(Struct, forbid_unknown_fields=True):
+    """Authorities that a record gives more and less than before."""
+
+    add: _Words = []
+    remove: _Words = []
+
+
+class Asked(Struct, forbid_unknown_fields=True):
+    """An object, and a user or group."""
+
+    object_type: _Type
+    name: Annotated[str, Meta(description="the name of an object; of qmgr it is not looked at")]
+    principal: Annotated[str | None, Meta(description="a user, whose groups count as well")] = None
+    group: Annotated[str | None, Meta(description="a group")] = None
+
+
+class Granted(Struct):
+    """All that a user or group may do to an object, whichever records give it."""
+
+    object_type: _Type
+    name: str
+    entity_kind: _Kind
+    entity: str
+    authorities: _Words
+
+
+def listed(call: Call[Listing, None]) -> AuthorityRecords:
+    """List authority records."""
+    asked = call.query
+    object_type = None if asked.object_type is None else _type(asked.object_type)
+    entities = _entities(asked.principal, asked.group)
+    found = admin.inquire_authority(
+        call.manager.engine,
+        entities,
+        profile=asked.profile,
+        object_type=object_type,
+        match=asked.match.upper(),
+    )
+    records = [_shown(record) for record in found]
+    page, following = page_by_name(
+        ((_place(record), record) for record in records), asked.limit, asked.after
+    )
+    return AuthorityRecords(page, following)
+
+
+def granted(call: Call[Asked, None]) -> Granted:
+    """Tell all that a user or group may do to one object."""
+    asked = call.query
+    object_type = _type(asked.object_type)
+    entities = _entities(asked.principal, asked.group)
+    if not entities:
+        raise wrong_request(HTTPStatus.BAD_REQUEST, "principal and group are missing")
+    name = admin.SELF if object_type == admin.QMGR else asked.name
+    found = admin.inquire_entity(call.manager.engine, entities[0], object_type, name)
+    kind, entity = entities[0]
+    return Granted(object_type.lower(), name, kind.lower(), entity, _words(found))
+
+
+def shown(call: Call[NoQuery, None]) -> Answered[AuthorityRecord]:
+    """Show a record, with its ETag."""
+    found = _found(call, _key(call))
+    if found is None:
+        raise _missing(call)
+    return _answered(found, HTTPStatus.OK)
+
+
+def put(call: Call[NoQuery, Authorities]) -> Answered[AuthorityRecord]:
+    """Make a record (201), or replace what one gives (200), which needs If-Match.
+
+    The first record of a queue manager makes it check authority.
+    """
+    key, engine = _key(call), call.manager.engine
+    wanted = _given(call.body.authorities)
+    with admin.definitions_unchanged(engine):
+        before = _found(call, key)
+        check_match(call.request, None if before is None else _etag(before))
+        if before is not None:
+            check_required_match(call.request, _etag(before))
+        kept = _single(key.object_type, wanted)
+        gone = set() if before is None else set(before.authorities) - kept
+        admin.set_authority(
+            engine, key.object_type, key.profile, [key.entity], add=wanted, remove=gone
+        )
+        after = _found(call, key)
+    assert after is not None
+    return _answered(after, HTTPStatus.CREATED if before is None else HTTPStatus.OK)
+
+
+def altered(call: Call[NoQuery, AlteredAuthorities]) -> Answered[AuthorityRecord]:
+    """Add authorities to a record and take some away, as SET AUTHREC; a missing one is made."""
+    key, engine = _key(call), call.manager.engine
+    add, remove = _given(call.body.add), _given(call.body.remove)
+    with admin.definitions_unchanged(engine):
+        before = _found(call, key)
+        check_match(call.request, None if before is None else _etag(before))
+        admin.set_authority(
+            engine, key.object_type, key.profile, [key.entity], add=add, remove=remove
+        )
+        after = _found(call, key)
+    assert after is not None
+    return _answered(after, HTTPStatus.OK)
+
+
+def deleted(call: Call[NoQuery, None]) -> None:
+    """Delete a record; the authorities from other records stay."""
+    key, engine = _key(call), call.manager.engine
+    with admin.definitions_unchanged(engine):
+        before = _found(call, key)
+        if before is None:
+            raise _missing(call)
+        check_required_match(call.request, _etag(before))
+        admin.delete_authority(engine, key)
+
+
+def _key(call: Call[Any, Any]) -> admin.AuthorityKey:
+    """Return the record that a path names; raises HTTPException (404) for what names none."""
+    names = call.names
+    kind = {"principal": admin.PRINCIPAL, "group": admin.GROUP}.get(names["entity_kind"])
+    if kind is None:
+        said = f"{names['entity_kind']!r} is neither principal nor group"
+        raise wrong_request(HTTPStatus.NOT_FOUND, said)
+    object_type = _type(names["object_type"], HTTPStatus.NOT_FOUND)
+    return admin.AuthorityKey(object_type, names["profile"], admin.Entity(kind, names["entity"]))
+
+
+def _type(given: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> str:
+    known = {object_type.lower(): object_type for object_type in admin.OBJECT_TYPES}
+    if given not in known:
+        raise wrong_request(status, f"object_type {given!r} is none of {', '.join(known)}")
+    return known[given]
+
+
+def _entities(principal: str | None, group: str | None) -> list[admin.Entity]:
+    if principal is not None and group is not None:
+        raise wrong_request(HTTPStatus.BAD_REQUEST, f"group {group!r} contradicts principal")
+    given = ((admin.PRINCIPAL, principal), (admin.GROUP, group))
+    return [admin.Entity(kind, name) for kind, name in given if name is not None]
+
+
+def _found(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRecord | None:
+    records = admin.inquire_authority(
+        call.manager.engine,
+        [key.entity],
+        profile=key.profile,
+        object_type=key.object_type,
+        match="EXACT",
+    )
+    return _shown(records[0]) if records else None
+
+
+def _shown(record: admin.Record) -> AuthorityRecord:
+    values = record.values
+    return AuthorityRecord(
+        str(values["OBJTYPE"]).lower(),
+        str(values["PROFILE"]),
+        str(values["ENTTYPE"]).lower(),
+        str(values["ENTITY"]),
+        _words(record),
+    )
+
+
+def _words(record: admin.Record) -> list[str]:
+    return [word for word in str(record.values["AUTHLIST"]).split(",") if word != _NO_AUTHORITY]
+
+
+def _given(words: list[str]) -> list[str]:
+    return [admin.fold(word) for word in words]
+
+
+def _single(object_type: str, words: list[str]) -> set[str]:
+    """Return authorities one by one: those that sum up are spelled out."""
+    known = admin.authorities_of(object_type)
+    bits = 0
+    for word in words:
+        bits |= known.get(word, 0)
+    return {word for word, bit in known.items() if bit and bits & bit == bit}
+
+
+def _place(record: AuthorityRecord) -> str:
+    return f"{record.object_type} {record.profile} {record.entity_kind} {record.entity}"
+
+
+def _missing(call: Call[Any, Any]) -> Exception:
+    said = f"there is no such record of {call.names['entity_kind']} {call.names['entity']!r}"
+    return wrong_request(HTTPStatus.NOT_FOUND, said)
+
+
+def _etag(found: AuthorityRecord) -> str:
+    return etag_of(found)
+
+
+def _answered(found: AuthorityRecord, status: HTTPStatus) -> Answered[AuthorityRecord]:
+    return Answered(found, {"ETag": _etag(found)}, status)
+
+
+_PATH: Final = f"{OF_MANAGER}/authority-records"
+_ONE: Final = f"{_PATH}/{{object_type}}/{{profile}}/{{entity_kind}}/{{entity}}"
+_NONE: Final = {HTTPStatus.NOT_FOUND: "there is no such record, or type of object"}
+_MADE: Final = {**_NONE, **REQUIRED, HTTPStatus.CONFLICT: "the type of object has no records"}
+OPERATIONS: Final = (
+    Operation("GET", _PATH, listed, Role.ADMINISTER),
+    Operation("GET", f"{OF_MANAGER}/authority", granted, Role.ADMINISTER),
+    Operation("GET", _ONE, shown, Role.ADMINISTER, problems=_NONE),
+    Operation(
+        "PUT",
+        _ONE,
+        put,
+        Role.ADMINISTER,
+        problems=_MADE,
+        other_answers={HTTPStatus.CREATED: "The record, which is new."},
+        headers=IF_MATCH,
+    ),
+    Operation(
+        "PATCH",
+        _ONE,
+        altered,
+        Role.ADMINISTER,
+        problems={**_NONE, **PROBLEMS, HTTPStatus.CONFLICT: _MADE[HTTPStatus.CONFLICT]},
+        headers=IF_MATCH,
+    ),
+    Operation(
+        "DELETE",
+        _ONE,
+        deleted,
+        Role.ADMINISTER,
+        status=HTTPStatus.NO_CONTENT,
+        problems={**_NONE, **REQUIRED},
+        headers=IF_MATCH,
+    ),
+)

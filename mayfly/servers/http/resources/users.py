@@ -1,0 +1,190 @@
+"""``…/users``: the users of a queue manager with their groups; no answer shows a password."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from mayfly.security.channel_checks import is_administrator
+from mayfly.security.roles import Role
+from mayfly.security.users import User, Users, users_of
+from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.resources.checking import SECRET
+from mayfly.servers.http.resources.etags import (
+    IF_MATCH,
+    REQUIRED,
+    check_match,
+    check_required_match,
+    etag_of,
+)
+from mayfly.servers.http.resources.operations import (
+    OF_MANAGER,
+    Answered,
+    Call,
+    NoQuery,
+    Operation,
+)
+from mayfly.servers.http.resources.paging import AfterName, Next, page_by_name
+
+_LOG = logging.getLogger("mayfly.security")
+_Password = Annotated[str, Meta(description="1 to 1,024 bytes in UTF-8", extra=SECRET)]
+_Groups = Annotated[list[str], Meta(description="1 to 64 characters of A-Z a-z 0-9 . _ @ - each")]
+
+
+class Listing(Struct, forbid_unknown_fields=True):
+    """Which users are listed."""
+
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="so many at most")] = 200
+    after: AfterName = ""
+
+
+class ShownUser(Struct):
+    """A user who may come in."""
+
+    name: str
+    groups: list[str]
+    is_administrator: Annotated[
+        bool, Meta(description="of group mqm, or the opener of the queue manager")
+    ]
+
+
+class UserList(Struct):
+    """Users by name."""
+
+    users: list[ShownUser]
+    next: Next
+
+
+class NewUser(Struct, forbid_unknown_fields=True):
+    """A user as it is to be."""
+
+    password: _Password
+    groups: _Groups = []
+
+
+class AlteredUser(Struct, forbid_unknown_fields=True):
+    """A change of a user; a field that is missing stays as it was."""
+
+    password: _Password | UnsetType = UNSET
+    groups: _Groups | UnsetType = UNSET
+
+
+def listed(call: Call[Listing, None]) -> UserList:
+    """List the users by name."""
+    asked, found = call.query, _users(call).all()
+    page, following = page_by_name(((one.name, one) for one in found), asked.limit, asked.after)
+    return UserList([_shown(call, one) for one in page], following)
+
+
+def shown(call: Call[NoQuery, None]) -> Answered[ShownUser]:
+    """Show a user, with its ETag, which changes with the groups."""
+    found = _users(call).find(call.names["user"])
+    if found is None:
+        raise wrong_request(HTTPStatus.NOT_FOUND, f"there is no user {call.names['user']!r}")
+    return _answered(call, HTTPStatus.OK)
+
+
+def put(call: Call[NoQuery, NewUser]) -> Answered[ShownUser]:
+    """Add a user (201), or give one another password and groups (200), which needs If-Match."""
+    users, name = _users(call), call.names["user"]
+    is_new = users.find(name) is None
+    if is_new:
+        check_match(call.request, None)
+        _checked(lambda: users.add(name, call.body.password, call.body.groups))
+    else:
+        _change(call, password=call.body.password, groups=call.body.groups)
+    _note(call, "added" if is_new else "replaced")
+    return _answered(call, HTTPStatus.CREATED if is_new else HTTPStatus.OK)
+
+
+def altered(call: Call[NoQuery, AlteredUser]) -> Answered[ShownUser]:
+    """Give a user another password or other groups.
+
+    The password counts at once: a login with the old one ends. Groups count from the next
+    connection on.
+    """
+    given = {name: getattr(call.body, name) for name in call.body.__struct_fields__}
+    _change(call, **{name: value for name, value in given.items() if value is not UNSET})
+    _note(call, "altered")
+    return _answered(call, HTTPStatus.OK)
+
+
+def deleted(call: Call[NoQuery, None]) -> None:
+    """Remove a user. Connections that are open stay open."""
+    _users(call).remove(call.names["user"], check=_check_of(call))
+    _note(call, "removed")
+
+
+def _change(call: Call[Any, Any], **changes: Any) -> None:
+    name, check = call.names["user"], _check_of(call)
+    _checked(lambda: _users(call).change(name, **changes, check=check))
+
+
+def _check_of(call: Call[Any, Any]) -> Callable[[User], None]:
+    return lambda before: check_required_match(call.request, _etag(before))
+
+
+def _checked(change: Callable[[], None]) -> None:
+    """Make a change; raises HTTPException (400) for a value that no user can have."""
+    try:
+        change()
+    except ValueError as error:
+        raise wrong_request(HTTPStatus.BAD_REQUEST, str(error)) from error
+
+
+def _users(call: Call[Any, Any]) -> Users:
+    return users_of(call.manager.engine)
+
+
+def _shown(call: Call[Any, Any], found: User) -> ShownUser:
+    is_admin = is_administrator(call.manager.engine, found)
+    return ShownUser(found.name, list(found.groups), is_admin)
+
+
+def _answered(call: Call[Any, Any], status: HTTPStatus) -> Answered[ShownUser]:
+    name = call.names["user"]
+    # Somebody may have removed it meanwhile; then the answer shows it without groups.
+    found = _users(call).find(name) or User(name)
+    return Answered(_shown(call, found), {"ETag": _etag(found)}, status)
+
+
+def _etag(found: User) -> str:
+    return etag_of((found.name, found.groups))
+
+
+def _note(call: Call[Any, Any], what: str) -> None:
+    manager, user = call.manager.name, call.names["user"]
+    _LOG.info("%s: user %s was %s by %s", manager, user, what, call.visit.admitted.user)
+
+
+_PATH: Final = f"{OF_MANAGER}/users"
+_ONE: Final = f"{_PATH}/{{user}}"
+_NONE: Final = {HTTPStatus.NOT_FOUND: "there is no such user"}
+_CHANGED: Final = {**_NONE, **REQUIRED}
+OPERATIONS: Final = (
+    Operation("GET", _PATH, listed, Role.ADMINISTER),
+    Operation("GET", _ONE, shown, Role.ADMINISTER, problems=_NONE),
+    Operation(
+        "PUT",
+        _ONE,
+        put,
+        Role.ADMINISTER,
+        problems={**_CHANGED, HTTPStatus.CONFLICT: "somebody else has just added this user"},
+        other_answers={HTTPStatus.CREATED: "The user, who is new."},
+        headers=IF_MATCH,
+    ),
+    Operation("PATCH", _ONE, altered, Role.ADMINISTER, problems=_CHANGED, headers=IF_MATCH),
+    Operation(
+        "DELETE",
+        _ONE,
+        deleted,
+        Role.ADMINISTER,
+        status=HTTPStatus.NO_CONTENT,
+        problems=_CHANGED,
+        headers=IF_MATCH,
+    ),
+)
