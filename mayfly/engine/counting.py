@@ -67,10 +67,20 @@ def counts(core: Core, queue: LocalQueue) -> Counts:
             row = home.messages(persistence).row(key)
             if row is not None and is_expired(row.expire_at_ms, now_ms):
                 expired -= 1
-    live = queue.depth - queue.uncommitted - queue.browse_locked - expired
+    return counts_with(queue, expired)
+
+
+def counts_with(queue: LocalQueue, expired: int) -> Counts:
+    """Return the counts of a queue of whose visible messages so many have expired.
+
+    A number that was counted a moment ago may be higher than what is left of them.
+    """
+    assert queue.home.engine_lock.is_held()
+    visible = queue.depth - queue.uncommitted - queue.browse_locked
+    expired = min(expired, visible)
     return Counts(
         queue.staged_for,
-        live,
+        visible - expired,
         queue.uncommitted,
         queue.locked + queue.passing + queue.browse_locked,
         expired,

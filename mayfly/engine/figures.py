@@ -71,7 +71,7 @@ def figures(
     engine.check_running()
     with engine.engine_lock:
         queues = sorted(engine.registry.queues(), key=lambda queue: queue.name)
-        totals = _totals_of(engine, queues)
+        totals = totals_of(engine, queues)
         due_ms, now_ms = engine.staging.due_ms, engine.now_ms()
         why_stopped = engine.delay_processor.why_stopped()
         released, expired = engine.release_lateness.counts(), engine.expiry_lateness.counts()
@@ -107,7 +107,7 @@ def _has_entry(queue: LocalQueue, only: str | None) -> bool:
     return queue.name == only
 
 
-def _totals_of(engine: Engine, queues: list[LocalQueue]) -> dict[int, Totals]:
+def totals_of(engine: Engine, queues: list[LocalQueue]) -> dict[int, Totals]:
     """Return the totals of queues by number; their counts never fall from one call to the next."""
     stores = [engine.store, *{queue.home.store for queue in queues} - {engine.store}]
     engine.engine_lock.wait_while(lambda: any(store.settled_totals() is None for store in stores))

@@ -15,6 +15,7 @@ import apsw
 from mayfly.lifetime.life import LifeRecord
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import EngineLock, Lock, Runtime
+from mayfly.store.aside import Aside
 from mayfly.store.book import Book
 from mayfly.store.checkpointer import Checkpointer
 from mayfly.store.claimed import ClaimedMessages
@@ -89,6 +90,8 @@ class Store:
         self.ledger = Ledger(self._database, self.ids, (self.flush, self.settle), ledger_guard)
         self._claims_reader = self._database.connect() if durable else self._database.reader
         self.claimed = ClaimedMessages(self._claims_reader, self._guard("claims"), self._stop)
+        #: For those who watch; nothing is read there before they do.
+        self.aside = Aside(self._connect_aside, self._guard("aside"), self._stop)
         self._pending = Unit()
         #: Flushes under way, whose changes of totals stand neither there nor in the book.
         self._flushing = 0
@@ -105,6 +108,10 @@ class Store:
     def _guard(self, name: str) -> Lock:
         """Return what guards a connection: on disk a lock of its own, in memory the lock."""
         return self._runtime.lock(name) if self._database.is_durable else self.engine_lock
+
+    def _connect_aside(self) -> apsw.Connection:
+        database = self._database
+        return database.connect() if database.is_durable else database.reader
 
     @property
     def is_full(self) -> bool:
@@ -225,6 +232,7 @@ class Store:
         self.group.stop()
         self.ledger.stop()
         self.claimed.stop()
+        self.aside.stop()
         with self.engine_lock:
             self.held_gets.close()
             self._claims_reader.close()
@@ -240,6 +248,7 @@ class Store:
         self.held_gets.stop_in_child()
         self.ledger.stop_in_child()
         self.claimed.stop_in_child()
+        self.aside.stop_in_child()
 
     def _stop(self) -> None:
         """Damage was read: nothing is written any more, and the queue manager stops."""

@@ -4,6 +4,7 @@ from mayfly.engine.counting import Counts, counts_of, depth_of, verify
 from mayfly.engine.expiry_watch import Expired, watch_expiry
 from mayfly.engine.figures import Figures, QueueFigures, figures
 from mayfly.engine.lateness import BOUNDS_MS, LatenessCounts
+from mayfly.engine.live import PUT, LiveFigures, LiveQueue, Watch
 from mayfly.engine.own_time import follow_wall, own_time
 from mayfly.engine.settings import Settings
 from mayfly.engine.sharing.group import QueueSharingGroup
@@ -16,10 +17,14 @@ __all__ = [
     "Expired",
     "Figures",
     "LatenessCounts",
+    "LiveFigures",
+    "LiveQueue",
+    "PUT",
     "QueueFigures",
     "QueueSharingGroup",
     "Settings",
     "Stories",
+    "Watch",
     "counts_of",
     "depth_of",
     "figures",

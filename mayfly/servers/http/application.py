@@ -13,6 +13,7 @@ from mayfly.servers.http.resources import (
     authority,
     dead_letters,
     definitions,
+    events,
     messages,
     queues,
     schedule,
@@ -36,6 +37,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *users.OPERATIONS,
     *authority.OPERATIONS,
     *messages.OPERATIONS,
+    *events.OPERATIONS,
 )
 
 

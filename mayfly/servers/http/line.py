@@ -35,6 +35,8 @@ class Line:
         self._lost: asyncio.Future[None] | None = None
         self._conversations: dict[Hashable, Connection] = {}
         self._users = 0
+        #: Ends the connection at once, whatever its client has still to read.
+        self.cut: Callable[[], None] = self.lose
 
     def when_lost(self) -> asyncio.Future[None]:
         """Return a future that is done when the client is gone."""

@@ -82,13 +82,16 @@ class HttpListener:
         """Nothing is due once a second."""
 
     def drain(self, timeout_ms: int) -> None:
-        """End waits for messages, and wait for other requests; probes are told that it drains."""
+        """End waits and live streams, wait for other requests; probes are told that it drains."""
         if self._service is not None:
             self._service.message_waits.end()
+            self._service.feeds.end()
         if self._server is not None:
             self._server.drain(timeout_ms)
 
     def stop(self) -> None:
         """End all connections."""
+        if self._service is not None:
+            self._service.feeds.end()
         if self._server is not None:
             self._server.close()

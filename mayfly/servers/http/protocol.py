@@ -49,6 +49,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Begin a connection; the first request is to come in time."""
         super().connection_made(transport)
         self.line = Line(Peer.of(transport), self.loop)
+        self.line.cut = self._cut
         self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -118,16 +119,22 @@ class GuardedProtocol(HttpToolsProtocol):
         if unsent == 0:
             super().timeout_keep_alive_handler()
         elif unsent == self._unsent_bytes:
-            # The client has read nothing for that time. A close would wait for it, and the kernel
-            # would keep what it has of the answer for minutes.
-            connected = self.transport.get_extra_info("socket")
-            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
-            self.transport.abort()
+            # The client has read nothing for that time.
+            self._cut()
         else:
             self._unsent_bytes = unsent
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
+
+    def _cut(self) -> None:
+        """End the connection at once.
+
+        A close would wait for the client, and the kernel would keep what it has for minutes.
+        """
+        connected = self.transport.get_extra_info("socket")
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        self.transport.abort()
 
     def _is_busy(self) -> bool:
         """Return True while a request is being answered."""

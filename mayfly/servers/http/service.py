@@ -20,6 +20,7 @@ from mayfly.runtime import SystemClock
 from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.admitted import connection_of
 from mayfly.servers.http.credentials import Credentials, Mechanism, cookie_of, of_header
+from mayfly.servers.http.feed import Feeds
 from mayfly.servers.http.line import line_of
 from mayfly.servers.http.outcomes import Outcomes
 from mayfly.servers.http.problems import Unauthorized, wrong_request
@@ -55,6 +56,7 @@ class Service:
         self.managers, self.channels, self.standing = managers, channels, standing
         self.sessions = Sessions(SystemClock().now_ms)
         self.outcomes, self.message_waits = Outcomes(), Waits()
+        self.feeds = Feeds()
         self._admission = admission
 
     async def admit(

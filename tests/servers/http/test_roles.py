@@ -51,7 +51,9 @@ def test_an_operation_is_for_users_with_its_role(
             if one.role is None:
                 continue
             path = one.path.format_map(dict.fromkeys(one.names, "01") | {"qmgr": "QM1"})
-            answer = client.ask(one.method, path, user=user)
+            # An answer that never ends is asked for its head.
+            is_stream = one.role in roles and one.media_type == "text/event-stream"
+            answer = client.ask("HEAD" if is_stream else one.method, path, user=user)
             if one.role in roles:
                 assert answer.status not in (401, 403), one.path
             else:

@@ -1,0 +1,233 @@
+"""The live figures of queue managers: computed once a second, encoded once, sent to all listeners.
+
+A feed works only while somebody listens. Its frames are server-sent events; each frame tells what
+has changed since the one before it, and the first one of a listener tells everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from typing import Final, NamedTuple
+
+from mayfly.engine import Engine
+from mayfly.engine.face.operating import Watch
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi.errors import MQError
+from mayfly.servers.http.frames import Look, changes, everything, look_of
+
+#: Queues with figures of their own; those of all others are added up.
+MOST_QUEUES: Final = 200
+#: Frames kept for a listener that has not taken the one before.
+_MOST_WAITING: Final = 4
+_RUN_BYTES: Final = 4
+
+
+class Frame(NamedTuple):
+    """Events of one moment; its number rises by one from frame to frame."""
+
+    number: int
+    content: bytes
+
+
+class Listener:
+    """A reader of a feed: frames wait here for the task that sends them, all on its loop."""
+
+    def __init__(self) -> None:
+        """Begin with nothing waiting."""
+        self._loop = asyncio.get_running_loop()
+        self._waiting = deque[Frame]()
+        self._has_news = asyncio.Event()
+        #: The number of the last frame that was taken, or was left out.
+        self._last = 0
+        self.is_over = False
+        #: Whether frames were left out, so that it needs a whole one.
+        self.is_behind = False
+
+    async def wait(self) -> None:
+        """Return when there is a frame, or the end."""
+        await self._has_news.wait()
+
+    def take(self) -> Frame | None:
+        """Return the next frame, None when none waits."""
+        frame = self._waiting.popleft() if self._waiting else None
+        if frame is not None:
+            self._last = frame.number
+        if not (self._waiting or self.is_over):
+            self._has_news.clear()
+        return frame
+
+    def begin(self, frame: Frame) -> None:
+        """Note that a whole frame was taken: older ones tell nothing new."""
+        self._last, self.is_behind = frame.number, False
+        while self._waiting and self._waiting[0].number <= frame.number:
+            self._waiting.popleft()
+        if not (self._waiting or self.is_over):
+            self._has_news.clear()
+
+    def end(self) -> None:
+        """Note that nothing more comes; the client, its login or the feed has ended."""
+        self.is_over = True
+        self._has_news.set()
+
+    def offer_from_elsewhere(self, frame: Frame | None) -> None:
+        """Offer a frame, or None for the end; any thread may call it."""
+        with contextlib.suppress(RuntimeError):
+            # A loop that is closed has nobody who reads.
+            self._loop.call_soon_threadsafe(self._offer, frame)
+
+    def _offer(self, frame: Frame | None) -> None:
+        if frame is None:
+            self.end()
+        elif frame.number > self._last and not self.is_behind:
+            self._waiting.append(frame)
+            if len(self._waiting) > _MOST_WAITING:
+                self._waiting.clear()
+                self.is_behind = True
+            self._has_news.set()
+
+
+class Feed:
+    """The live figures of one queue manager; its clock drives it while somebody listens.
+
+    Any thread may call it; :meth:`join`, :meth:`leave` and :meth:`whole` wait for a look under way.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        """Begin without a listener."""
+        self._engine = engine
+        self._listeners = set[Listener]()
+        #: Held while listeners come and go, and the clock with them.
+        self._joining = threading.Lock()
+        #: Held for a look, and for what it changes.
+        self._looking = threading.Lock()
+        self._watch = Watch(engine, MOST_QUEUES)
+        #: None before the first look.
+        self._look: Look | None = None
+        self._run, self._number = "", 0
+        self._whole: Frame | None = None
+        self._due_ms = 0
+        self._is_over = False
+
+    def join(self, listener: Listener, last_id: str = "") -> Frame:
+        """Begin to send frames to a listener; return its first one.
+
+        The frame is empty when ``last_id`` is that of the newest frame, else it tells everything.
+        Raises MQRC_CONNECTION_BROKEN when the queue manager has stopped.
+        """
+        with self._joining:
+            is_first = not self._listeners
+            with self._looking:
+                if is_first:
+                    self._begin()
+                is_known = last_id == self._id(self._number)
+                frame = Frame(self._number, b"") if is_known else self._whole_frame()
+                self._listeners.add(listener)
+                if self._is_over:
+                    listener.offer_from_elsewhere(None)
+            if is_first:
+                self._engine.clock.attach(self)
+        return frame
+
+    def leave(self, listener: Listener) -> None:
+        """Send a listener nothing more; the last one ends the work."""
+        with self._joining:
+            with self._looking:
+                self._listeners.discard(listener)
+                is_last = not self._listeners
+            if is_last:
+                self._engine.clock.detach(self)
+
+    def whole(self) -> Frame:
+        """Return the newest frame as one that tells everything."""
+        with self._looking:
+            return self._whole_frame()
+
+    def end(self) -> None:
+        """Tell all listeners, and those that join from now on, that nothing more comes."""
+        with self._looking:
+            self._is_over = True
+            self._tell(None)
+
+    def next_due_ms(self) -> int | None:
+        """Return when the next look is due once that is so, None before.
+
+        A look never holds a virtual clock: an hour that passes in one step is looked at once. The
+        machine's clock looks after a second where nothing is said.
+        """
+        return self._due_ms if self._due_ms <= self._engine.clock.now_ms() else None
+
+    def run_due(self) -> None:
+        """Look, and send what has changed to all listeners."""
+        with self._looking:
+            if not self._listeners:
+                return
+            before = self._look
+            try:
+                look = self._look_again()
+            except MQError:
+                # The queue manager has stopped. A client that asks anew is told why.
+                self._tell(None)
+                return
+            assert before is not None
+            content = changes(before, look, self._id(self._number + 1))
+            if content:
+                self._number += 1
+                self._tell(Frame(self._number, content))
+
+    def _begin(self) -> None:
+        """Look for the first time; ids of frames tell this run from earlier ones."""
+        self._watch, self._look = Watch(self._engine, MOST_QUEUES), None
+        self._run = self._engine.runtime.random_bytes(_RUN_BYTES).hex()
+        self._number = 1
+        self._look_again()
+
+    def _look_again(self) -> Look:
+        self._look = look = look_of(self._watch.look(), self._look)
+        self._whole = None
+        self._due_ms = self._engine.clock.now_ms() + SECOND_MS
+        return look
+
+    def _whole_frame(self) -> Frame:
+        """Return the frame that tells everything, encoded once for all that need it."""
+        if self._whole is None:
+            assert self._look is not None
+            self._whole = Frame(self._number, everything(self._look, self._id(self._number)))
+        return self._whole
+
+    def _id(self, number: int) -> str:
+        return f"{self._run}-{number}"
+
+    def _tell(self, frame: Frame | None) -> None:
+        for listener in self._listeners:
+            listener.offer_from_elsewhere(frame)
+
+
+class Feeds:
+    """The feeds of a listener, by queue manager."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._changing = threading.Lock()
+        self._feeds: dict[Engine, Feed] = {}
+        self._is_over = False
+
+    def of(self, engine: Engine) -> Feed:
+        """Return the feed of a queue manager."""
+        with self._changing:
+            found = self._feeds.get(engine)
+            if found is None:
+                found = self._feeds[engine] = Feed(engine)
+                if self._is_over:
+                    found.end()
+            return found
+
+    def end(self) -> None:
+        """End all feeds, and those that begin from now on; any thread may call it."""
+        with self._changing:
+            self._is_over = True
+            feeds = list(self._feeds.values())
+        for feed in feeds:
+            feed.end()

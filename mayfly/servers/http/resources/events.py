@@ -1,0 +1,137 @@
+"""``…/events``: the live figures of a queue manager as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from mayfly.mqi.errors import MQError
+from mayfly.security.roles import Role, check_role
+from mayfly.servers.http.feed import Feed, Frame, Listener
+from mayfly.servers.http.frames import end_event
+from mayfly.servers.http.line import line_of
+from mayfly.servers.http.problems import Unauthorized
+from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
+
+#: How often a stream that has nothing to tell asks whether its user may still look.
+_LOOK_SECONDS: Final = 5.0
+#: So many times with nothing to tell, a comment says that the server lives.
+_LOOKS_A_HEARTBEAT: Final = 3
+#: A client that reads nothing for so long is given up.
+_UNREAD_SECONDS: Final = 30.0
+#: When a browser asks anew after a stream has broken.
+_RETRY: Final = b"retry: 2000\n\n"
+_HEARTBEAT: Final = b":\n\n"
+_TYPE: Final = "text/event-stream"
+
+
+async def streamed(call: Call[NoQuery, None]) -> Response:
+    """Tell live what changes, by the server-sent events overview, queues and gone.
+
+    The first frame tells everything, unless Last-Event-ID is the id of the newest one. The stream
+    ends with the event end when the server drains, the queue manager stops, or its user is let in
+    no longer.
+    """
+    feed, listener = call.service.feeds.of(call.manager.engine), Listener()
+    last_id = call.request.headers.get("last-event-id", "")
+    try:
+        first = await run_in_threadpool(feed.join, listener, last_id)
+    except BaseException:
+        # The thread may go on without this task.
+        _leave(feed, listener)
+        raise
+    return _Stream(call, feed, (listener, first))
+
+
+class _Stream(Response):
+    """The answer to one listener."""
+
+    def __init__(
+        self, call: Call[NoQuery, None], feed: Feed, joined: tuple[Listener, Frame]
+    ) -> None:
+        super().__init__(headers={"content-type": _TYPE})
+        del self.headers["content-length"]
+        self._call, self._feed = call, feed
+        self._listener, self._first = joined
+        self._quiet_looks = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send frames until the end."""
+        line, listener = line_of(self._call.request), self._listener
+        line.when_lost().add_done_callback(lambda _lost: listener.end())
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        try:
+            listener.begin(self._first)
+            await send(start)
+            if scope["method"] != "HEAD":
+                await self._send(send, _RETRY + self._first.content)
+                why = await self._send_frames(send)
+                await self._send(send, end_event(why))
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            line.cut()
+            await line.when_lost()
+        finally:
+            await asyncio.shield(_leave(self._feed, listener))
+
+    async def _send_frames(self, send: Send) -> str:
+        """Send what comes; return why nothing more does."""
+        listener, looked = self._listener, True
+        while not listener.is_over:
+            try:
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await listener.wait()
+            except TimeoutError:
+                looked = False
+            why = await self._why_not()
+            if why:
+                return why
+            content = await self._next(listener)
+            self._quiet_looks = 0 if content or looked else self._quiet_looks + 1
+            looked = True
+            if content:
+                await self._send(send, content)
+            elif self._quiet_looks >= _LOOKS_A_HEARTBEAT:
+                self._quiet_looks = 0
+                await self._send(send, _HEARTBEAT)
+        return "the server drains, or the queue manager has stopped"
+
+    async def _next(self, listener: Listener) -> bytes:
+        if listener.is_behind:
+            whole = await run_in_threadpool(self._feed.whole)
+            listener.begin(whole)
+            return whole.content
+        frame = listener.take()
+        return b"" if frame is None else frame.content
+
+    async def _why_not(self) -> str:
+        """Say why the user may not look any more, empty while that is allowed."""
+        call = self._call
+        try:
+            visit = await call.service.admit(call.request, manager=call.names["qmgr"])
+            check_role(call.manager.engine, visit.admitted, Role.LOOK)
+        except Unauthorized as error:
+            return error.detail
+        except (HTTPException, MQError) as error:
+            return str(error)
+        return ""
+
+    async def _send(self, send: Send, content: bytes) -> None:
+        """Send a part of the stream; raises TimeoutError for a client that does not read."""
+        async with asyncio.timeout(_UNREAD_SECONDS):
+            await send({"type": "http.response.body", "body": content, "more_body": True})
+
+
+def _leave(feed: Feed, listener: Listener) -> asyncio.Future[None]:
+    """Leave a feed in a thread, as that may wait for the one of the clock."""
+    return asyncio.get_running_loop().run_in_executor(None, feed.leave, listener)
+
+
+OPERATIONS: Final = (
+    Operation("GET", f"{OF_MANAGER}/events", streamed, Role.LOOK, media_type=_TYPE),
+)
