@@ -22,7 +22,9 @@ class Applicant:
     is that of a local connection, or of an operator. ``has_tls`` says that nobody on the way can
     read ``password``; subject and issuer are those of the peer's certificate, which TLS has
     verified, empty without one. With ``sending_manager`` it is a message channel of another queue
-    manager. Admission fills in the ``host_names`` of the address when a rule asks for them.
+    manager. With ``must_prove_user`` a user that the program names needs a password even where
+    CHCKCLNT asks for none: over HTTP anybody can name one. Admission fills in the ``host_names`` of
+    the address when a rule asks for them.
     """
 
     queue_manager: str
@@ -35,6 +37,7 @@ class Applicant:
     certificate_issuer: str = ""
     application: str = ""
     sending_manager: str = ""
+    must_prove_user: bool = False
     host_names: tuple[str, ...] = ()
 
     @property

@@ -105,16 +105,18 @@ def terms_of(manager: Engine, applicant: Applicant, log: logging.Logger) -> Term
 def needs_password(manager: Engine, applicant: Applicant, terms: Terms) -> bool:
     """Return True if a password is to be checked; raises Refused when a needed one is missing."""
     is_given = bool(applicant.password and applicant.user)
-    if is_given and terms.check != k.MQCHK_NONE:
+    if is_given and (terms.check != k.MQCHK_NONE or applicant.must_prove_user):
         return True
     user = user_of(applicant, terms, is_verified=False)
     is_needed = (
         terms.channel is None
+        or (applicant.must_prove_user and applicant.user)
         or terms.check == k.MQCHK_REQUIRED
         or (terms.check == k.MQCHK_REQUIRED_ADMIN and is_administrator(manager, User(user)))
     )
     if is_needed:
         by = "a local connection" if terms.channel is None else "CHCKCLNT"
+        by = "HTTP" if applicant.must_prove_user else by
         said = f"user and password are missing, which {by} asks for"
         raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5540E", said))
     return False

@@ -7,33 +7,12 @@ from typing import Final, NamedTuple
 
 from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp.conversations import Conversations
-from mayfly.servers.amqp.instances import Place
 from mayfly.servers.amqp.service import Service
+from mayfly.servers.client_status import ClientStatus
+from mayfly.servers.instances import Place
 
 #: APPLTAG, and MQMD.PutApplName.
 _APPLICATION_LENGTH: Final = 28
-
-
-class ClientStatus(NamedTuple):
-    """One conversation of a client, see ``channel.ClientConnection``.
-
-    ``instance`` is the number of its socket; ``request_count`` counts the messages both ways.
-    """
-
-    number: int
-    instance: int
-    queue_manager: str
-    channel: str
-    user: str
-    address: str
-    application: str
-    has_tls: bool
-    connected_ms: int
-    request_count: int
-    heartbeat_ms: int
-    sent_bytes: int
-    received_bytes: int
-    sending_manager: str = ""
 
 
 class Traffic(NamedTuple):

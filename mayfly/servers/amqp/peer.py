@@ -27,7 +27,7 @@ from proton import (
 from mayfly.mqi.errors import MQError
 from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp.calls import Calls
-from mayfly.servers.amqp.clients import Client, ClientStatus, Traffic
+from mayfly.servers.amqp.clients import Client, Traffic
 from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.entrance import Entrance
 from mayfly.servers.amqp.errors import (
@@ -41,6 +41,7 @@ from mayfly.servers.amqp.links import AnyLink, attach
 from mayfly.servers.amqp.puts import Puts
 from mayfly.servers.amqp.service import Service
 from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of, settle
+from mayfly.servers.client_status import ClientStatus
 from mayfly.servers.no_delay import send_at_once
 
 _LOG = logging.getLogger("mayfly.amqp")

@@ -15,13 +15,13 @@ from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp import sasl
 from mayfly.servers.amqp.amended import Amended
 from mayfly.servers.amqp.budget import Budget
-from mayfly.servers.amqp.clients import ClientStatus
 from mayfly.servers.amqp.errors import FORCED
-from mayfly.servers.amqp.instances import Instances
 from mayfly.servers.amqp.peer import Peer
 from mayfly.servers.amqp.quiescing import quiesce
 from mayfly.servers.amqp.service import Limits, Service
 from mayfly.servers.amqp.unhurried import Unhurried
+from mayfly.servers.client_status import ClientStatus
+from mayfly.servers.instances import INSTANCE_NUMBERS, Instances
 from mayfly.servers.tls_buffers import lower_tls_buffers
 from mayfly.servers.wire.exchange import Admits
 
@@ -66,7 +66,6 @@ class AmqpServer:
             Amended(),
         )
         self._peers: set[Peer] = set()
-        self._last_number = 0
         self._servers: list[asyncio.Server] = []
         self._thread = threading.Thread(target=self._run, name="mayfly-amqp", daemon=True)
         self._thread.start()
@@ -171,8 +170,7 @@ class AmqpServer:
         self._loop.close()
 
     def _peer(self) -> Peer:
-        self._last_number += 1
-        peer = Peer(self._service, self._last_number, self._peers.discard)
+        peer = Peer(self._service, next(INSTANCE_NUMBERS), self._peers.discard)
         self._peers.add(peer)
         return peer
 

@@ -11,8 +11,8 @@ from mayfly.connection import Connection
 from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp.amended import Amended
 from mayfly.servers.amqp.budget import Budget
-from mayfly.servers.amqp.instances import Instances
 from mayfly.servers.amqp.unhurried import Unhurried
+from mayfly.servers.instances import Instances
 from mayfly.servers.wire.exchange import Admits
 
 

@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from starlette.requests import HTTPConnection
 
 from mayfly.connection import Connection
 from mayfly.mqi.errors import MQError
+from mayfly.servers.instances import INSTANCE_NUMBERS, Place
 from mayfly.servers.wire.peer import Peer
 
 _T = TypeVar("_T")
@@ -23,30 +24,98 @@ REMEMBERED_SECONDS: Final = 5.0
 _MOST_REMEMBERED = 16
 
 
+class Key(NamedTuple):
+    """The conversation of a connection: where it leads, and whose it is."""
+
+    queue_manager: str
+    channel: str
+    terms: Hashable
+
+
+class Entered(NamedTuple):
+    """A channel that a client has come in by: as which user, and when, ms since 1970."""
+
+    user: str
+    connected_ms: int
+    leave: Callable[[], None]
+
+
 class Line:
-    """A connection of a client; all of it belongs to the loop of the server."""
+    """A connection of a client; all of it belongs to the loop of the server.
+
+    Other threads may ask for ``places``, ``conversation_numbers`` and ``request_count``, and call
+    ``end`` and ``quiesce``.
+    """
 
     def __init__(self, peer: Peer, loop: asyncio.AbstractEventLoop) -> None:
         """Begin with nothing open."""
         self.peer = peer
-        self.is_lost = False
+        self.number, self.request_count = next(INSTANCE_NUMBERS), 0
+        #: The socket of the connection; loops have stand-ins for it.
+        self.socket: Any = None
+        self.is_lost = self.is_quiescing = False
+        self._places: dict[Place, Entered] = {}
         self.remembered = Remembered[object](loop)
         self._loop = loop
-        self._lost: asyncio.Future[None] | None = None
-        self._conversations: dict[Hashable, Connection] = {}
+        self._over: asyncio.Future[None] | None = None
+        self._conversations: dict[Key, Connection] = {}
         self._users = 0
         #: Ends the connection at once, whatever its client has still to read.
         self.cut: Callable[[], None] = self.lose
+        #: Closes it behind the request under way.
+        self.close_gently: Callable[[], None] = self.lose
 
-    def when_lost(self) -> asyncio.Future[None]:
-        """Return a future that is done when the client is gone."""
-        if self._lost is None:
-            self._lost = self._loop.create_future()
-            if self.is_lost:
-                self._lost.set_result(None)
-        return self._lost
+    def when_over(self) -> asyncio.Future[None]:
+        """Return a future that is done when the client is gone, or is to go."""
+        if self._over is None:
+            self._over = self._loop.create_future()
+            if self.is_lost or self.is_quiescing:
+                self._over.set_result(None)
+        return self._over
 
-    def conversation(self, key: Hashable, connect: Callable[[], Connection]) -> Connection:
+    def places(self) -> list[tuple[Place, Entered]]:
+        """Return the channels that the client has come in by."""
+        return list(self._places.items())
+
+    def enter(self, place: Place, entered: Entered) -> None:
+        """Note that the client has come in by a channel; ``leave`` is called when it has gone."""
+        self._places[place] = entered
+
+    def has_entered(self, place: Place) -> bool:
+        """Return True if the client has come in by a channel before."""
+        return place in self._places
+
+    def conversation_numbers(self) -> dict[tuple[str, str], list[int]]:
+        """Return the numbers of the conversations by queue manager and channel."""
+        found: dict[tuple[str, str], list[int]] = {}
+        for key, conversation in list(self._conversations.items()):
+            if conversation.is_open:
+                found.setdefault(key[:2], []).append(conversation.number)
+        return found
+
+    def end(self) -> None:
+        """End the connection at once."""
+        self._loop.call_soon_threadsafe(self._end)
+
+    def quiesce(self) -> None:
+        """End the connection behind its request; the wait of that ends at once."""
+        self._loop.call_soon_threadsafe(self._quiesce)
+
+    def _end(self) -> None:
+        if not self.is_lost:
+            self.cut()
+
+    def _quiesce(self) -> None:
+        self.is_quiescing = True
+        self._tell_over()
+        if not self.is_lost:
+            self.close_gently()
+
+    def _tell_over(self) -> None:
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
+
+    def conversation(self, key: Key, connect: Callable[[], Connection]) -> Connection:
         """Return the conversation of a key, opened when it is not there or was closed."""
         found = self._conversations.get(key)
         if found is None or not found.is_open:
@@ -69,8 +138,10 @@ class Line:
     def lose(self) -> None:
         """Note that the client is gone; its conversations end, with no request under way."""
         self.is_lost = True
-        if self._lost is not None and not self._lost.done():
-            self._lost.set_result(None)
+        self._tell_over()
+        places, self._places = self._places, {}
+        for entered in places.values():
+            entered.leave()
         if not self._users:
             self._close()
 

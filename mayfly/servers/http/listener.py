@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mayfly.channel import clients_known
 from mayfly.connection.instruments import instrumented_application
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.exposure import ListenAddress
@@ -20,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class HttpListener:
-    """HTTP over TCP or TLS."""
+    """HTTP over TCP or TLS.
+
+    Administration of the queue managers knows its clients from the start to the stop.
+    """
 
     name = "http"
 
@@ -46,6 +51,7 @@ class HttpListener:
         self._context: ssl.SSLContext | None = None
         self._server: HttpServer | None = None
         self._service: Service | None = None
+        self._known = contextlib.ExitStack()
 
     def start(self) -> str:
         """Begin to listen.
@@ -55,6 +61,7 @@ class HttpListener:
         """
         try:
             from mayfly.servers.http.application import application
+            from mayfly.servers.http.clients import HttpClients
             from mayfly.servers.http.server import HttpServer
             from mayfly.servers.http.service import Channels, Service
         except ModuleNotFoundError as error:
@@ -70,6 +77,10 @@ class HttpListener:
             said = f"cannot listen on {self._address}: {error.strerror or error}"
             raise OSError(said) from error
         self._server = server
+        clients = HttpClients(server.lines)
+        for manager in self._managers.values():
+            known = clients_known(manager.engine, clients, clients.quiesce)
+            self._known.enter_context(known)
         return str(self._address._replace(port=port))
 
     def reload(self) -> None:
@@ -93,5 +104,6 @@ class HttpListener:
         """End all connections."""
         if self._service is not None:
             self._service.feeds.end()
+        self._known.close()
         if self._server is not None:
             self._server.close()

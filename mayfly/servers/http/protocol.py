@@ -49,7 +49,8 @@ class GuardedProtocol(HttpToolsProtocol):
         """Begin a connection; the first request is to come in time."""
         super().connection_made(transport)
         self.line = Line(Peer.of(transport), self.loop)
-        self.line.cut = self._cut
+        self.line.socket = transport.get_extra_info("socket")
+        self.line.cut, self.line.close_gently = self._cut, self.shutdown
         self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -82,6 +83,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head, self._is_whole = True, False
         self._head_bytes = self._framing_bytes = self._header_count = self._body_bytes = 0
         self.scope["state"]["line"] = self.line
+        self.line.request_count += 1
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; headers behind a body are counted and ignored."""

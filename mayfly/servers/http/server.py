@@ -7,12 +7,13 @@ import contextlib
 import socket
 import ssl
 import threading
-from typing import Final
+from typing import Final, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from mayfly.servers.http.guard import FOR_ALL
+from mayfly.servers.http.line import Line
 from mayfly.servers.http.protocol import GuardedProtocol
 
 _BACKLOG: Final = 1024
@@ -70,6 +71,11 @@ class HttpServer:
             raise OSError("HTTP cannot start; the log says why")
         return found
 
+    def lines(self) -> list[Line]:
+        """Return the connections of clients."""
+        server = self._server
+        return [] if server is None else [each.line for each in list(server.connections())]
+
     def drain(self, timeout_ms: int) -> None:
         """Return when no request is under way, or after a time; probes are answered all the while.
 
@@ -112,6 +118,10 @@ class _Server(uvicorn.Server):
         assert self._loop is not None
         self.should_exit = True
         self._loop.call_soon_threadsafe(self._ended.set)
+
+    def connections(self) -> set[GuardedProtocol]:
+        """Return the protocols of the connections."""
+        return cast("set[GuardedProtocol]", self.server_state.connections)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()

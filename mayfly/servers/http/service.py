@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -14,25 +16,27 @@ from starlette.requests import Request
 from mayfly.connection import Connection, LocalConnection
 from mayfly.connection.instruments import instrumented
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import NotAuthorized, mq_error
+from mayfly.mqi.errors import MQError, NotAuthorized, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import SystemClock
 from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.admitted import connection_of
+from mayfly.servers.http.clients import APPLICATION
 from mayfly.servers.http.credentials import Credentials, Mechanism, cookie_of, of_header
 from mayfly.servers.http.feed import Feeds
-from mayfly.servers.http.line import line_of
+from mayfly.servers.http.line import Entered, Key, Line, line_of
 from mayfly.servers.http.outcomes import Outcomes
 from mayfly.servers.http.problems import Unauthorized, wrong_request
 from mayfly.servers.http.sessions import Sessions
-from mayfly.servers.http.waits import Waits
+from mayfly.servers.http.waits import ClientGone, Waits
+from mayfly.servers.instances import Instances, Place
 from mayfly.servers.standing import Standing, State
 from mayfly.servers.wire.exchange import Admits
 
 #: Other sites cannot make a browser send it, so a request with it was meant. Any value will do.
 CSRF_HEADER: Final = "ibm-mq-rest-csrf-token"
 SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
-_APPLICATION: Final = "HTTP"
+_LOG = logging.getLogger("mayfly.http")
 
 
 class Channels(NamedTuple):
@@ -57,6 +61,7 @@ class Service:
         self.sessions = Sessions(SystemClock().now_ms)
         self.outcomes, self.message_waits = Outcomes(), Waits()
         self.feeds = Feeds()
+        self._instances = Instances()
         self._admission = admission
 
     async def admit(
@@ -107,8 +112,12 @@ class Service:
     async def let_in(
         self, request: Request, credentials: Credentials, channel: str, manager: str
     ) -> Visit:
-        """Admit a user by credentials; raises Unauthorized, and MQError as admission."""
-        peer = line_of(request).peer
+        """Admit a user by credentials; raises Unauthorized, and MQError as admission.
+
+        Raises MQRC_CHANNEL_NOT_AVAILABLE for one connection too many of a channel, and ClientGone.
+        """
+        line = line_of(request)
+        peer = line.peer
         is_operator = credentials.mechanism is Mechanism.TOKEN
         applicant = Applicant(
             queue_manager=manager,
@@ -120,7 +129,8 @@ class Service:
             has_tls=peer.has_tls,
             certificate_subject=peer.certificate_subject,
             certificate_issuer=peer.certificate_issuer,
-            application=_APPLICATION,
+            application=APPLICATION,
+            must_prove_user=True,
         )
         try:
             # The answer to a wrong password comes late. A thread that waited for it would be lost
@@ -128,7 +138,25 @@ class Service:
             admitted = await asyncio.wrap_future(self._admission.submit(applicant))
         except NotAuthorized as error:
             raise Unauthorized(_refused(credentials)) from error
+        self._enter(line, applicant, admitted)
         return Visit(self, applicant, admitted, credentials.mechanism)
+
+    def _enter(self, line: Line, applicant: Applicant, admitted: Admitted) -> None:
+        """Count a connection as an instance of the channel it has come in by."""
+        place = Place(applicant.queue_manager, applicant.channel, applicant.address)
+        # The operator's token is for no channel.
+        if not applicant.channel or line.has_entered(place):
+            return
+        if line.is_lost:
+            raise ClientGone
+        try:
+            self._instances.enter(place, admitted)
+        except MQError as error:
+            _LOG.warning("AMQ9489E: %s; refused: %s", error.detail, line.peer)
+            raise
+        leave = partial(self._instances.leave, place)
+        connected_ms = self.managers[place.queue_manager].now_ms()
+        line.enter(place, Entered(admitted.user, connected_ms, leave))
 
 
 class Visit(NamedTuple):
@@ -164,7 +192,7 @@ class Visit(NamedTuple):
         It stays open for later requests of the client's connection. A request uses it within
         ``line_of(request).in_use()``.
         """
-        key = self.applicant.queue_manager, self.admitted
+        key = Key(self.applicant.queue_manager, self.applicant.channel, self.admitted)
         return line_of(request).conversation(
             key, lambda: instrumented(self._connect(), for_others=True)
         )

@@ -39,9 +39,10 @@ class Waits:
     async def wait(self, line: Line, outcome: asyncio.Future[_T], under_way: UnderWay) -> _T:
         """Return the outcome of a get that was begun with a wait.
 
-        Raises the error of the get. When the client goes or the server drains, the get is
-        cancelled, and ClientGone or MQRC_Q_MGR_QUIESCING is raised. A get that is decided already
-        cannot be cancelled: its message is returned, and the caller gives it back.
+        Raises the error of the get. When the client goes, is to go, or the server drains, the get
+        is cancelled, and ClientGone, MQRC_CONNECTION_QUIESCING or MQRC_Q_MGR_QUIESCING is raised. A
+        get that is decided already cannot be cancelled: its message is returned, and the caller
+        gives it back.
         """
         loop = asyncio.get_running_loop()
         draining: asyncio.Future[None] = loop.create_future()
@@ -55,7 +56,7 @@ class Waits:
             is_over = self._is_over
         try:
             if not is_over:
-                ends: list[asyncio.Future[Any]] = [outcome, line.when_lost(), draining]
+                ends: list[asyncio.Future[Any]] = [outcome, line.when_over(), draining]
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             with self._changing:
@@ -66,6 +67,8 @@ class Waits:
             return await outcome
         if line.is_lost:
             raise ClientGone
+        if line.is_quiescing:
+            raise mq_error(rc.MQRC_CONNECTION_QUIESCING, "the channel was stopped by an operator")
         raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
 
 

@@ -7,6 +7,7 @@ from mayfly.contracts.wire_fields import packed
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import failure_of, mq_error
+from mayfly.servers.instances import INSTANCE_NUMBERS
 from mayfly.servers.wire.exchange import Exchange
 from mayfly.servers.wire.link import Link
 
@@ -17,7 +18,6 @@ class Visitors:
     def __init__(self, exchange: Exchange) -> None:
         """Take what all connections share."""
         self._exchange, self.log = exchange, exchange.log
-        self._last_number = 0
 
     @property
     def handshake_seconds(self) -> float | None:
@@ -30,8 +30,7 @@ class Visitors:
 
     def new(self) -> Link:
         """Return the server's end of a connection."""
-        self._last_number += 1
-        return Link(self._exchange, self._last_number)
+        return Link(self._exchange, next(INSTANCE_NUMBERS))
 
     def without_tls(self, client: str, first: bytes) -> bytes:
         """Log who speaks without TLS; a program of ours is told MQRC_SSL_INITIALIZATION_ERROR."""

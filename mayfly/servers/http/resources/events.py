@@ -63,7 +63,7 @@ class _Stream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send frames until the end."""
         line, listener = line_of(self._call.request), self._listener
-        line.when_lost().add_done_callback(lambda _lost: listener.end())
+        line.when_over().add_done_callback(lambda _lost: listener.end())
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         try:
             listener.begin(self._first)
@@ -75,7 +75,7 @@ class _Stream(Response):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except TimeoutError:
             line.cut()
-            await line.when_lost()
+            await line.when_over()
         finally:
             await asyncio.shield(_leave(self._feed, listener))
 

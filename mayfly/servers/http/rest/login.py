@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 
+from mayfly.engine import Engine
+from mayfly.mqi.errors import MQError, StoreError
 from mayfly.security.applicant import Admitted
 from mayfly.security.channel_checks import is_administrator
 from mayfly.security.roles import Role, roles_of
@@ -27,7 +30,7 @@ _ADMINISTRATOR, _PROGRAM = "MQWebAdmin", "MQWebUser"
 
 
 async def log_in(call: Call) -> Answer:
-    """Begin a login with a user of the first queue manager: 204, and a cookie."""
+    """Begin a login with a user of a queue manager of the server: 204, and a cookie."""
     user, password = await _given(call)
     if not (user and password):
         raise Unauthorized("user and password are missing")
@@ -42,7 +45,7 @@ async def show(call: Call) -> Answer:
     visit = await _visit(call, credentials)
     told = {
         "name": visit.admitted.user or credentials.user,
-        "role": _roles(call, visit.admitted),
+        "role": _roles(visit),
         "authenticationMechanism": credentials.mechanism.value,
     }
     return json_answer({"user": [told]})
@@ -59,22 +62,47 @@ async def log_out(call: Call) -> Answer:
 
 
 async def _visit(call: Call, credentials: Credentials) -> Visit:
-    """Let a user in by the channel that is for such users; raises as admission."""
+    """Let a user in by the channel that is for such users; raises as admission.
+
+    A path of the login names no queue manager. The first of those that know the user and let the
+    user in counts. Where nobody knows the user, the first queue manager refuses: with its delay,
+    and as a wrong password. So an answer tells nobody which users there are.
+    """
+    managers = call.service.managers
+    knowing = [name for name, each in managers.items() if _knows(each.engine, credentials.user)]
+    *others, last = knowing or [next(iter(managers))]
+    for name in others:
+        with suppress(Unauthorized, MQError):
+            return await _let_in(call, credentials, name)
+    return await _let_in(call, credentials, last)
+
+
+def _knows(engine: Engine, user: str) -> bool:
+    try:
+        return users_of(engine).find(user) is not None
+    except (StoreError, OSError):
+        # Admission says in the log what is wrong with the file.
+        return False
+
+
+async def _let_in(call: Call, credentials: Credentials, name: str) -> Visit:
     service = call.service
-    name, manager = next(iter(service.managers.items()))
-    user = users_of(manager.engine).find(credentials.user) or User(credentials.user)
-    is_admin = is_administrator(manager.engine, user)
+    engine = service.managers[name].engine
+    found = users_of(engine).find(credentials.user) if _knows(engine, credentials.user) else None
+    user = found or User(credentials.user)
+    is_admin = is_administrator(engine, user)
     known = Admitted(user=user.name, groups=user.groups, is_operator=is_admin)
     channels = service.channels
-    channel = channels.administrators if roles_of(manager.engine, known) else channels.programs
+    channel = channels.administrators if roles_of(engine, known) else channels.programs
     return await service.let_in(call.request, credentials, channel, name)
 
 
-def _roles(call: Call, admitted: Admitted) -> list[str]:
-    if admitted.is_operator:
+def _roles(visit: Visit) -> list[str]:
+    """Return the roles at the queue manager that lets the user in."""
+    if visit.admitted.is_operator:
         return [_ADMINISTRATOR]
-    manager = next(iter(call.service.managers.values()))
-    return [_ROLES[role] for role in roles_of(manager.engine, admitted)] or [_PROGRAM]
+    engine = visit.service.managers[visit.applicant.queue_manager].engine
+    return [_ROLES[role] for role in roles_of(engine, visit.admitted)] or [_PROGRAM]
 
 
 async def _given(call: Call) -> tuple[str, str]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import count
 from typing import NamedTuple
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.security.admission import Admitted
+
+#: Numbers of sockets of clients. All servers of a process share them: administration tells the
+#: instances of a channel apart by them, whichever protocol each speaks.
+INSTANCE_NUMBERS = count(1)
 
 
 class Place(NamedTuple):
