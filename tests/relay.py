@@ -30,13 +30,29 @@ class Relay:
         self.port = 0
         self.delay_ms = 0.0
         self.is_silent = False
+        self._is_cut = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self, port: int) -> asyncio.Server:
         """Begin to listen; ``port`` is where."""
+        self._loop = asyncio.get_running_loop()
         server = await asyncio.start_server(self._come, HOST, port)
         self.port = server.sockets[0].getsockname()[1]
         return server
+
+    def cut(self) -> None:
+        """Break all connections, and those that come until :meth:`mend`; any thread may call it."""
+        assert self._loop is not None
+        asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result()
+
+    def mend(self) -> None:
+        """Pass bytes of new connections on again."""
+        self._is_cut = False
+
+    async def _cut(self) -> None:
+        self._is_cut = True
+        await self.end()
 
     async def end(self) -> None:
         """Break all connections."""
@@ -45,6 +61,9 @@ class Relay:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_cut:
+            writer.close()
+            return
         there, back = await asyncio.open_connection(*self._target)
         for source, target in ((reader, back), (there, writer)):
             task = asyncio.get_running_loop().create_task(self._pass_on(source, target))

@@ -18,22 +18,29 @@ sync_api = pytest.importorskip("playwright.sync_api")
 
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 PASSWORD = "a password"
+#: An icon is asked for where a page names none.
+_NOTHING = '<link rel="icon" href="data:,">'
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A browser without a window.
+def page() -> Iterator[Any]:
+    """A page of a browser without a window; each test looks at a server of its own with it.
 
     One for each file: while the library is in use, no other test of the process can run a loop.
     """
     program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     if program is None:
         pytest.skip("no browser: none of " + ", ".join(_PROGRAMS))
+    sync_api.expect.set_options(timeout=PATIENCE_SECONDS * 1_000)
     with sync_api.sync_playwright() as library:
         # Chromium's sandbox needs what containers lack; it is not what these tests are about.
-        launched = library.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield launched
-        launched.close()
+        browser = library.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        made = browser.new_page(
+            timezone_id="Europe/Berlin", locale="en-GB", viewport={"width": 1280, "height": 800}
+        )
+        made.set_default_timeout(PATIENCE_SECONDS * 1_000)
+        yield made
+        browser.close()
 
 
 @pytest.fixture
@@ -74,69 +81,68 @@ class Console:
         """Wait until something has a text."""
         sync_api.expect(locator).to_have_text(text)
 
-    def tile(self, state: str) -> Any:
-        """The number of a state."""
-        return self.page.locator(f'[data-state="{state}"] strong')
+    def tile(self, figure: str) -> Any:
+        """A figure of a tile."""
+        return self.page.locator(f'[data-figure="{figure}"] strong')
 
     def row(self, key: str) -> Any:
         """The row of a table."""
         return self.page.locator(f'tr[data-key="{key}"]')
 
 
-def watched(context: Any, origin: str) -> Console:
-    """Return a console that notes errors, refusals by its policy, and requests to other places."""
-    page = context.new_page()
-    console = Console(page, origin)
-    note = console.complaints.append
-    page.on("console", lambda said: said.type in ("error", "warning") and note(said.text))
-    page.on("pageerror", lambda error: note(str(error)))
-    page.on("request", lambda asked: asked.url.startswith(origin) or note(asked.url))
-    return console
-
-
 @pytest.fixture
-def visited(browser: Any, site: Site) -> Iterator[Console]:
+def visited(page: Any, site: Site) -> Iterator[Console]:
     """The console before the sign-in; no test may leave a complaint of the page."""
-    yield from looking(browser, site)
+    yield from looking(page, site)
 
 
 @pytest.fixture
-def console(browser: Any, site: Site) -> Iterator[Console]:
+def console(page: Any, site: Site) -> Iterator[Console]:
     """The console at its overview, signed in as an administrator."""
-    for console in looking(browser, site, "admin"):
+    for console in looking(page, site, "admin"):
         console.open()
         console.heading("Overview")
         yield console
 
 
-def looking(browser: Any, site: Site, user: str = "", **options: Any) -> Iterator[Console]:
-    """Have a console in a browser, to which a user has logged in already."""
-    sync_api.expect.set_options(timeout=PATIENCE_SECONDS * 1_000)
-    origin = f"http://127.0.0.1:{site.web.port}"
-    context = browser.new_context(
-        timezone_id="Europe/Berlin",
-        locale="en-GB",
-        viewport={"width": 1280, "height": 800},
-        storage_state=logged_in(site.web, user, origin) if user else None,
-        **options,
-    )
-    context.set_default_timeout(PATIENCE_SECONDS * 1_000)
-    console = watched(context, origin)
+def looking(page: Any, site: Site, user: str = "", *, port: int | None = None) -> Iterator[Console]:
+    """Have a page for a server, where a user has logged in already; by another port if given.
+
+    Errors of the page, refusals by its policy, and requests to other places are complaints.
+    """
+    origin = f"http://127.0.0.1:{port or site.web.port}"
+    console = Console(page, origin)
+    note = console.complaints.append
+    noting = {
+        "console": lambda said: said.type in ("error", "warning") and note(said.text),
+        "pageerror": lambda error: note(str(error)),
+        "request": lambda asked: asked.url.startswith(origin) or note(asked.url),
+    }
+    for event, listener in noting.items():
+        page.on(event, listener)
+    if user:
+        log_in(console, site.web, user)
     yield console
-    context.close()
+    for event, listener in noting.items():
+        page.remove_listener(event, listener)
+    page.goto("about:blank")
+    page.context.clear_cookies()
+    page.emulate_media(color_scheme="no-override")
     assert console.complaints == []
 
 
-def logged_in(web: Web, user: str, origin: str) -> Any:
-    """Return what a browser keeps of a login."""
+def log_in(console: Console, web: Web, user: str) -> None:
+    """Let a user log in elsewhere, and the browser keep what it would have kept of that."""
     body = {"username": user, "password": PASSWORD}
     answer = web.ask("POST", "/ibmmq/rest/v3/login", body, user=None)
     name, _, value = answer.headers["set-cookie"].partition(";")[0].partition("=")
-    mark = {"name": "mayfly.signed-in", "value": user}
-    return {
-        "cookies": [{"name": name, "value": value, "url": origin, "httpOnly": True}],
-        "origins": [{"origin": origin, "localStorage": [mark]}],
-    }
+    console.page.context.add_cookies([{"name": name, "value": value, "url": console.origin}])
+    # A page of the same origin that is not the server's: only there its storage can be reached.
+    place, page = f"{console.origin}/storage", console.page
+    page.route(place, lambda route: route.fulfill(content_type="text/html", body=_NOTHING))
+    page.goto(place)
+    page.evaluate(f"localStorage.setItem('mayfly.signed-in', '{user}')")
+    page.unroute(place)
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.testing import VirtualClock
-from tests.servers.console.conftest import Console, sync_api
+from tests.relay import relaying
+from tests.servers.console.conftest import Console, looking, sync_api
 from tests.servers.http.conftest import Site
 
 pytestmark = pytest.mark.slow
@@ -47,7 +48,7 @@ def test_a_program_that_may_not_look_is_told_so(visited: Console) -> None:
 def test_the_overview_counts_messages_by_state_and_follows_them(
     console: Console, queue_manager: QueueManager, clock: VirtualClock
 ) -> None:
-    for state in ("staged", "live", "expired_present", "dead_lettered"):
+    for state in ("staged", "live", "expired_present", "dead_letters"):
         console.reads(console.tile(state), "0")
     with queue_manager.session() as session:
         for _ in range(3):
@@ -138,14 +139,18 @@ def test_the_colours_are_those_of_the_system_until_they_are_chosen(console: Cons
     assert page.evaluate(scheme) == light
 
 
-def test_a_server_that_is_lost_is_said_calmly_and_found_again(console: Console, site: Site) -> None:
-    banner = console.page.locator("#banner")
-    console.page.context.set_offline(True)
-    console.reads(banner, re.compile("does not answer"))
-    console.reads(console.page.locator("#pulse"), "reconnecting")
-    console.page.context.set_offline(False)
-    console.reads(console.page.locator("#pulse"), "live")
-    assert not banner.is_visible()
-    # The browser notes each request that has failed.
-    assert {said for said in console.complaints if "ERR_INTERNET_DISCONNECTED" not in said} == set()
-    console.complaints.clear()
+def test_a_server_that_is_lost_is_said_calmly_and_found_again(page: Any, site: Site) -> None:
+    with relaying("127.0.0.1", site.web.port) as relay:
+        for console in looking(page, site, "admin", port=relay.port):
+            console.open()
+            pulse, banner = console.page.locator("#pulse"), console.page.locator("#banner")
+            console.reads(pulse, "live")
+            relay.cut()
+            console.reads(banner, re.compile("does not answer"))
+            console.reads(pulse, "reconnecting")
+            relay.mend()
+            console.reads(pulse, "live")
+            sync_api.expect(banner).to_be_hidden()
+            # The browser notes each request that has failed.
+            assert [said for said in console.complaints if "net::ERR" not in said] == []
+            console.complaints.clear()

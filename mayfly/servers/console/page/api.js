@@ -33,11 +33,23 @@ export class ServerLost extends Error {}
  * Send a request and return the JSON of the answer, null without a body.
  * @param {string} method
  * @param {string} path
- * @param {{body?: object, query?: Record<string, any>, signal?: AbortSignal, quietly?: boolean}} [more]
+ * @param {Asked} [more]
  * @returns {Promise<any>} rejected by Problem, ServerLost, or the abort of the signal
  */
-export async function ask(method, path, { body, query, signal, quietly } = {}) {
-  const headers = { accept: 'application/json', [CSRF]: '' };
+export const ask = async (method, path, more) => (await askWithTag(method, path, more)).content;
+
+/**
+ * The same with the ETag of the answer.
+ * @typedef {{body?: object, query?: Record<string, any>, match?: string, signal?: AbortSignal, quietly?: boolean}} Asked
+ *   `match` is the ETag that a change is meant for; a login that has ended is not told of `quietly`
+ * @param {string} method
+ * @param {string} path
+ * @param {Asked} [more]
+ * @returns {Promise<{content: any, etag: string}>}
+ */
+export async function askWithTag(method, path, { body, query, match, signal, quietly } = {}) {
+  const headers = /** @type {Record<string, string>} */ ({ accept: 'application/json', [CSRF]: '' });
+  if (match) headers['if-match'] = match;
   if (body !== undefined) headers['content-type'] = 'application/json';
   let answer;
   try {
@@ -51,7 +63,7 @@ export async function ask(method, path, { body, query, signal, quietly } = {}) {
   }
   tell('found');
   const content = await contentOf(answer);
-  if (answer.ok) return content;
+  if (answer.ok) return { content, etag: answer.headers.get('etag') ?? '' };
   const problem = problemOf(answer.status, content);
   if (problem.status === 401 && !quietly) tell('signedout');
   throw problem;

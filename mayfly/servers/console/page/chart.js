@@ -4,7 +4,7 @@ import { hear } from './signals.js';
 import UPlot from './vendor/uplot.js';
 
 /** The value of a colour of shell.css as a canvas needs it. @param {string} name */
-function colour(name) {
+export function colour(name) {
   const probe = h('i');
   probe.style.color = `var(--${name})`;
   document.body.append(probe);
@@ -27,7 +27,7 @@ export function lineChart({ label, lines, format = String, height = 136, isTime 
   function draw() {
     plot?.destroy();
     plot = null;
-    if (!element.clientWidth) return;
+    if (!element.clientWidth || data[0].length < 2) return;
     const [line, quiet] = [colour('line'), colour('quiet')];
     const axis = { stroke: quiet, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: '11px system-ui', gap: 4 };
     const options = {
@@ -57,7 +57,7 @@ export function lineChart({ label, lines, format = String, height = 136, isTime 
     set(values, said) {
       data = values;
       element.setAttribute('aria-label', said);
-      if (plot) plot.setData(data);
+      if (plot && data[0].length > 1) plot.setData(data);
       else draw();
     },
   };

@@ -63,6 +63,11 @@ export function moment(ms, now_ms) {
   return h('time', { datetime: new Date(ms).toISOString(), title: utc(ms) }, local(ms), far);
 }
 
+/** The moments of a text, which are in UTC, in local time. @param {string} text @returns {any[]} */
+export function withMoments(text) {
+  return text.split(/(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?)/).map((part, index) => (index % 2 ? moment(Date.parse(`${part.replace(' ', 'T')}Z`)) : part));
+}
+
 /** Bytes: "12 B", "3.4 KiB". @param {number} value */
 export function bytes(value) {
   if (value < 1024) return `${value} B`;
@@ -96,6 +101,6 @@ export const state = (word, label) => h('span', { class: `state ${stateKind(word
 /** An id in hexadecimal without the zeros at its end, whole as its title. @param {string} hex */
 export function id(hex) {
   const short = hex.replace(/(00)+$/, '') || '00';
-  const shown = short.length > 24 ? `${short.slice(0, 10)}…${short.slice(-10)}` : short;
+  const shown = short.length > 20 ? `${short.slice(0, 8)}…${short.slice(-8)}` : short;
   return h('span', { class: 'id', title: hex }, shown);
 }

@@ -1,30 +1,34 @@
-/** The state of the queue manager, kept up to date while the page is seen, for all who watch it. */
-import { ask, ServerLost } from './api.js';
+/** The state of the queue manager, as its events tell it while the page is seen, for all watchers. */
+import { ask, Problem, ServerLost } from './api.js';
 import { fail } from './notices.js';
 import { here, session } from './session.js';
-import { hear } from './signals.js';
+import { hear, tell } from './signals.js';
 
 /**
- * @typedef {{name: string, depth: number, present: Record<string, number>|null, oldest_age_ms: number|null,
+ * @typedef {{name: string, depth: number, present: Record<string, number>, oldest_put_ms: number|null,
  *   input_count: number, output_count: number, puts: number, ended: Record<string, number>}} Queue
- * @typedef {{now_ms: number, next_due_ms: number|null, is_releasing: boolean, ledger_first: number,
- *   ledger_last: number, queues: Queue[], others: Queue}} Snapshot
- * @typedef {{at: number, put: number|null, got: number|null, expired: number|null, released: number|null}} Sample
+ * @typedef {{queues: Map<string, Queue>, [figure: string]: any}} Snapshot the figures of the event
+ *   `overview` (docs/HTTP.md), and the queues with the most messages by name
  */
 
-const PERIOD_MS = 2_000;
-const MOST_SAMPLES = 300;
+const RETRY_MS = 2_000;
+const MOST_SAMPLES = 600;
+const SAMPLE_MS = 1_500;
 
 /** @type {Set<(snapshot: Snapshot) => void>} */
 const watchers = new Set();
-/** @type {Snapshot|null} */
-let latest = null;
-/** @type {Sample[]} */
-let samples = [];
-/** @type {{at: number, totals: Record<string, number>}|null} */
-let before = null;
+/** @type {EventSource|null} */
+let source = null;
 /** @type {ReturnType<typeof setTimeout>|undefined} */
 let timer;
+/** @type {Snapshot|null} */
+let latest = null;
+/** @type {Map<string, Queue>} */
+let queues = new Map();
+/** @type {{now_ms: number, rates: Record<string, number>}[]} */
+let samples = [];
+let isVirtual = false;
+let heardAt = 0;
 
 /**
  * Call with each snapshot, and at once with the latest one, until the signal is aborted.
@@ -34,69 +38,102 @@ let timer;
 export function watch(watcher, signal) {
   watchers.add(watcher);
   signal.addEventListener('abort', () => watchers.delete(watcher));
-  if (latest) watcher(latest);
+  if (latest?.queues) watcher(latest);
 }
 
-/** Rates a second, the oldest first; null where nothing is known. @returns {Sample[]} */
+/** Rates a second over the time of the queue manager, the oldest first. */
 export const history = () => samples;
 
 /** The time of the queue manager, whose clock may be another than the browser's. */
-export const now = () => latest?.now_ms ?? Date.now();
-
-/** Begin again, as with another queue manager. */
-export function restart() {
-  latest = before = null;
-  samples = [];
-  clearTimeout(timer);
-  if (session.user) look();
+export function now() {
+  if (!latest) return Date.now();
+  return latest.now_ms + (isVirtual ? 0 : performance.now() - heardAt);
 }
 
-/** Follow the sign-in and whether the page is seen. */
+/** Begin again, as with another queue manager or user. */
+export function restart() {
+  latest = null;
+  queues = new Map();
+  samples = [];
+  look();
+}
+
+/** Follow the choice of a queue manager, and whether the page is seen. */
 export function start() {
-  document.addEventListener('visibilitychange', () => {
-    clearTimeout(timer);
-    if (!document.hidden && session.user) look();
-  });
+  // A browser has six connections to a server: pages that nobody sees must not hold them all.
+  document.addEventListener('visibilitychange', look);
   hear('manager', restart);
+  hear('signedout', stop);
   restart();
 }
 
-async function look() {
+function stop() {
   clearTimeout(timer);
-  const manager = session.manager;
+  source?.close();
+  source = null;
+}
+
+function look() {
+  stop();
+  if (document.hidden || !session.user) return;
+  const mine = (source = new EventSource(here('events')));
+  const take = (/** @type {string} */ name, /** @type {(told: any) => void} */ with_) =>
+    mine.addEventListener(name, (event) => mine === source && with_(JSON.parse(/** @type {MessageEvent} */ (event).data)));
+  take('overview', takeOverview);
+  take('queues', takeQueues);
+  take('gone', (told) => told.queues.forEach((/** @type {string} */ name) => queues.delete(name)));
+  mine.onopen = () => tell('found');
+  mine.onerror = () => mine === source && lose();
+  // It does not change while a server runs.
+  ask('GET', '/mayfly/v1/clock').then((told) => (isVirtual = told.is_virtual), () => {});
+}
+
+/** Ask why there are no events, which an EventSource does not tell, and begin again. */
+async function lose() {
+  stop();
+  tell('stale');
   try {
-    const found = await ask('GET', here('queues'));
-    if (manager !== session.manager || !session.user) return;
-    take(found);
+    await ask('GET', here('queues'), { query: { limit: 1 } });
+    timer = setTimeout(look, RETRY_MS);
   } catch (error) {
-    if (!(error instanceof ServerLost)) fail(error);
-    before = null;
+    const isGone = error instanceof ServerLost || (error instanceof Problem && error.status >= 500);
+    if (!isGone) return fail(error);
+    tell('lost');
+    timer = setTimeout(lose, RETRY_MS);
   }
-  if (session.user && !document.hidden) timer = setTimeout(look, PERIOD_MS);
 }
 
-/** @param {Snapshot} found */
-function take(found) {
-  const at = performance.now();
-  const totals = totalsOf(found);
-  const passed = before ? (at - before.at) / 1_000 : 0;
-  const perSecond = (/** @type {string} */ name) => (before && passed ? Math.max(0, totals[name] - before.totals[name]) / passed : null);
-  samples.push({ at: Date.now(), put: perSecond('put'), got: perSecond('got'), expired: perSecond('expired'), released: perSecond('released') });
+/** @param {any} told */
+function takeOverview(told) {
+  heardAt = performance.now();
+  latest = { ...told, queues };
+  if (told.rates) note(told.now_ms, told.rates);
+  show();
+}
+
+/** @param {{whole: boolean, queues: Queue[]}} told */
+function takeQueues(told) {
+  if (told.whole) queues = new Map();
+  for (const queue of told.queues) queues.set(queue.name, queue);
+  if (latest) latest.queues = queues;
+  show();
+}
+
+/** Call the watchers once, whatever number of events came together. */
+let isDue = false;
+function show() {
+  if (isDue) return;
+  isDue = true;
+  queueMicrotask(() => {
+    isDue = false;
+    if (latest) for (const watcher of watchers) watcher(latest);
+  });
+}
+
+/** Keep rates. Nothing is told while nothing changes: then the rates of the look before hold. */
+function note(/** @type {number} */ now_ms, /** @type {Record<string, number>} */ rates) {
+  const last = samples.at(-1);
+  if (last && now_ms - last.now_ms > SAMPLE_MS) samples.push({ now_ms: now_ms - 1_000, rates: last.rates });
+  samples.push({ now_ms, rates });
   samples = samples.slice(-MOST_SAMPLES);
-  before = { at, totals };
-  latest = found;
-  for (const watcher of watchers) watcher(found);
-}
-
-/**
- * Add up all queues. A message that is released, or goes to the dead-letter queue, begins a life
- * there: it was put once.
- * @param {Snapshot} found
- */
-function totalsOf(found) {
-  const all = [...found.queues, found.others];
-  const ended = (/** @type {string} */ word) => all.reduce((sum, queue) => sum + (queue.ended[word] ?? 0), 0);
-  const [released, dead] = [ended('released'), ended('dead_lettered')];
-  const puts = all.reduce((sum, queue) => sum + queue.puts, 0) - released - dead;
-  return { put: puts, got: ended('got'), expired: ended('expired'), released };
 }

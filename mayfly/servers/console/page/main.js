@@ -10,11 +10,16 @@ import { hear, tell } from './signals.js';
 import { themeButton } from './theme.js';
 import { show as showSignIn } from './views/signin.js';
 
-/** The pages in the order of the menu; a group begins where `begins` stands. */
+/** The pages in the order of the menu; a group begins where `begins` stands; a page may need a role. */
 const PAGES = [
   { page: 'overview', title: 'Overview', key: 'o', load: () => import('./views/overview.js') },
   { page: 'queues', title: 'Queues', key: 'q', load: () => import('./views/queues.js') },
-  { page: 'about', title: 'About', key: 'a', begins: true, load: () => import('./views/about.js') },
+  { page: 'schedule', title: 'Schedule', key: 's', load: () => import('./views/schedule.js') },
+  { page: 'story', title: 'Story', key: 't', load: () => import('./views/story.js') },
+  { page: 'deadletters', title: 'Dead letters', key: 'd', load: () => import('./views/deadletters.js') },
+  { page: 'objects', title: 'Objects', key: 'b', begins: true, load: () => import('./views/objects.js') },
+  { page: 'users', title: 'Users', key: 'u', role: 'administer', load: () => import('./views/users.js') },
+  { page: 'about', title: 'About', key: 'a', load: () => import('./views/about.js') },
 ];
 const OTHERS = { queue: { title: 'Queue', of: 'queues', load: () => import('./views/queue.js') } };
 
@@ -48,7 +53,7 @@ function enter() {
     showSignIn(byId('main'), () => (live.restart(), enter()));
     return;
   }
-  fill(byId('side'), PAGES.map(link));
+  fill(byId('side'), PAGES.filter((entry) => !entry.role || may(entry.role)).map(link));
   fill(byId('bar'), managers(), search(), h('span', { class: 'pulse is-begun', id: 'pulse' }, 'connecting'));
   const out = h('button', { type: 'button', class: 'plain', 'data-signed': true, onclick: () => signOut().catch(fail) }, 'Sign out');
   const keys = h('button', { type: 'button', class: 'plain', 'data-signed': true, 'aria-label': 'Keys', onclick: () => help(PAGES) }, h('kbd', {}, '?'));
@@ -113,7 +118,7 @@ function follow() {
     fill(pulse, text);
   };
   live.watch(() => say('live', ''), new AbortController().signal);
-  hear('lost', () => say('reconnecting', 'is-lost'));
+  hear('stale', () => say('reconnecting', 'is-lost'));
 }
 
 follow();

@@ -7,6 +7,9 @@ import { here } from './session.js';
 
 const ID = /^(?:ID:)?([0-9a-fA-F]{2}){1,24}$/;
 
+/** Digits of a whole id. */
+const WHOLE = 48;
+
 /** The form with the field. */
 export function search() {
   const input = h('input', {
@@ -23,7 +26,7 @@ export function search() {
 
 /** @param {string} text */
 async function lead(text) {
-  if (await isQueue(text)) go(['queue', text]);
+  if (text.length < WHOLE && (await isQueue(text))) go(['queue', text]);
   else if (ID.test(text)) go(['story', text.replace(/^ID:/, '').toLowerCase()]);
   else go(['queues'], { find: text });
 }

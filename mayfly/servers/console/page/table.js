@@ -15,9 +15,9 @@ const PAGE = 16;
 /**
  * @template T
  * @param {{label: string, columns: Column<T>[], key: (row: T) => string, open?: (row: T) => void,
- *   sort?: string, chooses?: (count: number) => void, empty?: string, fills?: boolean}} asked
+ *   sort?: string, chooses?: (count: number) => void, empty?: string, fills?: boolean, wraps?: boolean}} asked
  *   `sort` is the key of a column, with "-" before it downwards; without it rows stay as they come;
- *   `chooses` is called when rows are chosen
+ *   `chooses` is called when rows are chosen; a table that `wraps` has few rows, of any height
  */
 export function dataTable(asked) {
   const { columns, key } = asked;
@@ -38,7 +38,7 @@ export function dataTable(asked) {
   );
   const sizer = h('div', {}, table);
   const empty = h('p', { class: 'empty' }, asked.empty ?? 'Nothing here.');
-  const element = h('div', { class: `table${asked.fills ? ' fills' : ''}`, onscroll: draw, onkeydown: keys }, sizer, empty);
+  const element = h('div', { class: `table${asked.fills ? ' fills' : ''}${asked.wraps ? ' wraps' : ''}`, onscroll: draw, onkeydown: keys }, sizer, empty);
   new ResizeObserver(draw).observe(element);
 
   /** @param {Column<T>} column */
@@ -65,13 +65,15 @@ export function dataTable(asked) {
     if (!column) return;
     const sign = isDown ? -1 : 1;
     const valued = rows.map((row) => /** @type {const} */ ([column.value(row), row]));
-    valued.sort(([a], [b]) => (a === b ? 0 : a === null ? 1 : b === null ? -1 : a < b ? -sign : sign));
+    // Equal ones are in the order of their keys, so that rows do not change places by themselves.
+    valued.sort(([a, one], [b, other]) => (a === b ? (key(one) < key(other) ? -1 : 1) : a === null ? 1 : b === null ? -1 : a < b ? -sign : sign));
     rows = valued.map(([, row]) => row);
   }
 
   function draw() {
-    const first = Math.max(0, Math.floor(element.scrollTop / ROW) - AHEAD);
-    const last = Math.min(rows.length, Math.ceil((element.scrollTop + element.clientHeight) / ROW) + AHEAD);
+    const first = asked.wraps ? 0 : Math.max(0, Math.floor(element.scrollTop / ROW) - AHEAD);
+    const seen = Math.ceil((element.scrollTop + element.clientHeight) / ROW) + AHEAD;
+    const last = asked.wraps ? rows.length : Math.min(rows.length, seen);
     const wanted = new Map();
     const order = [];
     for (let index = first; index < last; index += 1) {
@@ -94,7 +96,7 @@ export function dataTable(asked) {
     drawn = wanted;
     table.style.marginTop = `${first * ROW}px`;
     table.setAttribute('aria-rowcount', String(rows.length + 1));
-    sizer.style.height = `${HEAD + rows.length * ROW}px`;
+    if (!asked.wraps) sizer.style.height = `${HEAD + rows.length * ROW}px`;
     sizer.hidden = rows.length === 0;
     empty.hidden = rows.length > 0;
   }

@@ -2,7 +2,8 @@
 import { ask } from '../api.js';
 import { fill, h } from '../dom.js';
 import { count, counted, duration } from '../format.js';
-import { watch } from '../live.js';
+import { now, watch } from '../live.js';
+import { fail } from '../notices.js';
 import { go, keep } from '../router.js';
 import { here } from '../session.js';
 import { dataTable } from '../table.js';
@@ -21,7 +22,7 @@ const COLUMNS = [
   number('expired_present', 'Expired', (queue) => queue.present?.expired_present ?? 0, 'Expired and still there: nobody has met them'),
   {
     key: 'oldest', label: 'Oldest', number: true, title: 'Age of the oldest message',
-    value: (queue) => queue.oldest_age_ms, cell: (queue) => (queue.oldest_age_ms === null ? '' : duration(queue.oldest_age_ms)),
+    value: (queue) => (queue.oldest_put_ms === null ? null : -queue.oldest_put_ms), cell: (queue) => (queue.oldest_put_ms === null ? '' : duration(now() - queue.oldest_put_ms)),
   },
   number('puts', 'Puts', (queue) => queue.puts, 'Since the queue was defined'),
   number('got', 'Got', (queue) => queue.ended.got ?? 0, 'Since the queue was defined'),
@@ -29,6 +30,9 @@ const COLUMNS = [
   number('in', 'Readers', (queue) => queue.input_count, 'IPPROCS'),
   number('out', 'Writers', (queue) => queue.output_count, 'OPPROCS'),
 ];
+
+/** An age as the moment of the put, as events have it. @param {any} queue @param {number} now_ms */
+export const withOldest = (queue, now_ms) => ({ ...queue, oldest_put_ms: queue.oldest_age_ms === null ? null : now_ms - queue.oldest_age_ms });
 
 /** @param {HTMLElement} main @param {{query: URLSearchParams, signal: AbortSignal}} place */
 export async function show(main, { query, signal }) {
@@ -62,11 +66,21 @@ export async function show(main, { query, signal }) {
       draw();
     });
   }
-  const found = await ask('GET', here('queues'), { query: { limit: MOST }, signal });
-  all = new Map(found.queues.map((queue) => [queue.name, queue]));
-  watch((snapshot) => {
-    for (const queue of snapshot.queues) all.set(queue.name, queue);
+  let loaded_ms = 0;
+  const load = async () => {
+    const found = await ask('GET', here('queues'), { query: { limit: MOST }, signal });
+    loaded_ms = found.now_ms;
+    all = new Map(found.queues.map((queue) => [queue.name, withOldest(queue, found.now_ms)]));
     draw();
+  };
+  await load();
+  let known = 0;
+  watch((snapshot) => {
+    // Events may be from before: there are none while nothing changes.
+    if (snapshot.now_ms > loaded_ms) for (const [name, queue] of snapshot.queues) all.set(name, queue);
+    draw();
+    // Queues come and go, and only those with the most messages are told of.
+    if (known && known !== snapshot.queue_count) load().catch(fail);
+    known = snapshot.queue_count;
   }, signal);
-  draw();
 }

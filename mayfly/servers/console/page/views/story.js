@@ -1,0 +1,79 @@
+/** The story of a message: one sentence, its lives as a picture, each step. */
+import { ask } from '../api.js';
+import { h } from '../dom.js';
+import { bytes, duration, id as idOf, moment, state, withMoments } from '../format.js';
+import { go, to } from '../router.js';
+import { here, session } from '../session.js';
+import { picture } from '../story_picture.js';
+import { dataTable } from '../table.js';
+
+/** @param {HTMLElement} main @param {{args: string[], signal: AbortSignal}} place */
+export async function show(main, { args: [wanted], signal }) {
+  const input = /** @type {HTMLInputElement} */ (h('input', { value: wanted ?? '', 'aria-label': 'MsgId or CorrelId in hexadecimal', placeholder: 'MsgId or CorrelId in hexadecimal', class: 'id long', spellcheck: 'false', autocomplete: 'off' }));
+  const form = h('form', { class: 'tools', onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), input.value.trim() && go(['story', input.value.trim()])) },
+    input, h('button', { class: 'main', type: 'submit' }, 'Find'));
+  main.append(h('div', { class: 'page-head' }, h('h1', {}, 'Story of a message'), form));
+  if (!wanted) {
+    main.append(h('p', { class: 'quiet' }, 'The MsgId that a put has returned, or a CorrelId, leads to all that is known of the message: where it is, or what became of it and why.'));
+    input.focus();
+    return;
+  }
+  const told = await ask('GET', here('messages', wanted, 'story'), { signal });
+  main.append(h('p', { class: 'panel sentence' }, withMoments(told.sentence)));
+  main.append(...told.notes.map((/** @type {string} */ note) => h('p', { class: 'quiet' }, note)));
+  if (!told.is_known) return;
+  const lanes = picture(told, signal);
+  main.append(
+    h('section', { class: 'panel', 'aria-labelledby': 'lives' }, h('h2', { id: 'lives' }, 'Lives'), lanes),
+    h('h2', {}, 'Steps'), stepTable(told), h('h2', {}, 'Each life'), lifeTable(told),
+  );
+  if (told.is_cut) main.append(h('p', { class: 'quiet' }, 'There is more than is told here: the latest of each place are shown.'));
+}
+
+/** The queue of a step or a life: a link where it is of the queue manager that is looked at. @param {{queue: string, queue_manager: string}} one */
+const placeOf = ({ queue, queue_manager }) => (queue_manager === session.manager ? h('a', { href: to(['queue', queue]) }, queue) : `${queue}@${queue_manager}`);
+
+/** @param {any} told */
+function stepTable(told) {
+  const first = told.steps[0]?.at_ms;
+  const table = dataTable({
+    label: 'Steps', wraps: true, key: (step) => String(step.place),
+    columns: [
+      { key: 'at', label: 'When', value: (step) => step.at_ms, cell: (step) => moment(step.at_ms) },
+      { key: 'after', label: 'After', number: true, value: (step) => step.at_ms, cell: (step) => (step.at_ms === first ? '' : `+${duration(step.at_ms - first)}`) },
+      { key: 'what', label: 'What', value: (step) => step.what, cell: (step) => state(step.what) },
+      { key: 'queue', label: 'Queue', value: (step) => step.queue, cell: (step) => placeOf(step) },
+      { key: 'text', label: 'More', value: (step) => step.text, cell: (step) => withMoments(step.text) },
+    ],
+  });
+  table.set(told.steps.map((/** @type {any} */ step, /** @type {number} */ place) => ({ ...step, place })));
+  return table.element;
+}
+
+/** Who put it, what shortened its life, what met it and who ended it, as far as that is known. @param {any} stay */
+const byOf = ({ user_identifier, program, capped_by, met_by, ended_by, ended_program }) =>
+  [
+    user_identifier && `put by ${user_identifier}${program ? ` (${program})` : ''}`,
+    capped_by && `capped by ${capped_by}`,
+    met_by && `met by ${met_by}`,
+    ended_by && `ended by ${ended_by}${ended_program ? ` (${ended_program})` : ''}`,
+  ].filter(Boolean).join('; ');
+
+/** @param {any} told */
+function lifeTable(told) {
+  const table = dataTable({
+    label: 'Lives', wraps: true, key: (stay) => String(stay.place),
+    columns: [
+      { key: 'queue', label: 'Queue', value: (stay) => stay.queue, cell: (stay) => placeOf(stay) },
+      { key: 'relation', label: 'Is', value: (stay) => stay.relation },
+      { key: 'state', label: 'State', value: (stay) => stay.state, cell: (stay) => state(stay.state) },
+      { key: 'reason', label: 'Reason', value: (stay) => stay.reason, cell: (stay) => (stay.reason ? `${stay.reason} ${stay.reason_name ?? ''}` : '') },
+      { key: 'expires', label: 'Expires', value: (stay) => stay.expire_at_ms, cell: (stay) => moment(stay.expire_at_ms) },
+      { key: 'by', label: 'By', value: byOf },
+      { key: 'bytes', label: 'Size', number: true, value: (stay) => stay.body_bytes, cell: (stay) => bytes(stay.body_bytes) },
+      { key: 'id', label: 'MsgId', value: (stay) => stay.msg_id, cell: (stay) => (stay.msg_id ? h('a', { href: to(['story', stay.msg_id]) }, idOf(stay.msg_id)) : '') },
+    ],
+  });
+  table.set(told.stays.map((/** @type {any} */ stay, /** @type {number} */ place) => ({ ...stay, place })));
+  return table.element;
+}
