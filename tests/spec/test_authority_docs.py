@@ -26,7 +26,7 @@ def test_the_example_in_the_docs_runs() -> None:
 def test_the_table_of_authorities_is_that_of_the_source() -> None:
     rows: dict[str, tuple[str, str]] = {}
     for types, programs, administrators in re.findall(
-        r"\| ([A-Z][^|]*) \|([^|]*)\|([^|]*)\|", DOCS
+        r"^\| ([A-Z][^|]*) \|([^|]*)\|([^|]*)\|", DOCS, re.MULTILINE
     ):
         for kind in re.findall(r"\b[A-Z]{4,}\b", types.partition("(")[0]):
             rows[kind] = programs.partition(",")[0].strip(), administrators.strip()
