@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+from importlib import resources
 from typing import Final
 
+from starlette.datastructures import Headers
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mayfly.servers.console import serving as console
+from mayfly.servers.console.serving import CONSOLE
 from mayfly.servers.http import clock, health, metrics
 from mayfly.servers.http.guard import Guard
+from mayfly.servers.http.pages import Pages
 from mayfly.servers.http.resources import (
     authority,
     dead_letters,
@@ -20,7 +25,7 @@ from mayfly.servers.http.resources import (
     users,
 )
 from mayfly.servers.http.resources.openapi import Description
-from mayfly.servers.http.resources.operations import Operation
+from mayfly.servers.http.resources.operations import OWN, Operation
 from mayfly.servers.http.resources.routing import OwnResources
 from mayfly.servers.http.rest.api import PREFIX, RestApi
 from mayfly.servers.http.service import Service
@@ -46,16 +51,24 @@ def application(service: Service) -> ASGIApp:
     return Guard(_Site(RestApi(service), OwnResources(service, Description(OPERATIONS).operations)))
 
 
+#: Operations for people: they read the description, and send requests.
+DOCS: Final = Pages(f"{OWN}/docs/", resources.files("mayfly.servers.http") / "docs_page")
+_PAGES: Final = (CONSOLE, DOCS)
+
+
 class _Site:
-    """IBM's resources and the console beside our own."""
+    """IBM's resources and pages beside our own."""
 
     def __init__(self, rest: RestApi, own: OwnResources) -> None:
         self._rest, self._own = rest, own
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"].startswith(PREFIX):
+        path: str = scope["path"]
+        if path.startswith(PREFIX):
             await self._rest(scope, receive, send)
-        elif console.is_asked(scope):
-            await console.answer(scope, receive, send)
+        elif page := next((page for page in _PAGES if page.is_asked(path)), None):
+            await page(scope, receive, send)
+        elif path == "/" and "text/html" in Headers(scope=scope).get("accept", ""):
+            await RedirectResponse(CONSOLE.path, HTTPStatus.SEE_OTHER)(scope, receive, send)
         else:
             await self._own(scope, receive, send)

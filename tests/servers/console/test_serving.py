@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.servers.console.serving import POLICY, files
+from mayfly.servers.console.serving import CONSOLE
+from mayfly.servers.http.pages import POLICY
 from tests.servers.http.conftest import Web
 
 PAGE = Path(__file__).parents[3] / "mayfly" / "servers" / "console" / "page"
@@ -20,7 +21,7 @@ _IMPORT = re.compile(r"^(?:import|}).* from '\.{1,2}/([\w/.-]+)'", re.MULTILINE)
 
 
 def test_the_console_is_small_however_its_size_is_told() -> None:
-    found = files()
+    found = CONSOLE.files
     first = {"index.html", "shell.css", "parts.css", "vendor/uplot.css", "icon.svg"}
     first |= {"theme-first.js", "main.js", "views/overview.js", "vendor/uplot.js"}
     waiting = [name for name in first if name.endswith(".js")]

@@ -55,7 +55,7 @@ def _validator(template: str, name: str, status: int, media_type: str) -> Any:
 @cache
 def _patterns() -> list[tuple[re.Pattern[str], str]]:
     """Return patterns of the paths of our own, those with fewer parts left open first."""
-    paths = sorted({one.path for one in OPERATIONS if one.is_described}, key=lambda p: p.count("{"))
+    paths = sorted({one.path for one in OPERATIONS}, key=lambda p: p.count("{"))
     return [(re.compile(re.sub(r"\{\w+\}", "[^/]+", path)), path) for path in paths]
 
 

@@ -81,7 +81,7 @@ class Description:
 
     @cached_property
     def _document(self) -> dict[str, Any]:
-        described = [one for one in self.operations if one.is_described]
+        described = self.operations
         schemas = _Schemas(described)
         paths: dict[str, dict[str, Any]] = {}
         for one in described:

@@ -99,8 +99,7 @@ class Operation:
     of Starlette for what is no JSON, or raises MQError or ``wrong_request``. Without a ``role``
     anybody may ask. ``status`` is that of success. ``problems`` are statuses of failures of its
     own, each with the case that it stands for; ``other_answers`` are more statuses of the usual
-    answer. ``headers`` are those of a request that it heeds. A page or a script ``is_described``
-    nowhere.
+    answer. ``headers`` are those of a request that it heeds.
     """
 
     method: str
@@ -112,7 +111,6 @@ class Operation:
     other_answers: Mapping[HTTPStatus, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     media_type: str = JSON
-    is_described: bool = True
 
     @property
     def summary(self) -> str:
