@@ -44,12 +44,12 @@ class Committer:
 
     #: Made by the queue manager before anything can happen.
     arrival_hook: OnArrival
-    #: Of a queue-sharing group and its members only.
-    across: Across | None = None
 
     def __init__(self, state: State) -> None:
         """Begin with nothing under way."""
         self._state = state
+        #: Of a queue-sharing group and its members only.
+        self.across: Across | None = None
         #: Transactions found under the lock that somebody must run after leaving it.
         self.deferred: list[Transaction] = []
         #: Transactions on their way to the disk, or settled there and not here.

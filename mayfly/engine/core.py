@@ -12,12 +12,11 @@ from mayfly.runtime import EngineLock, Runtime
 class Core(State):
     """The state of a queue manager with its committer."""
 
-    #: Its queue-sharing group, for a member of one.
-    group: Core | None = None
-
     def __init__(self, name: str, engine_lock: EngineLock, clock: Clock, runtime: Runtime) -> None:
         """Begin without a store; the queue manager opens it."""
         super().__init__(name, engine_lock, clock, runtime)
+        #: Its queue-sharing group, for a member of one.
+        self.group: Core | None = None
         self.committer = Committer(self)
         #: Work for callers that do not wait.
         self.background = Background(self.callbacks, self.committer.run, runtime)

@@ -10,7 +10,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import shown
 from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import look
-from mayfly.engine.finding.search import ANY, Match
+from mayfly.engine.finding.search import ANY, Match, asker
 from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
 from mayfly.engine.holding import messages
 from mayfly.engine.message import Message, message_of
@@ -73,13 +73,6 @@ class GetResult(NamedTuple):
     def stays(self) -> bool:
         """Whether the message is not taken."""
         return self.failure is not None or self.warning == rc.MQRC_TRUNCATED_MSG_FAILED
-
-
-class Prepared(NamedTuple):
-    """A get that may wait, and what is done with its result before anybody sees that."""
-
-    getter: Getter
-    finish: Callable[[GetResult], GetResult]
 
 
 def obtained(core: Core, prepared: Prepared) -> GetResult:
@@ -316,7 +309,7 @@ class Getter:
         if self._unit_of_work is None:
             return None
         match = self._request.match
-        selects = None if match.selector is None else match.asker(self._core, queue, now_ms)
+        selects = None if match.selector is None else asker(match, self._core, queue, now_ms)
         for pending in self._unit_of_work.own_puts(queue):
             # An expired one stays until the commit: no discard and no report before it (E17).
             row = pending.row
@@ -332,6 +325,13 @@ class Getter:
             self._unit_of_work.take_own(own)
             confirm_delivery(self._core, (own.queue, own.row, 0), None, self._unit_of_work, now_ms)
         return result, None
+
+
+class Prepared(NamedTuple):
+    """A get that may wait, and what is done with its result before anybody sees that."""
+
+    getter: Getter
+    finish: Callable[[GetResult], GetResult]
 
 
 def seen(

@@ -296,17 +296,18 @@ def drop_ownerless(core: Core) -> None:
     """End what was dropped without a close, and temporary queues; call it as a verb begins."""
     core.left_behind.end_objects()
     core.committer.run_deferred()
-    while True:
-        with core.engine_lock:
-            if not core.left_behind.queues:
-                break
-            queue = core.left_behind.queues.pop()
+    while (queue := _next_ownerless(core)) is not None:
         try:
             drop_dynamic_queue(core, queue, c.MQCO_NONE, is_owner=True)
         except MQError as error:
             # Another's unit of work holds it, or a full disk.
             _LOG.error("closing %s: %s", queue.name, error)
     drop_doomed(core)
+
+
+def _next_ownerless(core: Core) -> LocalQueue | None:
+    with core.engine_lock:
+        return core.left_behind.queues.pop() if core.left_behind.queues else None
 
 
 def _next_number() -> int:

@@ -8,6 +8,7 @@ until then room is made here, for many commits at a time (docs/PERFORMANCE.md).
 from __future__ import annotations
 
 import logging
+from typing import ClassVar
 
 import apsw
 
@@ -34,7 +35,7 @@ class Checkpointer:
 
     #: Pages that staged messages and ids dirty at random places are written back once for many
     #: changes: with 4,000 instead of 16,000 such puts take half as long again.
-    PAGES_BEFORE_CHECKPOINT = 16_000
+    PAGES_BEFORE_CHECKPOINT: ClassVar = 16_000
 
     def __init__(
         self, database: Database, log: WriteAheadLog, ballast: Ballast, runtime: Runtime
@@ -47,14 +48,14 @@ class Checkpointer:
         self._checkpoint_at_pages = self.PAGES_BEFORE_CHECKPOINT
         log.on_length = self._needed.set
         self._set_alarm()
-        self._thread = runtime.thread(self._run, "mayfly-log")
-        self._thread.start()
+        self._worker = runtime.thread(self._run, "mayfly-log")
+        self._worker.start()
 
     def stop(self) -> None:
         """Finish the work under way and end the thread."""
         self._stopped = True
         self._needed.set()
-        self._thread.join()
+        self._worker.join()
 
     def _run(self) -> None:
         connection = self._database.connect()

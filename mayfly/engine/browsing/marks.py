@@ -227,7 +227,9 @@ class Unmarked:
         """Note that a message has become visible at a key."""
         self._first = min(self._first, key)
 
-    lower_from = lower
+    def lower_from(self, key: int) -> None:
+        """Note that messages may have become visible from a key on."""
+        self.lower(key)
 
     def start_from(self, low: int) -> int:
         """Return the lowest key from ``low`` on that may be there and unmarked."""

@@ -210,9 +210,11 @@ class Schedule:
             with core.engine_lock:
                 found = self._settled(wanted)
                 key = None if found is None else found[1].k
-                if key is None or key == left_over or not self._is_on_its_way(key):
+                is_settled = key is None or key == left_over or not self._is_on_its_way(key)
+                if is_settled:
                     receipt = self._change_found(found, change, (wanted, transaction, unit_of_work))
-                    break
+            if is_settled:
+                break
             # Somebody may have been told that it is released: it goes first, if it can.
             core.do_due()
             left_over = key

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from mayfly.contracts.endings import Ending
 from mayfly.engine.core import Core
@@ -22,11 +23,14 @@ from mayfly.store.units import StoredMessage
 class Change(ABC):
     """One kind of change; its methods are called under the lock."""
 
-    #: The name of the change in the audit, and its details.
-    action: str
-    detail = ""
+    #: The name of the change in the audit.
+    action: ClassVar[str]
     #: The receipt after a successful change.
-    receipt: Receipt
+    receipt: ClassVar[Receipt]
+
+    def __init__(self, core: Core, detail: str = "") -> None:
+        """Take the core; ``detail`` stands in the audit."""
+        self._core, self.detail = core, detail
 
     def covers(self, row: StoredMessage) -> bool:
         """Return True if a message is to be changed, and this change has not changed it yet."""
@@ -46,12 +50,13 @@ class Change(ABC):
 class Cancellation(Change):
     """Messages are taken off the schedule; their lives end as cancelled."""
 
-    action = "cancel"
-    receipt = Receipt.CANCELLED
+    action: ClassVar = "cancel"
+    receipt: ClassVar = Receipt.CANCELLED
 
     def __init__(self, core: Core, ending: Ending) -> None:
         """Prepare; ``ending`` says who cancels."""
-        self._core, self._ending = core, ending
+        super().__init__(core)
+        self._ending = ending
 
     def check(self, row: StoredMessage) -> None:
         """Nothing that waits is too late to be cancelled."""
@@ -72,10 +77,8 @@ class Cancellation(Change):
 class Rescheduling(Change):
     """Messages get another delivery time: the same for all, or moved by as much, or now."""
 
-    action = "reschedule"
-    receipt = Receipt.RESCHEDULED
-    #: The user by whom messages are released before their time.
-    _released_by: str | None = None
+    action: ClassVar = "reschedule"
+    receipt: ClassVar = Receipt.RESCHEDULED
 
     def __init__(
         self,
@@ -90,7 +93,9 @@ class Rescheduling(Change):
             raise mq_error(
                 rc.MQRC_OPTIONS_ERROR, "give one of delay_ms, deliver_at_ms and, for many, by_ms"
             )
-        self._core = core
+        super().__init__(core)
+        #: The user by whom messages are released before their time.
+        self._released_by: str | None = None
         self._by_ms = by_ms
         self._due_ms: int | None = None
         #: The first key this change has drawn in each millisecond that its scan is still to reach.
@@ -170,8 +175,8 @@ class Rescheduling(Change):
 class Releasing(Rescheduling):
     """Messages go to their target now."""
 
-    action = "release"
-    receipt = Receipt.RELEASED
+    action: ClassVar = "release"
+    receipt: ClassVar = Receipt.RELEASED
 
     def __init__(self, core: Core, ending: Ending) -> None:
         """Prepare; ``ending`` says who releases."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
-from mayfly.engine.finding.search import Match, in_order
+from mayfly.engine.finding.search import Match, asker, in_order
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.lifetime.window import is_expired
@@ -48,7 +48,7 @@ def look(
     assert core.engine_lock.is_held()
     # A look that may discard nothing on its own must find out whether there is a live one (K7).
     may_discard = core.settings.discard_on_empty
-    selects = None if match.selector is None else match.asker(core, queue, now_ms)
+    selects = None if match.selector is None else asker(match, core, queue, now_ms)
     expired: list[Found] = []
     reached, refused_count, refused_bytes = low, 0, 0
     for row, persistence in in_order(core, queue, match, low, requester):

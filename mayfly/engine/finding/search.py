@@ -26,7 +26,7 @@ _PAGE_BYTES = 1024 * 1024
 class Match(NamedTuple):
     """Conditions of a selection; None means any (G2), ids are whole as stored.
 
-    The reader asks ``selector`` (:meth:`asker`), as it takes its time. ``token`` is the
+    The reader asks ``selector`` (:func:`asker`), as it takes its time. ``token`` is the
     MsgToken of one message; ``unmarked`` knows which ones are not marked for the browser (B7).
     """
 
@@ -67,13 +67,16 @@ class Match(NamedTuple):
             and (self.offset in (None, descriptor.offset))
         )
 
-    def asker(self, core: Core, queue: LocalQueue, now_ms: int) -> Callable[[StoredMessage], bool]:
-        """Return a function that is True for rows of a queue that the selector takes now."""
-        assert self.selector is not None
-        selects = self.selector.selects
-        if queue.is_staging:
-            return lambda row: selects(_fields(shown(core, row), now_ms))
-        return lambda row: selects(_fields(row, now_ms))
+
+def asker(
+    match: Match, core: Core, queue: LocalQueue, now_ms: int
+) -> Callable[[StoredMessage], bool]:
+    """Return a function that is True for rows of a queue that the selector of a match takes now."""
+    assert match.selector is not None
+    selects = match.selector.selects
+    if queue.is_staging:
+        return lambda row: selects(_fields(shown(core, row), now_ms))
+    return lambda row: selects(_fields(row, now_ms))
 
 
 def _fields(row: StoredMessage, seen_ms: int) -> MessageFields:

@@ -40,4 +40,6 @@ class SearchStarts:
             self._keys = {ids: start for ids, start in self._keys.items() if start <= key}
             self._highest = max(self._keys.values(), default=0)
 
-    lower_from = lower
+    def lower_from(self, key: int) -> None:
+        """Note that messages may have become visible from a key on."""
+        self.lower(key)

@@ -6,7 +6,7 @@ from weakref import WeakSet
 
 from mayfly.engine.core import Core
 from mayfly.engine.finding.alive import REFUSALS, REFUSED_BYTES
-from mayfly.engine.finding.search import Match, in_order
+from mayfly.engine.finding.search import Match, asker, in_order
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.store.units import StoredMessage
@@ -59,7 +59,9 @@ class SelectorProgress:
         if key < self._key:
             self._again_from = key if self._again_from is None else min(self._again_from, key)
 
-    lower_from = lower
+    def lower_from(self, key: int) -> None:
+        """Note that messages may have become visible from a key on."""
+        self.lower(key)
 
     def begin(self, *, anew: bool = False) -> None:
         """Let the next step begin a pass; ``anew`` from the start of the queue."""
@@ -94,7 +96,7 @@ class SelectorProgress:
                 core.check_running()
                 requester.check()
                 rows, now_ms = self._page(requester), core.now_ms()
-            selects = self.match.asker(core, self._queue, now_ms)
+            selects = asker(self.match, core, self._queue, now_ms)
             for row in rows:
                 if selects(row):
                     self._key = row.k

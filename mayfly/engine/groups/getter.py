@@ -9,7 +9,7 @@ from mayfly.contracts.endings import MetBy
 from mayfly.engine.core import Core
 from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import DISCARD_BATCH, REFUSALS
-from mayfly.engine.finding.search import ANY
+from mayfly.engine.finding.search import ANY, asker
 from mayfly.engine.get import GetRequest, GetResult, Getter, seen
 from mayfly.engine.groups.index import GroupIndex
 from mayfly.engine.groups.members import Completeness, Entry, extent_of, needed_by, returned_with
@@ -166,7 +166,7 @@ class GroupGetter(Getter):
         selector = self._request.match.selector
         selects = None
         if selector is not None:
-            selects = self._request.match.asker(self._core, queue, now_ms)
+            selects = asker(self._request.match, self._core, queue, now_ms)
         may_cut = in_parts and self._core.settings.discard_on_empty
         refused_count = 0
         if self._low == self._where.low:

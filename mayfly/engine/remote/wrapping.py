@@ -208,7 +208,8 @@ _PYTHON_NAMES = {
 }
 _EXTENDED = ("GroupId", "MsgSeqNumber", "Offset", "MsgFlags", "OriginalLength")
 _OF_DATA = ("Encoding", "CodedCharSetId", "Format")
-_FIRST_VERSION = [k for k in _PYTHON_NAMES if k not in (*_EXTENDED, "PutDate", "PutTime")]
+_LATER = ("PutDate", "PutTime", *_EXTENDED)
+_FIRST_VERSION = [k for k in _PYTHON_NAMES if k not in _LATER]
 
 
 @lru_cache(maxsize=1024)
