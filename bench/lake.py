@@ -32,6 +32,7 @@ _QUEUES, _DAYS, _DAY_MS = 40, 5, 86_400_000
 _FIRST_DAY = datetime(2026, 11, 16, tzinfo=UTC)
 _FIRST_MS = int(_FIRST_DAY.timestamp() * 1000)
 _EXPIRING_SHARE = 0.1
+_ZEROS = ("reason", "priority", "persistent", "report", "backout_count")
 
 _DUCKDB = f"""
     select manager, queue, count(*) as lives,
@@ -59,7 +60,7 @@ def figures() -> Iterator[Figure]:
 
 
 def _figures(spark: SparkSession, lake: Path) -> Iterator[Figure]:
-    file_count = sum(1 for _ in _write_batches(lake))
+    file_count = sum(1 for _ in write_batches(lake))
     sketch_seconds = seconds_of(lambda: sketch_lake(spark, lake))
     note = f"{_LIVES:,} lives, {file_count} files, {_QUEUES} queues x {_DAYS} days, cold"
     yield at_least("sketches of new lives", _LIVES / sketch_seconds, 0, " lives/s", note)
@@ -94,7 +95,7 @@ def _duckdb(lake: Path) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _write_batches(lake: Path) -> Iterator[Path]:
+def write_batches(lake: Path, *, with_correl_ids: bool = False) -> Iterator[Path]:
     """Yield the files of a stream that brought the lives of each day in batches."""
     rng = np.random.default_rng(7)
     position = 1
@@ -104,7 +105,11 @@ def _write_batches(lake: Path) -> Iterator[Path]:
         folder = lake / f"date={(_FIRST_DAY + timedelta(days=day)).date()}"
         folder.mkdir(exist_ok=True)
         file = folder / f"batch-{'5' * 16}-{batch:012d}.parquet"
-        pq.write_table(_lives(rng, position, count, _FIRST_MS + day * _DAY_MS), file)
+        lives = _lives(rng, position, count, _FIRST_MS + day * _DAY_MS)
+        if with_correl_ids:
+            column = lives.schema.get_field_index("correl_id")
+            lives = lives.set_column(column, lives.schema.field(column), _ids(rng, count))
+        pq.write_table(lives, file)
         position += count
         yield file
 
@@ -131,6 +136,9 @@ def _lives(rng: np.random.Generator, first: int, count: int, day_ms: int) -> pa.
         "ended_ms": ended_ms,
         "outcome": pa.array(["got", "expired"]).take(pa.array(is_expired.astype(np.int8))),
         "body_bytes": rng.integers(100, 1000, count),
+        "reply_to_q": pa.repeat("", count),
+        "user_identifier": pa.repeat("anna", count),
+        **{name: np.zeros(count, np.int32) for name in _ZEROS},
     }
     columns = [
         pa.array(given[field.name], field.type)

@@ -1,4 +1,4 @@
-"""How long the story of a message takes in a ledger of ten million lives."""
+"""How long the story of a message takes in a ledger, and in a lake, of ten million lives."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from bench.figures import Figure, at_most, median, seconds_of
+from bench.lake import write_batches
 from mayfly import QueueManager
+from mayfly.cli.lake_archive import LakeArchive
 from mayfly.lifetime.life import LEDGER_COLUMNS
 from mayfly.store.units import Unit
 from mayfly.testing import VirtualClock
 
 _LIVES, _AT_ONCE, _ASKED, _START_MS = 10_000_000, 500_000, 40, 1_700_000_000_000
-_STORY_MS, _INDEX_US = 50.0, 5.0
+_STORY_MS, _LAKE_S, _INDEX_US = 50.0, 3.0, 5.0
 #: Every second message has a CorrelId of its own, every tenth expired.
 _FILL = f"""
 WITH RECURSIVE numbers (n) AS (SELECT ?1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?2)
@@ -41,6 +45,29 @@ def figures() -> Iterator[Figure]:
             for kind, ids in asked.items():
                 yield _figure(manager, kind, ids)
             yield _figure(manager, "an unknown id", [random.randbytes(24) for _ in range(_ASKED)])
+
+    with tempfile.TemporaryDirectory() as name:
+        lake = Path(name)
+        for _file in write_batches(lake, with_correl_ids=True):
+            pass
+        yield from _lake_figures(lake)
+
+
+def _lake_figures(lake: Path) -> Iterator[Figure]:
+    asked: dict[str, list[bytes]] = {"MsgId": [], "CorrelId": []}
+    for file in sorted(lake.glob("date=*/*.parquet"))[::10]:
+        rows = pq.ParquetFile(file).read_row_group(0, ["msg_id", "correl_id"]).slice(1_000, 2)
+        asked["MsgId"].append(rows["msg_id"][0].as_py())
+        asked["CorrelId"] += [each for each in rows["correl_id"].to_pylist() if each]
+    with QueueManager("BENCH", clock=VirtualClock(_START_MS)) as manager:
+        manager.stories.archives.append(LakeArchive(lake))
+        for kind, ids in asked.items():
+            assert all(manager.stories.of(each).is_known for each in ids[:1])
+            times = sorted(seconds_of(_asking(manager, each)) for each in ids)
+            note = f"slowest of {len(ids)}; median {median(times):.2g} s; DuckDB, 50 files"
+            yield at_most(
+                f"story from a lake of 10M lives, by {kind}", times[-1], _LAKE_S, " s", note
+            )
 
 
 def _figure(manager: QueueManager, kind: str, ids: list[bytes]) -> Figure:

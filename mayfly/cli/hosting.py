@@ -19,6 +19,7 @@ import typer
 
 from mayfly.cli.acting_user import acting_user
 from mayfly.cli.developing import developed, own_certificate, run_script
+from mayfly.cli.lake_archive import LakeArchive
 from mayfly.cli.managers import folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.ready_line import ReadyLine
@@ -274,9 +275,11 @@ def _opened(served: ServedFolder, folder: Path, clock: Clock) -> QueueManager:
 
 
 def _prepare(held: _Held, queue_managers: Sequence[ServedFolder]) -> None:
-    """Set the scans, and run the scripts; CommandFailed names the first wrong command."""
+    """Set scans and lakes, and run the scripts; CommandFailed names the first wrong command."""
     for manager, served in zip(held.managers, queue_managers, strict=True):
         set_scan(manager, served.expiry_interval_seconds)
+        if served.lake is not None:
+            manager.stories.archives.append(LakeArchive(served.lake.absolute()))
         for script in served.mqsc:
             run_script(manager, _text(script), str(script))
 

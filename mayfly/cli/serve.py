@@ -114,6 +114,15 @@ IntervalOption = Annotated[
         help="Scan for expired messages this often, 0 never. [default: EXPRYINT, 5 when it is OFF]",
     ),
 ]
+LakeOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--lake",
+        metavar="FOLDER",
+        help="A lake of the ledger, in which stories of messages look as well. Needs "
+        "mayfly-mq[lake].",
+    ),
+]
 ScriptOption = Annotated[
     list[Path] | None,
     typer.Option(
@@ -173,6 +182,7 @@ def serve(
     command_level: LevelOption = None,
     setting: SettingOption = None,
     mqsc: ScriptOption = None,
+    lake: LakeOption = None,
     path: FolderOption = None,
     dev: DevOption = False,
     virtual_clock: VirtualClockOption = False,
@@ -195,7 +205,7 @@ def serve(
     """
     configuration = configuration_of(platform, command_level, setting)
     scripts = tuple(mqsc or ())
-    served = ServedFolder(names[0], path, configuration, scripts, expiry_interval_seconds)
+    served = ServedFolder(names[0], path, configuration, scripts, expiry_interval_seconds, lake)
     tls_files = TlsFiles(tls_certificate, tls_key, tls_client_roots, without_client_certificates)
     given_addresses = {"mq": mq, "flight": flight, "amqp": amqp, "http": http}
     listen = Listen(**{name: _address(f"--{name}", text) for name, text in given_addresses.items()})

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from mayfly.cli.lake_archive import LakeArchive
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.progress import seconds_told
 from mayfly.cli.show import print_json
 from mayfly.cli.values import message_id
 from mayfly.connection.json_values import whereabouts_as_json
-from mayfly.engine import Step
+from mayfly.engine import Sources, Step, Teller, whole_story
 from mayfly.lifetime.spelling import spelled_moment
 
 _HEAD = ("at (UTC)", "what", "queue", "")
@@ -24,8 +26,23 @@ Identifier = Annotated[
 ]
 
 
+LakeOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--lake",
+        metavar="FOLDER",
+        help="A lake of the ledger, in which to look as well. Needs mayfly-mq[lake].",
+    ),
+]
+
+
 def why(
-    name: Name, identifier: Identifier, *, path: PlaceOption = None, as_json: JsonOption = False
+    name: Name,
+    identifier: Identifier,
+    *,
+    path: PlaceOption = None,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Say where a message is, or what became of it: in one sentence, then step by step.
 
@@ -41,7 +58,9 @@ def why(
         connected(name, path, program="mayfly why") as connection,
         seconds_told(sys.stderr, "the ledger is searched"),
     ):
-        found = connection.admin.stories.of(identifier)
+        asked = Teller(name, connection.admin.stories.of)
+        archives = [] if lake is None else [LakeArchive(lake.absolute())]
+        found = whole_story(Sources(asked, archives=archives), identifier)
     if as_json:
         print_json(whereabouts_as_json(found))
     elif found.is_known:

@@ -43,6 +43,7 @@ from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.session import Session
 from mayfly.engine.settings import PLATFORMS, SETTINGS, SettingValue, setting_value
 from mayfly.engine.whereabouts.answer import Stay, Step, Whereabouts
+from mayfly.engine.whereabouts.whole import ArchiveError, Sources, Teller, whole_story
 
 __all__ = [
     # An open queue manager: its configuration, its place, its status.
@@ -100,4 +101,8 @@ __all__ = [
     "Stay",
     "Step",
     "Whereabouts",
+    "ArchiveError",
+    "Sources",
+    "Teller",
+    "whole_story",
 ]

@@ -31,7 +31,8 @@ from mayfly.lifetime.life import LifeRecord
 #: larger lakes Spark answers from sketches.
 SMALL_LAKE_BYTES = 128 * 1024 * 1024
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {"memory_limit": "1GB"}
-_LEDGER = "ledger"
+#: The name of the rows that a question is about.
+VIEW = "ledger"
 _COLUMNS = ("manager", "instance_id", "position", *LifeRecord._fields, "date")
 #: Spark's CSV has the same for an empty text and for none, so these become null.
 _TEXTS = (
@@ -58,7 +59,7 @@ def ledger_report(
 
     Raises LakeError without a lake, or when a file is gone or damaged.
     """
-    with _ledger(lake_path, part) as ledger:
+    with ledger_view(lake_path, part) as ledger:
         if ledger is None:
             return []
         return reports_of(_rows(ledger, report_of_queues(_percentiles, late_after_ms)))
@@ -66,7 +67,7 @@ def ledger_report(
 
 def timeline_of(lake_path: str | Path, *, part: LakePart = EVERYTHING) -> Timeline:
     """Return the timeline to draw; raises LakeError, or PlotError without any lives."""
-    with _ledger(lake_path, part) as ledger:
+    with ledger_view(lake_path, part) as ledger:
         if ledger is None:
             raise PlotError(f"no lives in {lake_path}")
         step_ms = step_between(lake_path, _rows(ledger, SPAN)[0])
@@ -93,15 +94,13 @@ def export_lives(
     condition = f"{IS_LIFE} AND {wanted(part, outcomes, late_after_ms)}"
     unfinished = file.with_name(f".{file.name}-{uuid.uuid4().hex}")
     try:
-        with _ledger(lake_path, part) as ledger:
+        with ledger_view(lake_path, part) as ledger:
             if ledger is None:
                 unfinished.touch()
                 count = 0
             else:
                 _write(ledger, condition, unfinished, FORMATS[file.suffix])
-                [[count]] = ledger.sql(
-                    f"SELECT count(*) FROM {_LEDGER} WHERE {condition}"
-                ).fetchall()
+                [[count]] = ledger.sql(f"SELECT count(*) FROM {VIEW} WHERE {condition}").fetchall()
         move_in(unfinished, file)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -109,8 +108,13 @@ def export_lives(
 
 
 @contextmanager
-def _ledger(lake_path: str | Path, part: LakePart) -> Iterator[duckdb.DuckDBPyConnection | None]:
-    """Yield a connection with the rows of a part as a view, None where there are none."""
+def ledger_view(
+    lake_path: str | Path, part: LakePart
+) -> Iterator[duckdb.DuckDBPyConnection | None]:
+    """Yield a connection with the rows of a part as a view, None where there are none.
+
+    Raises LakeError without a lake, or when a file is gone or damaged.
+    """
     lease = Lease(existing_lake(lake_path))
     try:
         check_complete(lease.snapshot)
@@ -126,7 +130,7 @@ def _ledger(lake_path: str | Path, part: LakePart) -> Iterator[duckdb.DuckDBPyCo
             # The first file decides the columns; older files may have fewer, and fewer outcomes.
             paths.insert(0, _empty_file(Path(spilled)))
             rows = connection.read_parquet(paths, hive_partitioning=True, union_by_name=True)
-            rows.filter(part.condition()).create_view(_LEDGER)
+            rows.filter(part.condition()).create_view(VIEW)
             yield connection
     except duckdb.Error as error:
         first_line = str(error).partition("\n")[0]
@@ -144,7 +148,7 @@ def _empty_file(folder: Path) -> str:
 
 
 def _rows(ledger: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
-    found = ledger.execute(query.format(ledger=_LEDGER))
+    found = ledger.execute(query.format(ledger=VIEW))
     names = [column[0] for column in found.description or ()]
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
@@ -161,7 +165,7 @@ def _write(ledger: duckdb.DuckDBPyConnection, condition: str, file: Path, kind: 
         spelled |= {name: f"nullif({text}, '')" for name, text in texts.items()}
     columns = ", ".join(f"{spelled.get(name, name)} AS {name}" for name in _COLUMNS)
     lives = ledger.sql(
-        f"SELECT {columns} FROM {_LEDGER} WHERE {condition} ORDER BY queue, instance_id, position"
+        f"SELECT {columns} FROM {VIEW} WHERE {condition} ORDER BY queue, instance_id, position"
     )
     if kind == "parquet":
         lives.write_parquet(str(file), compression="snappy")

@@ -25,7 +25,8 @@ class ServedFolder(NamedTuple):
     """A queue manager to serve; without ``path`` it is in ``$MAYFLY_HOME``.
 
     ``mqsc`` are scripts that run at each start. ``expiry_interval_seconds`` is the interval of the
-    scan: 0 is never, None leaves it to the queue manager.
+    scan: 0 is never, None leaves it to the queue manager. In ``lake``, the folder of a lake,
+    stories of messages look for lives that the ledger no longer has.
     """
 
     name: str
@@ -33,6 +34,7 @@ class ServedFolder(NamedTuple):
     configuration: Configuration = _NO_CONFIGURATION
     mqsc: tuple[Path, ...] = ()
     expiry_interval_seconds: int | None = None
+    lake: Path | None = None
 
 
 class TlsFiles(NamedTuple):

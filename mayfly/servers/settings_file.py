@@ -72,6 +72,7 @@ def _queue_manager(table: Table) -> ServedFolder:
         ),
         tuple(table.places("mqsc")),
         table.number("expiry_interval_seconds", 0, _LONGEST_INTERVAL_SECONDS),
+        _place(table, "lake"),
     )
     table.refuse_the_rest()
     return served

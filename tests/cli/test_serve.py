@@ -40,6 +40,7 @@ key = "key.pem"
 name = "QM1"
 path = "here"
 mqsc = ["qm1.mqsc"]
+lake = "lake"
 
 [[queue_manager]]
 name = "QM2"
@@ -110,6 +111,8 @@ def test_a_server_by_a_file_from_its_start_to_its_end(
                 [shown] = program.admin.mqsc("DISPLAY CONN(*) WHERE(APPLTAG EQ 'a.py')").rows
                 assert (shown["USERID"], shown["CHANNEL"]) == ("anna", "")
                 assert shown["CONNAME"] == ("127.0.0.1" if tls else "")
+                lake = str(tmp_path / "lake") if name == "QM1" else ""
+                assert lake in " ".join(program.admin.stories.of(b"x").notes)
                 program.close()
 
             config.write_text(CONFIG.replace('"json"', '"xml"'))

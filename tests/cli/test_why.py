@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,9 @@ from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.why import lines_of
 from mayfly.mqi import constants as c
 from mayfly.testing import VirtualClock
+from tests.bulk.books import life
 from tests.cli.conftest import ROOT, Invoke
+from tests.spark.lakes import write_lake
 
 TEXT = (ROOT / "docs/WHY.md").read_text("utf-8")
 
@@ -95,6 +98,18 @@ def test_json_has_every_field_and_ids_as_they_are_printed(queue: Invoke) -> None
     [stay] = found["stays"]
     assert (stay["msg_id"], stay["correl_id"]) == (msg_id, "17".ljust(48, "0"))
     assert (stay["state"], stay["reason"], stay["reason_name"]) == ("available", 0, None)
+
+
+def test_what_retention_has_removed_is_told_from_a_lake(queue: Invoke, tmp_path: Path) -> None:
+    write_lake(tmp_path / "lake", [life(1)])
+    identifier = life(1).msg_id.hex()
+    assert queue("why", "QM1", identifier).exit_code == ExitCode.NOTHING
+    answer = queue("why", "QM1", identifier, "--lake", str(tmp_path / "lake"))
+    assert (answer.exit_code, answer.stderr) == (0, "")
+    assert answer.stdout.startswith("It was got from Q1 at 2023-11-14 22:13:21.250, 250 ms after")
+    answer = queue("why", "QM1", identifier, "--lake", str(tmp_path / "no"))
+    assert answer.exit_code == ExitCode.NOTHING
+    assert f"lake {tmp_path / 'no'} cannot be read: there is no lake at" in answer.stderr
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])

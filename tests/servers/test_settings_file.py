@@ -49,6 +49,7 @@ command_level = 930
 settings = { "expiry.max_check" = "always" }
 mqsc = ["qm1.mqsc"]
 expiry_interval_seconds = 0
+lake = "lake"
 
 [[queue_manager]]
 name = "QM2"
@@ -74,6 +75,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         Configuration("zos", 930, {"expiry.max_check": "always"}),
         (tmp_path / "qm1.mqsc",),
         0,
+        tmp_path / "lake",
     )
     assert read(tmp_path, WHOLE) == ServeSettings(
         (first, ServedFolder("QM2")),
