@@ -245,6 +245,8 @@ class Committer:
             state.must_wake = True
         state.store.apply(transaction.unit)
         effect.take_effect(state, transaction)
+        for tell in state.on_effect:
+            tell(transaction)
         if state.on_departure:
             state.note_departure([row.k for _queue, row, _side in transaction.departures])
         for moving in transaction.moves:

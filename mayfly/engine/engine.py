@@ -19,6 +19,7 @@ from mayfly.engine.claims.consumers import Claims
 from mayfly.engine.configuration import Configuration, checked_configuration, configure
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
+from mayfly.engine.delay.timeline import StagedKeys
 from mayfly.engine.due_work import DueWork
 from mayfly.engine.end_non_persistent import end_non_persistent
 from mayfly.engine.forks import stop_in_children
@@ -88,7 +89,7 @@ class Engine(Core):
         self.delay_processor = DelayProcessor(self)
         #: Bulk reads and writes of pipelines, each message exactly once.
         self.claims, self.stages = Claims(self, self.delay_processor), Stages(self)
-        self.shipments = Shipments(self)
+        self.shipments, self.staged_keys = Shipments(self), StagedKeys(self)
         self.due_work = DueWork(self, self.delay_processor, self.claims, self._membership)
         #: Those that are connected.
         self.sessions: weakref.WeakSet[Session] = weakref.WeakSet()

@@ -14,6 +14,7 @@ from mayfly.engine.lateness import Lateness
 from mayfly.engine.left_behind import LeftBehind
 from mayfly.engine.objects.registry import Registry
 from mayfly.engine.settings import Settings
+from mayfly.engine.transaction import Transaction
 from mayfly.engine.waiting import DEFINITIONS, Waits
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
@@ -59,6 +60,8 @@ class State:
         self.on_departure: list[OnDeparture] = []
         #: Told of messages whose expiry was met (``expiry_watch``); nobody without telemetry.
         self.on_expiry: list[Callable[[Any], object]] = []
+        #: Told of transactions that have taken effect, under the same rule.
+        self.on_effect: list[Callable[[Transaction], None]] = []
         #: The marks of browsing handles.
         self.marks = Marks(self.on_departure)
         #: Objects that programs have dropped without closing them.

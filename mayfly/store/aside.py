@@ -23,6 +23,18 @@ EXPIRED_OF_KEYS = (
     f"SELECT {_QUEUE}, count(*) FROM message "
     f"WHERE k IN (SELECT value FROM json_each(?)) AND expire_at_ms <= ? GROUP BY {_QUEUE}"
 )
+#: The last key of a page of delayed messages, their number, and in hexadecimal how far their keys
+#: lie behind the first parameter, and the numbers of their targets; pages are read from
+#: the second one on. One row for all of them gives the interpreter lock up once.
+_STAGED_PAGE = """
+SELECT max(k), count(*), group_concat(printf('%016x', k - ?1), ''),
+    group_concat(printf('%08x', coalesce(target_number, -1) & 4294967295), '')
+FROM (SELECT k, target_number FROM message WHERE k >= ?2 AND k < 0 ORDER BY k LIMIT {})"""
+
+
+def staged_page(row_count: int) -> str:
+    """Return the statement that reads so many delayed messages, by key."""
+    return _STAGED_PAGE.format(row_count)
 
 
 class Aside:

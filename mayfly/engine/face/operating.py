@@ -1,6 +1,7 @@
 """The face of the engine for operators: a group, counts, figures, the place of a message."""
 
 from mayfly.engine.counting import Counts, counts_of, depth_of, verify
+from mayfly.engine.delay.timeline import Span, Timeline
 from mayfly.engine.expiry_watch import Expired, watch_expiry
 from mayfly.engine.figures import Figures, QueueFigures, figures
 from mayfly.engine.lateness import BOUNDS_MS, LatenessCounts
@@ -23,7 +24,9 @@ __all__ = [
     "QueueFigures",
     "QueueSharingGroup",
     "Settings",
+    "Span",
     "Stories",
+    "Timeline",
     "Watch",
     "counts_of",
     "depth_of",

@@ -22,6 +22,7 @@ from mayfly.servers.http.resources import (
     messages,
     queues,
     schedule,
+    timeline,
     users,
 )
 from mayfly.servers.http.resources.openapi import Description
@@ -43,6 +44,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *authority.OPERATIONS,
     *messages.OPERATIONS,
     *events.OPERATIONS,
+    *timeline.OPERATIONS,
 )
 
 

@@ -1,0 +1,237 @@
+"""How many messages are delayed until when: counts of equal steps of time, of a million at once.
+
+Delivery time and order of a delayed message are its key, and no index holds keys without data: to
+read them all takes half a second for a million. They are read once, then kept in memory (12 bytes a
+message), and changed by what the transactions since have changed.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_left
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from mayfly.engine.core import Core
+from mayfly.engine.queues import PERSISTENT, VOLATILE
+from mayfly.engine.transaction import Transaction
+from mayfly.store.aside import staged_page
+from mayfly.store.keys import STAGING_LOW, STAGING_ORDER_BITS
+
+#: Rows of one read: in memory others wait for it, some 5 ms.
+_PAGE: Final = 20_000
+#: With so many changes since the last question it costs less to read anew.
+_MOST_CHANGES: Final = 200_000
+#: The number of the target of a message that has none.
+_NO_TARGET: Final = -1
+
+
+class Timeline(NamedTuple):
+    """Delayed messages of one queue or all, by delivery time.
+
+    ``counts`` has one number for each step of ``step_ms`` from ``from_ms`` on; the last step may
+    end behind ``before_ms``, where nothing is counted. ``earlier`` and ``later`` count the messages
+    on both sides. ``first_due_ms`` and ``last_due_ms`` are of all messages, None without one.
+    """
+
+    now_ms: int
+    from_ms: int
+    before_ms: int
+    step_ms: int
+    counts: list[int]
+    earlier: int
+    later: int
+    first_due_ms: int | None
+    last_due_ms: int | None
+
+
+class Span(NamedTuple):
+    """A half-open range of delivery times in steps; None is where the first or last message is."""
+
+    from_ms: int | None
+    before_ms: int | None
+    step_count: int
+
+
+class StagedKeys:
+    """The keys of all delayed messages with the numbers of their targets, kept up to date."""
+
+    def __init__(self, core: Core) -> None:
+        """Begin without any; the first question reads them."""
+        self._core = core
+        #: Held while a question is answered; it guards the arrays. The engine's lock comes after.
+        self._asking = core.runtime.lock("timeline")
+        #: How far the keys lie behind the lowest one, ascending, and the target of each.
+        self._places, self._targets = array("Q"), array("i")
+        #: Keys that have changed since then: their target, None of those that have left. There is
+        #: no dictionary while nothing is kept.
+        self._changes: dict[int, int | None] | None = None
+        self._is_reading = False
+
+    def timeline(self, span: Span, queue: str | None = None) -> Timeline:
+        """Return the counts of a span, of the messages that wait for one local queue or of all.
+
+        Messages that an open unit of work has are left out, as nobody else can see them. Raises as
+        ``resolve`` for a name that leads to no queue, MQRC_CONNECTION_BROKEN.
+        """
+        core = self._core
+        with core.engine_lock:
+            core.check_running()
+            number = None if queue is None else core.registry.resolve(queue).queue.number
+        with self._asking:
+            self._keep()
+            with core.engine_lock:
+                changes, self._changes = self._changes or {}, {}
+                hidden, now_ms = self._hidden(), core.now_ms()
+            self._change(changes)
+            return self._counted(span, now_ms, number, hidden)
+
+    def _keep(self) -> None:
+        """Read all keys unless they are kept; changes meanwhile are noted, and made afterwards."""
+        core = self._core
+        with core.engine_lock:
+            if self._changes is not None:
+                return
+            self._changes, self._is_reading = {}, True
+            core.on_effect.append(self._note)
+        try:
+            places, targets = self._read(VOLATILE)
+            self._places, self._targets = self._read(PERSISTENT)
+            volatile = zip(places, targets, strict=True)
+            self._change({STAGING_LOW + place: target for place, target in volatile})
+        except BaseException:
+            with core.engine_lock:
+                self._forget()
+            raise
+        finally:
+            self._is_reading = False
+
+    def _forget(self) -> None:
+        assert self._core.engine_lock.is_held()
+        self._changes = None
+        self._core.on_effect.remove(self._note)
+
+    def _note(self, transaction: Transaction) -> None:
+        """Note what a transaction has changed, once it has taken effect."""
+        changes = self._changes
+        assert changes is not None
+        for queue, row, _side in transaction.departures:
+            if queue.is_staging:
+                changes[row.k] = None
+        for moving in transaction.moves:
+            if moving.source.is_staging:
+                changes.update(dict.fromkeys(moving.old_keys))
+        for queue, row, _side in transaction.arrivals:
+            if queue.is_staging:
+                target = row.target_number
+                changes[row.k] = _NO_TARGET if target is None else target
+        if len(changes) > _MOST_CHANGES and not self._is_reading:
+            self._forget()
+
+    def _read(self, persistence: int) -> tuple[array[int], array[int]]:
+        """Return places and targets of the messages of one side, page by page."""
+        core, places, targets = self._core, array("Q"), array("i")
+        low = STAGING_LOW
+        while True:
+            bindings = (STAGING_LOW, low)
+            if persistence == PERSISTENT:
+                [page] = core.store.aside.rows(staged_page(_PAGE), bindings)
+            else:
+                with core.engine_lock:
+                    core.check_running()
+                    [page] = core.messages(persistence).fetch(staged_page(_PAGE), bindings)
+            last, count, of_places, of_targets = page
+            if not count:
+                return places, targets
+            low = last + 1
+            for found, text in ((places, of_places), (targets, of_targets)):
+                part = array(found.typecode, bytes.fromhex(text))
+                if sys.byteorder == "little":
+                    part.byteswap()
+                found.extend(part)
+            if count < _PAGE:
+                return places, targets
+
+    def _change(self, changes: Mapping[int, int | None]) -> None:
+        """Make changes of keys; the part between two of them is copied as a whole."""
+        if not changes:
+            return
+        old, old_targets = self._places, self._targets
+        places, targets, done = array("Q"), array("i"), 0
+        for key in sorted(changes):
+            place, target = key - STAGING_LOW, changes[key]
+            at = bisect_left(old, place, done)
+            places.extend(old[done:at])
+            targets.extend(old_targets[done:at])
+            done = at + (at < len(old) and old[at] == place)
+            if target is not None:
+                places.append(place)
+                targets.append(target)
+        places.extend(old[done:])
+        targets.extend(old_targets[done:])
+        self._places, self._targets = places, targets
+
+    def _hidden(self) -> list[int]:
+        """Return the keys that nobody can see. Those that a pipeline is to release still wait."""
+        core = self._core
+        assert core.engine_lock.is_held()
+        releasing = core.staging.releasing
+        return [key for key, by in core.hidden.items() if key < 0 and by is not releasing]
+
+    def _counted(self, span: Span, now_ms: int, number: int | None, hidden: list[int]) -> Timeline:
+        places = self._places
+        first_ms = places[0] >> STAGING_ORDER_BITS if places else None
+        last_ms = places[-1] >> STAGING_ORDER_BITS if places else None
+        from_ms, before_ms, step_ms = _steps(span, first_ms, last_ms, now_ms)
+        moments = [*range(from_ms, before_ms, step_ms), before_ms]
+        ends = [bisect_left(places, moment_ms << STAGING_ORDER_BITS) for moment_ms in moments]
+        out = self._places_of(hidden)
+        # One count for each part between two ends; the first and the last lie outside.
+        counts = [
+            self._count(low, high, number, out) for low, high in pairwise([0, *ends, len(places)])
+        ]
+        return Timeline(
+            now_ms,
+            from_ms,
+            before_ms,
+            step_ms,
+            counts[1:-1],
+            counts[0],
+            counts[-1],
+            first_ms,
+            last_ms,
+        )
+
+    def _places_of(self, keys: list[int]) -> list[int]:
+        """Return where the keys are that are kept, ascending."""
+        places, found = self._places, list[int]()
+        for key in keys:
+            place = key - STAGING_LOW
+            at = bisect_left(places, place)
+            if at < len(places) and places[at] == place:
+                found.append(at)
+        return sorted(found)
+
+    def _count(self, low: int, high: int, number: int | None, out: list[int]) -> int:
+        """Count what is kept from one index to another, without those that are left out."""
+        left_out = out[bisect_left(out, low) : bisect_left(out, high)]
+        if number is None:
+            return high - low - len(left_out)
+        targets = self._targets
+        return targets[low:high].count(number) - sum(targets[at] == number for at in left_out)
+
+
+def _steps(
+    span: Span, first_ms: int | None, last_ms: int | None, now_ms: int
+) -> tuple[int, int, int]:
+    """Return beginning, end and length of the steps of a span."""
+    from_ms, before_ms, step_count = span
+    if from_ms is None:
+        from_ms = now_ms if first_ms is None else first_ms
+        if before_ms is not None:
+            from_ms = min(from_ms, before_ms)
+    if before_ms is None:
+        before_ms = max(from_ms, from_ms if last_ms is None else last_ms + 1)
+    return from_ms, before_ms, max(1, -(-(before_ms - from_ms) // step_count))

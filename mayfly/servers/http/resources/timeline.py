@@ -1,0 +1,82 @@
+"""``…/schedule/timeline``: how many messages are delayed until when, in equal steps of time."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from mayfly.engine.face.operating import Span, Timeline
+from mayfly.lifetime.window import LATEST_DUE_MS
+from mayfly.security.roles import Role
+from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Operation
+
+_MOST_STEPS: Final = 2_000
+
+
+class TimelineSpan(Struct, forbid_unknown_fields=True):
+    """The delivery times that are looked at, in how many steps."""
+
+    from_ms: (
+        Annotated[int, Meta(ge=0, le=LATEST_DUE_MS, description="that of the first message")] | None
+    ) = None
+    before_ms: (
+        Annotated[int, Meta(ge=0, le=LATEST_DUE_MS + 1, description="behind the last message")]
+        | None
+    ) = None
+    steps: Annotated[int, Meta(ge=1, le=_MOST_STEPS, description="so many steps at most")] = 200
+    queue: Annotated[
+        str | None, Meta(description="only messages that wait for this local queue")
+    ] = None
+
+
+class ScheduleTimeline(Struct):
+    """Delayed messages by delivery time; all of them are ``earlier``, in ``counts`` or ``later``.
+
+    Messages that an open unit of work has are in none of these.
+    """
+
+    now_ms: Annotated[int, Meta(description="ms since 1970, UTC")]
+    from_ms: Annotated[int, Meta(description="where the first step begins")]
+    before_ms: Annotated[int, Meta(description="behind the last delivery time that is counted")]
+    step_ms: Annotated[int, Meta(description="how long each step is; the last one may be cut off")]
+    counts: Annotated[list[int], Meta(description="messages in each step, by delivery time")]
+    earlier: Annotated[int, Meta(description="messages with an earlier delivery time")]
+    later: Annotated[int, Meta(description="messages with a later delivery time")]
+    first_due_ms: Annotated[
+        int | None, Meta(description="the first delivery time, of any queue; null without one")
+    ]
+    last_due_ms: Annotated[
+        int | None, Meta(description="the last delivery time, of any queue; null without one")
+    ]
+
+
+def shown(call: Call[TimelineSpan, None]) -> ScheduleTimeline:
+    """Count delayed messages in equal steps of delivery time, a million as fast as a few.
+
+    Steps are whole milliseconds, so a short span may have fewer of them.
+    """
+    asked = call.query
+    if (
+        asked.from_ms is not None
+        and asked.before_ms is not None
+        and asked.from_ms > asked.before_ms
+    ):
+        said = f"from_ms {asked.from_ms} is behind before_ms {asked.before_ms}"
+        raise wrong_request(HTTPStatus.BAD_REQUEST, said)
+    span = Span(asked.from_ms, asked.before_ms, asked.steps)
+    found: Timeline = call.manager.engine.staged_keys.timeline(span, asked.queue)
+    return ScheduleTimeline(*found)
+
+
+OPERATIONS: Final = (
+    Operation(
+        "GET",
+        f"{OF_MANAGER}/schedule/timeline",
+        shown,
+        Role.LOOK,
+        problems={HTTPStatus.NOT_FOUND: "the name leads to no local queue"},
+    ),
+)
