@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from mayfly import QueueManager
@@ -9,15 +11,18 @@ from mayfly.mqsc import verbs_of
 from mayfly.security.roles import Role
 from mayfly.security.users import users_of
 from mayfly.servers.http.application import OPERATIONS
-from tests.servers.http.conftest import ADMIN, TOKEN, Answer, Web
+from tests.connection.serving import AdmitEverybody
+from tests.servers.http.conftest import ADMIN, TOKEN, Answer, Web, listening
 from tests.servers.http.rest_client import RestClient, error_of
 
 LENA, OTTO, KARL = ("lena", "looks"), ("otto", "operates"), ("karl", "has no role")
 QM1 = "/mayfly/v1/qmgr/QM1"
-GIVEN = """
+RECORDS = """
 SET AUTHREC OBJTYPE(QMGR) PRINCIPAL(lena) AUTHADD(CONNECT,DSP)
-SET AUTHREC OBJTYPE(QMGR) GROUP(ops) AUTHADD(CONNECT,CHG)
 SET AUTHREC OBJTYPE(QMGR) PRINCIPAL(karl) AUTHADD(CONNECT,INQ)
+"""
+GIVEN = f"""{RECORDS}
+SET AUTHREC OBJTYPE(QMGR) GROUP(ops) AUTHADD(CONNECT,CHG)
 SET CHLAUTH(DEV.ADMIN.SVRCONN) TYPE(ADDRESSMAP) ADDRESS('*') USERSRC(CHANNEL) CHCKCLNT(REQUIRED)
 """
 
@@ -33,6 +38,19 @@ def web(developed: QueueManager, guarded: Web) -> Web:
     return guarded
 
 
+@pytest.fixture
+def trusting(queue_manager: QueueManager) -> Iterator[Web]:
+    """The same users of a queue manager that looks at no password."""
+    script = f"""DEFINE QLOCAL(DEV.QUEUE.1)
+        DEFINE CHANNEL(DEV.APP.SVRCONN) CHLTYPE(SVRCONN)
+        SET AUTHREC OBJTYPE(QMGR) PRINCIPAL(otto) AUTHADD(CONNECT,CHG)
+        {RECORDS}"""
+    assert queue_manager.mqsc(script).ok
+    admission = AdmitEverybody(operators=frozenset({"admin"}))
+    for site in listening(queue_manager, admission=admission):
+        yield site.web
+
+
 def refusal(user: tuple[str, str], role: Role) -> str:
     """Return the detail of a refusal."""
     if role is Role.ADMINISTER:
@@ -44,9 +62,9 @@ def refusal(user: tuple[str, str], role: Role) -> str:
     ("user", "roles"), [(LENA, {Role.LOOK}), (OTTO, {Role.OPERATE}), (KARL, set())]
 )
 def test_an_operation_is_for_users_with_its_role(
-    web: Web, user: tuple[str, str], roles: set[Role]
+    trusting: Web, user: tuple[str, str], roles: set[Role]
 ) -> None:
-    with web.connected() as client:
+    with trusting.connected() as client:
         for one in OPERATIONS:
             if one.role is None:
                 continue
@@ -70,34 +88,33 @@ def test_D26_the_audit_names_the_operator(web: Web, developed: QueueManager) -> 
     assert (change["user"], change["msg_id"]) == ("otto", msg_id)
 
 
-def test_a_role_ends_with_its_record_and_needs_connect(web: Web, developed: QueueManager) -> None:
-    with web.connected() as client:
+def test_a_role_ends_with_its_record_and_needs_connect(
+    trusting: Web, queue_manager: QueueManager
+) -> None:
+    with trusting.connected() as client:
         assert client.ask("GET", f"{QM1}/queues", user=LENA).status == 200
         script = "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL(lena) AUTHRMV(CONNECT)"
-        assert developed.mqsc(script).ok
+        assert queue_manager.mqsc(script).ok
         refused = client.ask("GET", f"{QM1}/queues", user=LENA)
         assert refused.said == (403, "user 'lena' lacks CONNECT on QMGR QM1", 2035)
 
 
-@pytest.mark.parametrize(
-    ("user", "roles"),
-    [
+def test_a_login_tells_the_roles(web: Web) -> None:
+    """A user with a role logs in by the channel for administrators, a program by its own."""
+    for user, roles in (
         (LENA, ["MQWebAdminRO"]),
         (OTTO, ["MayflyOperator"]),
         (KARL, ["MQWebUser"]),
         (ADMIN, ["MQWebAdmin"]),
-    ],
-)
-def test_a_login_tells_the_roles(web: Web, user: tuple[str, str], roles: list[str]) -> None:
-    """A user with a role logs in by the channel for administrators, a program by its own."""
-    given = {"username": user[0], "password": user[1]}
-    begun = web.ask("POST", "/ibmmq/rest/v3/login", given, user=None)
-    assert begun.status == 204
-    cookie = begun.headers["set-cookie"].partition(";")[0]
-    [told] = web.ask("GET", "/ibmmq/rest/v3/login", user=None, cookie=cookie).content["user"]
-    assert (told["name"], told["role"]) == (user[0], roles)
-    listed = web.ask("GET", f"{QM1}/queues", user=None, cookie=cookie)
-    assert listed.status == (200 if roles[0].startswith("MQWebAdmin") else 403)
+    ):
+        given = {"username": user[0], "password": user[1]}
+        begun = web.ask("POST", "/ibmmq/rest/v3/login", given, user=None)
+        assert begun.status == 204
+        cookie = begun.headers["set-cookie"].partition(";")[0]
+        [told] = web.ask("GET", "/ibmmq/rest/v3/login", user=None, cookie=cookie).content["user"]
+        assert (told["name"], told["role"]) == (user[0], roles)
+        listed = web.ask("GET", f"{QM1}/queues", user=None, cookie=cookie)
+        assert listed.status == (200 if roles[0].startswith("MQWebAdmin") else 403)
 
 
 # MQSC
@@ -127,20 +144,24 @@ def run(web: Web, user: tuple[str, str], command: str) -> Answer:
     ],
 )
 def test_a_verb_of_mqsc_needs_its_role(
-    web: Web, developed: QueueManager, user: tuple[str, str], command: str, missing: Role | None
+    trusting: Web,
+    queue_manager: QueueManager,
+    user: tuple[str, str],
+    command: str,
+    missing: Role | None,
 ) -> None:
     """A script of which one command is refused runs none of its commands."""
-    answer = run(web, user, command)
+    answer = run(trusting, user, command)
     if missing is None:
         assert answer.status == 200
         return
     said = f"MQRC_NOT_AUTHORIZED (2035): {refusal(user, missing)}"
     assert error_of(answer) == (403, "MQWB0103E", 2035, said)
-    assert developed.mqsc("DISPLAY QMGR DESCR").rows[0]["DESCR"] == ""
+    assert queue_manager.mqsc("DISPLAY QMGR DESCR").rows[0]["DESCR"] == ""
 
 
-def test_a_command_in_json_needs_the_role_of_its_verb(web: Web) -> None:
-    rest = RestClient(web, user=LENA)
+def test_a_command_in_json_needs_the_role_of_its_verb(trusting: Web) -> None:
+    web, rest = trusting, RestClient(trusting, user=LENA)
     path = f"{rest.base}/admin/action/qmgr/QM1/mqsc"
     asked = {"type": "runCommandJSON", "command": "display", "qualifier": "qmgr"}
     csrf = {"ibm_mq_rest_csrf_token": ""}
