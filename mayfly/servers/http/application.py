@@ -48,9 +48,13 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
 )
 
 
-def application(service: Service) -> ASGIApp:
-    """Return the ASGI application of a host; each request has a ``Line`` in its state."""
-    return Guard(_Site(RestApi(service), OwnResources(service, Description(OPERATIONS).operations)))
+def application(service: Service, *, is_loopback: bool = False) -> ASGIApp:
+    """Return the ASGI application of a host; each request has a ``Line`` in its state.
+
+    One that listens without TLS on the loopback interface answers to names of its machine alone.
+    """
+    own = OwnResources(service, Description(OPERATIONS).operations)
+    return Guard(_Site(RestApi(service), own), is_loopback=is_loopback)
 
 
 #: Operations for people: they read the description, and send requests.

@@ -70,7 +70,9 @@ class HttpListener:
             self._context = tls_context(self._tls)
         channels = Channels(*self._channels)
         self._service = service = Service(self._managers, self._admission, channels, self._standing)
-        server = HttpServer(instrumented_application(application(service)))
+        is_loopback = self._address.is_loopback and self._context is None
+        made = application(service, is_loopback=is_loopback)
+        server = HttpServer(instrumented_application(made))
         try:
             port = server.listen(*self._address, self._context)
         except OSError as error:

@@ -7,6 +7,7 @@ import socket
 import struct
 from typing import Any, Final
 
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mayfly.servers.http.line import Line
@@ -23,6 +24,8 @@ _FRAMING_BYTES: Final = 8
 _MOST_FRAMING_BYTES: Final = 65_536
 #: SO_LINGER: on, with 0 seconds.
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
+_NO_HTTP: Final = "Invalid HTTP request received."
+_NO_PROXY: Final = "This server is no proxy."
 _TOO_LONG: Final = b"431 Request Header Fields Too Large"
 _TOO_SLOW: Final = b"408 Request Timeout"
 
@@ -44,13 +47,15 @@ class GuardedProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._begun_at = 0.0
         self._unsent_bytes = 0
+        self._wants_upgrade = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn
         """Begin a connection; the first request is to come in time."""
-        super().connection_made(transport)
+        # First: other threads look at the lines of all connections that are known.
         self.line = Line(Peer.of(transport), self.loop)
         self.line.socket = transport.get_extra_info("socket")
         self.line.cut, self.line.close_gently = self._cut, self.shutdown
+        super().connection_made(transport)
         self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -62,7 +67,15 @@ class GuardedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Read on; bytes that are no body are counted."""
         was_in_head, body_before = self._in_head, self._body_bytes
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            self._read_without_upgrade(data[upgrade.args[0] :])
+            return
+        except HttpParserError:
+            self.logger.warning(_NO_HTTP)
+            self.send_400_response(_NO_HTTP)
         if self._is_whole and self._timer is None and self._is_busy():
             # The usual request, whole in one piece.
             return
@@ -83,7 +96,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head, self._is_whole = True, False
         self._head_bytes = self._framing_bytes = self._header_count = self._body_bytes = 0
         self.scope["state"]["line"] = self.line
-        self.line.request_count += 1
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; headers behind a body are counted and ignored."""
@@ -99,7 +111,12 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._header_count > MOST_HEADERS or self._head_bytes + len(self.url) > HEAD_BYTES:
             self._refuse(_TOO_LONG)
             return
+        if self.parser.should_upgrade():
+            # The parser is about to end the request before its body.
+            self._wants_upgrade = True
+            return
         self._in_head, self._head_bytes = False, 0
+        self.line.request_count += 1
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -110,10 +127,30 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """End a request, unless it was refused."""
+        if self._wants_upgrade:
+            return
         self._is_whole = True
         if not self.transport.is_closing():
             self._cancel_timer()
             super().on_message_complete()
+
+    def _read_without_upgrade(self, rest: bytes) -> None:
+        """Read a request that asks for another protocol as the one of HTTP/1.1 that it is as well.
+
+        The parser stops behind such a head. It would take the body for the next request, which a
+        proxy has never seen. Java's client asks for HTTP/2 in this way with its first request.
+        """
+        self._wants_upgrade = False
+        if self.transport.is_closing():
+            return
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        if method == b"CONNECT":
+            self.send_400_response(_NO_PROXY)
+            return
+        kept = [b"%b: %b\r\n" % each for each in self.headers if each[0] != b"upgrade"]
+        head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(kept))
+        self.parser = HttpRequestParser(self)
+        self.data_received(head + rest)
 
     def timeout_keep_alive_handler(self) -> None:
         """Close an idle connection; a client that reads its answer slowly has more time."""
