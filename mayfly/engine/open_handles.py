@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from itertools import count
 
+from mayfly.contracts.endings import NOBODY
 from mayfly.engine.browsing.marking import marks_of
 from mayfly.engine.core import Core
 from mayfly.engine.message import Message
@@ -141,7 +142,8 @@ class OpenQueues:
             # First: otherwise they would be told that their queue was deleted.
             self._end_waits(opened)
         try:
-            drop_dynamic_queue(self._core, opened.queue, options, is_owner=opened.owns_queue)
+            queue, ending = opened.queue, opened.requester.ending
+            drop_dynamic_queue(self._core, queue, options, ending, is_owner=opened.owns_queue)
         except MQError:
             with self._core.engine_lock:
                 if not self.requester.is_ended:
@@ -298,7 +300,7 @@ def drop_ownerless(core: Core) -> None:
     core.committer.run_deferred()
     while (queue := _next_ownerless(core)) is not None:
         try:
-            drop_dynamic_queue(core, queue, c.MQCO_NONE, is_owner=True)
+            drop_dynamic_queue(core, queue, c.MQCO_NONE, NOBODY, is_owner=True)
         except MQError as error:
             # Another's unit of work holds it, or a full disk.
             _LOG.error("closing %s: %s", queue.name, error)

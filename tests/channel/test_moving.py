@@ -149,6 +149,31 @@ def test_E6_time_on_the_transmission_queue_counts(
     assert bodies(two) == []
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize(
+    ("waited_ms", "outcome", "met_by"),
+    [(19_999, "transmitted", None), (20_000, "expired", "channel"), (20_001, "expired", "channel")],
+)
+def test_E29_a_life_on_the_transmission_queue_names_the_channel_that_ends_it(
+    one: QueueManager,
+    two: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    waited_ms: int,
+    outcome: str,
+    met_by: str | None,
+) -> None:
+    put(one, b"x", time_to_live_ms=20_000, persistent=persistent)
+    clock.advance(waited_ms)
+    one.channels.start(CHANNEL)
+    clock.advance(0)
+    rows = [dict(zip(LEDGER_COLUMNS, row, strict=True)) for row in one.ledger.page(0, 1_000)]
+    [life] = [row for row in rows if (row["kind"], row["queue"]) == (KIND_LIFE, XMITQ)]
+    assert (life["outcome"], life["met_by"]) == (outcome, met_by)
+    assert (life["ended_by"], life["ended_program"]) == (CHANNEL, None)
+    assert two.curdepth("IN") == (1 if met_by is None else 0)
+
+
 @pytest.mark.parametrize(("waited_ms", "arrives"), [(19_999, True), (20_000, False)])
 def test_E29_what_expires_on_the_transmission_queue_is_reported_from_there(
     one: QueueManager, two: QueueManager, clock: VirtualClock, waited_ms: int, arrives: bool

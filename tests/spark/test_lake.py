@@ -101,6 +101,9 @@ def test_lives_and_balances_come_out_as_they_went_in(
     filling: Filling, books: KeptBooks, server: FlightServer
 ) -> None:
     lives = days_apart(6)
+    lives[3] = lives[3]._replace(
+        capped_by="CAPEXPRY(600) of QALIAS(A1)", met_by="get", ended_by="app", ended_program="till"
+    )
     books.end(*lives)
     books.balance()
     filling.run(server)

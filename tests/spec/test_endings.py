@@ -295,3 +295,26 @@ def test_D3_who_releases_all_that_a_filter_finds_is_recorded(
         clock.advance(0)
     assert ended(any_manager, STAGING) == [("released", None, "boss", None)] * 3
     assert any_manager.curdepth("Q1") == 3
+
+
+@pytest.mark.parametrize("ends_session", [False, True])
+def test_C9_messages_that_go_with_a_temporary_queue_are_cleared_by_its_creator(
+    any_manager: QueueManager, new_session: NewSession, ends_session: bool
+) -> None:
+    any_manager.mqsc("DEFINE QMODEL(MODEL)")
+    with new_session(any_manager, "app") as creator, new_session(any_manager, "anna") as other:
+        handle = creator.open("MODEL", INPUT, dynamic_name="TEMP")
+        other.put("TEMP", b"x")
+        if ends_session:
+            creator.close()
+        else:
+            handle.close()
+    assert ended(any_manager, "TEMP") == [("cleared", None, "app", "mayfly")]
+
+
+def test_what_a_command_clears_has_nobody(queue_manager: QueueManager) -> None:
+    local(queue_manager)
+    with queue_manager.session("anna") as session:
+        session.put("Q1", b"x")
+    assert queue_manager.mqsc("CLEAR QLOCAL(Q1)").ok
+    assert ended(queue_manager) == [("cleared", None, None, None)]

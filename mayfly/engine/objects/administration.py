@@ -109,10 +109,9 @@ def delete(core: Core, kind: str, name: str, *, purge: bool = False) -> None:
             _forget(core, definition, None)
 
 
-def clear(core: Core, name: str, ending: Ending = NOBODY) -> int:
+def clear(core: Core, name: str) -> int:
     """Remove all messages of a local queue without expiration reports; return how many.
 
-    ``ending`` says on whose behalf, as the records of their lives do.
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, MQRC_OBJECT_IN_USE.
     """
     core = _place_of(core, core.registry.find(name))
@@ -120,16 +119,26 @@ def clear(core: Core, name: str, ending: Ending = NOBODY) -> int:
         _find(core, QLOCAL, name)
         queue = core.registry.queue(name)
         _check_unused(queue, 0)
-    return _clear(core, queue, ending)
+    return _clear(core, queue, NOBODY)
 
 
-def delete_queue(core: Core, queue: LocalQueue, *, purge: bool, own_handles: int = 0) -> None:
-    """Delete a local queue that nobody but ``own_handles`` handles has open."""
+def delete_queue(
+    core: Core,
+    queue: LocalQueue,
+    *,
+    purge: bool,
+    own_handles: int = 0,
+    ending: Ending = NOBODY,
+) -> None:
+    """Delete a local queue that nobody but ``own_handles`` handles has open.
+
+    The lives of its messages end with an ``ending``, for a program that has closed it.
+    """
     with core.engine_lock:
         _check_unused(queue, own_handles)
         if queue.depth and not purge:
             raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"{queue.name} holds {queue.depth} messages")
-    _clear(core, queue, NOBODY)
+    _clear(core, queue, ending)
     core.store.write_balances()
     _forget(core, queue.definition, queue, own_handles=own_handles)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mayfly.contracts.endings import Ending
 from mayfly.engine.attributes import attributes_of
 from mayfly.engine.attributes.attribute import QLOCAL, QMODEL
 from mayfly.engine.attributes.of_queues import QueueDefinition
@@ -54,7 +55,9 @@ def _create(core: Core, model: QueueDefinition, name: str, owners: tuple[str, ..
     return name
 
 
-def drop_dynamic_queue(core: Core, queue: LocalQueue, options: int, *, is_owner: bool) -> None:
+def drop_dynamic_queue(
+    core: Core, queue: LocalQueue, options: int, ending: Ending, *, is_owner: bool
+) -> None:
     """Delete the queue of a handle that is being closed, if that is what closing it means.
 
     A temporary queue goes with its creator, messages and all; a permanent one with MQCO_DELETE when
@@ -80,4 +83,4 @@ def drop_dynamic_queue(core: Core, queue: LocalQueue, options: int, *, is_owner:
     purges = is_temporary or bool(options & c.MQCO_DELETE_PURGE)
     with core.definitions_lock:
         handles = queue.input_count + queue.output_count
-        delete_queue(core, queue, purge=purges, own_handles=handles)
+        delete_queue(core, queue, purge=purges, own_handles=handles, ending=ending)
