@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.servers.http.conftest import Site
 pytestmark = pytest.mark.slow
 
 HOUR_MS = 3_600_000
+CONSOLE_MD = (Path(__file__).parents[3] / "docs" / "CONSOLE.md").read_text("utf-8")
 
 
 @pytest.fixture
@@ -168,7 +170,8 @@ def onlooker(
     page: Any, site: Site, delayed: list[bytes], queue_manager: QueueManager
 ) -> Iterator[Console]:
     """The console of a user who may look, and no more."""
-    assert queue_manager.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('otto') AUTHADD(CONNECT,DSP)").ok
+    [command] = re.findall(r'^\$ mayfly mqsc QM1 -c "(.*)"$', CONSOLE_MD, re.MULTILINE)
+    assert queue_manager.mqsc(command).ok
     yield from looking(page, site, "otto")
 
 

@@ -116,3 +116,14 @@ def test_a_script_is_refused_without_a_challenge_at_which_the_browser_would_ask(
     assert (asked.status, "www-authenticate" in asked.headers) == (401, True)
     fetched = web.ask("GET", path, user=wrong, sec_fetch_dest="empty")
     assert (fetched.status, "www-authenticate" in fetched.headers) == (401, False)
+
+
+def test_the_documentation_names_every_page_with_its_key_and_shows_small_pictures() -> None:
+    docs = Path(__file__).parents[3] / "docs"
+    text = (docs / "CONSOLE.md").read_text("utf-8")
+    pages = re.findall(r"title: '([\w ]+)', key: '(\w)'", (PAGE / "main.js").read_text("utf-8"))
+    assert len(pages) > 5
+    assert re.findall(r"^\| ([\w ]+) \| `g (\w)` \|", text, re.MULTILINE) == pages
+    pictures = re.findall(r"^!\[.+\]\((images/[\w-]+\.png)\)$", text, re.MULTILINE)
+    assert len(pictures) >= 4
+    assert [name for name in pictures if (docs / name).stat().st_size > 100_000] == []

@@ -31,7 +31,7 @@ export function lineChart({ label, lines, format = String, height = 136, isTime 
     const [line, quiet] = [colour('line'), colour('quiet')];
     const axis = { stroke: quiet, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: '11px system-ui', gap: 4 };
     const options = {
-      width: element.clientWidth, height, legend: { show: false }, padding: [8, 4, 0, 0],
+      width: element.clientWidth, height, legend: { show: false }, padding: [8, 24, 0, 0],
       cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
       scales: { x: { time: isTime }, y: { range: (_plot, _low, high) => [0, Math.max(1, high ?? 1) * 1.08] } },
       axes: [

@@ -103,6 +103,7 @@ function lane(stay, top, at, now_ms) {
   return svg('g', { class: `lane ${kind}` },
     svg('text', { class: 'name', x: 0, y: middle + 4 }, svg('title', {}, `${stay.queue}@${stay.queue_manager}`), short(nameOf(stay))),
     bar(begin(stay), dead_ms, isStaged(stay) ? 'waiting' : 'present'), bar(dead_ms, end_ms, 'expired'),
+    isStaged(stay) && stay.ended_ms === null && stay.deliver_at_ms > now_ms ? svg('path', { class: 'ahead', d: `M${at(now_ms)} ${middle}H${at(stay.deliver_at_ms)}` }) : null,
     isStaged(stay) && stay.ended_ms === null ? mark(at(stay.deliver_at_ms), middle, 'due', `due ${local(stay.deliver_at_ms)}`) : null,
     hasDeadline(stay) && mark(at(stay.expire_at_ms), middle, 'deadline', `expires ${local(stay.expire_at_ms)}`),
     svg('circle', { class: 'end', cx: at(end_ms), cy: middle, r: 5 }),

@@ -22,7 +22,7 @@ export async function show(main, { signal }) {
     h('div', { class: 'panels wide' },
       h('section', { class: 'panel', 'aria-labelledby': 'server' }, h('h2', { id: 'server' }, 'Server'), factList(
         ['Mayfly', info.version], ...managers, ['Address', location.origin], ['User', `${session.user}, ${role()}`],
-        ['Interface', h('a', { href: '/mayfly/v1/openapi.json' }, 'OpenAPI 3.1')])),
+        ['Interface', [h('a', { href: '/mayfly/v1/docs/' }, 'Operations'), ', ', h('a', { href: '/mayfly/v1/openapi.json' }, 'OpenAPI 3.1')]])),
       h('section', { class: 'panel', 'aria-labelledby': 'states' }, h('h2', { id: 'states' }, 'States'),
         h('ul', { class: 'plain' }, SHAPES.map((word) => h('li', {}, state(word))))),
       h('section', { class: 'panel', 'aria-labelledby': 'limits' }, h('h2', { id: 'limits' }, 'Limits of this page'), factList(...LIMITS)),
