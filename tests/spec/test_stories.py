@@ -106,6 +106,33 @@ def test_E19_a_message_that_expires_at_its_destination_and_its_report_are_one_st
     assert steps(one.stories.of(msg_id))[-1] == (MINUTE_MS, "QM1", "report got", "REPLIES")
 
 
+def test_X3_a_message_that_expires_elsewhere_for_a_cap_here_is_told_so(
+    pair: tuple[QueueManager, QueueManager], clock: VirtualClock
+) -> None:
+    """The life that is left travels, and the story knows the object that has shortened it."""
+    one, two = pair
+    one.mqsc("ALTER QREMOTE(ORDERS) CAPEXPRY(600)")
+    with one.session() as session:
+        sent = [session.put("ORDERS", b"x")]
+        settled(clock)
+        two.mqsc("ALTER QLOCAL(IN) CAPEXPRY(300)")
+        sent.append(session.put("ORDERS", b"x"))
+        settled(clock)
+    clock.advance(MINUTE_MS - 1)
+    with two.session() as session:
+        assert [m.msg_id for m in session.browse("IN")] == sent[:1]
+        clock.advance(1)
+        assert session.get("IN") is None
+    first, second = (two.stories.of(msg_id) for msg_id in sent)
+    assert first.sentence == (
+        f"It expired on IN at {AT_1_MIN} because remote definition ORDERS@QM1 caps lives at 1 min; "
+        "it asked for no report."
+    )
+    assert " because queue IN caps lives at 30 s; " in second.sentence
+    # What the ledgers say is told as it is.
+    assert [stay.capped_by for stay in first.stays] == ["CAPEXPRY(600) of QREMOTE(ORDERS)", ""]
+
+
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_message_that_was_got_elsewhere_is_told_with_where_it_could_be_got(
     pair: tuple[QueueManager, QueueManager], clock: VirtualClock, persistent: bool

@@ -12,6 +12,7 @@ from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay, Whereab
 from mayfly.engine.whereabouts.past import stay_of_life
 from mayfly.engine.whereabouts.sentences import sentence_of
 from mayfly.engine.whereabouts.steps import steps_of
+from mayfly.engine.whereabouts.wording import with_caps_of_senders
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION
 from mayfly.mqi.delay_header import STAGING_QUEUE
@@ -79,9 +80,10 @@ def whole_story(sources: Sources, identifier: Identifier) -> Whereabouts:
     if not stays:
         said = " ".join((first.sentence, *asking.asked_as_well(), *notes))
         return first._replace(sentence=said, notes=notes)
+    told = with_caps_of_senders(stays)
     return first._replace(
-        sentence=sentence_of(_from_afar(stays, first), first.at_ms, is_cut=asking.is_cut),
-        steps=tuple(steps_of(stays, first.at_ms)),
+        sentence=sentence_of(_from_afar(told, first), first.at_ms, is_cut=asking.is_cut),
+        steps=tuple(steps_of(told, first.at_ms)),
         stays=tuple(stays),
         is_cut=asking.is_cut,
         notes=notes,

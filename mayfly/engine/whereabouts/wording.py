@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mayfly.contracts.endings import MetBy
 from mayfly.engine.whereabouts.answer import Stay
 from mayfly.lifetime.caps import read_cap
+from mayfly.lifetime.life import State
 from mayfly.lifetime.spelling import spelled_duration
 from mayfly.lifetime.times import ms_of_tenths
 
@@ -45,6 +48,27 @@ def cap_of(stay: Stay) -> str:
         return f"{stay.capped_by} shortened its life"
     life = spelled_duration(ms_of_tenths(cap.tenths))
     return f"{_KINDS.get(cap.kind, cap.kind)} {cap.name} caps lives at {life}"
+
+
+def with_caps_of_senders(stays: Sequence[Stay]) -> list[Stay]:
+    """Return stays with the cap of the queue manager that sent the message, where it counts here.
+
+    The rest of a life travels, the cap that shortened it does not. The object of such a cap is
+    ``NAME@MANAGER``.
+    """
+    capped = {s.msg_id: s for s in stays if s.state == State.TRANSMITTED and s.capped_by}
+    return [_as_sent(stay, capped.get(stay.msg_id)) for stay in stays] if capped else list(stays)
+
+
+def _as_sent(stay: Stay, sent: Stay | None) -> Stay:
+    is_elsewhere = sent is not None and sent.queue_manager != stay.queue_manager
+    if sent is None or not is_elsewhere or stay.capped_by or stay.expire_at_ms is None:
+        return stay
+    cap = read_cap(sent.capped_by)
+    if cap is None or stay.put_ms < sent.put_ms:
+        return stay
+    name = f"{cap.name}@{sent.queue_manager}"
+    return stay._replace(capped_by=cap._replace(name=name).text)
 
 
 def ender_of(stay: Stay) -> str:
