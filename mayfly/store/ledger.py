@@ -149,9 +149,10 @@ class Ledger:
         found = self._read(_OLDEST)
         return None if not found else (int(found[0][0]), int(found[0][1]))
 
-    def audit(self, columns: str, limit: int) -> list[tuple[Any, ...]]:
-        """Return the newest changes of the schedule of delayed messages."""
-        return self._read(limited(f"SELECT {columns} FROM schedule_audit ORDER BY id DESC", limit))
+    def audit(self, columns: str, limit: int, before: int) -> list[tuple[Any, ...]]:
+        """Return the newest changes of the schedule with numbers below one; the number is first."""
+        sql = f"SELECT id, {columns} FROM schedule_audit WHERE id < ? ORDER BY id DESC"
+        return self._read(limited(sql, limit), (before,))
 
     def _read(self, sql: str, bindings: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         self._check_open()

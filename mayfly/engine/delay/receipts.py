@@ -76,6 +76,7 @@ def receipt_from_ledger(core: Core, msg_id: bytes) -> Receipt:
     return Receipt.UNKNOWN if outcome is None else _OF_OUTCOME.get(outcome, Receipt.UNKNOWN)
 
 
-def read_audit(core: Core, limit: int) -> list[AuditEntry]:
-    """Return the newest entries first."""
-    return [AuditEntry._make(row) for row in core.store.ledger.audit(_COLUMNS, limit)]
+def read_audit(core: Core, limit: int, before: int) -> list[tuple[int, AuditEntry]]:
+    """Return the newest entries with numbers below one, each with its number."""
+    rows = core.store.ledger.audit(_COLUMNS, limit, before)
+    return [(number, AuditEntry._make(values)) for number, *values in rows]

@@ -95,10 +95,14 @@ class Schedule:
 
     def audit(self, limit: int = 20) -> list[AuditEntry]:
         """Return the latest changes of the schedule, newest first; limit as for :meth:`list`."""
+        return [entry for _number, entry in self.audit_before(_LARGEST, limit)]
+
+    def audit_before(self, number: int, limit: int) -> list[tuple[int, AuditEntry]]:
+        """Return changes before the one with a number, newest first, each with its number."""
         self._unit_of_work()
         self._check(words.BROWSE)
-        check_page(limit)
-        return read_audit(self._core, limit)
+        check_page(limit, number)
+        return read_audit(self._core, limit, number)
 
     def now_ms(self) -> int:
         """Return the time of the queue manager, by which messages are due: ms since 1970, UTC."""

@@ -244,13 +244,16 @@ def test_D24_a_change_is_made_only_of_what_its_sender_has_seen(
     etag = seen.headers["etag"]
     moved = web.ask("POST", f"{path}/reschedule", {"delay_ms": 9_000}, if_match=etag)
     assert moved.content["receipt"] == "rescheduled"
+    assert web.ask("GET", path, if_none_match=etag).status == 200
     for word in ("cancel", "release"):
         refused = web.ask("POST", f"{path}/{word}", if_match=etag)
         now = web.ask("GET", path).headers["etag"]
         assert refused.said == (412, f"If-Match is {etag}; the ETag is {now}", None)
         assert now != etag
+        assert web.ask("GET", path, if_none_match=f"{etag}, {now}").status == 304
     assert web.ask("GET", path).content["deliver_at_ms"] == seen.content["deliver_at_ms"] + 8_000
     assert web.ask("POST", f"{path}/cancel", if_match=f'{now}, "x"').status == 200
+    assert web.ask("GET", path).status == 404
     again = web.ask("POST", f"{path}/cancel", if_match=etag)
     assert (again.status, again.content["receipt"]) == (200, "cancelled")
     assert web.ask("POST", f"{SCHEDULE}/{delayed[1]}/cancel", if_match="*").status == 200
@@ -275,6 +278,15 @@ def test_D24_a_message_that_was_rescheduled_is_not_at_its_position_any_more(
         now = session.schedule.show(msg_id)
         assert now is not None
         assert session.schedule.at(now.position).cancel(msg_id) == "cancelled"
+
+
+def test_the_audit_is_listed_page_by_page_the_newest_first(web: Web, delayed: list[str]) -> None:
+    for msg_id in delayed:
+        web.ask("POST", f"{SCHEDULE}/{msg_id}/cancel")
+    first = web.ask("GET", f"{SCHEDULE}/audit?limit=3").content
+    second = web.ask("GET", f"{SCHEDULE}/audit?limit=3&after={first['next']}").content
+    found = [change["msg_id"] for page in (first, second) for change in page["changes"]]
+    assert (found, second["next"]) == (delayed[::-1], None)
 
 
 # Queues

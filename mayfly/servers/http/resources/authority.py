@@ -277,7 +277,7 @@ _MADE: Final = {**_NONE, **REQUIRED, HTTPStatus.CONFLICT: "the type of object ha
 OPERATIONS: Final = (
     Operation("GET", _PATH, listed, Role.ADMINISTER),
     Operation("GET", f"{OF_MANAGER}/authority", granted, Role.ADMINISTER),
-    Operation("GET", _ONE, shown, Role.ADMINISTER, problems=_NONE),
+    Operation("GET", _ONE, shown, Role.ADMINISTER, problems=_NONE, has_etag=True),
     Operation(
         "PUT",
         _ONE,
@@ -286,6 +286,7 @@ OPERATIONS: Final = (
         problems=_MADE,
         other_answers={HTTPStatus.CREATED: "The record, which is new."},
         headers=IF_MATCH,
+        has_etag=True,
     ),
     Operation(
         "PATCH",
@@ -294,6 +295,7 @@ OPERATIONS: Final = (
         Role.ADMINISTER,
         problems={**_NONE, **PROBLEMS, HTTPStatus.CONFLICT: _MADE[HTTPStatus.CONFLICT]},
         headers=IF_MATCH,
+        has_etag=True,
     ),
     Operation(
         "DELETE",

@@ -221,7 +221,7 @@ _CHANGED: Final = {
 }
 OPERATIONS: Final = (
     Operation("GET", _PATH, listed, Role.LOOK, problems=_NONE),
-    Operation("GET", _ONE, shown, Role.LOOK, problems=_NONE),
+    Operation("GET", _ONE, shown, Role.LOOK, problems=_NONE, has_etag=True),
     Operation(
         "PUT",
         _ONE,
@@ -230,8 +230,17 @@ OPERATIONS: Final = (
         problems=_CHANGED,
         other_answers={HTTPStatus.CREATED: "The object, which is new."},
         headers={**IF_MATCH, "If-None-Match": "`*`: no object is replaced"},
+        has_etag=True,
     ),
-    Operation("PATCH", _ONE, altered, Role.ADMINISTER, problems=_CHANGED, headers=IF_MATCH),
+    Operation(
+        "PATCH",
+        _ONE,
+        altered,
+        Role.ADMINISTER,
+        problems=_CHANGED,
+        headers=IF_MATCH,
+        has_etag=True,
+    ),
     Operation(
         "DELETE",
         _ONE,

@@ -26,6 +26,11 @@ def etag_of(value: object) -> str:
     return f'"{blake2b(written, digest_size=12).hexdigest()}"'
 
 
+def is_known(request: Request, etag: str) -> bool:
+    """Return True if the sender of a GET has said that it has the answer of an ETag."""
+    return request.method in ("GET", "HEAD") and _names(_given(request, "if-none-match"), etag)
+
+
 def check_match(request: Request, etag: str | None) -> None:
     """Raise HTTPException (412) for a header If-Match or If-None-Match that is not true.
 

@@ -47,6 +47,8 @@ _SCHEMES: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 _COOKIE: Final = "login"
+_ETAG: Final = {"ETag": {"required": True, "schema": {"type": "string"}}}
+_NOT_MODIFIED: Final = str(HTTPStatus.NOT_MODIFIED.value)
 
 
 class Problem(Struct):
@@ -181,6 +183,9 @@ def _query(one: Operation) -> list[dict[str, Any]]:
 
 
 def _headers(one: Operation) -> list[dict[str, Any]]:
+    heeded = dict(one.headers)
+    if one.has_etag and one.method == "GET":
+        heeded["If-None-Match"] = "the ETag of an answer that the sender has"
     return [
         {
             "name": name,
@@ -189,18 +194,21 @@ def _headers(one: Operation) -> list[dict[str, Any]]:
             "description": text,
             "schema": {"type": "string"},
         }
-        for name, text in one.headers.items()
+        for name, text in heeded.items()
     ]
 
 
 def _responses(one: Operation, schemas: _Schemas) -> dict[str, Any]:
     kind = {"schema": {"type": "string"} if one.answer is None else schemas.of(one.answer)}
     content = {} if one.status is HTTPStatus.NO_CONTENT else {one.media_type: kind}
-    answered = {one.status: "The answer.", **one.other_answers}
-    told = {
-        str(status.value): {"description": text, "content": content}
+    answered = {one.status: _about(one.answer), **one.other_answers}
+    headers = {"headers": _ETAG} if one.has_etag else {}
+    told: dict[str, dict[str, Any]] = {
+        str(status.value): {"description": text, "content": content, **headers}
         for status, text in answered.items()
     }
+    if one.has_etag and one.method == "GET":
+        told[_NOT_MODIFIED] = {"description": "It is as the sender has it.", **headers}
     problem = {problems.MEDIA_TYPE: {"schema": schemas.of(Problem)}}
     failed = {
         str(status.value): {"description": text, "content": problem}
@@ -208,6 +216,12 @@ def _responses(one: Operation, schemas: _Schemas) -> dict[str, Any]:
         if status not in answered
     }
     return dict(sorted((failed | told).items()))
+
+
+def _about(kind: Any) -> str:
+    """Return the first sentence of what is said of a type."""
+    about = cleandoc(getattr(kind, "__doc__", None) or "") if isinstance(kind, type) else ""
+    return _marked(" ".join(about.partition("\n\n")[0].split())) or "It is done."
 
 
 def _usual_problems(one: Operation) -> dict[HTTPStatus, str]:

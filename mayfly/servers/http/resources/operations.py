@@ -99,7 +99,8 @@ class Operation:
     of Starlette for what is no JSON, or raises MQError or ``wrong_request``. Without a ``role``
     anybody may ask. ``status`` is that of success. ``problems`` are statuses of failures of its
     own, each with the case that it stands for; ``other_answers`` are more statuses of the usual
-    answer. ``headers`` are those of a request that it heeds.
+    answer. ``headers`` are those of a request that it heeds. Where it ``has_etag`` its answers have
+    that header, and a GET with If-None-Match is 304 when nothing has changed.
     """
 
     method: str
@@ -111,6 +112,7 @@ class Operation:
     other_answers: Mapping[HTTPStatus, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     media_type: str = JSON
+    has_etag: bool = False
 
     @property
     def summary(self) -> str:

@@ -25,6 +25,7 @@ from mayfly.servers.http.bodies import read_object
 from mayfly.servers.http.line import line_of
 from mayfly.servers.http.problems import Unauthorized, wrong_request
 from mayfly.servers.http.resources.checking import checked_body, checked_query
+from mayfly.servers.http.resources.etags import is_known
 from mayfly.servers.http.resources.operations import Answered, Call, Operation
 from mayfly.servers.http.service import Service, Visit
 from mayfly.servers.http.waits import ClientGone
@@ -112,7 +113,7 @@ class OwnResources:
         if operation.body is not None:
             body = checked_body(await read_object(request), operation.body)
         call = Call(self._service, request, names, query, body, visit)
-        return _response(operation, await _handled(operation, call))
+        return _response(operation, call, await _handled(operation, call))
 
     def _found(self, request: Request) -> tuple[_Resource, dict[str, str]]:
         raw: bytes = request.scope["raw_path"]
@@ -150,11 +151,13 @@ async def _handled(operation: Operation, call: Call[Any, Any]) -> object:
     return await run_in_threadpool(operation.handler, call)
 
 
-def _response(operation: Operation, found: object) -> Response:
+def _response(operation: Operation, call: Call[Any, Any], found: object) -> Response:
     if isinstance(found, Response):
         return found
     answered = found if isinstance(found, Answered) else Answered(found)
     status = operation.status if answered.status is None else answered.status
+    if operation.has_etag and is_known(call.request, answered.headers["ETag"]):
+        return Response(None, HTTPStatus.NOT_MODIFIED, answered.headers)
     if answered.content is None:
         return Response(None, status, answered.headers)
     written = msgspec.json.encode(answered.content)

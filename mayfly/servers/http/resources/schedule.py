@@ -38,8 +38,8 @@ from mayfly.servers.http.resources.paging import Next
 
 _T = TypeVar("_T")
 _MOST: Final = 1_000
-#: Positions have 64 bits.
-_LAST_POSITION: Final = 2**63 - 1
+#: Positions have 64 bits; a page begins behind any but the last.
+_LAST_POSITION: Final = 2**63 - 2
 _Moment = Annotated[int, Meta(ge=0, le=LATEST_DUE_MS, description="ms since 1970, UTC")]
 _Limit = Annotated[int, Meta(ge=1, le=_MOST, description="so many at most")]
 
@@ -63,9 +63,13 @@ class Listing(Struct, forbid_unknown_fields=True):
 
 
 class Audited(Struct, forbid_unknown_fields=True):
-    """How many changes are listed."""
+    """Which changes are listed."""
 
     limit: _Limit = 20
+    after: Annotated[
+        Annotated[int, Meta(ge=1, le=_LAST_POSITION)] | None,
+        Meta(title="a place in the list", description="``next`` of the page before"),
+    ] = None
 
 
 class Page(Struct):
@@ -79,6 +83,7 @@ class Changes(Struct):
     """The latest changes of the schedule, the newest first."""
 
     changes: list[AuditJson]
+    next: Next
 
 
 class Filter(Struct, forbid_unknown_fields=True):
@@ -199,8 +204,11 @@ def shown(call: Call[NoQuery, None]) -> Answered[ScheduledJson]:
 
 def audited(call: Call[Audited, None]) -> Changes:
     """List the latest changes of the schedule with their users, the newest first."""
+    limit, after = call.query.limit, call.query.after or _LAST_POSITION
     with call.connection() as connection:
-        return Changes([audit_as_json(one) for one in connection.schedule.audit(call.query.limit)])
+        page = connection.own_schedule.audit_before(after, limit)
+    following = str(page[-1][0]) if len(page) == limit else None
+    return Changes([audit_as_json(entry) for _number, entry in page], following)
 
 
 def cancelled(call: Call[NoQuery, None]) -> Receipted:
@@ -320,7 +328,7 @@ OPERATIONS: Final = (
     Operation("GET", _PATH, listed, Role.LOOK),
     Operation("POST", _PATH, changed, Role.OPERATE),
     Operation("GET", f"{_PATH}/audit", audited, Role.LOOK),
-    Operation("GET", f"{_PATH}/{{id}}", shown, Role.LOOK, problems=_NONE),
+    Operation("GET", f"{_PATH}/{{id}}", shown, Role.LOOK, problems=_NONE, has_etag=True),
     _change("cancel", cancelled),
     _change("release", released),
     _change("reschedule", rescheduled),

@@ -167,7 +167,7 @@ _NONE: Final = {HTTPStatus.NOT_FOUND: "there is no such user"}
 _CHANGED: Final = {**_NONE, **REQUIRED}
 OPERATIONS: Final = (
     Operation("GET", _PATH, listed, Role.ADMINISTER),
-    Operation("GET", _ONE, shown, Role.ADMINISTER, problems=_NONE),
+    Operation("GET", _ONE, shown, Role.ADMINISTER, problems=_NONE, has_etag=True),
     Operation(
         "PUT",
         _ONE,
@@ -176,8 +176,17 @@ OPERATIONS: Final = (
         problems={**_CHANGED, HTTPStatus.CONFLICT: "somebody else has just added this user"},
         other_answers={HTTPStatus.CREATED: "The user, who is new."},
         headers=IF_MATCH,
+        has_etag=True,
     ),
-    Operation("PATCH", _ONE, altered, Role.ADMINISTER, problems=_CHANGED, headers=IF_MATCH),
+    Operation(
+        "PATCH",
+        _ONE,
+        altered,
+        Role.ADMINISTER,
+        problems=_CHANGED,
+        headers=IF_MATCH,
+        has_etag=True,
+    ),
     Operation(
         "DELETE",
         _ONE,
