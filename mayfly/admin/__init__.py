@@ -13,8 +13,8 @@ from mayfly.admin.channel_rules import (
     set_channel_rule,
 )
 from mayfly.admin.channels import SEQUENCE
+from mayfly.admin.connections import OpenConnection, open_connections, stop_channel
 from mayfly.admin.connections import stop as stop_connection
-from mayfly.admin.connections import stop_channel
 from mayfly.admin.errors import AdminError, UnknownModel, WrongObject, WrongValue
 from mayfly.admin.filters import LIKE, NOT_LIKE, ORDERINGS, UNORDERED, Filter
 from mayfly.admin.model import (
@@ -122,6 +122,7 @@ __all__ = [
     "Filter",
     "Engine",
     "ObjectType",
+    "OpenConnection",
     "Partner",
     "Record",
     "UnknownModel",
@@ -158,6 +159,7 @@ __all__ = [
     "reset_setting",
     "set_authority",
     "stop_channel",
+    "open_connections",
     "stop_connection",
     "set_channel_rule",
     "setting_value",

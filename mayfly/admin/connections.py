@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from mayfly.admin.errors import WrongObject
 from mayfly.admin.model import (
@@ -52,13 +53,44 @@ _OPEN_OPTIONS = sorted(
 )
 
 
-def inquire(manager: Engine, pattern: str) -> list[Record]:
+class OpenHandle(NamedTuple):
+    """An open handle: kind and name of the object, the names of its MQOO options."""
+
+    kind: str
+    name: str
+    options: tuple[str, ...]
+
+
+class OpenConnection(NamedTuple):
+    """A connection; ``channel`` and ``address`` are empty for a local one.
+
+    Moments are ms since 1970; ``unit_of_work_ms`` is when its unit of work began, None without one.
+    """
+
+    identifier: str
+    user: str
+    application: str
+    channel: str
+    address: str
+    has_tls: bool
+    connected_ms: int
+    unit_of_work_ms: int | None
+    handles: tuple[OpenHandle, ...]
+
+
+def open_connections(manager: Engine, pattern: str = "*") -> list[OpenConnection]:
     """Return the connections whose ids match, the oldest first, local ones and those of clients."""
     clients = {client.number: client for client in client_connections(manager)}
     return [
-        _connection(manager, found, clients.get(found.number))
-        for found in _matching(manager, pattern)
+        _opened(found, clients.get(found.number))
+        for found in view_connections(manager)
+        if matches(connection_id(found.number), pattern)
     ]
+
+
+def inquire(manager: Engine, pattern: str) -> list[Record]:
+    """Return the connections whose ids match, the oldest first, local ones and those of clients."""
+    return [_connection(manager, found) for found in open_connections(manager, pattern)]
 
 
 def inquire_manager_status(manager: Engine) -> Record:
@@ -78,16 +110,16 @@ def inquire_handles(manager: Engine, pattern: str) -> list[Record]:
     return [
         Record(
             HANDLE,
-            connection_id(found.number),
+            found.identifier,
             {
                 "OBJNAME": handle.name,
                 "OBJTYPE": HANDLE_TYPES[handle.kind],
-                "OPENOPTS": _spelled(handle.options),
+                "OPENOPTS": ",".join(handle.options),
                 "APPLTAG": found.application,
                 "USERID": found.user,
             },
         )
-        for found in _matching(manager, pattern)
+        for found in open_connections(manager, pattern)
         for handle in found.handles
     ]
 
@@ -142,29 +174,35 @@ def connection_id(number: int) -> str:
     return f"{number:016X}"
 
 
-def _matching(manager: Engine, pattern: str) -> list[ConnectionView]:
-    return [
-        found
-        for found in view_connections(manager)
-        if matches(connection_id(found.number), pattern)
-    ]
+def _opened(found: ConnectionView, client: ClientConnection | None) -> OpenConnection:
+    return OpenConnection(
+        connection_id(found.number),
+        found.user,
+        found.application,
+        "" if client is None else client.channel,
+        "" if client is None else client.address,
+        client is not None and client.has_tls,
+        found.connected_ms,
+        found.unit_of_work_ms,
+        tuple(OpenHandle(kind, name, _spelled(options)) for kind, name, options in found.handles),
+    )
 
 
-def _connection(manager: Engine, found: ConnectionView, client: ClientConnection | None) -> Record:
+def _connection(manager: Engine, found: OpenConnection) -> Record:
     began_ms = found.unit_of_work_ms
     date, time = _date_and_time(began_ms)
     values: dict[str, Value] = {
         "APPLTAG": found.application,
         "USERID": found.user,
-        "CHANNEL": "" if client is None else client.channel,
-        "CONNAME": "" if client is None else client.address,
+        "CHANNEL": found.channel,
+        "CONNAME": found.address,
         "HANDLES": len(found.handles),
         "UOWSTATE": UNIT_OF_WORK_STATES["NONE" if began_ms is None else "ACTIVE"],
         "UOWSTDA": date,
         "UOWSTTI": time,
         "UOWAGE": 0 if began_ms is None else max(0, manager.now_ms() - began_ms) // SECOND_MS,
     }
-    return Record(CONN, connection_id(found.number), values)
+    return Record(CONN, found.identifier, values)
 
 
 def _instance(clients: Sequence[ClientConnection]) -> Record:
@@ -187,8 +225,8 @@ def _instance(clients: Sequence[ClientConnection]) -> Record:
     return Record(CHSTATUS, first.channel, values)
 
 
-def _spelled(options: int) -> str:
-    return ",".join(name for name, bit in _OPEN_OPTIONS if options & bit)
+def _spelled(options: int) -> tuple[str, ...]:
+    return tuple(name for name, bit in _OPEN_OPTIONS if options & bit)
 
 
 def _date_and_time(moment_ms: int | None) -> tuple[str, str]:

@@ -317,6 +317,7 @@ class Channels:
             transmission_queue="",
             message_count=0 if receiver is None else receiver.message_count,
             batch_count=0 if receiver is None else receiver.batch_count,
+            last_message_ms=None if receiver is None else receiver.last_message_ms,
             sequence=state.sequence,
             current_sequence=state.sequence,
             luw=state.luw,

@@ -81,6 +81,7 @@ class Receiver:
         self.is_paused = False
         self.is_open = True
         self.message_count = self.batch_count = 0
+        self.last_message_ms: int | None = None
 
     @property
     def sender_id(self) -> str:
@@ -182,6 +183,7 @@ class Receiver:
             self._waiting.popleft()
             self._tries, self.is_paused = 0, False
             self.message_count += 1
+            self.last_message_ms = self._manager.now_ms()
         return None
 
     def _life_ms(self, parcel: Parcel, transit_ms: int) -> int | None:

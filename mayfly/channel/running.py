@@ -163,6 +163,7 @@ class RunningChannel:
             transmission_queue=definition.xmitq,
             message_count=0 if sender is None else sender.message_count,
             batch_count=0 if sender is None else sender.batch_count,
+            last_message_ms=None if sender is None else sender.last_message_ms,
             sequence=state.sequence,
             current_sequence=state.doubt_sequence if is_in_doubt else state.sequence,
             luw=state.luw,

@@ -44,6 +44,7 @@ class Sender:
         self._taken: list[StoredMessage] = []
         self._begun_ms = self._transit_ms = 0
         self.message_count = self.batch_count = 0
+        self.last_message_ms: int | None = None
 
     @property
     def state(self) -> ChannelRow:
@@ -135,6 +136,7 @@ class Sender:
             self._taken = []
             return None
         self.message_count += len(parcels)
+        self.last_message_ms = now_ms
         if all(parcel.life_ms is None for parcel in parcels):
             # Nothing is to be shortened: one call does.
             self._transit_ms = 0

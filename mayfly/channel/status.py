@@ -26,7 +26,8 @@ class Status(StrEnum):
 class ChannelStatus:
     """One channel at one moment.
 
-    ``message_count`` and ``batch_count`` run from the start of the channel; ``sequence`` and
+    ``message_count`` and ``batch_count`` run from the start of the channel, ``last_message_ms`` is
+    when the last of these messages was handed over, None without one; ``sequence`` and
     ``luw`` are those of the last batch that both sides are sure of, ``current_*`` those of one in
     doubt, else the same. ``failure`` says why it retries or has stopped. ``heartbeat_s`` is what
     both sides have agreed on; it and the bytes are 0 while the channel has no connection, and the
@@ -41,6 +42,7 @@ class ChannelStatus:
     transmission_queue: str
     message_count: int
     batch_count: int
+    last_message_ms: int | None
     sequence: int
     current_sequence: int
     luw: str

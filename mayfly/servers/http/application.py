@@ -16,6 +16,9 @@ from mayfly.servers.http.guard import Guard
 from mayfly.servers.http.pages import Pages
 from mayfly.servers.http.resources import (
     authority,
+    channels,
+    claims,
+    connections,
     dead_letters,
     definitions,
     events,
@@ -45,6 +48,9 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *messages.OPERATIONS,
     *events.OPERATIONS,
     *timeline.OPERATIONS,
+    *channels.OPERATIONS,
+    *claims.OPERATIONS,
+    *connections.OPERATIONS,
 )
 
 

@@ -55,6 +55,7 @@ PRESENT: dict[str, list[str | None]] = {
     "profile": ["SELF", "Q.**", None],
     "entity_kind": ["principal", "group", None],
     "entity": ["anna", None],
+    "channel": ["DEV.CHANNEL", "SYSTEM.DEF.SENDER", None],
     "name": ["Q2", "QM1", "DEV.CHANNEL", None],
 }
 

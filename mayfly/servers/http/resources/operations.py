@@ -44,6 +44,9 @@ NAMES: Final = {
     "kind": "a kind of object as in MQSC, in lower case: `qlocal`, `channel`, `qmgr` …",
     "name": "the name of an object; `/` is written `%2F`",
     "queue": "a local queue; `/` is written `%2F`",
+    "channel": "a channel; `/` is written `%2F`",
+    "connection": "CONN of a connection: 16 hexadecimal digits",
+    "consumer": "a consumer of a pipeline; `/` is written `%2F`",
     "id": "a MsgId or CorrelId in hexadecimal; of the schedule, the MsgId of the sender",
 }
 

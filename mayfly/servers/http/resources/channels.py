@@ -1,0 +1,187 @@
+"""``…/channels``: how channels stand; they are started, stopped, reset and resolved."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import Meta, Struct
+
+from mayfly.admin import CHANNEL, inquire, named, object_type, stop_channel
+from mayfly.admin.model import Record
+from mayfly.channel import ChannelStatus, ClientConnection, Status, channels_of, client_connections
+from mayfly.engine import Engine
+from mayfly.security.roles import Role
+from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
+
+_OF_CLIENTS: Final = "SVRCONN"
+
+
+class Partner(Struct):
+    """A channel with one of its partners, as in DISPLAY CHSTATUS."""
+
+    status: Annotated[Status, Meta(description="STATUS")]
+    partner: Annotated[str, Meta(description="the queue manager at the other end, once known")]
+    connection: Annotated[str, Meta(description="CONNAME")]
+    message_count: Annotated[int, Meta(description="MSGS, since the channel was started")]
+    batch_count: Annotated[int, Meta(description="BATCHES, since the channel was started")]
+    last_message_ms: Annotated[
+        int | None, Meta(description="when the last of these was handed over, null without one")
+    ]
+    sent_bytes: Annotated[int, Meta(description="BYTSSENT; 0 within a process")]
+    received_bytes: Annotated[int, Meta(description="BYTSRCVD; 0 within a process")]
+    is_in_doubt: Annotated[bool, Meta(description="INDOUBT: a batch may have arrived or not")]
+    sequence: Annotated[int, Meta(description="LSTSEQNO, of the last batch that is sure")]
+    current_sequence: Annotated[int, Meta(description="CURSEQNO, of the batch in doubt if any")]
+    luw: Annotated[str, Meta(description="LSTLUWID")]
+    current_luw: Annotated[str, Meta(description="CURLUWID")]
+    short_retries_left: Annotated[int, Meta(description="SHORTRTS")]
+    long_retries_left: Annotated[int, Meta(description="LONGRTS")]
+    heartbeat_s: Annotated[int, Meta(description="HBINT, 0 while there is no connection")]
+    failure: Annotated[str, Meta(description="why it retries or has stopped, empty if it does not")]
+
+
+class Channel(Struct):
+    """A channel; one of clients tells how many there are (``…/connections`` lists them)."""
+
+    name: Annotated[str, Meta(description="the name of the channel")]
+    type: Annotated[str, Meta(description="CHLTYPE: SDR, RCVR or SVRCONN")]
+    description: Annotated[str, Meta(description="DESCR")]
+    transmission_queue: Annotated[str, Meta(description="XMITQ, empty where it has none")]
+    is_stopped: Annotated[bool, Meta(description="whether only a start lets it work again")]
+    partners: Annotated[
+        list[Partner], Meta(description="one of a sender; of a receiver, those that have sent")
+    ]
+    client_count: Annotated[int, Meta(description="conversations that clients have by it")]
+
+
+class AllChannels(Struct):
+    """Channels by name."""
+
+    channels: list[Channel]
+
+
+class Stop(Struct, forbid_unknown_fields=True):
+    """The way in which a channel is stopped."""
+
+    mode: Annotated[
+        Literal["quiesce", "force"],
+        Meta(description="behind the work under way; or at once, which cuts it off"),
+    ] = "quiesce"
+    inactive: Annotated[
+        bool, Meta(description="clients end, and may come again: STATUS(INACTIVE), SVRCONN only")
+    ] = False
+
+
+class Reset(Struct, forbid_unknown_fields=True):
+    """A new beginning of the numbers of messages."""
+
+    sequence: Annotated[int, Meta(ge=1, le=999_999_999, description="SEQNUM of the next message")]
+
+
+class Resolve(Struct, forbid_unknown_fields=True):
+    """The fate of a batch in doubt at the partner."""
+
+    action: Annotated[
+        Literal["commit", "backout"],
+        Meta(description="commit: it is there, and ends here; backout: it goes again"),
+    ]
+
+
+def listed(call: Call[NoQuery, None]) -> AllChannels:
+    """List all channels with their partners, by name."""
+    engine = call.manager.engine
+    clients = client_connections(engine)
+    found = inquire(engine, (CHANNEL,), "*")
+    return AllChannels([_shown(engine, record, clients) for record in found])
+
+
+def shown(call: Call[NoQuery, None]) -> Channel:
+    """Show one channel."""
+    return _found(call)
+
+
+def started(call: Call[NoQuery, None]) -> Channel:
+    """Start a sender, or let a receiver or a channel of clients accept again.
+
+    Whether the partner can be reached turns out afterwards.
+    """
+    _found(call)
+    channels_of(call.manager.engine).start(call.names["channel"])
+    return _found(call)
+
+
+def stopped(call: Call[NoQuery, Stop]) -> Channel:
+    """Stop a channel, until it is started."""
+    _found(call)
+    is_forced, is_inactive = call.body.mode == "force", call.body.inactive
+    name = call.names["channel"]
+    stop_channel(call.manager.engine, name, is_forced=is_forced, is_inactive=is_inactive)
+    return _found(call)
+
+
+def reset(call: Call[NoQuery, Reset]) -> Channel:
+    """Set the number of the next message; a sender tells its receiver when it starts."""
+    _found(call)
+    channels_of(call.manager.engine).reset(call.names["channel"], call.body.sequence)
+    return _found(call)
+
+
+def resolved(call: Call[NoQuery, Resolve]) -> Channel:
+    """Settle a batch in doubt without the partner. One that is settled wrongly is lost or doubled.
+
+    The partner's LSTLUWID tells: when it is CURLUWID here, the batch has arrived.
+    """
+    _found(call)
+    is_committed = call.body.action == "commit"
+    channels_of(call.manager.engine).resolve(call.names["channel"], is_committed=is_committed)
+    return _found(call)
+
+
+def _found(call: Call[Any, Any]) -> Channel:
+    """Return the channel of a path; raises HTTPException (404)."""
+    engine, name = call.manager.engine, call.names["channel"]
+    found = [one for one in inquire(engine, (CHANNEL,), name) if one.name == name]
+    if not found:
+        raise wrong_request(HTTPStatus.NOT_FOUND, f"{name!r} is no channel")
+    return _shown(engine, found[0], client_connections(engine))
+
+
+def _shown(engine: Engine, record: Record, clients: list[ClientConnection]) -> Channel:
+    name, values = record.name, record.values
+    kind = str(named(object_type(CHANNEL).attributes["CHLTYPE"], values["CHLTYPE"]))
+    channels = channels_of(engine)
+    standings = [] if kind == _OF_CLIENTS else channels.status(name)
+    is_stopped = channels.is_stopped(name) or any(
+        one.is_sender and one.status is Status.STOPPED for one in standings
+    )
+    return Channel(
+        name,
+        kind,
+        str(values.get("DESCR", "")),
+        str(values.get("XMITQ", "")),
+        is_stopped,
+        [_partner(one) for one in standings],
+        sum(client.channel == name for client in clients),
+    )
+
+
+def _partner(one: ChannelStatus) -> Partner:
+    return Partner(**{field: getattr(one, field) for field in Partner.__struct_fields__})
+
+
+_PATH: Final = f"{OF_MANAGER}/channels"
+_NONE: Final = {HTTPStatus.NOT_FOUND: "there is no such channel"}
+_WRONG: Final = {
+    **_NONE,
+    HTTPStatus.CONFLICT: "the channel is running, of another type, or a batch of it is in doubt",
+}
+OPERATIONS: Final = (
+    Operation("GET", _PATH, listed, Role.LOOK),
+    Operation("GET", f"{_PATH}/{{channel}}", shown, Role.LOOK, problems=_NONE),
+    Operation("POST", f"{_PATH}/{{channel}}/start", started, Role.OPERATE, problems=_WRONG),
+    Operation("POST", f"{_PATH}/{{channel}}/stop", stopped, Role.OPERATE, problems=_WRONG),
+    Operation("POST", f"{_PATH}/{{channel}}/reset", reset, Role.OPERATE, problems=_WRONG),
+    Operation("POST", f"{_PATH}/{{channel}}/resolve", resolved, Role.OPERATE, problems=_WRONG),
+)

@@ -1,0 +1,90 @@
+"""``…/claims``: messages that consumers of pipelines have claimed; they are given back."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from mayfly.connection import LocalConnection
+from mayfly.contracts.claims import ConsumerState
+from mayfly.security.roles import Role
+from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
+
+
+class Claims(Struct):
+    """The claims of one consumer; those behind ``closed`` up to ``last`` are open."""
+
+    consumer: Annotated[str, Meta(description="the name of the consumer")]
+    queue: Annotated[str, Meta(description="the queue that it reads")]
+    epoch: Annotated[int, Meta(description="of its reader; readers of earlier epochs are refused")]
+    closed: Annotated[int, Meta(description="number of the last claim that has ended")]
+    last: Annotated[int, Meta(description="number of its last claim")]
+    message_count: Annotated[int, Meta(description="messages in open claims")]
+    oldest_claimed_ms: Annotated[
+        int | None, Meta(description="since when the oldest claim is open, null without one")
+    ]
+
+
+class AllClaims(Struct):
+    """Consumers by name."""
+
+    claims: list[Claims]
+
+
+class Release(Struct, forbid_unknown_fields=True):
+    """Claimed messages go back to their queue."""
+
+    dry_run: Annotated[bool, Meta(description="messages are counted, and nothing changes")] = False
+
+
+class Given(Struct):
+    """So many messages went back to their queue, or would go."""
+
+    consumer: str
+    message_count: int
+    dry_run: bool
+
+
+def listed(call: Call[NoQuery, None]) -> AllClaims:
+    """List the consumers of pipelines with their claims, by name."""
+    with call.connection() as connection:
+        return AllClaims([Claims(*one) for one in connection.claims.standings()])
+
+
+def shown(call: Call[NoQuery, None]) -> Claims:
+    """Show the claims of one consumer."""
+    with call.connection() as connection:
+        return Claims(*_standing(connection, call.names["consumer"]))
+
+
+def released(call: Call[NoQuery, Release]) -> Given:
+    """Give the messages of a consumer back to their queue, counted as a backout.
+
+    Its reader is refused from now on. A batch that it has written already is then doubled: its
+    checkpoint tells (docs/SPARK.md).
+    """
+    name, is_dry = call.names["consumer"], call.body.dry_run
+    with call.connection() as connection:
+        count = _standing(connection, name).message_count
+        if not is_dry:
+            count = connection.claims.release(name)
+    return Given(name, count, is_dry)
+
+
+def _standing(connection: LocalConnection, name: str) -> ConsumerState:
+    found = [one for one in connection.claims.standings() if one.consumer == name]
+    if not found:
+        raise wrong_request(HTTPStatus.NOT_FOUND, f"no consumer is called {name!r}")
+    return found[0]
+
+
+_NONE: Final = {HTTPStatus.NOT_FOUND: "there is no such consumer"}
+_ONE: Final = f"{OF_MANAGER}/claims/{{consumer}}"
+OPERATIONS: Final = (
+    Operation("GET", f"{OF_MANAGER}/claims", listed, Role.LOOK),
+    Operation("GET", _ONE, shown, Role.LOOK, problems=_NONE),
+    Operation("POST", f"{_ONE}/release", released, Role.OPERATE, problems=_NONE),
+)

@@ -1,0 +1,87 @@
+"""``…/connections``: the connections of a queue manager, which an operator can stop."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from mayfly.admin import OpenConnection, open_connections, stop_connection
+from mayfly.admin.errors import WrongObject
+from mayfly.security.roles import Role
+from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
+
+
+class Handle(Struct):
+    """An object that a connection has open."""
+
+    kind: Annotated[str, Meta(description="QUEUE, TOPIC, PROCESS or QMGR")]
+    name: Annotated[str, Meta(description="the name of the object")]
+    options: Annotated[list[str], Meta(description="names of MQOO options")]
+
+
+class ConnectionShown(Struct):
+    """A connection of a program, as in DISPLAY CONN."""
+
+    id: Annotated[str, Meta(description="CONN, 16 hexadecimal digits")]
+    user: Annotated[str, Meta(description="the user whose authority counts")]
+    application: Annotated[str, Meta(description="its name for itself")]
+    channel: Annotated[str, Meta(description="the channel it has come by; empty for a local one")]
+    address: Annotated[str, Meta(description="the address of its client; empty for a local one")]
+    has_tls: Annotated[bool, Meta(description="whether it has come over TLS")]
+    connected_ms: Annotated[int, Meta(description="since when, ms since 1970, UTC")]
+    unit_of_work_ms: Annotated[
+        int | None, Meta(description="since when its unit of work is open, null without one")
+    ]
+    handles: Annotated[list[Handle], Meta(description="objects that it has open")]
+
+
+class Connections(Struct):
+    """Connections, the oldest first."""
+
+    connections: list[ConnectionShown]
+
+
+class Stopped(Struct):
+    """The connection was stopped."""
+
+    id: str
+
+
+def listed(call: Call[NoQuery, None]) -> Connections:
+    """List the open connections, local ones and those of clients, the oldest first."""
+    found = open_connections(call.manager.engine)
+    return Connections([_shown(one) for one in found])
+
+
+def stopped(call: Call[NoQuery, None]) -> Stopped:
+    """Stop a connection: its unit of work is backed out, and its verbs fail from now on.
+
+    The socket of a client ends with all that it carries.
+    """
+    identifier = call.names["connection"]
+    try:
+        stop_connection(call.manager.engine, identifier.upper())
+    except WrongObject as error:
+        said = f"no connection has the id {identifier}"
+        raise wrong_request(HTTPStatus.NOT_FOUND, said) from error
+    return Stopped(identifier)
+
+
+def _shown(one: OpenConnection) -> ConnectionShown:
+    handles = [Handle(kind, name, list(options)) for kind, name, options in one.handles]
+    return ConnectionShown(*one[:-1], handles)
+
+
+OPERATIONS: Final = (
+    Operation("GET", f"{OF_MANAGER}/connections", listed, Role.LOOK),
+    Operation(
+        "POST",
+        f"{OF_MANAGER}/connections/{{connection}}/stop",
+        stopped,
+        Role.OPERATE,
+        problems={HTTPStatus.NOT_FOUND: "no connection has this id"},
+    ),
+)
