@@ -12,20 +12,29 @@ from mayfly.cli.lake_archive import LakeArchive
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.progress import seconds_told
+from mayfly.cli.schedule_filters import Property, moment_ms, property_of
 from mayfly.cli.show import print_json
 from mayfly.cli.values import message_id
-from mayfly.connection.json_values import whereabouts_as_json
-from mayfly.engine import Sources, Step, Teller, whole_story
+from mayfly.connection.json_values import stories_as_json, whereabouts_as_json
+from mayfly.engine import (
+    MOST_STORIES,
+    PropertyQuestion,
+    Sources,
+    Step,
+    StoriesFound,
+    Teller,
+    Whereabouts,
+    whole_story,
+)
+from mayfly.engine import Identifier as Id
 from mayfly.lifetime.spelling import spelled_moment
 
 _HEAD = ("at (UTC)", "what", "queue", "")
 
 Identifier = Annotated[
-    bytes,
-    typer.Argument(parser=message_id, metavar="ID", help="MsgId or CorrelId, in hexadecimal."),
+    bytes | None,
+    typer.Argument(parser=message_id, metavar="[ID]", help="MsgId or CorrelId, in hexadecimal."),
 ]
-
-
 LakeOption = Annotated[
     Path | None,
     typer.Option(
@@ -34,12 +43,40 @@ LakeOption = Annotated[
         help="A lake of the ledger, in which to look as well. Needs mayfly-mq[lake].",
     ),
 ]
+PropertyOption = Annotated[
+    Property | None,
+    typer.Option(
+        "--property",
+        parser=property_of,
+        metavar="NAME=VALUE",
+        help="Instead of an id: a property of messages that are here.",
+    ),
+]
+FromOption = Annotated[
+    int | None,
+    typer.Option(
+        "--from", parser=moment_ms, metavar="MOMENT", help="With --property: put then or later."
+    ),
+]
+BeforeOption = Annotated[
+    int | None,
+    typer.Option(
+        "--before", parser=moment_ms, metavar="MOMENT", help="With --property: put before then."
+    ),
+]
+LimitOption = Annotated[
+    int, typer.Option(min=1, max=MOST_STORIES, help="With --property: so many stories.")
+]
 
 
 def why(
     name: Name,
-    identifier: Identifier,
+    identifier: Identifier = None,
     *,
+    having: PropertyOption = None,
+    from_ms: FromOption = None,
+    before_ms: BeforeOption = None,
+    limit: LimitOption = 20,
     path: PlaceOption = None,
     lake: LakeOption = None,
     as_json: JsonOption = False,
@@ -51,16 +88,34 @@ def why(
     nothing. Exit code 1 when nothing is known; the sentence says what retention has taken.
 
     \b
-    Example:
+    Examples:
       mayfly why QM1 414d5120514d31202020202020202020a10eb26700000001
+      mayfly why QM1 --property order=17 --from 2026-11-20 --before 2026-11-21
     """
+    if (identifier is None) == (having is None):
+        raise CommandFailed(ExitCode.USAGE, "give either an ID or --property")
     with (
         connected(name, path, program="mayfly why") as connection,
         seconds_told(sys.stderr, "the ledger is searched"),
     ):
-        asked = Teller(name, connection.admin.stories.of)
+        stories = connection.admin.stories
         archives = [] if lake is None else [LakeArchive(lake.absolute())]
-        found = whole_story(Sources(asked, archives=archives), identifier)
+
+        def told(asked_id: Id) -> Whereabouts:
+            return whole_story(Sources(Teller(name, stories.of), archives=archives), asked_id)
+
+        if having is None:
+            assert identifier is not None
+            _print_story(told(identifier), as_json=as_json)
+            return
+        found = stories.with_property(PropertyQuestion(*having, from_ms, before_ms, limit))
+        if archives:
+            again = tuple(told(story.asked_id) for story in found.stories)
+            found = found._replace(stories=again)
+    _print_stories(name, found, as_json=as_json)
+
+
+def _print_story(found: Whereabouts, *, as_json: bool) -> None:
     if as_json:
         print_json(whereabouts_as_json(found))
     elif found.is_known:
@@ -68,6 +123,19 @@ def why(
         print(*lines_of(found.steps), *found.notes, sep="\n")
     if not found.is_known:
         raise CommandFailed(ExitCode.NOTHING, found.sentence)
+
+
+def _print_stories(name: str, found: StoriesFound, *, as_json: bool) -> None:
+    if as_json:
+        print_json(stories_as_json(found))
+    else:
+        for story in found.stories:
+            print(story.asked_id.hex(), story.sentence, *lines_of(story.steps), "", sep="\n")
+        if found.stories:
+            print(*(["There are more."] if found.is_cut else []), *found.notes, sep="\n")
+    if not found.stories:
+        said = f"no message on {name} has this property. {' '.join(found.notes)}"
+        raise CommandFailed(ExitCode.NOTHING, said)
 
 
 def lines_of(steps: tuple[Step, ...]) -> list[str]:

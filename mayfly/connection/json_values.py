@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TypedDict, cast
 
 from mayfly.connection.values import AuditEntry, Scheduled
-from mayfly.engine import Stay, Whereabouts
+from mayfly.engine import Stay, StoriesFound, Whereabouts
 from mayfly.mqi.causes import cause_name
 
 
@@ -87,6 +87,17 @@ class WhereaboutsJson(TypedDict):
     notes: list[str]
 
 
+class StoriesJson(TypedDict):
+    """Stories of messages with a property, the latest put first.
+
+    ``is_cut`` says that there are more. ``notes`` are sentences about what was not looked at.
+    """
+
+    stories: list[WhereaboutsJson]
+    is_cut: bool
+    notes: list[str]
+
+
 class ScheduledJson(TypedDict):
     """A delayed message, as its sender knows it; times are ms since 1970.
 
@@ -132,6 +143,15 @@ def whereabouts_as_json(found: Whereabouts) -> WhereaboutsJson:
         "ledger_position": found.ledger_position,
         "ledger_ms": found.ledger_ms,
         "queue_manager": found.queue_manager,
+        "notes": list(found.notes),
+    }
+
+
+def stories_as_json(found: StoriesFound) -> StoriesJson:
+    """Return the stories of messages with a property."""
+    return {
+        "stories": [whereabouts_as_json(story) for story in found.stories],
+        "is_cut": found.is_cut,
         "notes": list(found.notes),
     }
 

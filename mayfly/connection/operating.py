@@ -16,6 +16,7 @@ from mayfly.connection.values import (
     Verification,
     Whereabouts,
 )
+from mayfly.engine import PropertyQuestion, StoriesFound
 from mayfly.mqsc import MqscResult
 
 
@@ -122,6 +123,12 @@ class StoryVerbs(Protocol):
         """Return where a message has been, by its MsgId or CorrelId.
 
         Raises MQRC_MD_ERROR for an id of zeros, of more than 24 bytes, or that is none.
+        """
+
+    def with_property(self, question: PropertyQuestion) -> StoriesFound:
+        """Return the stories of messages that are here and have a property, the latest put first.
+
+        Raises MQRC_OPTIONS_ERROR for a limit or a range of time that is none.
         """
 
 

@@ -19,8 +19,9 @@ from mayfly.connection.values import (
     Whereabouts,
     stored_id,
 )
-from mayfly.connection.wire_values import script_of_row, whereabouts_of_row
+from mayfly.connection.wire_values import script_of_row, stories_of_row, whereabouts_of_row
 from mayfly.contracts.wire_verbs import Verb
+from mayfly.engine import PropertyQuestion, StoriesFound
 from mayfly.engine.face.programs import check_page
 from mayfly.mqsc import MqscResult
 from mayfly.store.ledger import PositionTrimmed
@@ -129,6 +130,10 @@ class RemoteStories:
     def of(self, identifier: bytes | str) -> Whereabouts:
         """Return where a message has been."""
         return whereabouts_of_row(self._call(Verb.STORY, [stored_id(identifier)]))
+
+    def with_property(self, question: PropertyQuestion) -> StoriesFound:
+        """Return the stories of messages that are here and have a property."""
+        return stories_of_row(self._call(Verb.STORIES, list(question)))
 
 
 class RemoteAdministration:

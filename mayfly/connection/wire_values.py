@@ -19,7 +19,7 @@ from mayfly.connection.values import (
     Whereabouts,
 )
 from mayfly.contracts.wire_rows import packed_descriptor
-from mayfly.engine import Stay, Step
+from mayfly.engine import Stay, Step, StoriesFound
 from mayfly.engine.face.programs import Handed, row_of
 from mayfly.lifetime.window import Window
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
@@ -169,6 +169,12 @@ def whereabouts_of_row(values: list[Any]) -> Whereabouts:
         stays=tuple(Stay(*stay) for stay in found.stays),
         notes=tuple(found.notes),
     )
+
+
+def stories_of_row(values: list[Any]) -> StoriesFound:
+    """Return the answer of STORIES."""
+    stories, is_cut, notes = values
+    return StoriesFound(tuple(map(whereabouts_of_row, stories)), is_cut, tuple(notes))
 
 
 def row_of_script(result: MqscResult) -> list[Any]:

@@ -289,6 +289,13 @@ WHEREABOUTS: Final = Row(
     queue_manager=text,
     notes=many(long_text),
 )
+#: Question and answer: the stories of messages with a property.
+STORIES: Final = (
+    Row(
+        "stories", name=text, value=text, from_ms=maybe(whole), before_ms=maybe(whole), limit=whole
+    ),
+    Row("stories_found", stories=many(WHEREABOUTS), is_cut=flag, notes=many(long_text)),
+)
 OWN_TIME: Final = Row(
     "own_time",
     own_ms=whole,

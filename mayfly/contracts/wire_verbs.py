@@ -46,6 +46,7 @@ from mayfly.contracts.wire_rows import (
     PUTS_RESULT,
     SCHEDULED,
     STATUS,
+    STORIES,
     SUBSCRIBED,
     VERIFICATION,
     WHEREABOUTS,
@@ -119,14 +120,14 @@ class Verb(IntEnum):
     COUNTS = 51
     CURDEPTH = 52
     WHY = 53
+    STORY = 78
+    STORIES = 79
     VERIFY = 54
     DELAY_PROCESSOR_STATUS = 55
     OWN_TIME = 56
     FOLLOW_WALL = 57
     RUN_DUE = 58
     ADVANCE_CLOCK = 59
-    #: WHY over all queue managers of the server.
-    STORY = 78
     #: The claims of pipelines.
     CLAIMS_INSTANCE = 60
     CLAIMS_STANDINGS = 61
@@ -361,6 +362,7 @@ FORMS: Final[dict[int, Form]] = {
     Verb.CURDEPTH: Form(Row("curdepth", queue=text), whole),
     Verb.WHY: Form(Row("why", identifier=identifier), WHEREABOUTS),
     Verb.STORY: Form(Row("story", identifier=identifier), WHEREABOUTS),
+    Verb.STORIES: Form(*STORIES),
     Verb.VERIFY: Form(_none(Verb.VERIFY), VERIFICATION),
     Verb.DELAY_PROCESSOR_STATUS: Form(_none(Verb.DELAY_PROCESSOR_STATUS), text),
     Verb.OWN_TIME: Form(_none(Verb.OWN_TIME), OWN_TIME),

@@ -43,6 +43,7 @@ from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.session import Session
 from mayfly.engine.settings import PLATFORMS, SETTINGS, SettingValue, setting_value
 from mayfly.engine.whereabouts.answer import Stay, Step, Whereabouts
+from mayfly.engine.whereabouts.by_property import MOST_STORIES, PropertyQuestion, StoriesFound
 from mayfly.engine.whereabouts.whole import ArchiveError, Sources, Teller, whole_story
 
 __all__ = [
@@ -102,6 +103,9 @@ __all__ = [
     "Step",
     "Whereabouts",
     "ArchiveError",
+    "MOST_STORIES",
+    "PropertyQuestion",
+    "StoriesFound",
     "Sources",
     "Teller",
     "whole_story",

@@ -112,6 +112,33 @@ def test_what_retention_has_removed_is_told_from_a_lake(queue: Invoke, tmp_path:
     assert f"lake {tmp_path / 'no'} cannot be read: there is no lake at" in answer.stderr
 
 
+def test_stories_are_asked_for_by_a_property(queue: Invoke, home: Path) -> None:
+    with QueueManager("QM1", home / "QM1") as manager, manager.session() as session:
+        ids = [
+            session.put("Q1", b"x", persistent=True, properties={"order": number}).hex()
+            for number in (17, 17, 18)
+        ]
+    answer = queue("why", "QM1", "--property", "order=18", "--from", "2020-01-01")
+    assert (answer.exit_code, answer.stderr) == (0, "")
+    lines = answer.stdout.splitlines()
+    assert lines[:2] == [ids[2], "It is on Q1 and can be got; it never expires."]
+    assert lines[-1].startswith("Messages that have ended are not among them")
+    found = json.loads(queue("why", "QM1", "--property", "order=17", "--json").stdout)
+    assert sorted(story["id"] for story in found["stories"]) == sorted(ids[:2])
+    answer = queue("why", "QM1", "--property", "order=17", "--limit", "1")
+    assert "There are more." in answer.stdout
+    answer = queue("why", "QM1", "--property", "order=17", "--before", "2020-01-01")
+    assert answer.exit_code == ExitCode.NOTHING
+    assert answer.stderr.startswith("mayfly: no message on QM1 has this property.")
+
+
+@pytest.mark.parametrize("words", [[], ["17", "--property", "order=17"]])
+def test_either_an_id_or_a_property_is_given(queue: Invoke, words: list[str]) -> None:
+    answer = queue("why", "QM1", *words)
+    assert answer.exit_code == ExitCode.USAGE
+    assert "give either an ID or --property" in answer.stderr
+
+
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_an_unknown_id_ends_with_1_and_one_line(queue: Invoke, options: list[str]) -> None:
     answer = queue("why", "QM1", "00ff", *options)

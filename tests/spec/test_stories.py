@@ -10,7 +10,7 @@ import pytest
 
 from mayfly import MQError, QueueManager, QueueSharingGroup
 from mayfly.connection import connect
-from mayfly.engine import Whereabouts
+from mayfly.engine import PropertyQuestion, Whereabouts
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
@@ -282,12 +282,16 @@ def test_a_connection_asks_all_queue_managers_of_its_process(
 ) -> None:
     one, _two = pair
     with one.session() as session:
-        msg_id = session.put("ORDERS", b"x")
+        msg_id = session.put("ORDERS", b"x", properties={"order": 17})
     settled(clock)
     connection = connect("QM1")
     try:
         assert connection.admin.stories.of(msg_id.hex()) == one.stories.of(msg_id)
         assert connection.admin.why(msg_id) == one.why(msg_id)
+        question = PropertyQuestion("order", "17", START_MS, START_MS + 1, 5)
+        found = connection.admin.stories.with_property(question)
+        assert found == one.stories.with_property(question)
+        assert [story.asked_id for story in found.stories] == [msg_id]
     finally:
         connection.close()
 
@@ -304,3 +308,103 @@ def test_2035_a_user_of_limited_authority_hears_no_story(
         finally:
             connection.close()
         assert error.value.reason == rc.MQRC_NOT_AUTHORIZED
+
+
+# By a property
+
+
+def found_ids(manager: QueueManager, name: str, value: str, **more: int) -> list[bytes]:
+    """Return the ids of the stories of messages with a property."""
+    found = manager.stories.with_property(PropertyQuestion(name, value, **more))
+    assert all(story.is_known for story in found.stories)
+    return [story.asked_id for story in found.stories]
+
+
+def test_messages_are_found_by_a_property_wherever_they_are(
+    pair: tuple[QueueManager, QueueManager], clock: VirtualClock
+) -> None:
+    """On a queue, delayed, in transit, a dead letter, locked; on disk or not; here or there."""
+    one, two = pair
+    run(one, "STOP CHANNEL(QM1.TO.QM2)\nDEFINE QLOCAL(DEAD)\nALTER QMGR DEADQ(DEAD)")
+    run(one, "DEFINE QLOCAL(LATER)")
+    order = {"order": 17, "express": True}
+    with one.session() as session, two.session() as other, one.session(transacted=True) as unit:
+        ids = [
+            session.put("REPLIES", b"x", properties=order, persistent=True),
+            session.put("REPLIES", b"x", properties=order, persistent=False),
+            session.put("REPLIES", b"x", delay_ms=MINUTE_MS, properties=order),
+            session.put("ORDERS", b"x", properties=order),
+            session.put("LATER", b"x", delay_ms=1, properties=order),
+            other.put("IN", b"x", properties=order),
+        ]
+        session.put("REPLIES", b"x", properties={"order": 18})
+        session.put("REPLIES", b"order 17")
+        run(one, "ALTER QLOCAL(LATER) PUT(DISABLED)")
+        clock.advance(1)
+        assert one.curdepth("DEAD") == 1
+        assert unit.get("REPLIES") is not None
+        assert sorted(found_ids(one, "order", "17")) == sorted(ids)
+        assert sorted(found_ids(one, "express", "true")) == sorted(ids)
+        assert found_ids(one, "express", "True") == found_ids(one, "colour", "17") == []
+        assert len(found_ids(two, "order", "17", limit=1)) == 1
+        unit.backout()
+    found = one.stories.with_property(PropertyQuestion("order", "17", limit=2))
+    assert (len(found.stories), found.is_cut) == (2, True)
+    assert "Messages that have ended are not among them" in found.notes[0]
+
+
+def test_a_property_is_looked_for_within_a_range_of_time(
+    queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    run(queue_manager, "DEFINE QLOCAL(Q1)")
+    with queue_manager.session() as session:
+        ids = []
+        for _ in range(3):
+            ids.append(session.put("Q1", b"x", properties={"order": 17}))
+            clock.advance(1_000)
+    ranges = [
+        (None, None, [2, 1, 0]),
+        (START_MS, START_MS + 2_000, [1, 0]),
+        (START_MS + 1, None, [2, 1]),
+        (START_MS + 1_000, START_MS + 1_001, [1]),
+        (None, START_MS, []),
+    ]
+    for from_ms, before_ms, places in ranges:
+        found = queue_manager.stories.with_property(
+            PropertyQuestion("order", "17", from_ms, before_ms)
+        )
+        assert [story.asked_id for story in found.stories] == [ids[place] for place in places]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        PropertyQuestion("order", "17", limit=0),
+        PropertyQuestion("order", "17", limit=101),
+        PropertyQuestion("order", "17", from_ms=START_MS, before_ms=START_MS),
+    ],
+)
+def test_2046_a_question_that_makes_no_sense_is_refused(
+    queue_manager: QueueManager, question: PropertyQuestion
+) -> None:
+    with pytest.raises(MQError) as error:
+        queue_manager.stories.with_property(question)
+    assert error.value.reason == rc.MQRC_OPTIONS_ERROR
+
+
+def test_more_messages_than_one_step_looks_at_are_searched(
+    queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every edge of a step, and up to the bound of one question."""
+    monkeypatch.setattr(
+        "mayfly.engine.whereabouts.by_property._LAST_OF_STEP",
+        "SELECT max(k), count(*) FROM (SELECT k FROM message WHERE k > ? ORDER BY k LIMIT 3)",
+    )
+    run(queue_manager, "DEFINE QLOCAL(Q1)")
+    with queue_manager.session() as session:
+        ids = [session.put("Q1", b"x", properties={"number": n}) for n in range(10)]
+    for number, msg_id in enumerate(ids):
+        assert found_ids(queue_manager, "number", str(number)) == [msg_id]
+    monkeypatch.setattr("mayfly.engine.whereabouts.by_property._MOST_ROWS", 6)
+    found = queue_manager.stories.with_property(PropertyQuestion("number", "9"))
+    assert (found.stories, found.is_cut) == ((), True)

@@ -53,7 +53,9 @@ class ScheduleFilter(NamedTuple):
         except MQError:
             # Its data is not what its descriptor says: it has no property.
             return False
-        return all(name in found and _text(found[name]) == value for name, value in self.properties)
+        return all(
+            name in found and property_text(found[name]) == value for name, value in self.properties
+        )
 
     def key_range(self) -> tuple[int, int]:
         """Return the half-open range of staging keys in which messages can be meant."""
@@ -230,6 +232,6 @@ def _descriptor(due: Due) -> Descriptor:
     return unpack_descriptor(due.descriptor)
 
 
-def _text(value: object) -> str:
+def property_text(value: object) -> str:
     """Return a property value as a filter spells it: true and false as JMS does."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -9,6 +9,7 @@ from mayfly.connection import LocalConnection, ScheduleVerbs
 from mayfly.connection.values import ScheduleFilter
 from mayfly.connection.wire_values import row_of_script
 from mayfly.contracts.wire_verbs import Verb
+from mayfly.engine import PropertyQuestion
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.store.ledger import PositionTrimmed
@@ -159,6 +160,10 @@ def _story(conversation: Caller, fields: list[Any]) -> Any:
     return conversation.connection.admin.stories.of(*fields)
 
 
+def _stories(conversation: Caller, fields: list[Any]) -> Any:
+    return conversation.connection.admin.stories.with_property(PropertyQuestion(*fields))
+
+
 def _verify(conversation: Caller, _fields: list[Any]) -> Any:
     return conversation.connection.admin.verify()
 
@@ -232,6 +237,7 @@ OPERATING: dict[int, Runs] = {
     Verb.CURDEPTH: _curdepth,
     Verb.WHY: _why,
     Verb.STORY: _story,
+    Verb.STORIES: _stories,
     Verb.VERIFY: _verify,
     Verb.DELAY_PROCESSOR_STATUS: _delay_processor_status,
     Verb.OWN_TIME: _own_time,

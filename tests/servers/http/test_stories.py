@@ -10,8 +10,10 @@ from mayfly import QueueManager
 from mayfly.testing import VirtualClock
 from tests.connection.serving import AdmitEverybody
 from tests.servers.http.conftest import Web, listening
+from tests.spec.scene import START_MS
 
 BOB = ("bob", "bob-password")
+QM1 = "/mayfly/v1/qmgr/QM1"
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def both(queue_manager: QueueManager, clock: VirtualClock) -> Iterator[tuple[Web
             "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('bob') AUTHADD(CONNECT, DSP)"
         ).ok
         with queue_manager.session() as session:
-            msg_id = session.put("ORDERS", b"x", persistent=True)
+            msg_id = session.put("ORDERS", b"x", persistent=True, properties={"order": 17})
         clock.advance(0)
         admission = AdmitEverybody(operators=frozenset({"admin"}))
         for site in listening(queue_manager, two, admission=admission):
@@ -58,3 +60,39 @@ def test_a_user_is_told_of_the_queue_managers_at_which_the_user_may_look(
     assert {step["queue_manager"] for step in told["steps"]} == {"QM1"}
     assert told["notes"] == ["QM2 was not asked: that takes authority."]
     assert web.ask("GET", path.replace("qmgr/QM1", "qmgr/QM2"), user=BOB).status == 403
+
+
+def test_stories_are_told_by_a_property(both: tuple[Web, str]) -> None:
+    web, path = both
+    told = web.ask("GET", f"{QM1}/stories?property=order&value=17").content
+    [story] = told["stories"]
+    assert f"/{story['id']}/" in path
+    assert story == web.ask("GET", path).content
+    assert told["is_cut"] is False
+    assert "the ledger keeps no properties" in told["notes"][0]
+    more = f"from_ms={START_MS}&before_ms={START_MS + 1}&limit=1"
+    assert web.ask("GET", f"{QM1}/stories?property=order&value=17&{more}").content == told
+    late = web.ask("GET", f"{QM1}/stories?property=order&value=17&from_ms={START_MS + 1}")
+    assert late.content["stories"] == []
+    # Bob may not look at QM2, where it is.
+    told = web.ask("GET", f"{QM1}/stories?property=order&value=17", user=BOB).content
+    assert told["stories"] == []
+    assert told["notes"][1] == "QM2 was not asked: that takes authority."
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("value=17", "property"),
+        ("property=order", "value"),
+        ("property=order&value=17&limit=101", "limit '101' is not a whole number from 1 to 100"),
+        ("property=order&value=17&from_ms=-1", "from_ms '-1' is not a whole number"),
+        ("property=order&value=17&name=order", "name"),
+        ("property=order&value=17&from_ms=5&before_ms=5", "from_ms 5 is not before before_ms 5"),
+    ],
+)
+def test_400_a_wrong_question_is_refused_with_its_parameter(
+    both: tuple[Web, str], query: str, said: str
+) -> None:
+    status, detail, _reason = both[0].ask("GET", f"{QM1}/stories?{query}").said
+    assert (status, said in detail) == (400, True), detail

@@ -1,13 +1,21 @@
-"""``…/messages/{id}/story``: where a message is, or what became of it."""
+"""``…/messages/{id}/story`` and ``…/stories``: where messages are, or what became of them."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from functools import partial
+from typing import Annotated, Any, Final, TypedDict
 
+from msgspec import Meta, Struct
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from mayfly.connection.json_values import WhereaboutsJson, whereabouts_as_json
+from mayfly.connection.json_values import (
+    StoriesJson,
+    WhereaboutsJson,
+    stories_as_json,
+    whereabouts_as_json,
+)
+from mayfly.engine import MOST_STORIES, PropertyQuestion
 from mayfly.mqi.errors import MQError
 from mayfly.security.roles import Role, check_role
 from mayfly.servers.http.problems import Unauthorized
@@ -21,11 +29,52 @@ async def story(call: Call[NoQuery, None]) -> WhereaboutsJson:
     managers of the server are asked at which the user may look; ``notes`` name the others. Raises
     MQRC_MD_ERROR (400) for what is no id.
     """
+    identifier = call.names["id"]
+    found = await run_in_threadpool(
+        partial(call.manager.stories.of, identifier, **await _asked(call))
+    )
+    return whereabouts_as_json(found)
+
+
+_Moment = Annotated[int, Meta(ge=0)]
+
+
+class WithProperty(Struct, forbid_unknown_fields=True, rename={"name": "property"}):
+    """The messages whose stories are told."""
+
+    name: Annotated[str, Meta(min_length=1, description="the name of a message property")]
+    value: Annotated[str, Meta(description="its value as text, a truth value as true or false")]
+    from_ms: Annotated[_Moment | None, Meta(description="put at this time or later")] = None
+    before_ms: Annotated[_Moment | None, Meta(description="put before this time")] = None
+    limit: Annotated[int, Meta(ge=1, le=MOST_STORIES, description="so many stories")] = 20
+
+
+async def stories(call: Call[WithProperty, None]) -> StoriesJson:
+    """Tell of the messages that are here and have a property, the latest put first.
+
+    Times are ms since 1970. Messages that have ended are not found, because the ledger keeps no
+    properties; ``notes`` say so. Raises MQRC_OPTIONS_ERROR (400) for a range that holds no moment.
+    """
+    asked = call.query
+    question = PropertyQuestion(
+        asked.name, asked.value, asked.from_ms, asked.before_ms, asked.limit
+    )
+    found = await run_in_threadpool(
+        partial(call.manager.stories.with_property, question, **await _asked(call))
+    )
+    return stories_as_json(found)
+
+
+class _Asked(TypedDict):
+    among: set[str]
+    not_asked: list[str]
+
+
+async def _asked(call: Call[Any, Any]) -> _Asked:
+    """Return the queue managers that are asked beside that of the path, and those that are not."""
     among = await _may_look_at(call)
     not_asked = sorted(call.service.managers.keys() - among - {call.manager.name})
-    stories = call.manager.stories
-    found = await run_in_threadpool(stories.of, call.names["id"], among=among, not_asked=not_asked)
-    return whereabouts_as_json(found)
+    return {"among": among, "not_asked": not_asked}
 
 
 async def _may_look_at(call: Call[Any, Any]) -> set[str]:
@@ -41,4 +90,7 @@ async def _may_look_at(call: Call[Any, Any]) -> set[str]:
     return found
 
 
-OPERATIONS: Final = (Operation("GET", f"{OF_MANAGER}/messages/{{id}}/story", story, Role.LOOK),)
+OPERATIONS: Final = (
+    Operation("GET", f"{OF_MANAGER}/messages/{{id}}/story", story, Role.LOOK),
+    Operation("GET", f"{OF_MANAGER}/stories", stories, Role.LOOK),
+)

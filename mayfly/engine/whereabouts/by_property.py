@@ -1,0 +1,147 @@
+"""Finds messages that are here by the value of a property, in bounded steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import nlargest
+from typing import Any, Final, NamedTuple
+
+from mayfly.engine.core import Core
+from mayfly.engine.delay.schedule_query import property_text
+from mayfly.engine.queues import PERSISTENT, VOLATILE
+from mayfly.engine.remote.wrapping import embedded_or_none
+from mayfly.engine.whereabouts.answer import Whereabouts
+from mayfly.engine.whereabouts.present import homes
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.layout import is_big_endian
+from mayfly.mqi.properties import read_properties
+from mayfly.mqi.structures import DLH
+from mayfly.store.messages import Messages
+
+#: Rows looked at in one turn of the lock, and in one question: some seconds.
+_STEP_ROWS, _MOST_ROWS = 1_000, 1_000_000
+MOST_STORIES: Final = 100
+_DEAD_FORMAT = "MQDEAD"
+_DEAD_HEADER_BYTES = DLH.length(1)
+_LOWEST_KEY = -(2**63)
+_EARLIEST_MS, _LATEST_MS = 0, 2**63 - 1
+_MISSING: Any = object()
+_LAST_OF_STEP = f"""
+SELECT max(k), count(*) FROM (SELECT k FROM message WHERE k > ? ORDER BY k LIMIT {_STEP_ROWS})"""
+#: Only data that begin with an MQRFH2, or with a header that one may stand behind, have properties.
+_WITH_HEADER = """
+SELECT put_ms, msg_id, descriptor, body FROM message
+WHERE k > ? AND k <= ? AND put_ms >= ? AND put_ms < ?
+    AND substr(body, 1, 4) IN (CAST('RFH ' AS BLOB), CAST('XQH ' AS BLOB), CAST('DLH ' AS BLOB))"""
+
+#: Messages that such a question never finds, as a sentence.
+LEFT_OUT = (
+    "Messages that have ended are not among them: the ledger keeps no properties. Nor are those of "
+    "units of work that are not committed, and those that consumers have claimed."
+)
+
+
+class PropertyQuestion(NamedTuple):
+    """A question for messages with a property; times are ms since 1970, of the put.
+
+    ``value`` is the value as text; from ``from_ms`` on and before ``before_ms``, None is no bound.
+    ``limit`` stories are told, those of the latest puts.
+    """
+
+    name: str
+    value: str
+    from_ms: int | None = None
+    before_ms: int | None = None
+    limit: int = 20
+
+    def check(self) -> None:
+        """Raise MQRC_OPTIONS_ERROR for a limit or a range that is none, naming it."""
+        if not 1 <= self.limit <= MOST_STORIES:
+            said = f"limit {self.limit} is not a whole number from 1 to {MOST_STORIES}"
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+        if self.put_range[0] >= self.put_range[1]:
+            said = f"from_ms {self.from_ms} is not before before_ms {self.before_ms}"
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+
+    @property
+    def put_range(self) -> tuple[int, int]:
+        """The half-open range of the time of the put."""
+        return (
+            _EARLIEST_MS if self.from_ms is None else self.from_ms,
+            _LATEST_MS if self.before_ms is None else self.before_ms,
+        )
+
+
+class StoriesFound(NamedTuple):
+    """Stories of messages with a property, the latest put first.
+
+    ``is_cut``: there are more. ``notes`` are sentences about what was not looked at.
+    """
+
+    stories: tuple[Whereabouts, ...]
+    is_cut: bool
+    notes: tuple[str, ...]
+
+
+class Matches(NamedTuple):
+    """Time of the put by MsgId of the messages that were found; ``is_cut``: there may be more."""
+
+    put_ms: dict[bytes, int]
+    is_cut: bool
+
+
+def matches(core: Core, question: PropertyQuestion) -> Matches:
+    """Return the MsgIds of messages with a property that are here; call it without the lock."""
+    found: dict[bytes, int] = {}
+    is_cut, looked_at = False, 0
+    for home in homes(core):
+        for persistence in (VOLATILE, PERSISTENT):
+            for count, rows in _steps(core, home.messages(persistence), question):
+                for put_ms, msg_id, packed, body in rows:
+                    descriptor = unpack_descriptor(packed)
+                    known, properties = _read(msg_id, descriptor, body)
+                    value = properties.get(question.name, _MISSING)
+                    if value is not _MISSING and property_text(value) == question.value:
+                        found[known] = max(put_ms, found.get(known, put_ms))
+                if len(found) > question.limit:
+                    is_cut = True
+                    latest = nlargest(question.limit, found.items(), key=lambda item: item[1])
+                    found = dict(latest)
+                looked_at += count
+                if looked_at >= _MOST_ROWS:
+                    return Matches(found, is_cut=True)
+    return Matches(found, is_cut)
+
+
+def _steps(
+    core: Core, messages: Messages, question: PropertyQuestion
+) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
+    """Yield how many messages a step has looked at, and those among them with a header."""
+    after = _LOWEST_KEY
+    while True:
+        with core.engine_lock:
+            core.check_running()
+            last, count = messages.fetch(_LAST_OF_STEP, (after,))[0]
+            if last is None:
+                return
+            rows = messages.fetch(_WITH_HEADER, (after, last, *question.put_range))
+        yield count, rows
+        after = last
+
+
+def _read(msg_id: bytes, descriptor: Descriptor, body: bytes) -> tuple[bytes, dict[str, object]]:
+    """Return the MsgId as the sender knows it and the properties, none of damaged data."""
+    embedded = embedded_or_none(body, descriptor)
+    if embedded is not None:
+        msg_id, descriptor, body = embedded.msg_id, embedded.descriptor, embedded.body
+    form = descriptor.format, descriptor.encoding, descriptor.coded_char_set_id
+    try:
+        if descriptor.format.strip() == _DEAD_FORMAT:
+            header: dict[str, Any] = DLH.unpack(body, big_endian=is_big_endian(descriptor.encoding))
+            form = header["Format"], header["Encoding"], header["CodedCharSetId"]
+            body = body[_DEAD_HEADER_BYTES:]
+        return msg_id, read_properties(*form, body)
+    except MQError:
+        return msg_id, {}
