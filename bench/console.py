@@ -125,6 +125,6 @@ def _of_timeline(browser: Any, origin: str, count: int) -> Iterator[Figure]:
     frames_ms = sorted(page.evaluate(_FRAMES))
     name = f"timeline of {count:,} delayed messages"
     note = "counts of all steps; 60 ms of it are the wait for the next key"
-    yield at_most(f"{name}: a step of the zoom", median(steps_ms), 400, " ms", note)
+    yield at_most(f"{name}: a step of the zoom", median(steps_ms), 200, " ms", note)
     late_ms = frames_ms[len(frames_ms) * 95 // 100]
     yield at_most(f"{name}: between frames while the wheel turns, p95", late_ms, 34, " ms")

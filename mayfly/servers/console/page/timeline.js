@@ -8,6 +8,8 @@ import { drawTicks } from './timeline_axis.js';
 const BAR = 6;
 const AXIS = 24;
 const LEAST_MS = 1_000;
+/** No delivery time is later: a day in the year 2109. */
+const LATEST_MS = 2 ** 42;
 const ASK_AFTER_MS = 60;
 const TELL_AFTER_MS = 250;
 const STEP = 0.2;
@@ -73,7 +75,8 @@ export function timeline(asked) {
 
   /** @param {number} from @param {number} before */
   function set(from, before) {
-    [from_ms, before_ms] = [Math.max(0, from), Math.max(from + LEAST_MS, before)];
+    from_ms = Math.max(0, Math.min(from, LATEST_MS - LEAST_MS));
+    before_ms = Math.min(LATEST_MS, Math.max(from_ms + LEAST_MS, before));
     requestAnimationFrame(paint);
     ask();
   }

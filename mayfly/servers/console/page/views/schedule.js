@@ -54,13 +54,15 @@ export async function show(main, { query, signal }) {
     next = found.next;
     more.hidden = next === null;
     table.set(messages);
-    fill(told, next === null ? counted(total, 'message') : `first ${count(messages.length)} of ${count(total)} messages`);
+    // The timeline does not know senders: with one, only a page that is whole says how many there are.
+    if (next === null) total = messages.length;
+    fill(told, next === null ? counted(total, 'message') : `first ${count(messages.length)} of ${sender.value ? 'more' : count(total)} messages`);
     sayScope();
   }
 
   function sayScope() {
     const chosen = table.chosen().length;
-    fill(scope, whyNot('operate') ?? (chosen ? `${counted(chosen, 'message')} chosen:` : `All ${count(total)} shown above:`));
+    fill(scope, whyNot('operate') ?? (chosen ? `${counted(chosen, 'message')} chosen:` : sender.value && next !== null ? `All of ${sender.value} shown above:` : `All ${count(total)} shown above:`));
   }
 
   function refilter() {
@@ -75,8 +77,8 @@ export async function show(main, { query, signal }) {
   }
 
   const line = timeline({
-    label: 'Due', range: await extentOf(filter(), now(), signal), all: () => extentOf(filter(), now(), signal), now, failed: fail, signal,
-    load: (wanted, steps, asking) => countsOf(filter(), wanted, steps, asking),
+    label: 'Due', range: await extentOf(signal), all: () => extentOf(signal), now, failed: fail, signal,
+    load: (wanted, steps, asking) => countsOf(queue.value.trim(), wanted, steps, asking),
     moved(found, messagesFound) {
       [range, total, next] = [found, messagesFound, null];
       fetchPage().catch(fail);
