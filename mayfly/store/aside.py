@@ -23,6 +23,12 @@ EXPIRED_OF_KEYS = (
     f"SELECT {_QUEUE}, count(*) FROM message "
     f"WHERE k IN (SELECT value FROM json_each(?)) AND expire_at_ms <= ? GROUP BY {_QUEUE}"
 )
+#: Number, count and first deadline by queue, without the messages in a JSON list of keys.
+EXPIRED_OUTSIDE = (
+    f"SELECT {_QUEUE}, count(*), min(expire_at_ms) FROM message "
+    "WHERE expire_at_ms <= ? AND k NOT IN (SELECT value FROM json_each(?)) "
+    f"GROUP BY {_QUEUE}"
+)
 #: The last key of a page of delayed messages, their number, and in hexadecimal how far their keys
 #: lie behind the first parameter, and the numbers of their targets; pages are read from
 #: the second one on. One row for all of them gives the interpreter lock up once.

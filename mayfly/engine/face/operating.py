@@ -2,6 +2,7 @@
 
 from mayfly.engine.counting import Counts, counts_of, depth_of, verify
 from mayfly.engine.delay.timeline import Span, Timeline
+from mayfly.engine.ended import EndedFilter, ended_lives, ended_summary, expired_present
 from mayfly.engine.expiry_watch import Expired, watch_expiry
 from mayfly.engine.figures import Figures, QueueFigures, figures
 from mayfly.engine.lateness import BOUNDS_MS, LatenessCounts
@@ -15,6 +16,7 @@ from mayfly.engine.whereabouts.stories import Stories
 __all__ = [
     "BOUNDS_MS",
     "Counts",
+    "EndedFilter",
     "Expired",
     "Figures",
     "LatenessCounts",
@@ -30,6 +32,9 @@ __all__ = [
     "Watch",
     "counts_of",
     "depth_of",
+    "ended_lives",
+    "ended_summary",
+    "expired_present",
     "figures",
     "follow_wall",
     "own_time",

@@ -1,0 +1,185 @@
+"""Questions about lives that have ended, and about messages that have expired and are still there.
+
+The ledger has no index but its positions. A question looks at a bounded number of rows, the newest
+first, and its answer says from where the next one goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from mayfly.engine.core import Core
+from mayfly.engine.queues import VOLATILE
+from mayfly.lifetime.life import KIND_LIFE, LifeRecord
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.store.aside import EXPIRED_OUTSIDE
+from mayfly.store.messages import limited
+
+#: Rows of one read, some 20 ms; in memory others wait for it.
+_READ_ROWS: Final = 50_000
+#: Rows that one question about single lives looks at.
+_MOST_ROWS: Final = 500_000
+#: Rows that one summary counts: about a second.
+_MOST_COUNTED: Final = 2_000_000
+#: A life of a message that is not persistent may be written later than others that ended after it.
+_DISORDER_MS: Final = 60 * SECOND_MS
+_FIELDS: Final = ", ".join(LifeRecord._fields)
+_WITHIN: Final = f"position >= ? AND position < ? AND kind = {KIND_LIFE}"
+
+
+class EndedFilter(NamedTuple):
+    """A filter of lives; a field that is None matches all. The end of the time is exclusive.
+
+    ``identifier`` is a MsgId or CorrelId of 24 bytes, ``outcome`` a word of the ledger.
+    """
+
+    queue: str | None = None
+    outcome: str | None = None
+    from_ms: int | None = None
+    before_ms: int | None = None
+    identifier: bytes | None = None
+
+    def condition(self) -> tuple[str, list[Any]]:
+        """Return what SQL has to ask for, and its values."""
+        parts: list[str] = []
+        values: list[Any] = []
+        for column, value in (
+            ("queue = ?", self.queue),
+            ("outcome = ?", self.outcome),
+            ("ended_ms >= ?", self.from_ms),
+            ("ended_ms < ?", self.before_ms),
+        ):
+            if value is not None:
+                parts.append(f" AND {column}")
+                values.append(value)
+        if self.identifier is not None:
+            parts.append(" AND (msg_id = ? OR correl_id = ?)")
+            values += [self.identifier] * 2
+        return "".join(parts), values
+
+
+class EndedPage(NamedTuple):
+    """Lives with their positions, the newest first.
+
+    ``next_before`` is where the next question goes on, None when all rows were looked at. A page
+    may be short, or empty, and not be the last one.
+    """
+
+    lives: list[tuple[int, LifeRecord]]
+    next_before: int | None
+
+
+class Summary(NamedTuple):
+    """How many lives have ended, by queue and outcome; ``is_cut`` when older ones are not counted.
+
+    Rows from ``first_position`` to ``last_position`` were looked at; with none the first is higher.
+    """
+
+    counts: Counter[tuple[str, str]]
+    first_position: int
+    last_position: int
+    is_cut: bool
+
+
+class ExpiredPresent(NamedTuple):
+    """Messages of a queue that have expired and are still there; the oldest deadline of them."""
+
+    queue: str
+    message_count: int
+    oldest_deadline_ms: int
+
+
+def ended_lives(core: Core, where: EndedFilter, limit: int, before: int | None = None) -> EndedPage:
+    """Return the newest lives that a filter finds, those before a position."""
+    first, last = _span(core, where)
+    high = last + 1 if before is None else min(before, last + 1)
+    condition, values = where.condition()
+    sql = limited(
+        f"SELECT position, {_FIELDS} FROM ledger WHERE {_WITHIN}{condition} ORDER BY position DESC",
+        limit + 1,
+    )
+    found: list[tuple[int, LifeRecord]] = []
+    floor = max(first, high - _MOST_ROWS)
+    for low, end in _reads(floor, high):
+        rows = core.store.aside.rows(sql, (low, end, *values))
+        found += [(row[0], LifeRecord._make(row[1:])) for row in rows]
+        if len(found) > limit:
+            return EndedPage(found[:limit], found[limit - 1][0])
+    return EndedPage(found, floor if floor > first else None)
+
+
+def ended_summary(core: Core, where: EndedFilter) -> Summary:
+    """Return how many lives a filter finds, by queue and outcome."""
+    first, last = _span(core, where)
+    condition, values = where.condition()
+    sql = (
+        f"SELECT queue, outcome, count(*) FROM ledger WHERE {_WITHIN}{condition} "
+        "GROUP BY queue, outcome"
+    )
+    counts, floor = Counter[tuple[str, str]](), max(first, last + 1 - _MOST_COUNTED)
+    for low, high in _reads(floor, last + 1):
+        for queue, outcome, count in core.store.aside.rows(sql, (low, high, *values)):
+            counts[queue, outcome] += count
+    return Summary(counts, floor, last, floor > first)
+
+
+def expired_present(core: Core) -> list[ExpiredPresent]:
+    """Return the queues on which expired messages are still there, by name.
+
+    Those that an open unit of work has are no part of them: they do not expire before it ends.
+    """
+    with core.engine_lock:
+        core.check_running()
+        now_ms, hidden = core.now_ms(), json.dumps([*core.hidden])
+        volatile = core.messages(VOLATILE).fetch(EXPIRED_OUTSIDE, (now_ms, hidden))
+        names = {queue.number: queue.name for queue in core.registry.queues()}
+    found: dict[str, ExpiredPresent] = {}
+    for number, count, oldest_ms in [
+        *volatile,
+        *core.store.aside.rows(EXPIRED_OUTSIDE, (now_ms, hidden)),
+    ]:
+        name = names.get(number)
+        if name is not None:
+            known = found.get(name, ExpiredPresent(name, 0, oldest_ms))
+            first_ms = min(oldest_ms, known.oldest_deadline_ms)
+            found[name] = ExpiredPresent(name, known.message_count + count, first_ms)
+    return [found[name] for name in sorted(found)]
+
+
+def _reads(low: int, high: int) -> Iterator[tuple[int, int]]:
+    """Yield half-open ranges of positions that together are one range, the highest first."""
+    while high > low:
+        start = max(low, high - _READ_ROWS)
+        yield start, high
+        high = start
+
+
+def _span(core: Core, where: EndedFilter) -> tuple[int, int]:
+    """Return the first and last position that a filter can find anything at."""
+    core.check_running()
+    core.store.settle()
+    ledger = core.store.ledger
+    first, last = ledger.first_position(), ledger.last_position()
+    if where.from_ms is not None:
+        first = _position_at(core, where.from_ms - _DISORDER_MS, (first, last))
+    if where.before_ms is not None:
+        last = _position_at(core, where.before_ms + _DISORDER_MS, (first, last + 1)) - 1
+    return first, last
+
+
+def _position_at(core: Core, moment_ms: int, within: tuple[int, int]) -> int:
+    """Return the first position of a range that ended at a moment or later, else its end."""
+    low, high = within
+    while low < high:
+        middle = (low + high) // 2
+        rows = core.store.aside.rows(
+            "SELECT ended_ms FROM ledger WHERE position >= ? ORDER BY position LIMIT 1", (middle,)
+        )
+        if rows and rows[0][0] < moment_ms:
+            low = middle + 1
+        else:
+            high = middle
+    return low

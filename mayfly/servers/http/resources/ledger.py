@@ -1,0 +1,196 @@
+"""``…/ledger`` and ``…/expired``: lives that have ended, and messages that should have."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Final, TypeAlias
+
+from msgspec import Meta, Struct
+
+from mayfly.engine.face.operating import EndedFilter, ended_lives, ended_summary, expired_present
+from mayfly.lifetime.life import LifeRecord, State
+from mayfly.mqi.attribute_selectors import MQ_MSG_ID_LENGTH
+from mayfly.mqi.causes import cause_name
+from mayfly.security.roles import Role
+from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Operation
+from mayfly.servers.http.resources.paging import Next
+
+_MOST: Final = 1_000
+_LAST_POSITION: Final = 2**63 - 1
+_Moment: TypeAlias = Annotated[int, Meta(ge=0, le=_LAST_POSITION, description="ms since 1970, UTC")]
+
+
+class EndedSpan(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which lives are counted."""
+
+    queue: Annotated[str | None, Meta(description="only those that ended on this queue")] = None
+    outcome: Annotated[
+        str | None, Meta(description="only those with this outcome, as `expired` or `got`")
+    ] = None
+    from_ms: _Moment | None = None
+    before_ms: _Moment | None = None
+
+
+class EndedListing(EndedSpan, forbid_unknown_fields=True, kw_only=True):
+    """Which lives are listed."""
+
+    id: Annotated[
+        str | None, Meta(description="only those with this MsgId or CorrelId, in hexadecimal")
+    ] = None
+    limit: Annotated[int, Meta(ge=1, le=_MOST, description="so many at most")] = 20
+    after: (
+        Annotated[
+            int, Meta(ge=0, le=_LAST_POSITION, description="`next` of the page before, a position")
+        ]
+        | None
+    ) = None
+
+
+class Life(Struct):
+    """A life that has ended. Moments are ms since 1970; null and empty is what is not known."""
+
+    position: Annotated[int, Meta(description="of its row in the ledger")]
+    queue: str
+    msg_id: Annotated[str, Meta(description="in hexadecimal")]
+    correl_id: Annotated[str, Meta(description="in hexadecimal, empty for all zeros")]
+    origin_id: Annotated[str | None, Meta(description="MsgId of the life that this one continues")]
+    put_ms: int
+    deliver_at_ms: Annotated[int, Meta(description="its delivery time, or when it was put")]
+    expire_at_ms: Annotated[int | None, Meta(description="its deadline, null without one")]
+    ended_ms: int
+    outcome: str
+    reason: Annotated[int, Meta(description="MQRC_* or MQFB_* for which it left, 0 for none")]
+    reason_name: str | None
+    priority: int
+    persistent: bool
+    body_bytes: int
+    report: Annotated[int, Meta(description="MQMD.Report")]
+    reply_to_q: str
+    backout_count: int
+    user_identifier: Annotated[str, Meta(description="MQMD.UserIdentifier of its sender")]
+    capped_by: Annotated[str | None, Meta(description="the CAPEXPRY that shortened the life")]
+    met_by: Annotated[str | None, Meta(description="what met it when it had expired, as `scan`")]
+    ended_by: Annotated[str | None, Meta(description="the user or channel that ended the life")]
+    ended_program: Annotated[str | None, Meta(description="the program that ended the life")]
+
+
+class Lives(Struct):
+    """Lives, the newest first. A page may be short, or empty, and not be the last one."""
+
+    lives: list[Life]
+    next: Next
+
+
+class EndedCount(Struct):
+    """Lives of one queue with one outcome."""
+
+    queue: str
+    outcome: str
+    count: int
+
+
+class LedgerSummary(Struct):
+    """Lives by queue and outcome, the most first."""
+
+    counts: list[EndedCount]
+    others: Annotated[int, Meta(description="lives beyond these 1,000 counts")]
+    first_position: Annotated[int, Meta(description="the oldest row that was looked at")]
+    last_position: Annotated[int, Meta(description="the newest row that was looked at")]
+    is_cut: Annotated[bool, Meta(description="whether there are older rows: 2,000,000 are read")]
+
+
+class ExpiredQueue(Struct):
+    """Messages of a queue that have expired and are still there."""
+
+    queue: str
+    message_count: int
+    oldest_deadline_ms: Annotated[int, Meta(description="the first deadline, ms since 1970, UTC")]
+
+
+class ExpiredListing(Struct, forbid_unknown_fields=True):
+    """How many lives are told."""
+
+    limit: Annotated[int, Meta(ge=0, le=_MOST, description="so many at most")] = 20
+
+
+class ExpiredShown(Struct):
+    """Expired messages that are still there, and the latest ones that have been discarded."""
+
+    now_ms: Annotated[int, Meta(description="ms since 1970, UTC")]
+    present: Annotated[list[ExpiredQueue], Meta(description="by name of the queue")]
+    latest: Annotated[list[Life], Meta(description="the latest that were met, the newest first")]
+
+
+def listed(call: Call[EndedListing, None]) -> Lives:
+    """List lives that have ended, the newest first.
+
+    A request looks at 500,000 rows of the ledger at most; the next page goes on behind them.
+    """
+    asked = call.query
+    where = _filter(asked)._replace(identifier=None if asked.id is None else _identifier(asked.id))
+    found = ended_lives(call.manager.engine, where, asked.limit, asked.after)
+    following = None if found.next_before is None else str(found.next_before)
+    return Lives([_life(position, life) for position, life in found.lives], following)
+
+
+def summed(call: Call[EndedSpan, None]) -> LedgerSummary:
+    """Count lives that have ended, by queue and outcome."""
+    found = ended_summary(call.manager.engine, _filter(call.query))
+    ordered = sorted(found.counts.items(), key=lambda each: (-each[1], each[0]))
+    counts = [EndedCount(*key, count) for key, count in ordered[:_MOST]]
+    others = sum(count for _key, count in ordered[_MOST:])
+    return LedgerSummary(counts, others, found.first_position, found.last_position, found.is_cut)
+
+
+def expired(call: Call[ExpiredListing, None]) -> ExpiredShown:
+    """Tell which expired messages are still there, and which were met at last.
+
+    Those that an open unit of work has are not told: they do not expire before it ends.
+    """
+    engine, limit = call.manager.engine, call.query.limit
+    lives = ended_lives(engine, EndedFilter(outcome=State.EXPIRED.value), limit).lives
+    return ExpiredShown(
+        engine.now_ms(),
+        [ExpiredQueue(*one) for one in expired_present(engine)],
+        [_life(position, life) for position, life in lives[:limit]],
+    )
+
+
+def _filter(asked: EndedSpan) -> EndedFilter:
+    from_ms, before_ms = asked.from_ms, asked.before_ms
+    if from_ms is not None and before_ms is not None and from_ms > before_ms:
+        said = f"from_ms {from_ms} is behind before_ms {before_ms}"
+        raise wrong_request(HTTPStatus.BAD_REQUEST, said)
+    return EndedFilter(asked.queue, asked.outcome, from_ms, before_ms)
+
+
+def _identifier(text: str) -> bytes:
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        found = b""
+    if not 0 < len(found) <= MQ_MSG_ID_LENGTH:
+        said = f"id {text!r} is not 1 to {MQ_MSG_ID_LENGTH} bytes in hexadecimal"
+        raise wrong_request(HTTPStatus.BAD_REQUEST, said)
+    return found.ljust(MQ_MSG_ID_LENGTH, b"\0")
+
+
+def _life(position: int, life: LifeRecord) -> Life:
+    found = life._asdict()
+    origin = found.pop("origin_id")
+    found |= {
+        "msg_id": life.msg_id.hex(),
+        "correl_id": life.correl_id.hex(),
+        "persistent": bool(life.persistent),
+        "reason_name": cause_name(life.reason) if life.reason else None,
+        "origin_id": None if origin is None else origin.hex(),
+    }
+    return Life(position=position, **found)
+
+
+OPERATIONS: Final = (
+    Operation("GET", f"{OF_MANAGER}/ledger", listed, Role.LOOK),
+    Operation("GET", f"{OF_MANAGER}/ledger/summary", summed, Role.LOOK),
+    Operation("GET", f"{OF_MANAGER}/expired", expired, Role.LOOK),
+)
