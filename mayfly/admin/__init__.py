@@ -1,7 +1,7 @@
 """Administration: one model of objects, attributes, status and authority, without text or bytes.
 
-MQSC is a codec of it: text becomes a call here, and its records become text. Others come to stand
-beside MQSC. The names below are all that a codec needs; it does not enter the engine.
+MQSC is a codec of it: text becomes a call here, and its records become text. Definitions by HTTP
+are another one. The names below are all that a codec needs; it does not enter the engine.
 """
 
 from mayfly.admin.authority import MATCHES, inquire_entity

@@ -129,6 +129,7 @@ def test_the_description_tells_parameters_bodies_roles_and_ways_in(busy: Site) -
     assert schemes["csrf"]["name"] == "ibm-mq-rest-csrf-token"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", ENDING, ids=label)
 def test_an_operation_answers_as_it_is_described(busy: Site, schema: Any, one: Operation) -> None:
     """Any request has an answer that the description allows, and none is a failure of the server.

@@ -78,6 +78,7 @@ def test_an_operation_is_for_users_with_its_role(
                 assert answer.said == (403, refusal(user, one.role), 2035), one.path
 
 
+@pytest.mark.slow
 def test_D26_the_audit_names_the_operator(web: Web, developed: QueueManager) -> None:
     with developed.session() as session:
         msg_id = session.put("DEV.QUEUE.1", b"x", delay_ms=60_000).hex()
@@ -99,6 +100,7 @@ def test_a_role_ends_with_its_record_and_needs_connect(
         assert refused.said == (403, "user 'lena' lacks CONNECT on QMGR QM1", 2035)
 
 
+@pytest.mark.slow
 def test_a_login_tells_the_roles(web: Web) -> None:
     """A user with a role logs in by the channel for administrators, a program by its own."""
     for user, roles in (

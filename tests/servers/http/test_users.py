@@ -62,6 +62,7 @@ def test_a_change_of_a_user_needs_its_etag(
     assert web.ask(method, f"{USERS}/anna", body, if_match="*").status in (200, 204)
 
 
+@pytest.mark.slow
 def test_another_password_counts_at_once(guarded: Web, developed: QueueManager) -> None:
     assert developed.mqsc(NO_DELAY).ok
     given = {"username": "app", "password": APP[1]}
