@@ -41,6 +41,8 @@ from mayfly.mqi.errors import NoMessage, mq_error
 
 _numbers = count(1)
 _DELETES = c.MQCO_DELETE | c.MQCO_DELETE_PURGE
+#: The request of a get that takes whatever comes next and does not wait.
+_NEXT = GetRequest()
 
 
 class Session(TopicVerbs):
@@ -156,7 +158,10 @@ class Session(TopicVerbs):
             self.authority.check_queue(queue, words.GET)
         if path.queue.exclusive_holder is not None:
             self._check_exclusive(path)
-        request = GetRequest(_match(msg_id, correl_id, selector), wait_ms)
+        if wait_ms or msg_id is not None or correl_id is not None or selector is not None:
+            request = GetRequest(_match(msg_id, correl_id, selector), wait_ms)
+        else:
+            request = _NEXT
         try:
             return get(self._core, path, request, unit_of_work, self._opened.requester).message
         except NoMessage:

@@ -239,7 +239,7 @@ class Unit:
 
     def put(self, queue_number: int, row: StoredMessage, *, persistent: bool) -> None:
         """Add a message to a queue."""
-        delta = self.delta(queue_number)
+        delta = self.deltas.get(queue_number) or self.delta(queue_number)
         delta.puts += 1
         delta.present += 1
         if persistent:
@@ -257,14 +257,15 @@ class Unit:
 
     def end(self, queue_number: int, key: int, life: LifeRecord) -> None:
         """Remove a committed message from its queue and record its life."""
-        delta = self.delta(queue_number)
+        delta = self.deltas.get(queue_number) or self.delta(queue_number)
         delta.present -= 1
         if life.persistent:
             self.deletes.append((key,))
         else:
             delta.present_volatile -= 1
             self.volatile_deletes.append((key,))
-        self._record(delta, life)
+        delta.ended[life.outcome] = delta.ended.get(life.outcome, 0) + 1
+        self.lives.append(life)
 
     def move(self, source_number: int, target_number: int, move: Move) -> None:
         """End lives on one queue and begin as many on another."""
@@ -287,9 +288,6 @@ class Unit:
         delta = self.delta(queue_number)
         delta.puts += 1
         self.has_passed_persistent |= bool(life.persistent)
-        self._record(delta, life)
-
-    def _record(self, delta: Delta, life: LifeRecord) -> None:
         delta.ended[life.outcome] = delta.ended.get(life.outcome, 0) + 1
         self.lives.append(life)
 
