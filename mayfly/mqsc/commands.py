@@ -132,18 +132,18 @@ _REPLIES: dict[str, _Replies] = {
 }
 
 
-def verb_of(command: Command) -> str:
-    """Return the verb of a command, in full."""
-    return _VERB_SYNONYMS.get(command.verb.keyword, command.verb.keyword)
+def head_of(command: Command) -> tuple[str, str]:
+    """Return the verb of a command and the kind of its object, both in full."""
+    verb, kind = command.verb.keyword, command.object.keyword
+    return _VERB_SYNONYMS.get(verb, verb), _OBJECT_SYNONYMS.get(kind, kind)
 
 
 def execute(queue_manager: Engine, command: Command) -> Outcome:
     """Carry a command out; raises MqscSyntaxError when it is wrong, and then nothing is done."""
-    verb = verb_of(command)
+    verb, kind = head_of(command)
     actions = _ACTIONS.get(verb)
     if actions is None:
         raise command.verb.wrong(f"{verb} is not a command here" + nearest(verb, _ACTIONS))
-    kind = _OBJECT_SYNONYMS.get(command.object.keyword, command.object.keyword)
     action = actions.get(kind)
     if action is None:
         raise command.object.wrong(f"{verb} knows {', '.join(actions)}, not {kind}")

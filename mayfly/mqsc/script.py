@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from mayfly.mqsc.commands import execute, verb_of
+from mayfly.mqsc.commands import execute, head_of
 from mayfly.mqsc.grammar import MqscSyntaxError, Statement, fold, parse, statements
 from mayfly.mqsc.outcome import Outcome
 from mayfly.mqsc.result import (
@@ -47,15 +47,18 @@ def run_script(queue_manager: Engine, text: str) -> MqscResult:
     return MqscResult("\n".join(transcript) + "\n", tuple(commands))
 
 
-def verbs_of(text: str) -> set[str]:
-    """Return the verbs of all commands that a script would run, in full; wrong ones run nothing."""
-    found: set[str] = set()
+def heads_of(text: str) -> set[tuple[str, str]]:
+    """Return verb and kind of object of all commands that a script would run, both in full.
+
+    Commands with an error of syntax are left out: they run nothing.
+    """
+    found: set[tuple[str, str]] = set()
     for statement in statements(text):
         if statement.is_command:
             if _is_end(statement):
                 break
             with contextlib.suppress(MqscSyntaxError):
-                found.add(verb_of(parse(statement)))
+                found.add(head_of(parse(statement)))
     return found
 
 

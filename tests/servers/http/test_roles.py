@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.mqsc import verbs_of
+from mayfly.mqsc import heads_of
 from mayfly.security.roles import Role
 from mayfly.security.users import users_of
 from mayfly.servers.http.application import OPERATIONS
@@ -139,6 +139,9 @@ def run(web: Web, user: tuple[str, str], command: str) -> Answer:
         (LENA, "DISPLAY QMGR\nALTER QMGR DESCR(mine)", Role.ADMINISTER),
         (LENA, "ALT+\nER QMGR DESCR(mine)", Role.ADMINISTER),
         (OTTO, "STOP CHANNEL(DEV.APP.SVRCONN)\nSTA CHL(DEV.APP.SVRCONN)", None),
+        (OTTO, "STOP CHANNEL(DEV.APP.SVRCONN)\nSTOP CONN(0000000000000007)", None),
+        (OTTO, "RESET CHL(X) SEQNUM(1)\nRESOLVE CHL(X) ACTION(COMMIT)", None),
+        (OTTO, "RESET SETTING(X)", Role.ADMINISTER),
         (OTTO, "DISPLAY QMGR", Role.LOOK),
         (OTTO, "CLEAR QLOCAL(DEV.QUEUE.1)", Role.ADMINISTER),
         (KARL, "DISPLAY QMGR", Role.LOOK),
@@ -179,15 +182,18 @@ def test_the_operators_token_has_every_role(web: Web) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "verbs"),
+    ("script", "heads"),
     [
         ("", set()),
         ("* DELETE QLOCAL(Q1)", set()),
-        ("DEF QL(Q1)\nALT QL(Q1) GET(DISABLED)", {"DEFINE", "ALTER"}),
-        ("DIS QL('a + b')\nEND\nDELETE QL(Q1)", {"DISPLAY"}),
-        ("DEL+\nETE QLOCAL(Q1)", {"DELETE"}),
-        ("NONSENSE QMGR", {"NONSENSE"}),
+        ("DEF QL(Q1)\nALT QL(Q1) GET(DISABLED)", {("DEFINE", "QLOCAL"), ("ALTER", "QLOCAL")}),
+        ("DIS QL('a + b')\nEND\nDELETE QL(Q1)", {("DISPLAY", "QLOCAL")}),
+        ("DEL+\nETE QLOCAL(Q1)", {("DELETE", "QLOCAL")}),
+        ("DISPLAY QMGR; ALTER QMGR DESCR(x)", set()),
+        ("NONSENSE QMGR", {("NONSENSE", "QMGR")}),
     ],
 )
-def test_the_verbs_of_a_script_are_those_that_it_would_run(script: str, verbs: set[str]) -> None:
-    assert verbs_of(script) == verbs
+def test_the_heads_of_a_script_are_those_that_it_would_run(
+    script: str, heads: set[tuple[str, str]]
+) -> None:
+    assert heads_of(script) == heads

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
 
+from mayfly.admin import CHANNEL, CONN
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
-from mayfly.mqsc import CommandResult, Message, verbs_of
+from mayfly.mqsc import CommandResult, Message, heads_of
 from mayfly.security.roles import Role, check_role
 from mayfly.servers.http.bodies import read_object
 from mayfly.servers.http.problems import wrong_request
@@ -31,13 +32,11 @@ _WHERE = "WHERE"
 #: Words without a value in parentheses, and the values that say whether they are meant.
 _SWITCHES: Final = frozenset({"REPLACE", "PURGE", "ALL"})
 _MEANT: Final = {"true": True, "yes": True, "false": False, "no": False}
-#: The roles that verbs need; all others need an administrator.
-_ROLES: Final = {
-    "DISPLAY": Role.LOOK,
-    "PING": Role.LOOK,
-    "START": Role.OPERATE,
-    "STOP": Role.OPERATE,
-}
+#: The verbs of users who look, and the commands of those who operate; all others administer.
+_LOOKING: Final = frozenset({"DISPLAY", "PING"})
+_OPERATING: Final = frozenset(
+    {(verb, CHANNEL) for verb in ("START", "STOP", "RESET", "RESOLVE")} | {("STOP", CONN)}
+)
 #: Words for states of which IBM's server has but these.
 _RUNNING, _ENDED = "running", "endedUnexpectedly"
 
@@ -46,9 +45,9 @@ async def run_command(call: Call) -> Answer:
     """Run MQSC: 200, also for a command that is refused.
 
     A completion code and a reason code stand in each reply, and in the whole. DISPLAY and PING are
-    for users who may look, START and STOP for those who may operate, all else is for
-    administrators; a script of which one command is refused so is not run. Raises RestError (400)
-    for a body that makes no command.
+    for users who may look. START, STOP, RESET and RESOLVE of channels and STOP CONN are for those
+    who may operate, all else is for administrators. A script of which one command is refused so is
+    not run. Raises RestError (400) for a body that makes no command.
     """
     visit = await call.admit_administrator()
     call.parameters(())
@@ -90,7 +89,7 @@ def _shown(name: str, state: State) -> dict[str, str]:
 
 def _run(call: Call, visit: Visit, script: str, *, as_text: bool) -> dict[str, Any]:
     engine = call.service.managers[call.names[0]].engine
-    for role in {_ROLES.get(verb, Role.ADMINISTER) for verb in verbs_of(script)} or {Role.LOOK}:
+    for role in {_role(*head) for head in heads_of(script)} or {Role.LOOK}:
         check_role(engine, visit.admitted, role)
     with visit.operating_connection() as connection:
         result = connection.admin.mqsc(script)
@@ -102,6 +101,12 @@ def _run(call: Call, visit: Visit, script: str, *, as_text: bool) -> dict[str, A
         "overallCompletionCode": c.MQCC_OK if result.ok else c.MQCC_FAILED,
         "overallReasonCode": rc.MQRC_NONE if result.ok else MQRCCF_COMMAND_FAILED,
     }
+
+
+def _role(verb: str, kind: str) -> Role:
+    if verb in _LOOKING:
+        return Role.LOOK
+    return Role.OPERATE if (verb, kind) in _OPERATING else Role.ADMINISTER
 
 
 def _told_as_text(result: CommandResult) -> list[dict[str, Any]]:
