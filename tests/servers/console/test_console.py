@@ -60,7 +60,7 @@ def test_the_overview_counts_messages_by_state_and_follows_them(
     console.reads(console.tile("expired_present"), "1")
     console.reads(console.tile("live"), "1")
     console.sees(console.page.get_by_text("in 59 s"))
-    console.sees(console.page.get_by_text("1 expired message not discarded yet"))
+    console.sees(console.page.get_by_text("not discarded yet: nobody has met it."))
     console.row("ORDERS").click()
     console.heading("ORDERS")
     console.reads(console.tile("staged"), "3")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
+from mayfly.mqi.errors import ConnectionBroken
 from mayfly.testing import VirtualClock
 from tests.servers.console.conftest import Console, looking, sync_api
 from tests.servers.http.conftest import Site
@@ -65,6 +66,21 @@ def test_a_story_is_a_sentence_a_picture_and_steps(
     assert utc.startswith(shown.inner_text()[:8])
     assert utc.endswith(" UTC")
     assert shown.inner_text()[11:13] != utc[11:13]
+
+
+def test_messages_are_found_by_a_property(console: Console, queue_manager: QueueManager) -> None:
+    with queue_manager.session() as session:
+        session.put("ORDERS", b"x", properties={"order": "17"})
+        msg_id = session.put("REPORTS", b"x", properties={"order": "18"})
+    console.open("#/story")
+    page = console.page
+    page.get_by_label("Property").fill("order")
+    page.get_by_label("is", exact=True).fill("18")
+    buttons(console, "Find messages")
+    row = console.row(msg_id.hex())
+    console.sees(row.get_by_text("It is on REPORTS and can be got"))
+    row.click()
+    console.sees(page.get_by_role("grid", name="Steps"))
 
 
 def test_an_unknown_message_is_said_to_be_unknown(console: Console) -> None:
@@ -242,3 +258,67 @@ def test_users_and_authority_records_are_managed(
     console.row("vera").click()
     buttons(console, "Remove…", "Remove")
     sync_api.expect(console.row("vera")).to_have_count(0)
+
+
+def test_a_channel_is_stopped_and_started_and_a_connection_is_stopped(
+    console: Console, queue_manager: QueueManager
+) -> None:
+    assert queue_manager.mqsc("DEFINE CHANNEL(CLIENTS) CHLTYPE(SVRCONN)").ok
+    console.open("#/channels/CLIENTS")
+    page, notices = console.page, console.page.locator(".notice")
+    buttons(console, "Stop…", "Stop")
+    console.sees(notices.get_by_text("CLIENTS is stopped."))
+    console.sees(page.get_by_role("region", name="Channel").get_by_text("stopped"))
+    buttons(console, "Start")
+    console.sees(notices.get_by_text("CLIENTS is started."))
+    session = queue_manager.session(user="anna", transacted=True)
+    session.put("ORDERS", b"x")
+    console.open("#/connections?find=anna")
+    rows = page.get_by_role("grid", name="Connections").locator("tbody tr")
+    sync_api.expect(rows).to_have_count(1)
+    rows.get_by_role("checkbox").check()
+    buttons(console, "Stop…", "Stop 1 connection")
+    console.sees(notices.get_by_text("1 connection stopped."))
+    sync_api.expect(rows).to_have_count(0)
+    assert queue_manager.counts("ORDERS").uncommitted == 0
+    with pytest.raises(ConnectionBroken):
+        session.commit()
+
+
+def test_expired_messages_and_the_ledger_are_searched(
+    console: Console, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    with queue_manager.session(user="anna") as session:
+        for _ in range(3):
+            session.put("ORDERS", b"x", time_to_live_ms=1_000)
+        session.put("REPORTS", b"x", time_to_live_ms=1_000)
+        got = session.put("REPORTS", b"x")
+        clock.advance(3_000)
+        assert session.get("ORDERS") is None
+        message = session.get("REPORTS")
+        assert message is not None
+        session.put("ORDERS", b"x", time_to_live_ms=1_000)
+        clock.advance(2_000)
+    console.open("#/expired")
+    page = console.page
+    console.sees(page.get_by_text("1 message still there, the latest 4 discarded"))
+    console.sees(console.row("ORDERS").get_by_text("1 s ago"))
+    latest = page.get_by_role("grid", name="Latest expired").locator("tbody tr")
+    sync_api.expect(latest).to_have_count(4)
+    console.sees(latest.first.get_by_role("gridcell", name="2 s", exact=True))
+    console.sees(latest.first.get_by_text("met by get, of anna"))
+    console.open("#/ledger")
+    console.sees(page.get_by_text("5 lives in rows"))
+    page.get_by_label("Outcome", exact=True).select_option("got")
+    lives = page.get_by_role("grid", name="Lives", exact=True).locator("tbody tr")
+    sync_api.expect(lives).to_have_count(1)
+    page.get_by_label("Outcome", exact=True).select_option("")
+    console.row("ORDERS expired").click()
+    sync_api.expect(lives).to_have_count(3)
+    page.get_by_label("Queue", exact=True).fill("")
+    page.get_by_label("Outcome", exact=True).select_option("")
+    page.get_by_label("MsgId or CorrelId", exact=True).fill(got.hex())
+    page.keyboard.press("Enter")
+    sync_api.expect(lives).to_have_count(1)
+    lives.first.click()
+    console.sees(page.get_by_text("It was got from REPORTS"))

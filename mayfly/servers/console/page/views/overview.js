@@ -13,7 +13,7 @@ const TILES = [
   ['live', 'live', 'Live', ['queues']],
   ['uncommitted', 'uncommitted', 'Uncommitted', ['queues']],
   ['locked', 'locked', 'Locked', ['queues']],
-  ['expired_present', 'expired', 'Expired, still there', ['queues']],
+  ['expired_present', 'expired', 'Expired, still there', ['expired']],
   ['dead_letters', 'dead', 'Dead letters', ['deadletters']],
 ];
 const RATES = [
@@ -103,7 +103,7 @@ function problemList({ is_releasing, is_disk_full, dead_letters, expired_present
     ...full.map(({ name }) => h('li', { class: 'bad' }, h('a', { href: to(['queue', name]) }, name), ' is full.')),
     dead_letters && h('li', {}, h('a', { href: to(['deadletters']) }, counted(dead_letters, 'dead letter')), '.'),
     in_transit && h('li', { class: 'quiet' }, `${counted(in_transit, 'message')} on transmission queues.`),
-    expired_present && h('li', { class: 'quiet' }, `${counted(expired_present, 'expired message')} not discarded yet: nobody has met ${expired_present === 1 ? 'it' : 'them'}.`),
+    expired_present && h('li', { class: 'quiet' }, h('a', { href: to(['expired']) }, counted(expired_present, 'expired message')), ` not discarded yet: nobody has met ${expired_present === 1 ? 'it' : 'them'}.`),
   ].filter(Boolean);
   return found.length ? h('ul', { class: 'plain' }, found) : h('p', { class: 'good' }, 'None.');
 }

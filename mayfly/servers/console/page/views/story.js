@@ -2,20 +2,25 @@
 import { ask } from '../api.js';
 import { h } from '../dom.js';
 import { bytes, duration, id as idOf, moment, state, withMoments } from '../format.js';
+import { now } from '../live.js';
 import { go, to } from '../router.js';
 import { here, session } from '../session.js';
 import { picture } from '../story_picture.js';
 import { dataTable } from '../table.js';
 
-/** @param {HTMLElement} main @param {{args: string[], signal: AbortSignal}} place */
-export async function show(main, { args: [wanted], signal }) {
+/** How far back messages with a property were put. */
+const RANGES = { 'in the last hour': 3_600_000, 'in the last day': 86_400_000, 'in the last 30 days': 2_592_000_000, 'at any time': Infinity };
+
+/** @param {HTMLElement} main @param {{args: string[], query: URLSearchParams, signal: AbortSignal}} place */
+export async function show(main, { args: [wanted], query, signal }) {
   const input = /** @type {HTMLInputElement} */ (h('input', { value: wanted ?? '', 'aria-label': 'MsgId or CorrelId in hexadecimal', placeholder: 'MsgId or CorrelId in hexadecimal', class: 'id long', spellcheck: 'false', autocomplete: 'off' }));
   const form = h('form', { class: 'tools', onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), input.value.trim() && go(['story', input.value.trim()])) },
     input, h('button', { class: 'main', type: 'submit' }, 'Find'));
   main.append(h('div', { class: 'page-head' }, h('h1', {}, 'Story of a message'), form));
   if (!wanted) {
-    main.append(h('p', { class: 'quiet' }, 'The MsgId that a put has returned, or a CorrelId, leads to all that is known of the message: where it is, or what became of it and why.'));
-    input.focus();
+    main.append(h('p', { class: 'quiet' }, 'The MsgId that a put has returned, or a CorrelId, leads to all that is known of the message: where it is, or what became of it and why. A property leads to messages that are here.'), propertyForm(query));
+    if (query.has('property')) main.append(...(await withProperty(query, signal)));
+    else input.focus();
     return;
   }
   const told = await ask('GET', here('messages', wanted, 'story'), { signal });
@@ -28,6 +33,34 @@ export async function show(main, { args: [wanted], signal }) {
     h('h2', {}, 'Steps'), stepTable(told), h('h2', {}, 'Each life'), lifeTable(told),
   );
   if (told.is_cut) main.append(h('p', { class: 'quiet' }, 'There is more than is told here: the latest of each place are shown.'));
+}
+
+/** Ask for a property. @param {URLSearchParams} query */
+function propertyForm(query) {
+  const field = (/** @type {string} */ name, /** @type {string} */ label) => h('label', { class: 'field' }, label, h('input', { name, value: query.get(name) ?? '', required: true, autocomplete: 'off' }));
+  const range = h('select', { name: 'put', 'aria-label': 'Put' }, Object.keys(RANGES).map((word) => h('option', { selected: word === query.get('put') }, word)));
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    go(['story'], Object.fromEntries(new FormData(/** @type {HTMLFormElement} */ (event.target))));
+  };
+  return h('form', { class: 'tools', onsubmit: submit }, field('property', 'Property'), field('value', 'is'), h('label', { class: 'field' }, 'put', range), h('button', { type: 'submit' }, 'Find messages'));
+}
+
+/** The stories of messages with a property. @param {URLSearchParams} query @param {AbortSignal} signal */
+async function withProperty(query, signal) {
+  const since = now() - RANGES[query.get('put') ?? 'at any time'];
+  const asked = { property: query.get('property'), value: query.get('value'), limit: 100, from_ms: since > 0 ? Math.floor(since) : null };
+  const told = await ask('GET', here('stories'), { query: asked, signal });
+  const table = dataTable({
+    label: 'Messages with this property', wraps: true, key: (story) => story.id, open: (story) => go(['story', story.id]), empty: 'No message that is here has this property.',
+    columns: [
+      { key: 'id', label: 'MsgId', value: (story) => story.id, cell: (story) => idOf(story.id) },
+      { key: 'story', label: 'Story', value: (story) => story.sentence, cell: (story) => withMoments(story.sentence) },
+    ],
+  });
+  table.set(told.stories);
+  const more = told.is_cut ? ['There are more; the latest 100 are shown.'] : [];
+  return [table.element, ...[...more, ...told.notes].map((note) => h('p', { class: 'quiet' }, note))];
 }
 
 /** The queue of a step or a life: a link where it is of the queue manager that is looked at. @param {{queue: string, queue_manager: string}} one */
