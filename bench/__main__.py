@@ -13,6 +13,7 @@ PARTS = (
     "client_peers",
     "amqp",
     "http",
+    "consoles",
     "console",
     "by_id",
     "authority",

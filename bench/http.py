@@ -22,15 +22,15 @@ from bench.figures import Figure, at_least, at_most, median, seconds_of
 from mayfly import QueueManager
 
 #: The user app of --dev has authority for names that begin with DEV.
-_QUEUE: Final = "DEV.BENCH"
-_USER, _PASSWORD = "app", "bench-password"
-_BODY: Final = b"x" * 200
+QUEUE: Final = "DEV.BENCH"
+_USER, PASSWORD = "app", "bench-password"
+BODY: Final = b"x" * 200
 _ROUNDS, _CONNECTIONS, _EACH = 3, 16, 400
-_PATH: Final = f"/ibmmq/rest/v3/messaging/qmgr/BENCH/queue/{_QUEUE}/message"
-_CREATED, _OK, _FORBIDDEN = 201, 200, 403
+_PATH: Final = f"/ibmmq/rest/v3/messaging/qmgr/BENCH/queue/{QUEUE}/message"
+CREATED, _OK, _FORBIDDEN = 201, 200, 403
 
 
-class _Server(NamedTuple):
+class Server(NamedTuple):
     """A served queue manager: its port for HTTP, its process."""
 
     port: int
@@ -57,12 +57,12 @@ class _Rounds(NamedTuple):
 def figures() -> Iterator[Figure]:
     """Measure in turn, in one process and by HTTP."""
     rounds = _Rounds([], [], [], [], [])
-    with tempfile.TemporaryDirectory() as home, _served(Path(home)) as server:
+    with tempfile.TemporaryDirectory() as home, served(Path(home)) as server:
         for _ in range(_ROUNDS):
             _measure_here(rounds)
-            rounds.puts.append(_measured(server, _request("POST", _BODY), _CREATED))
-            rounds.gets.append(_measured(server, _request("DELETE"), _OK))
-            refused = _request("DELETE", csrf=False)
+            rounds.puts.append(_measured(server, request("POST", BODY), CREATED))
+            rounds.gets.append(_measured(server, request("DELETE"), _OK))
+            refused = request("DELETE", csrf=False)
             rounds.refusals.append(_measured(server, refused, _FORBIDDEN))
     yield from _compared("put", rounds.puts, rounds.puts_here, 2_500)
     yield from _compared("get", rounds.gets, rounds.gets_here, 1_500)
@@ -83,24 +83,26 @@ def _compared(what: str, far: list[_Measured], here: list[float], floor: int) ->
 
 
 @contextmanager
-def _served(home: Path) -> Iterator[_Server]:
+def served(home: Path) -> Iterator[Server]:
     """Serve a queue manager by the command that serves one."""
     script = home / "objects.mqsc"
-    script.write_text(f"DEFINE QLOCAL({_QUEUE}) MAXDEPTH(999999999)\n", "utf-8")
+    script.write_text(f"DEFINE QLOCAL({QUEUE}) MAXDEPTH(999999999)\n", "utf-8")
     command = [sys.executable, "-m", "mayfly", "serve", "BENCH", "--dev", "--json"]
     command += ["--http", "127.0.0.1:0", "--mqsc", str(script)]
-    environment = {**os.environ, "MAYFLY_HOME": str(home), "MAYFLY_APP_PASSWORD": _PASSWORD}
+    passwords = dict.fromkeys(("MAYFLY_APP_PASSWORD", "MAYFLY_ADMIN_PASSWORD"), PASSWORD)
+    environment = {**os.environ, "MAYFLY_HOME": str(home), **passwords}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
             addresses = json.loads(server.stdout.readline())
-            yield _Server(int(addresses["http"].rpartition(":")[2]), server.pid)
+            yield Server(int(addresses["http"].rpartition(":")[2]), server.pid)
         finally:
             server.terminate()
 
 
-def _request(method: str, body: bytes = b"", *, csrf: bool = True) -> bytes:
-    user = base64.b64encode(f"{_USER}:{_PASSWORD}".encode()).decode()
+def request(method: str, body: bytes = b"", *, csrf: bool = True) -> bytes:
+    """Return the bytes of a request of the user app for the queue."""
+    user = base64.b64encode(f"{_USER}:{PASSWORD}".encode()).decode()
     lines = [f"{method} {_PATH} HTTP/1.1", "Host: bench", f"Authorization: Basic {user}"]
     if csrf:
         lines.append("ibm-mq-rest-csrf-token: bench")
@@ -111,7 +113,7 @@ def _request(method: str, body: bytes = b"", *, csrf: bool = True) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def _measured(server: _Server, request: bytes, status: int) -> _Measured:
+def _measured(server: Server, request: bytes, status: int) -> _Measured:
     """Measure requests that are answered with a status."""
 
     async def ask() -> None:
@@ -135,15 +137,15 @@ def _measured(server: _Server, request: bytes, status: int) -> _Measured:
 
 def _measure_here(rounds: _Rounds) -> None:
     with tempfile.TemporaryDirectory() as folder, QueueManager("BENCH", Path(folder)) as manager:
-        manager.mqsc(f"DEFINE QLOCAL({_QUEUE}) MAXDEPTH(999999999)")
+        manager.mqsc(f"DEFINE QLOCAL({QUEUE}) MAXDEPTH(999999999)")
 
         def putting() -> Callable[[], object]:
             session = manager.session()
-            return lambda: session.put(_QUEUE, _BODY, persistent=True)
+            return lambda: session.put(QUEUE, BODY, persistent=True)
 
         def getting() -> Callable[[], object]:
             session = manager.session()
-            return lambda: session.get(_QUEUE)
+            return lambda: session.get(QUEUE)
 
         rounds.puts_here.append(_together(putting))
         rounds.gets_here.append(_together(getting))

@@ -324,6 +324,20 @@ def test_a_client_that_never_reads_is_cut_off(site: Site, monkeypatch: pytest.Mo
         assert event & select.POLLERR
 
 
+def test_a_client_that_goes_leaves_no_error(
+    site: Site, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether the server notices at its next frame, or before."""
+    assert site.listener._service is not None
+    feeds = site.listener._service.feeds
+    for _ in range(5):
+        with streaming(site.web) as stream:
+            stream.frame()
+        clock.advance(1_000)
+    wait_until(lambda: not any(feed in clock._driven for feed in feeds._feeds.values()))
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 @pytest.mark.slow
 def test_the_clock_of_the_machine_drives_the_feed() -> None:
     with QueueManager("QM1") as manager:

@@ -17,6 +17,7 @@ from mayfly.servers.http.frames import end_event
 from mayfly.servers.http.line import line_of
 from mayfly.servers.http.problems import Unauthorized
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
+from mayfly.servers.http.waits import ClientGone
 
 #: How often a stream that has nothing to tell asks whether its user may still look.
 _LOOK_SECONDS: Final = 5.0
@@ -82,12 +83,14 @@ class _Stream(Response):
     async def _send_frames(self, send: Send) -> str:
         """Send what comes; return why nothing more does."""
         listener, looked = self._listener, True
-        while not listener.is_over:
+        while True:
             try:
                 async with asyncio.timeout(_LOOK_SECONDS):
                     await listener.wait()
             except TimeoutError:
                 looked = False
+            if listener.is_over:
+                return "the server drains, or the queue manager has stopped"
             why = await self._why_not()
             if why:
                 return why
@@ -99,7 +102,6 @@ class _Stream(Response):
             elif self._quiet_looks >= _LOOKS_A_HEARTBEAT:
                 self._quiet_looks = 0
                 await self._send(send, _HEARTBEAT)
-        return "the server drains, or the queue manager has stopped"
 
     async def _next(self, listener: Listener) -> bytes:
         if listener.is_behind:
@@ -119,6 +121,9 @@ class _Stream(Response):
             return error.detail
         except (HTTPException, MQError) as error:
             return str(error)
+        except ClientGone:
+            # Nobody reads it.
+            return "the client has gone"
         return ""
 
     async def _send(self, send: Send, content: bytes) -> None:
