@@ -60,7 +60,7 @@ all-tests: $(READY)
 
 # The state machines and models.
 MODELS := $(wildcard tests/model tests/*/test_*machine.py tests/*/test_model.py) \
-  tests/channel/test_conservation.py
+  tests/channel/test_conservation.py tests/servers/http/test_openapi.py
 # What is said to a native session, a connection, pymqi or JMS (tests/over.py).
 RULES := tests/spec tests/connection tests/pymqi tests/jms
 
