@@ -46,19 +46,19 @@ from mayfly.servers.no_delay import send_at_once
 
 _LOG = logging.getLogger("mayfly.amqp")
 #: A client has so long to say who it is, and to open its connection.
-_ENTRANCE_SECONDS = 10.0
+ENTRANCE_SECONDS = 10.0
 _SESSION_BYTES = 16 * 1024 * 1024
 
 
 class Peer(asyncio.Protocol):
     """One connection of a client, from its first bytes to its end."""
 
-    def __init__(self, service: Service, number: int, on_end: Callable[[Peer], None]) -> None:
-        """Take the shared parts of the server; ``on_end`` is called when the connection is gone."""
+    def __init__(self, service: Service, number: int, peers: set[Peer]) -> None:
+        """Take the shared parts of the server; ``peers`` has it from its first bytes to its end."""
         self.service, self._number = service, number
         self.conversations: Conversations | None = None
         self.links: dict[Raw, AnyLink] = {}
-        self._on_end = on_end
+        self._peers = peers
         self._buffer = bytearray()
         #: The transport of its bytes, None when it is gone.
         self.wire: asyncio.Transport | None = None
@@ -81,9 +81,11 @@ class Peer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first bytes."""
+        # One whose TLS handshake fails never comes so far.
+        self._peers.add(self)
         send_at_once(transport)
         self.wire = cast(asyncio.Transport, transport)
-        self._timer = self.service.loop.call_later(_ENTRANCE_SECONDS, self._too_slow)
+        self._timer = self.service.loop.call_later(ENTRANCE_SECONDS, self._too_slow)
 
     def data_received(self, data: bytes) -> None:
         """Hand bytes to the entrance, or to proton."""
@@ -106,7 +108,7 @@ class Peer(asyncio.Protocol):
         # Callbacks under way have deliveries, which proton frees now.
         self.calls.end()
         self.wire = self._engine = self._connection = self._handlers = None
-        self._on_end(self)
+        self._peers.discard(self)
 
     def _leave_links(self) -> None:
         for link in list(self.links.values()):

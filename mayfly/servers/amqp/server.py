@@ -20,7 +20,9 @@ from mayfly.servers.amqp.peer import Peer
 from mayfly.servers.amqp.quiescing import quiesce
 from mayfly.servers.amqp.service import Limits, Service
 from mayfly.servers.amqp.unhurried import Unhurried
+from mayfly.servers.amqp.visitors import Visitors
 from mayfly.servers.client_status import ClientStatus
+from mayfly.servers.door import Door, tcp_sockets
 from mayfly.servers.instances import INSTANCE_NUMBERS, Instances
 from mayfly.servers.tls_buffers import lower_tls_buffers
 from mayfly.servers.wire.exchange import Admits
@@ -66,7 +68,8 @@ class AmqpServer:
             Amended(),
         )
         self._peers: set[Peer] = set()
-        self._servers: list[asyncio.Server] = []
+        self._visitors = Visitors(self._peer, self._peers, _LOG)
+        self._doors: list[Door] = []
         self._thread = threading.Thread(target=self._run, name="mayfly-amqp", daemon=True)
         self._thread.start()
 
@@ -76,9 +79,9 @@ class AmqpServer:
             lower_tls_buffers()
 
         async def listen() -> int:
-            server = await self._loop.create_server(self._peer, host, port, ssl=tls, backlog=1024)
-            self._servers.append(server)
-            found: int = server.sockets[0].getsockname()[1]
+            listening = tcp_sockets(host, port)
+            found: int = listening[0].getsockname()[1]
+            self._doors.append(Door(listening, self._visitors, tls))
             return found
 
         return self._call(listen())
@@ -135,8 +138,8 @@ class AmqpServer:
         """
 
         async def stop_listening() -> None:
-            for server in self._servers:
-                server.close()
+            for door in self._doors:
+                door.close()
             deadline = self._loop.time() + timeout_ms / 1000
             while self._peers and self._loop.time() < deadline:
                 for peer in list(self._peers):
@@ -149,8 +152,9 @@ class AmqpServer:
         """End all connections with amqp:connection:forced; their conversations are backed out."""
 
         async def end() -> None:
-            for server in self._servers:
-                server.close()
+            for door in self._doors:
+                door.close()
+                await door.cut()
             for peer in list(self._peers):
                 peer.end(FORCED, "the server ends")
             for _ in range(20):
@@ -170,9 +174,7 @@ class AmqpServer:
         self._loop.close()
 
     def _peer(self) -> Peer:
-        peer = Peer(self._service, next(INSTANCE_NUMBERS), self._peers.discard)
-        self._peers.add(peer)
-        return peer
+        return Peer(self._service, next(INSTANCE_NUMBERS), self._peers)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
