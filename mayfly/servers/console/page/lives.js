@@ -27,10 +27,10 @@ export function livesTable({ without, ...asked }) {
     { key: 'queue', label: 'Queue', value: (life) => life.queue, cell: (life) => h('a', { href: to(['queue', life.queue]) }, life.queue) },
     { key: 'lived', label: 'Lived', number: true, title: 'From its put to its end', value: (life) => life.ended_ms - life.put_ms, cell: (life) => duration(life.ended_ms - life.put_ms) },
     { key: 'late', label: 'Met after', number: true, title: 'From its deadline to its end', value: lateOf, cell: (life) => (lateOf(life) === null ? '' : duration(lateOf(life))) },
-    { key: 'why', label: 'Why', value: whyOf, cell: (life) => h('span', { title: whyOf(life) }, whyOf(life)) },
     { key: 'sender', label: 'Sender', value: (life) => life.user_identifier },
     { key: 'id', label: 'MsgId', value: (life) => life.msg_id, cell: (life) => id(life.msg_id) },
     { key: 'bytes', label: 'Size', number: true, value: (life) => life.body_bytes, cell: (life) => bytes(life.body_bytes) },
+    { key: 'why', label: 'Why', value: whyOf, cell: (life) => h('span', { title: whyOf(life) }, whyOf(life)) },
   ];
   return dataTable({ ...asked, columns: columns.filter(({ key }) => key !== without), key: (life) => String(life.position), open: (life) => go(['story', life.msg_id]) });
 }

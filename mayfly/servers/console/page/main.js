@@ -105,8 +105,14 @@ async function showPlace() {
   try {
     const view = await found.load();
     if (mine.signal.aborted) return;
+    const isNext = main.childElementCount > 0;
     main.replaceChildren();
     main.scrollTop = 0;
+    if (isNext) {
+      // Keys and screen readers go on in the page, and not in the menu.
+      main.focus({ preventScroll: true });
+      byId('spoken').textContent = `${found.title} ${place.args.join(' ')}`;
+    }
     document.title = `${[...place.args, found.title].join(' · ')} · Mayfly`;
     await view.show(main, { ...place, signal: mine.signal });
   } catch (error) {

@@ -1,5 +1,6 @@
 /** Everything at a glance: messages by state, rates, what is due next, and problems. */
 import { lineChart } from '../chart.js';
+import { depthLimits } from '../depths.js';
 import { factList, fill, h } from '../dom.js';
 import { count, counted, duration, moment, rate } from '../format.js';
 import { history, now, watch } from '../live.js';
@@ -44,12 +45,20 @@ export async function show(main, { signal }) {
       h('section', { class: 'panel', 'aria-labelledby': 'problems' }, h('h2', { id: 'problems' }, 'Problems'), problems)),
     h('h2', {}, 'Most messages'), busy.element,
   );
+  const limitsOf = depthLimits(() => last && draw(last), signal);
+  /** @type {Snapshot|null} */ let last = null;
+  /** @param {Snapshot} snapshot */
+  function draw(snapshot) {
+    last = snapshot;
+    const deepest = busiest(snapshot);
+    fill(problems, problemList(snapshot, deepest.flatMap((queue) => depthProblem(queue, limitsOf(queue.name)))));
+    busy.set(deepest);
+  }
   watch((snapshot) => {
     for (const [figure] of TILES) fill(numbers[figure], count(snapshot[figure]));
     for (const each of charts) each.set();
     fill(due, dueFacts(snapshot));
-    fill(problems, problemList(snapshot));
-    busy.set(busiest(snapshot));
+    draw(snapshot);
   }, signal);
 }
 
@@ -94,13 +103,20 @@ function lateness(told) {
   return `${count(told.count)}, ${duration(told.mean_ms)} after the moment${most}`;
 }
 
-/** @param {Snapshot} snapshot */
-function problemList({ is_releasing, is_disk_full, dead_letters, expired_present, in_transit, queues }) {
-  const full = [...queues.values()].filter((queue) => queue.max_depth && queue.depth >= queue.max_depth);
+/** A queue that is full, or nearly so. @param {any} queue @param {import('../depths.js').Limits|undefined} limits @returns {HTMLElement[]} */
+function depthProblem({ name, depth }, limits) {
+  if (!limits || depth < (limits.most * limits.high) / 100) return [];
+  const link = h('a', { href: to(['queue', name]) }, name);
+  const share = `${Math.floor((100 * depth) / limits.most)} % of its ${counted(limits.most, 'message')} at most`;
+  return [depth >= limits.most ? h('li', { class: 'bad' }, link, ` is full: ${share}.`) : h('li', { class: 'warn' }, link, ` has ${share}.`)];
+}
+
+/** @param {Snapshot} snapshot @param {HTMLElement[]} full */
+function problemList({ is_releasing, is_disk_full, dead_letters, expired_present, in_transit }, full) {
   const found = [
     !is_releasing && h('li', { class: 'bad' }, 'Release of delayed messages has stopped.'),
     is_disk_full && h('li', { class: 'bad' }, 'The disk is full: puts are refused.'),
-    ...full.map(({ name }) => h('li', { class: 'bad' }, h('a', { href: to(['queue', name]) }, name), ' is full.')),
+    ...full,
     dead_letters && h('li', {}, h('a', { href: to(['deadletters']) }, counted(dead_letters, 'dead letter')), '.'),
     in_transit && h('li', { class: 'quiet' }, `${counted(in_transit, 'message')} on transmission queues.`),
     expired_present && h('li', { class: 'quiet' }, h('a', { href: to(['expired']) }, counted(expired_present, 'expired message')), ` not discarded yet: nobody has met ${expired_present === 1 ? 'it' : 'them'}.`),

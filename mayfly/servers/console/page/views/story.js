@@ -38,7 +38,7 @@ export async function show(main, { args: [wanted], query, signal }) {
 /** Ask for a property. @param {URLSearchParams} query */
 function propertyForm(query) {
   const field = (/** @type {string} */ name, /** @type {string} */ label) => h('label', { class: 'field' }, label, h('input', { name, value: query.get(name) ?? '', required: true, autocomplete: 'off' }));
-  const range = h('select', { name: 'put', 'aria-label': 'Put' }, Object.keys(RANGES).map((word) => h('option', { selected: word === query.get('put') }, word)));
+  const range = h('select', { name: 'put', 'aria-label': 'Put' }, Object.keys(RANGES).map((word) => h('option', { selected: word === (query.get('put') ?? 'at any time') }, word)));
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     go(['story'], Object.fromEntries(new FormData(/** @type {HTMLFormElement} */ (event.target))));
