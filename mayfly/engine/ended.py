@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.queues import VOLATILE
-from mayfly.lifetime.life import KIND_LIFE, LifeRecord
+from mayfly.lifetime.life import KIND_LIFE, LifeRecord, State
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.store.aside import EXPIRED_OUTSIDE
 from mayfly.store.messages import limited
@@ -28,6 +28,21 @@ _MOST_COUNTED: Final = 2_000_000
 _DISORDER_MS: Final = 60 * SECOND_MS
 _FIELDS: Final = ", ".join(LifeRecord._fields)
 _WITHIN: Final = f"position >= ? AND position < ? AND kind = {KIND_LIFE}"
+
+#: Lives that a rule about time, or a get, has ended; the others were ended by an operator.
+_REPLAYED: Final = ", ".join(f"'{one}'" for one in (State.GOT, State.TRANSMITTED, State.EXPIRED))
+_IS_GOT: Final = f"outcome <> '{State.EXPIRED}'"
+#: The columns of a trace, and what they are of a life.
+_OF_TRACE: Final = {
+    "queue": "queue",
+    "seq": "position",
+    "put_ms": "put_ms",
+    "delay_ms": "(deliver_at_ms - put_ms)",
+    "life_ms": "coalesce(expire_at_ms - put_ms, '')",
+    "get_ms": f"CASE WHEN {_IS_GOT} THEN ended_ms ELSE '' END",
+    "priority": "priority",
+    "recorded": f"CASE WHEN {_IS_GOT} THEN '{State.GOT}' ELSE outcome END",
+}
 
 
 class EndedFilter(NamedTuple):
@@ -183,3 +198,25 @@ def _position_at(core: Core, moment_ms: int, within: tuple[int, int]) -> int:
         else:
             high = middle
     return low
+
+
+def write_trace(core: Core, where: EndedFilter, most: int, write: Callable[[str], object]) -> bool:
+    """Write the newest lives that a filter finds as a trace in CSV, in the order of the ledger.
+
+    Lives that a get or a deadline has ended are told, so many at most by position (docs/REPLAY.md).
+    Returns whether older ones were left out.
+    """
+    first, last = _span(core, where)
+    condition, values = where.condition()
+    floor = max(first, last + 1 - most)
+    write(f"{','.join(_OF_TRACE)}\n")
+    columns = "||','||".join(_OF_TRACE.values())
+    sql = (
+        f"SELECT group_concat(line, char(10)) FROM (SELECT {columns} AS line FROM ledger "
+        f"WHERE {_WITHIN}{condition} AND outcome IN ({_REPLAYED}) ORDER BY position)"
+    )
+    for low, high in reversed(list(_reads(floor, last + 1))):
+        [(lines,)] = core.store.aside.rows(sql, (low, high, *values))
+        if lines is not None:
+            write(f"{lines}\n")
+    return floor > first

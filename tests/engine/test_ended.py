@@ -6,11 +6,22 @@ import random
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.face.operating import EndedFilter, ended_lives, ended_summary, expired_present
+from mayfly.bulk.schema import ledger_batch
+from mayfly.engine.face.operating import (
+    EndedFilter,
+    ended_lives,
+    ended_summary,
+    expired_present,
+    write_trace,
+)
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
+from mayfly.replay.lives import LIFE_COLUMNS, REPLAYED, trace_of_lives
+from mayfly.replay.read import read_trace
 from mayfly.testing import VirtualClock
 
 
@@ -123,3 +134,33 @@ def test_E12_expired_messages_that_are_still_there_are_told(
         assert expired_present(queue_manager.engine) == [("Q1", 3, start_ms + 10)]
         assert session.get("Q1") is None
         assert expired_present(queue_manager.engine) == []
+
+
+def test_a_trace_of_the_ledger_is_that_of_a_lake(tmp_path: Path, clock: VirtualClock) -> None:
+    """Both have the same lives, and say the same of each."""
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as manager:
+        assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
+        with manager.session() as session:
+            for n in range(12):
+                life_ms = (None, 100, 5_000)[n % 3]
+                session.put("Q1", b"x", time_to_live_ms=life_ms, priority=n % 4)
+            session.put("Q1", b"x", delay_ms=50, time_to_live_ms=9_000, persistent=True)
+            for _ in range(8):
+                clock.advance(60)
+                session.get("Q1")
+            session.put("Q1", b"x", delay_ms=10_000)
+        assert manager.mqsc("CLEAR QLOCAL(Q1)").ok
+        written = tmp_path / "trace.csv"
+        with written.open("w", encoding="utf-8") as output:
+            is_cut = write_trace(manager.engine, EndedFilter(), 1_000, output.write)
+        first = manager.ledger.first_position()
+        batch = ledger_batch(manager.ledger.page(first - 1, 1_000), "QM1", "")
+        lives = pa.Table.from_batches([batch])
+        is_meant = (pc.field("kind") == KIND_LIFE) & pc.field("outcome").isin(REPLAYED)
+        wanted = trace_of_lives(lives.filter(is_meant).select(list(LIFE_COLUMNS)))
+        found = read_trace(written)
+        assert found.select(wanted.column_names).to_pylist() == wanted.to_pylist()
+        assert (is_cut, len(wanted) > 8) == (False, True)
+        short = list[str]()
+        assert write_trace(manager.engine, EndedFilter(), 3, short.append)
+        assert len("".join(short).splitlines()) <= 4

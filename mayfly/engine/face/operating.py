@@ -2,7 +2,13 @@
 
 from mayfly.engine.counting import Counts, counts_of, depth_of, verify
 from mayfly.engine.delay.timeline import Span, Timeline
-from mayfly.engine.ended import EndedFilter, ended_lives, ended_summary, expired_present
+from mayfly.engine.ended import (
+    EndedFilter,
+    ended_lives,
+    ended_summary,
+    expired_present,
+    write_trace,
+)
 from mayfly.engine.expiry_watch import Expired, watch_expiry
 from mayfly.engine.figures import Figures, QueueFigures, figures
 from mayfly.engine.lateness import BOUNDS_MS, LatenessCounts
@@ -41,4 +47,5 @@ __all__ = [
     "verify",
     "watch_expiry",
     "whereabouts",
+    "write_trace",
 ]

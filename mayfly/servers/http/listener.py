@@ -103,9 +103,10 @@ class HttpListener:
             self._server.drain(timeout_ms)
 
     def stop(self) -> None:
-        """End all connections."""
+        """End all connections, live streams and experiments."""
         if self._service is not None:
             self._service.feeds.end()
+            self._service.experiments.end()
         self._known.close()
         if self._server is not None:
             self._server.close()

@@ -23,6 +23,7 @@ from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.admitted import connection_of
 from mayfly.servers.http.clients import APPLICATION
 from mayfly.servers.http.credentials import Credentials, Mechanism, cookie_of, of_header
+from mayfly.servers.http.experiments import Experiments
 from mayfly.servers.http.feed import Feeds
 from mayfly.servers.http.line import Entered, Key, Line, line_of
 from mayfly.servers.http.outcomes import Outcomes
@@ -60,7 +61,7 @@ class Service:
         self.managers, self.channels, self.standing = managers, channels, standing
         self.sessions = Sessions(SystemClock().now_ms)
         self.outcomes, self.message_waits = Outcomes(), Waits()
-        self.feeds = Feeds()
+        self.feeds, self.experiments = Feeds(), Experiments()
         self._instances = Instances()
         self._admission = admission
 

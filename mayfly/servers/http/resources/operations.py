@@ -47,6 +47,7 @@ NAMES: Final = {
     "channel": "a channel; `/` is written `%2F`",
     "connection": "CONN of a connection: 16 hexadecimal digits",
     "consumer": "a consumer of a pipeline; `/` is written `%2F`",
+    "experiment": "an experiment that was begun here, by its id",
     "id": "a MsgId or CorrelId in hexadecimal; of the schedule, the MsgId of the sender",
 }
 

@@ -1,0 +1,139 @@
+"""Experiments with recorded lives, each by a command in a process of its own.
+
+The command needs numpy and pyarrow, memory and a core for some seconds: the server lends it none of
+these. It reads a trace that the server writes, and says its answer in JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from mayfly.engine import Engine
+from mayfly.engine.face.operating import EndedFilter, write_trace
+from mayfly.mqi.errors import MQError
+
+#: Positions of the ledger that a trace has at most, the newest.
+MOST_LIVES: Final = 1_000_000
+#: An answer that has not come by then will not.
+_MOST_SECONDS: Final = 120.0
+_MOST_RUNNING, _MOST_KEPT = 2, 50
+#: The command has answered, with bad news.
+_ANSWERED: Final = (0, 1)
+_LONGEST_ERROR: Final = 2_000
+
+
+class Progress(StrEnum):
+    """The states of an experiment."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass
+class Experiment:
+    """A question to the lives of a queue manager; ``command`` is that of ``mayfly``."""
+
+    engine: Engine
+    command: str
+    options: Sequence[str]
+    where: EndedFilter
+    number: str = field(default_factory=lambda: secrets.token_hex(8))
+    state: Progress = Progress.RUNNING
+    #: Whether older lives were left out.
+    is_cut: bool = False
+    error: str = ""
+    result: dict[str, Any] | None = None
+
+
+class TooManyExperiments(Exception):
+    """So many run already that another one would take the machine from the queue managers."""
+
+
+class Experiments:
+    """The experiments of a listener; any thread may call it."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._changing = threading.Lock()
+        self._known: dict[str, Experiment] = {}
+        self._processes = set[subprocess.Popen[bytes]]()
+        self._is_over = False
+
+    def begin(self, one: Experiment) -> None:
+        """Begin an experiment; raises TooManyExperiments."""
+        with self._changing:
+            running = sum(each.state is Progress.RUNNING for each in self._known.values())
+            if running >= _MOST_RUNNING or self._is_over:
+                raise TooManyExperiments
+            ended = [n for n, each in self._known.items() if each.state is not Progress.RUNNING]
+            for number in ended[: max(0, len(self._known) + 1 - _MOST_KEPT)]:
+                del self._known[number]
+            self._known[one.number] = one
+        threading.Thread(
+            target=self._run, args=(one,), name="mayfly-experiment", daemon=True
+        ).start()
+
+    def find(self, engine: Engine, command: str, number: str) -> Experiment | None:
+        """Return an experiment by its number, None when there is none such; 50 are kept."""
+        found = self._known.get(number)
+        is_meant = found is not None and (found.engine, found.command) == (engine, command)
+        return found if is_meant else None
+
+    def end(self) -> None:
+        """End all of them, and begin no more."""
+        with self._changing:
+            self._is_over = True
+            processes = list(self._processes)
+        for process in processes:
+            process.kill()
+
+    def _run(self, one: Experiment) -> None:
+        one.error = "the server has failed; its log says how"
+        state = Progress.FAILED
+        try:
+            with tempfile.TemporaryDirectory(prefix="mayfly-experiment-") as folder:
+                trace = Path(folder) / "trace.csv"
+                with trace.open("w", encoding="utf-8") as output:
+                    one.is_cut = write_trace(one.engine, one.where, MOST_LIVES, output.write)
+                one.result, one.error = self._answer(one, trace)
+                state = Progress.FAILED if one.error else Progress.DONE
+        except (MQError, OSError) as error:
+            one.error = str(error)
+        finally:
+            one.state = state
+
+    def _answer(self, one: Experiment, trace: Path) -> tuple[dict[str, Any] | None, str]:
+        """Return what the command answers, or why it does not."""
+        called = [sys.executable, "-m", "mayfly", one.command, str(trace), "--json", *one.options]
+        with self._changing:
+            if self._is_over:
+                return None, "the server ends"
+            process = subprocess.Popen(called, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self._processes.add(process)
+        try:
+            said, complained = process.communicate(timeout=_MOST_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return None, f"it has taken longer than {_MOST_SECONDS:.0f} s: ask about a shorter time"
+        finally:
+            with self._changing:
+                self._processes.discard(process)
+        if process.returncode in _ANSWERED:
+            with contextlib.suppress(ValueError):
+                found: dict[str, Any] = json.loads(said)
+                return found, ""
+        text = complained.decode(errors="replace").replace(str(trace), "the ledger").strip()
+        return None, text[-_LONGEST_ERROR:] or "the command has given no answer"

@@ -1,0 +1,186 @@
+"""``…/replay`` and ``…/advice``: experiments with the lives in the ledger."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from mayfly.engine.face.operating import EndedFilter
+from mayfly.security.roles import Role
+from mayfly.servers.http.experiments import Experiment, Progress, TooManyExperiments
+from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
+
+_LONGEST_MS: Final = 2**41
+_QUEUE: Final = r"^[A-Za-z0-9./_%]{1,48}$"
+_Duration: TypeAlias = Annotated[int, Meta(ge=0, le=_LONGEST_MS, description="ms")]
+_Moment: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1, description="ms since 1970, UTC")]
+_Count: TypeAlias = Annotated[int, Meta(ge=1, le=999_999_999)]
+_QueueName: TypeAlias = Annotated[str, Meta(pattern=_QUEUE, title="a name of a queue")]
+
+
+class TriedSetting(Struct, forbid_unknown_fields=True):
+    """Settings to try on one queue, or on all that have none of their own; see docs/REPLAY.md."""
+
+    queue: _QueueName | None = None
+    cap_ms: _Duration | None = None
+    delay_ms: _Duration | None = None
+    life_ms: _Duration | None = None
+    ttl_from: Literal["send", "release"] | None = None
+    sequence: Literal["priority", "fifo"] | None = None
+    consumers: _Count | None = None
+    service_ms: _Duration | None = None
+    receive_timeout_ms: _Duration | None = None
+
+
+class Replayed(Struct, forbid_unknown_fields=True):
+    """Lives that are replayed under other settings."""
+
+    settings: Annotated[list[TriedSetting], Meta(max_length=100)]
+    queue: _QueueName | None = None
+    from_ms: _Moment | None = None
+    before_ms: _Moment | None = None
+    late_after_ms: _Duration | None = None
+
+
+class Advised(Struct, forbid_unknown_fields=True):
+    """The settings of a listener on a queue; see `mayfly advise`."""
+
+    queue: _QueueName
+    longest_on_message_ms: _Duration
+    receive_timeout_ms: _Duration | None = None
+    total_tran_lifetime_timeout_s: Annotated[int, Meta(ge=0, le=2**31 // 1_000)] | None = None
+    max_sessions: _Count | None = None
+    bothresh: Annotated[int, Meta(ge=0, le=999_999_999)] | None = None
+    margin_ms: _Duration | None = None
+    idle_per_hour: _Count | None = None
+    from_ms: _Moment | None = None
+    before_ms: _Moment | None = None
+
+
+class ExperimentShown(Struct):
+    """A question, and its answer once it is done."""
+
+    id: Annotated[str, Meta(description="the last part of its path")]
+    state: Progress
+    is_cut: Annotated[bool, Meta(description="whether lives before the newest million are missing")]
+    error: Annotated[str, Meta(description="why it has failed, empty if it has not")]
+    result: Annotated[
+        dict[str, Any] | None, Meta(description="what the command says with --json, null before")
+    ]
+
+
+def replayed(call: Call[NoQuery, Replayed]) -> ExperimentShown:
+    """Begin to replay the lives in the ledger under other settings.
+
+    The answer is that of mayfly replay, in some seconds, below the id: by queue and for messages
+    that would have ended otherwise.
+    """
+    asked = call.body
+    options = [option for tried in asked.settings for option in _options_of(tried)]
+    if asked.late_after_ms is not None:
+        options += ["--late-after", f"{asked.late_after_ms}ms"]
+    where = EndedFilter(asked.queue, None, asked.from_ms, asked.before_ms)
+    return _begun(call, Experiment(call.manager.engine, "replay", options, where))
+
+
+def advised(call: Call[NoQuery, Advised]) -> ExperimentShown:
+    """Begin to look for a receive timeout and a transaction lifetime that are safe for a listener.
+
+    The answer is that of mayfly advise, in some seconds, below the id: problems of the setting, the
+    recommended one, and what both would have done with the arrivals in the ledger.
+    """
+    asked = call.body
+    options = ["--longest", f"{asked.longest_on_message_ms}ms"]
+    lifetime_s = asked.total_tran_lifetime_timeout_s
+    for option, value in (
+        ("--receive-timeout", _ms(asked.receive_timeout_ms)),
+        ("--lifetime", None if lifetime_s is None else f"{lifetime_s}s"),
+        ("--sessions", asked.max_sessions),
+        ("--bothresh", asked.bothresh),
+        ("--margin", _ms(asked.margin_ms)),
+        ("--idle-per-hour", asked.idle_per_hour),
+    ):
+        if value is not None:
+            options += [option, str(value)]
+    where = EndedFilter(asked.queue, None, asked.from_ms, asked.before_ms)
+    return _begun(call, Experiment(call.manager.engine, "advise", options, where))
+
+
+def replay_shown(call: Call[NoQuery, None]) -> ExperimentShown:
+    """Show a replay: its state, and its answer once it is done."""
+    return _found(call, "replay")
+
+
+def advice_shown(call: Call[NoQuery, None]) -> ExperimentShown:
+    """Show an advice: its state, and its answer once it is done."""
+    return _found(call, "advise")
+
+
+def _options_of(tried: TriedSetting) -> list[str]:
+    queue = "" if tried.queue is None else f"{tried.queue}="
+    found: list[str] = []
+    for option, value in (
+        ("--cap", _ms(tried.cap_ms)),
+        ("--delay", _ms(tried.delay_ms)),
+        ("--life", _ms(tried.life_ms)),
+        ("--ttl-from", tried.ttl_from),
+        ("--sequence", tried.sequence),
+        ("--consumers", tried.consumers),
+        ("--service", _ms(tried.service_ms)),
+        ("--receive-timeout", _ms(tried.receive_timeout_ms)),
+    ):
+        if value is not None:
+            found += [option, f"{queue}{value}"]
+    return found
+
+
+def _ms(duration_ms: int | None) -> str | None:
+    """Return a duration as the command reads it."""
+    return None if duration_ms is None else f"{duration_ms}ms"
+
+
+def _begun(call: Call[NoQuery, Any], one: Experiment) -> ExperimentShown:
+    try:
+        call.service.experiments.begin(one)
+    except TooManyExperiments as error:
+        said = "two experiments run already: try again when one is done"
+        raise wrong_request(HTTPStatus.TOO_MANY_REQUESTS, said) from error
+    return _shown(one)
+
+
+def _found(call: Call[NoQuery, None], command: str) -> ExperimentShown:
+    number = call.names["experiment"]
+    found = call.service.experiments.find(call.manager.engine, command, number)
+    if found is None:
+        said = f"no experiment of this kind has the id {number!r}; the latest 50 are kept"
+        raise wrong_request(HTTPStatus.NOT_FOUND, said)
+    return _shown(found)
+
+
+def _shown(one: Experiment) -> ExperimentShown:
+    # Its state is set last.
+    state = one.state
+    is_running = state is Progress.RUNNING
+    error, result = ("", None) if is_running else (one.error, one.result)
+    return ExperimentShown(one.number, state, one.is_cut, error, result)
+
+
+_NONE: Final = {HTTPStatus.NOT_FOUND: "no experiment has this id"}
+_BUSY: Final = {HTTPStatus.TOO_MANY_REQUESTS: "two experiments run already"}
+
+
+def _two(path: str, begin: Any, show: Any) -> tuple[Operation, Operation]:
+    path = f"{OF_MANAGER}/{path}"
+    return (
+        Operation("POST", path, begin, Role.LOOK, HTTPStatus.ACCEPTED, problems=_BUSY),
+        Operation("GET", f"{path}/{{experiment}}", show, Role.LOOK, problems=_NONE),
+    )
+
+
+OPERATIONS: Final = (
+    *_two("replay", replayed, replay_shown),
+    *_two("advice", advised, advice_shown),
+)
