@@ -56,7 +56,7 @@ def discard_expired(
         deadlines_ms.append(each[1].expire_at_ms or now_ms)
     core.expiry_lateness.note(deadlines_ms, now_ms)
     if core.on_expiry:
-        tell_expired(core, transaction, (each[:2] for each in found), now_ms)
+        tell_expired(core, transaction, (each[:2] for each in found), now_ms, ending.met_by)
     return transaction
 
 
@@ -76,7 +76,7 @@ def discard_late(
         puts.end_late(core, transaction, each, now_ms, ending)
         _follow(core, transaction, each, now_ms)
     if core.on_expiry:
-        tell_expired(core, transaction, late, now_ms)
+        tell_expired(core, transaction, late, now_ms, MetBy.COMMIT.value)
 
 
 def follow_expiry(

@@ -10,18 +10,23 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.staged_row import original_row
 from mayfly.engine.message import Message
 from mayfly.engine.queues import LocalQueue
+from mayfly.engine.remote.wrapping import embedded_or_none
 from mayfly.engine.transaction import Transaction
+from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.store.units import StoredMessage
 
 
 class Expired(NamedTuple):
     """A message whose expiry was met: ``message.seen_ms`` is the moment.
 
-    ``queue`` is the one that it was on, or waited to reach.
+    ``queue`` is the one that it was on, or waited to reach: ``QUEUE@MANAGER`` for one that was on
+    its way to another queue manager. The message is as its sender has put it.
     """
 
     queue: str
     message: Message
+    #: The event that has met it, a word of the ledger (``MetBy``).
+    met_by: str | None
 
 
 OnExpiry: TypeAlias = Callable[[Expired], object]
@@ -49,10 +54,11 @@ def tell_expired(
     transaction: Transaction,
     found: Iterable[tuple[LocalQueue, StoredMessage]],
     now_ms: int,
+    met_by: str | None,
 ) -> None:
     """Let watchers hear of expired messages when the transaction that ends them takes effect."""
     assert core.engine_lock.is_held()
-    told = [_expired(queue, row, now_ms) for queue, row in found]
+    told = [_expired(queue, row, now_ms, met_by) for queue, row in found]
 
     def effect() -> None:
         for watcher in core.on_expiry:
@@ -61,8 +67,18 @@ def tell_expired(
     transaction.effects.append(effect)
 
 
-def _expired(queue: LocalQueue, row: StoredMessage, now_ms: int) -> Expired:
+def _expired(queue: LocalQueue, row: StoredMessage, now_ms: int, met_by: str | None) -> Expired:
     name = queue.name
     if queue.is_staging:
         name, row = row.target or name, original_row(row)
-    return Expired(name, Message(name, row, now_ms, row.body))
+    elif queue.transmits:
+        embedded = embedded_or_none(row.body, unpack_descriptor(row.descriptor))
+        if embedded is not None:
+            name = f"{embedded.remote.queue}@{embedded.remote.manager}"
+            row = row._replace(
+                msg_id=embedded.msg_id,
+                correl_id=embedded.correl_id,
+                descriptor=pack_descriptor(embedded.descriptor),
+                body=embedded.body,
+            )
+    return Expired(name, Message(name, row, now_ms, row.body), met_by)

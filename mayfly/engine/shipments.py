@@ -13,6 +13,7 @@ from mayfly.contracts.endings import Ending, MetBy
 from mayfly.engine.core import Core
 from mayfly.engine.disposal import behind_transit, send_report
 from mayfly.engine.expired import discard_expired
+from mayfly.engine.expiry_watch import tell_expired
 from mayfly.engine.finding.search import ANY, in_order
 from mayfly.engine.handles import Handle
 from mayfly.engine.holding import messages
@@ -110,7 +111,9 @@ class Shipment(Hold):
         core, transaction = self._core, Transaction()
         with core.engine_lock:
             ending = self.ending._replace(met_by=MetBy.CHANNEL.value)
-            self._leave(transaction, key, Event.DEADLINE_SEEN, ending)
+            found = self._leave(transaction, key, Event.DEADLINE_SEEN, ending)
+            if core.on_expiry:
+                tell_expired(core, transaction, [found[:2]], core.now_ms(), ending.met_by)
             send_report(core, transaction, Cause.EXPIRATION, original._replace(remaining_ms=0))
         core.committer.run(transaction)
 
@@ -136,12 +139,13 @@ class Shipment(Hold):
         ending: Ending,
         *,
         reason: int = rc.MQRC_NONE,
-    ) -> None:
+    ) -> Found:
         found = next(taken for taken in self._rows if taken[1].k == key)
         self._rows.remove(found)
         messages.let_go(found, self)
         now_ms = self._core.now_ms()
         messages.end(self._core, transaction, found, event, now_ms, ending=ending, reason=reason)
+        return found
 
     def end(self, state: ChannelRow) -> None:
         """Their lives end here, as transmitted, durably together with the channel's state.

@@ -35,6 +35,8 @@ WAITED: Final = "mayfly.message.waited_ms"
 REMAINING: Final = "mayfly.message.remaining_ms"
 BACKOUT_COUNT: Final = "mayfly.message.backout_count"
 LATENESS: Final = "mayfly.message.lateness_ms"
+#: A word of the ledger.
+MET_BY: Final = "mayfly.message.met_by"
 
 SENT_MESSAGES: Final = "messaging.client.sent.messages"
 CONSUMED_MESSAGES: Final = "messaging.client.consumed.messages"

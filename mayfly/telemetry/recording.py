@@ -13,6 +13,7 @@ from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode
 
 import mayfly
 from mayfly.connection import Message, PutResult
+from mayfly.engine.face.operating import Expired
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import reason_name
 from mayfly.telemetry import conventions as names
@@ -79,16 +80,19 @@ class Recorder:
         span = self._tracer.start_span(name, parent, operation.kind, attributes)
         return Running(self, operation, target, span)
 
-    def expired(self, queue: str, manager: str, message: Message, creation: SpanContext) -> None:
+    def expired(self, expired: Expired, manager: str, creation: SpanContext) -> None:
         """Record the time from the deadline of a message until its expiry was met.
 
         The span is part of the trace in which the message was put, so its sampling is the sender's.
         Its times are those of the queue manager.
         """
+        queue, message, met_by = expired
         assert message.expire_at_ms is not None
         parent = trace.set_span_in_context(trace.NonRecordingSpan(creation), Context())
         attributes = _attributes_of(names.EXPIRE, Target(queue, manager))
         attributes[names.DESTINATION_NAME] = queue
+        if met_by:
+            attributes[names.MET_BY] = met_by
         attributes[names.LATENESS] = message.seen_ms - message.expire_at_ms
         attributes[names.TIME_TO_LIVE] = message.expire_at_ms - message.put_ms
         attributes |= _identity(message.msg_id, message.correl_id)
@@ -197,8 +201,7 @@ class Running:
         self.end(kind)
 
     def end(self, error_type: str = "") -> None:
-        """End it, and note how long it took."""
-        self.span.end()
+        """End it, and note how long it took: first that, so that metrics have all ended spans."""
         labels = _labels(self._operation, self.target)
         if error_type:
             labels[names.ERROR_TYPE] = error_type
@@ -207,6 +210,7 @@ class Running:
             self._recorder.process_duration.record(took_s, labels)
         else:
             self._recorder.operation_duration.record(took_s, labels)
+        self.span.end()
 
 
 def destination_of(message: Message) -> str:

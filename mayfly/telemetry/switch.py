@@ -94,7 +94,7 @@ def watch(
         if _MARK in expired.message.body:
             creation, _content = context_of(expired.message)
             if creation is not None:
-                recorder.expired(expired.queue, manager.name, expired.message, creation)
+                recorder.expired(expired, manager.name, creation)
 
     return watch_expiry(manager.engine, met)
 
