@@ -84,13 +84,12 @@ def test_messages_are_found_by_a_property(console: Console, queue_manager: Queue
 
 
 def test_an_unknown_message_is_said_to_be_unknown(console: Console) -> None:
+    console.excused = "400"
     console.open("#/story/c3")
     console.sees(console.page.get_by_text("QM1 knows no message with this MsgId or CorrelId"))
     console.page.get_by_label("MsgId or CorrelId in hexadecimal").fill("no id")
     console.page.get_by_role("button", name="Find").click()
     console.reads(console.page.get_by_role("alert"), re.compile("2026 MQRC_MD_ERROR"))
-    assert all("400" in said for said in console.complaints)
-    console.complaints.clear()
 
 
 def test_what_is_due_is_seen_on_a_timeline_that_zooms_by_keys(
@@ -163,6 +162,8 @@ def test_dead_letters_have_reasons_and_are_redriven(
             session.put("SHUT", b"x", delay_ms=1_000)
         assert queue_manager.mqsc("ALTER QLOCAL(SHUT) PUT(DISABLED)").ok
         clock.advance(1_000)
+    # The figures are looked at again when the release is over.
+    clock.advance(1_000)
     page = console.page
     console.reads(console.tile("dead_letters"), "3")
     console.tile("dead_letters").click()
@@ -212,6 +213,7 @@ def test_an_attribute_is_changed_and_put_back_and_no_change_of_another_is_lost(
         page.get_by_label("MAXDEPTH", exact=True).fill(value)
         buttons(console, "Change")
 
+    console.excused = "412"
     console.open("#/queue/ORDERS")
     page, notices = console.page, console.page.locator(".notice")
     change("7")
@@ -225,9 +227,6 @@ def test_an_attribute_is_changed_and_put_back_and_no_change_of_another_is_lost(
     console.sees(page.locator(".notice.problem"))
     console.sees(console.row("maxdepth").get_by_text("11"))
     assert depth() == "11"
-    # The browser notes the answer 412, which is what this is about.
-    assert all("412" in said for said in console.complaints)
-    console.complaints.clear()
 
 
 def test_users_and_authority_records_are_managed(

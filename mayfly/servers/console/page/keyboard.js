@@ -3,14 +3,12 @@ import { h } from './dom.js';
 import { open } from './dialog.js';
 import { go } from './router.js';
 
-const PATIENCE_MS = 1_500;
-
 /**
  * @param {{page: string, title: string, key: string}[]} pages
  * @param {() => boolean} isOpen false while nobody is signed in
  */
 export function listen(pages, isOpen) {
-  let begun = -Infinity;
+  let isBegun = false;
   document.addEventListener('keydown', (event) => {
     const target = /** @type {HTMLElement} */ (event.target);
     if (event.ctrlKey || event.metaKey || event.altKey || !isOpen() || document.querySelector('dialog[open]')) return;
@@ -18,10 +16,10 @@ export function listen(pages, isOpen) {
       if (event.key === 'Escape') target.blur();
       return;
     }
-    const wanted = event.timeStamp - begun < PATIENCE_MS ? pages.find(({ key }) => key === event.key) : undefined;
-    begun = -Infinity;
+    const wanted = isBegun ? pages.find(({ key }) => key === event.key) : undefined;
+    isBegun = false;
     if (wanted) go([wanted.page]);
-    else if (event.key === 'g') begun = event.timeStamp;
+    else if (event.key === 'g') isBegun = true;
     else if (event.key === '/') document.getElementById('search')?.focus();
     else if (event.key === '?') help(pages);
     else return;

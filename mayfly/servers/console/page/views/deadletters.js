@@ -4,6 +4,7 @@ import { confirm } from '../dialog.js';
 import { fill, h } from '../dom.js';
 import { bytes, count, counted, duration, id, moment } from '../format.js';
 import { watch } from '../live.js';
+import { newest } from '../newest.js';
 import { fail, say } from '../notices.js';
 import { go, to } from '../router.js';
 import { roleButton, whyNot } from '../roles.js';
@@ -39,6 +40,7 @@ export async function show(main, { signal }) {
   );
   /** @type {any[]} */ let letters = [];
   let name = '';
+  const nextSignal = newest(signal);
 
   const wanted = () => letters.filter((letter) => (!reason.value || String(letter.reason) === reason.value) && (!queue.value || letter.queue === queue.value));
   function draw() {
@@ -49,7 +51,7 @@ export async function show(main, { signal }) {
   }
 
   async function load() {
-    const found = await ask('GET', here('dead-letters'), { query: { limit: MOST }, signal });
+    const found = await ask('GET', here('dead-letters'), { query: { limit: MOST }, signal: nextSignal() });
     name = found.queue;
     letters = found.letters.map((letter, place) => ({ ...letter, place: String(place) }));
     fill(told, `${letters.length === MOST ? `first ${count(MOST)}` : count(letters.length)} on ${name}`);

@@ -4,6 +4,7 @@ import { fill, h } from '../dom.js';
 import { count, counted, state, stateWord } from '../format.js';
 import { now } from '../live.js';
 import { livesTable } from '../lives.js';
+import { newest } from '../newest.js';
 import { fail } from '../notices.js';
 import { keep } from '../router.js';
 import { here } from '../session.js';
@@ -23,7 +24,7 @@ export async function show(main, { query, signal }) {
   const outcome = choice('outcome', 'Outcome', [['', 'all outcomes'], ...OUTCOMES.map((word) => /** @type {[string, string]} */ ([word, stateWord(word)]))]);
   const range = choice('range', 'Ended', Object.keys(RANGES).map((word) => [word, word]));
   const told = h('span', { class: 'quiet', role: 'status' });
-  const more = h('button', { type: 'button', onclick: () => fetchPage().catch(fail) }, 'Show more');
+  const more = h('button', { type: 'button', onclick: () => fetchPage(nextSignal()).catch(fail) }, 'Show more');
   const sums = dataTable({
     label: 'Lives by queue and outcome', sort: '-count', key: (one) => `${one.queue} ${one.outcome}`, empty: 'No life has ended so.',
     open: (one) => ((queue.value = one.queue), (outcome.value = one.outcome), begin()),
@@ -38,6 +39,7 @@ export async function show(main, { query, signal }) {
   /** @type {any[]} */ let found = [];
   /** @type {string|null} */ let next = null;
   let span = {};
+  const nextSignal = newest(signal);
   main.append(
     h('div', { class: 'page-head' }, h('h1', {}, 'Ledger'), told, h('div', { class: 'tools' }, queue, outcome, range, id)),
     h('div', { class: 'sums' }, sums.element), h('div', { class: 'tools' }, h('h2', {}, 'Lives, the latest first'), more), lives.element,
@@ -48,18 +50,21 @@ export async function show(main, { query, signal }) {
     span = { queue: queue.value.trim(), outcome: outcome.value, from_ms: back_ms ? Math.max(0, Math.floor(now() - back_ms)) : null };
     keep(['ledger'], { queue: queue.value.trim(), outcome: outcome.value, range: back_ms ? range.value : '', id: id.value.trim() });
     [found, next] = [[], null];
-    return Promise.all([summary(), fetchPage()]).catch(fail);
+    const mine = nextSignal();
+    return Promise.all([summary(mine), fetchPage(mine)]).catch(fail);
   }
 
-  async function summary() {
-    const { counts, others, first_position, last_position, is_cut } = await ask('GET', here('ledger', 'summary'), { query: span, signal });
+  /** @param {AbortSignal} asking */
+  async function summary(asking) {
+    const { counts, others, first_position, last_position, is_cut } = await ask('GET', here('ledger', 'summary'), { query: span, signal: asking });
     const total = counts.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.count, others);
     fill(told, `${counted(total, 'life').replace('lifes', 'lives')} in rows ${count(first_position)} to ${count(last_position)}${is_cut ? ', older ones are not counted' : ''}`);
     sums.set(counts.map((/** @type {any} */ one) => ({ ...one, share: one.count / total })));
   }
 
-  async function fetchPage() {
-    const page = await ask('GET', here('ledger'), { query: { ...span, id: id.value.trim(), limit: PAGE, after: next }, signal });
+  /** @param {AbortSignal} asking */
+  async function fetchPage(asking) {
+    const page = await ask('GET', here('ledger'), { query: { ...span, id: id.value.trim(), limit: PAGE, after: next }, signal: asking });
     found = [...found, ...page.lives];
     next = page.next;
     more.hidden = next === null;

@@ -4,6 +4,7 @@ import { countsOf, extentOf } from '../delayed.js';
 import { fill, h } from '../dom.js';
 import { bytes, count, counted, duration, id, moment } from '../format.js';
 import { now, watch } from '../live.js';
+import { newest } from '../newest.js';
 import { fail } from '../notices.js';
 import { go, keep } from '../router.js';
 import { roleButton, whyNot } from '../roles.js';
@@ -44,12 +45,13 @@ export async function show(main, { query, signal }) {
   /** @type {string|null} */ let next = null;
   let range = { from_ms: 0, before_ms: 0 };
   let total = 0;
+  const nextSignal = newest(signal);
 
   const filter = () => ({ ...(queue.value && { queue: queue.value.trim() }), ...(sender.value && { sender: sender.value.trim() }) });
   const where = () => ({ ...filter(), due_from_ms: range.from_ms, due_before_ms: range.before_ms });
 
   async function fetchPage() {
-    const found = await ask('GET', here('schedule'), { query: { ...where(), limit: PAGE, after: next }, signal });
+    const found = await ask('GET', here('schedule'), { query: { ...where(), limit: PAGE, after: next }, signal: nextSignal() });
     messages = next === null ? found.messages : [...messages, ...found.messages];
     next = found.next;
     more.hidden = next === null;
