@@ -32,8 +32,8 @@ HERE = ("Q1", "Q2", "S1", "S2", "DEAD", "REPLIES")
 DELAYS_MS = (0, 0, 1, 1_000)
 LIVES_MS = (None, 0, 1, 500, 2_000)
 _numbers = itertools.count()
-#: A life as the story tells it: queue manager, queue, state, put, end, user.
-Told = tuple[str, str, str, int, int | None, str]
+#: A life as the story tells it: queue manager, queue, state, put, end, who put it, who got it.
+Told = tuple[str, str, str, int, int | None, str, str]
 
 
 @dataclass(eq=False)
@@ -48,6 +48,8 @@ class Life:
     ended_ms: int | None = None
     due_ms: int = 0
     target: str = ""
+    #: The user that has got it; a dead letter may have been redriven, by nobody in particular.
+    getter: str = ""
     #: Its place in get order.
     number: int = field(default_factory=lambda: next(_numbers))
 
@@ -56,8 +58,9 @@ class Life:
 
     @property
     def told(self) -> Told:
-        user = self.message.user
-        return self.manager, self.queue, self.state.value, self.put_ms, self.ended_ms, user
+        getter = self.getter if self.queue != "DEAD" else ""
+        place = self.manager, self.queue, self.state.value
+        return *place, self.put_ms, self.ended_ms, self.message.user, getter
 
 
 @dataclass(eq=False)
@@ -271,6 +274,7 @@ class Stories(RuleBasedStateMachine):
         assert (found is None) == (life is None)
         if life is not None:
             self.leave(life, State.GOT)
+            life.getter = "anna" if manager == "QM2" else "bob"
         self.settle()
 
     @rule(place=st.sampled_from(("Q1", "Q2", "S1", "REPLIES")))
@@ -291,6 +295,7 @@ class Stories(RuleBasedStateMachine):
         for life in self.unit_puts:
             if life.state == State.LOCKED:
                 life.end(State.GOT, self.now_ms)
+                life.getter = "anna"
             elif life.message.is_expired(self.now_ms):
                 # E17.
                 life.end(State.EXPIRED, self.now_ms)
@@ -300,6 +305,7 @@ class Stories(RuleBasedStateMachine):
                 self.queues.setdefault(("QM1", life.queue), []).append(life)
         for life in self.unit_gets:
             self.leave(life, State.GOT)
+            life.getter = "anna"
         self.unit_puts, self.unit_gets = [], []
         self.settle()
 
@@ -392,8 +398,10 @@ class Stories(RuleBasedStateMachine):
             told: dict[str, list[Told]] = {"message": [], "report": []}
             for stay in found.stays:
                 user = stay.user_identifier if stay.relation == "message" else ""
+                is_got = stay.state == State.GOT and stay.queue != "DEAD"
+                getter = stay.ended_by if is_got else ""
                 place = stay.queue_manager, stay.queue, stay.state
-                told[stay.relation].append((*place, stay.put_ms, stay.ended_ms, user))
+                told[stay.relation].append((*place, stay.put_ms, stay.ended_ms, user, getter))
             for relation, known in (("message", message), ("report", message.report)):
                 expected, heard = model_of(known), sorted(told[relation], key=repr)
                 assert heard == expected, f"{relation}: told {heard}, happened {expected}"
