@@ -18,6 +18,13 @@ _BY_CORREL_ID = (
     f"SELECT length(body), {_COLUMNS} FROM message WHERE correl_hash = ? AND correl_id = ?"
 )
 _BY_KEY = f"SELECT length(body), {_COLUMNS} FROM message WHERE k = ? AND msg_id = ?"
+#: A message in transit is indexed by its own ids; the CorrelId that its sender knows stands in the
+#: MQXQH. So many are looked at on a transmission queue, the oldest ones: they take some 5 ms.
+_TRANSIT_ROWS = 2_000
+_IN_TRANSIT = f"""
+SELECT length(body), {_COLUMNS} FROM (
+    SELECT * FROM message WHERE k >= ? AND k < ? ORDER BY k LIMIT {_TRANSIT_ROWS})
+WHERE substr(body, 1, 4) = CAST('XQH ' AS BLOB) AND substr(body, 177, 24) = ?"""
 #: Claimed messages have no index by id: they are as many as the open claims of pipelines hold.
 _CLAIMED = f"""
 SELECT c.name, c.queue, length(body), k, put_ms, deliver_at_ms, expire_at_ms, msg_hash, correl_hash,
@@ -56,6 +63,16 @@ def with_id(messages: Messages, identifier: bytes, limit: int) -> list[Outlined]
     known = {each.row.k for each in found}
     correlated = _fetched(messages, _BY_CORREL_ID, (id_hash(identifier), identifier), limit)
     return found + [each for each in correlated if each.row.k not in known]
+
+
+def in_transit_with_correl_id(
+    messages: Messages, keys: tuple[int, int], identifier: bytes, limit: int
+) -> list[Outlined]:
+    """Return messages of a transmission queue whose sender gave them a CorrelId of 24 bytes.
+
+    The oldest 2,000 messages of the queue, whose half-open range of keys is given, are looked at.
+    """
+    return _fetched(messages, _IN_TRANSIT, (*keys, identifier), limit)
 
 
 def claimed_with_id(claimed: ClaimedMessages, identifier: bytes, limit: int) -> list[Claimed]:

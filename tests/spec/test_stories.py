@@ -134,6 +134,53 @@ def test_X3_a_message_that_expires_elsewhere_for_a_cap_here_is_told_so(
 
 
 @pytest.mark.parametrize("persistent", [False, True])
+def test_E19_a_report_that_waits_for_its_channel_is_on_its_way(
+    pair: tuple[QueueManager, QueueManager], clock: VirtualClock, persistent: bool
+) -> None:
+    """It is found by what it is about, of which the transmission queue shows nothing."""
+    one, two = pair
+    run(two, "STOP CHANNEL(QM2.TO.QM1)")
+    with one.session() as session:
+        msg_id = session.put(
+            "ORDERS",
+            b"x",
+            time_to_live_ms=MINUTE_MS,
+            persistent=persistent,
+            report=c.MQRO_EXPIRATION,
+            reply_to_q="REPLIES",
+        )
+    clock.advance(MINUTE_MS)
+    with two.session() as session:
+        assert session.get("IN") is None
+    for manager, queue in ((one, "QM1@QM2"), (two, "QM1")):
+        found = manager.stories.of(msg_id)
+        assert found.sentence.endswith(
+            f"; its report is on its way to REPLIES@QM1: it waits on {queue}."
+        )
+        assert found.stays[-1].body_bytes == 0
+        assert (found.stays[-1].relation, found.stays[-1].reason) == ("report", c.MQFB_EXPIRATION)
+    run(two, "START CHANNEL(QM2.TO.QM1)")
+    settled(clock)
+    assert one.stories.of(msg_id).sentence.endswith("; its report is on REPLIES.")
+
+
+def test_E23_a_message_in_transit_is_found_by_its_CorrelId(
+    pair: tuple[QueueManager, QueueManager],
+) -> None:
+    one, two = pair
+    run(one, "STOP CHANNEL(QM1.TO.QM2)")
+    with one.session() as session:
+        msg_id = session.put("ORDERS", b"four", correl_id=b"order 17")
+    for manager, queue in ((one, "QM2"), (two, "QM2@QM1")):
+        found = manager.stories.of(b"order 17")
+        assert found.sentence == (
+            f"It is on its way to IN@QM2: it waits on {queue}; it never expires."
+        )
+        assert [(stay.msg_id, stay.body_bytes) for stay in found.stays] == [(msg_id, 4)]
+    assert one.why(b"order 17").sentence == one.stories.of(msg_id).sentence
+
+
+@pytest.mark.parametrize("persistent", [False, True])
 def test_a_message_that_was_got_elsewhere_is_told_with_where_it_could_be_got(
     pair: tuple[QueueManager, QueueManager], clock: VirtualClock, persistent: bool
 ) -> None:

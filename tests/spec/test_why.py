@@ -349,7 +349,7 @@ def test_R1_the_report_is_followed_whatever_ids_it_has(
     assert found.stays[1].reason == c.MQFB_EXPIRATION
 
 
-def test_R1_of_a_report_to_another_queue_manager_nothing_is_said_but_that(
+def test_R1_a_report_to_another_queue_manager_is_told_until_it_leaves(
     qm: QueueManager, clock: VirtualClock, session: Session
 ) -> None:
     qm.mqsc("DEFINE QLOCAL(QM2) USAGE(XMITQ)")
@@ -359,6 +359,8 @@ def test_R1_of_a_report_to_another_queue_manager_nothing_is_said_but_that(
     clock.advance(1)
     assert session.get("Q1") is None
     assert qm.curdepth("QM2") == 1
+    assert told(qm, msg_id).endswith("; its report is on its way to BACK@QM2: it waits on QM2.")
+    assert session.get("QM2") is not None
     assert told(qm, msg_id).endswith("; of the report that it owed to BACK nothing is known here.")
 
 

@@ -18,12 +18,19 @@ from mayfly.engine.unit_contents import open_puts, parts_of
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay
 from mayfly.lifetime.life import State
+from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
 from mayfly.mqi.constants import MQMT_REPORT, MQPER_PERSISTENT
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.layout import is_big_endian
 from mayfly.mqi.structures import DLH
-from mayfly.store.by_id import Claimed, Outlined, claimed_with_id, with_id
+from mayfly.store.by_id import (
+    Claimed,
+    Outlined,
+    claimed_with_id,
+    in_transit_with_correl_id,
+    with_id,
+)
 from mayfly.store.keys import queue_number_of
 from mayfly.store.units import StoredMessage
 
@@ -78,9 +85,20 @@ class Present:
         return found
 
     def _stored(self, home: Core) -> Iterator[tuple[int, Outlined]]:
+        asked_id = self._asked_id
+        in_transit = [q for q in home.registry.queues() if q.definition.usage == MQUS_TRANSMISSION]
         for persistence in (VOLATILE, PERSISTENT):
-            for each in with_id(home.messages(persistence), self._asked_id, MOST_STAYS):
-                yield persistence, each
+            messages = home.messages(persistence)
+            found = with_id(messages, asked_id, MOST_STAYS)
+            for queue in in_transit:
+                if queue.present[persistence]:
+                    keys = queue.low, queue.high
+                    found += in_transit_with_correl_id(messages, keys, asked_id, MOST_STAYS)
+            known: set[int] = set()
+            for each in found:
+                if each.row.k not in known:
+                    known.add(each.row.k)
+                    yield persistence, each
 
     def _is_being_written(self) -> bool:
         """Return True if a transaction under way changes one of the messages; it ends soon."""
@@ -137,9 +155,10 @@ class Present:
 
     def _stay(self, queue: LocalQueue, found: Outlined, place: _Place, *, persistent: bool) -> Stay:
         row, descriptor = found.row, unpack_descriptor(found.row.descriptor)
-        msg_id, correl_id, target, reason = _identity(self._core, queue, row, descriptor)
+        sent = _as_sent(self._core, queue, row, descriptor)
+        msg_id, correl_id, target, reason, _is_report, header_bytes = sent
         return Stay(
-            relation=_relation(self._asked_id, msg_id, row, descriptor).value,
+            relation=_relation(self._asked_id, row, sent).value,
             state=place.state.value,
             queue=queue.name,
             msg_id=msg_id,
@@ -153,7 +172,7 @@ class Present:
             holder=place.holder,
             hindrance=place.hindrance,
             persistent=persistent,
-            body_bytes=found.body_bytes,
+            body_bytes=found.body_bytes - header_bytes,
             report=descriptor.report,
             reply_to_q=descriptor.reply_to_q.strip(),
             backout_count=row.backout_count,
@@ -170,37 +189,51 @@ def homes(core: Core) -> list[Core]:
     return [core] if core.group is None else [core, core.group]
 
 
-def _identity(
-    core: Core, queue: LocalQueue, row: StoredMessage, descriptor: Descriptor
-) -> tuple[bytes, bytes, str, int]:
-    """Return MsgId and CorrelId as the sender knows them, where it goes from here, and why."""
-    reason = descriptor.feedback if descriptor.msg_type == MQMT_REPORT else 0
-    if queue.is_staging:
-        return row.msg_id, row.correl_id, row.target or "", reason
-    embedded = embedded_or_none(row.body, descriptor)
+class _Sent(NamedTuple):
+    """A message as its sender knows it, where it goes from here, and why it is here."""
+
+    msg_id: bytes
+    correl_id: bytes
+    target: str
+    reason: int
+    is_report: bool
+    #: The length of the header of transit before its data.
+    header_bytes: int = 0
+
+
+def _as_sent(core: Core, queue: LocalQueue, row: StoredMessage, descriptor: Descriptor) -> _Sent:
+    embedded = None if queue.is_staging else embedded_or_none(row.body, descriptor)
     if embedded is not None:
-        target = f"{embedded.remote.queue}@{embedded.remote.manager}"
-        return embedded.msg_id, embedded.correl_id, target, reason
+        descriptor = embedded.descriptor
+    is_report = descriptor.msg_type == MQMT_REPORT
+    sent = _Sent(row.msg_id, row.correl_id, "", descriptor.feedback if is_report else 0, is_report)
+    if queue.is_staging:
+        return sent._replace(target=row.target or "")
+    if embedded is not None:
+        return sent._replace(
+            msg_id=embedded.msg_id,
+            correl_id=embedded.correl_id,
+            target=f"{embedded.remote.queue}@{embedded.remote.manager}",
+            header_bytes=len(row.body) - len(embedded.body),
+        )
     if descriptor.format.strip() == _DEAD_FORMAT:
         try:
             header = DLH.unpack(row.body, big_endian=is_big_endian(descriptor.encoding))
         except MQError:
-            return row.msg_id, row.correl_id, "", reason
+            return sent
         name, manager = (str(header[field]).strip() for field in ("DestQName", "DestQMgrName"))
         cause = header["Reason"]
         assert isinstance(cause, int)
-        return row.msg_id, row.correl_id, full_name(name, manager, core.name), cause
-    return row.msg_id, row.correl_id, "", reason
+        return sent._replace(target=full_name(name, manager, core.name), reason=cause)
+    return sent
 
 
-def _relation(
-    asked_id: bytes, msg_id: bytes, row: StoredMessage, descriptor: Descriptor
-) -> Relation:
-    if descriptor.msg_type == MQMT_REPORT and row.correl_id == asked_id:
+def _relation(asked_id: bytes, row: StoredMessage, sent: _Sent) -> Relation:
+    if sent.is_report and sent.correl_id == asked_id:
         return Relation.REPORT
-    if asked_id in (msg_id, row.msg_id):
+    if asked_id in (sent.msg_id, row.msg_id):
         # With MQRO_PASS_MSG_ID a report has the MsgId of what it is about.
-        return Relation.REPORT if descriptor.msg_type == MQMT_REPORT else Relation.MESSAGE
+        return Relation.REPORT if sent.is_report else Relation.MESSAGE
     return Relation.CORRELATED
 
 

@@ -11,7 +11,7 @@ from mayfly.lifetime.life import State
 from mayfly.lifetime.spelling import spelled_duration, spelled_moment
 from mayfly.lifetime.window import is_due, is_expired
 from mayfly.mqi.causes import cause_name
-from mayfly.mqi.constants import MQRO_EXPIRATION
+from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.keys import GENERATED_PREFIX, key_of_delayed_id
 
@@ -192,6 +192,8 @@ def _report(stay: Stay, stays: Sequence[Stay], now_ms: int) -> str:
     if not reports:
         return f"; of the report that it owed to {stay.reply_to_q} nothing is known here"
     report = reports[-1]
+    if report.ended_ms is None and report.target and report.reason == MQFB_EXPIRATION:
+        return f"; its report is on its way to {report.target}: it waits on {report.queue}"
     if report.ended_ms is None and report.reason and report.target:
         return f"; its report is a dead letter on {report.queue}: {cause_name(report.reason)}"
     if report.ended_ms is None and not is_expired(report.expire_at_ms, now_ms):

@@ -151,7 +151,8 @@ class _Asking:
         followed, self._found, self.is_cut = self._found, known, is_cut
         seen = {(stay.msg_id, _end(stay)) for stay in known}
         for stay in followed:
-            if stay.relation == Relation.MESSAGE and (stay.msg_id, _end(stay)) not in seen:
+            # One that is here says of itself that it is a report; a life that has ended does not.
+            if stay.msg_id in msg_ids and (stay.msg_id, _end(stay)) not in seen:
                 self._found[stay._replace(relation=Relation.REPORT.value)] = 1
 
     def _add(self, found: Whereabouts) -> None:
