@@ -38,8 +38,11 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        is_own = not self._is_loopback or all(map(is_of_this_machine, _hosts_of(scope)))
-        application = self._application if is_own else _misdirected
+        application = self._application
+        if self._is_loopback:
+            for name, value in scope["headers"]:
+                if name == b"host" and not is_of_this_machine(value):
+                    application = _misdirected
         # At a challenge to a script of a page, a browser would ask for a password by itself.
         is_script = _FETCHED in scope["headers"]
 
@@ -72,10 +75,6 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _hosts_of(scope: Scope) -> list[bytes]:
-    return [value for name, value in scope["headers"] if name == b"host"]
 
 
 async def _misdirected(scope: Scope, receive: Receive, send: Send) -> None:
