@@ -24,6 +24,7 @@ PARTS = (
     "delay",
     "selectors",
     "staged",
+    "timeline",
     "pipeline",
     "queue_source",
     "release_by_spark",

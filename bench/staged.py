@@ -26,7 +26,7 @@ _SEED = 20
 _DAY_MS = 86_400_000
 #: Due times are uniform over 30 days and follow the puts but for an hour: quite at random each put
 #: would touch a database page of its own, and filling would take half an hour instead of minutes.
-_FIRST_MS, _SPREAD_MS, _JITTER_MS = 30 * _DAY_MS, 30 * _DAY_MS, _DAY_MS // 24
+_FIRST_MS, SPREAD_MS, _JITTER_MS = 30 * _DAY_MS, 30 * _DAY_MS, _DAY_MS // 24
 _ROUNDS = 3
 _LOOKS = 100
 _PAGE = 20
@@ -62,7 +62,7 @@ def figures(count: int = 10_000_000) -> Iterator[Figure]:
         return
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
-        filled = in_child(_fill, text, count)
+        filled = in_child(fill, text, count)
         looks = [in_child(_look, text, count) for _ in range(_ROUNDS)]
         size_gb = sum(file.stat().st_size for file in folder.iterdir()) / 1e9
         index_bytes, table_bytes = in_child(_bytes_on_disk, text)
@@ -92,14 +92,15 @@ def _needed_gb(count: int) -> float:
     return count * _DISK_BYTES_EACH / 1e9
 
 
-def _fill(folder: str, count: int) -> Filled:
+def fill(folder: str, count: int) -> Filled:
+    """Put so many delayed messages into the folder of a queue manager."""
     clock, random = SystemClock(), Random(_SEED)
     with bench_manager(Path(folder), clock) as manager:
         client = SessionClient(manager, clock)
         first_ms = clock.now_ms() + _FIRST_MS
 
         def due_ms(number: int) -> int:
-            return first_ms + number * _SPREAD_MS // count + random.randrange(_JITTER_MS)
+            return first_ms + number * SPREAD_MS // count + random.randrange(_JITTER_MS)
 
         def run() -> None:
             for first in range(0, count, _PER_UNIT):
@@ -119,7 +120,7 @@ def _look(folder: str, count: int) -> Look:
         assert schedule.count() == count
         (first, *_rest) = schedule.list(limit=_PAGE)
         open_seconds = time.perf_counter() - begin
-        half = ScheduleFilter(due_from_ms=first.deliver_at_ms + _SPREAD_MS // 2)
+        half = ScheduleFilter(due_from_ms=first.deliver_at_ms + SPREAD_MS // 2)
         position = schedule.list(half, limit=1)[0].position
 
         def turn_page() -> None:
