@@ -20,7 +20,7 @@ from mayfly.mqi.properties import read_properties
 from mayfly.mqi.structures import DLH
 from mayfly.store.messages import Messages
 
-#: Rows looked at in one turn of the lock, and in one question: some seconds.
+#: Rows looked at in one turn of the lock, and in one question; with properties 20 µs each.
 _STEP_ROWS, _MOST_ROWS = 1_000, 1_000_000
 MOST_STORIES: Final = 100
 _DEAD_FORMAT = "MQDEAD"
