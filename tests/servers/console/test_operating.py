@@ -321,3 +321,24 @@ def test_expired_messages_and_the_ledger_are_searched(
     sync_api.expect(lives).to_have_count(1)
     lives.first.click()
     console.sees(page.get_by_text("It was got from REPORTS"))
+
+
+def test_lives_are_replayed_and_a_listener_is_advised(
+    console: Console, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    with queue_manager.session() as session:
+        for _ in range(3):
+            session.put("ORDERS", b"x")
+        for _ in range(3):
+            clock.advance(2_000)
+            assert session.get("ORDERS") is not None
+    console.open("#/whatif?queue=ORDERS")
+    page = console.page
+    page.get_by_label("Cap", exact=True).fill("3")
+    buttons(console, "Replay")
+    after = page.get_by_role("img", name="after: 1 got, 2 expired, 0 refused, 0 left")
+    console.sees(after)
+    console.sees(page.get_by_text("2 messages would end otherwise."))
+    buttons(console, "Advise")
+    console.sees(page.get_by_text("The setting is not safe."))
+    console.sees(page.get_by_text("receive timeout 1 min 44 s, transaction lifetime 120 s"))

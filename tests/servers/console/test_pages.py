@@ -27,6 +27,7 @@ PAGES = {
     "deadletters": "Dead letters",
     "expired": "Expired",
     "ledger": "Ledger",
+    "whatif": "What if",
     "channels": "Channels",
     "channels/SYSTEM.DEF.SVRCONN": "SYSTEM.DEF.SVRCONN",
     "connections": "Connections",

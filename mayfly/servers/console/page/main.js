@@ -19,6 +19,7 @@ const PAGES = [
   { page: 'deadletters', title: 'Dead letters', key: 'd', load: () => import('./views/deadletters.js') },
   { page: 'expired', title: 'Expired', key: 'e', load: () => import('./views/expired.js') },
   { page: 'ledger', title: 'Ledger', key: 'l', load: () => import('./views/ledger.js') },
+  { page: 'whatif', title: 'What if', key: 'w', load: () => import('./views/whatif.js') },
   { page: 'channels', title: 'Channels', key: 'c', begins: true, load: () => import('./views/channels.js') },
   { page: 'connections', title: 'Connections', key: 'n', load: () => import('./views/connections.js') },
   { page: 'claims', title: 'Consumers', key: 'k', load: () => import('./views/claims.js') },
