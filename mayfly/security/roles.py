@@ -14,9 +14,9 @@ from mayfly.security.applicant import Admitted
 class Role(Enum):
     """The rights of a user beside putting and getting messages; a value is the word of the role.
 
-    LOOK needs DSP on the queue manager, OPERATE needs CHG on it. ADMINISTER is for members of mqm,
-    the opener of the queue manager and the bearer of the operator's token, who may do all. Other
-    users need an authority record also with AUTHCHK(NONE).
+    LOOK needs DSP on the queue manager. OPERATE needs CHG on it, and includes LOOK. ADMINISTER is
+    for members of mqm, the opener of the queue manager and the bearer of the operator's token, who
+    may do all. Other users need an authority record also with AUTHCHK(NONE).
     """
 
     LOOK = "look"
@@ -33,14 +33,17 @@ def roles_of(manager: Engine, admitted: Admitted) -> tuple[Role, ...]:
     if admitted.is_operator:
         return tuple(Role)
     found = manager_authorities(manager, admitted.user, admitted.groups)
-    return tuple(role for role, word in AUTHORITY_OF_ROLE.items() if word in found)
+    if AUTHORITY_OF_ROLE[Role.OPERATE] in found:
+        return Role.LOOK, Role.OPERATE
+    return (Role.LOOK,) if AUTHORITY_OF_ROLE[Role.LOOK] in found else ()
 
 
 def check_role(manager: Engine, admitted: Admitted, role: Role) -> None:
     """Raise MQRC_NOT_AUTHORIZED, with the authority that is missing, for a user without a role."""
     if admitted.is_operator:
         return
-    word = AUTHORITY_OF_ROLE.get(role)
+    found = roles_of(manager, admitted)
+    word = AUTHORITY_OF_ROLE.get(found[-1] if role in found else role)
     if word is None:
         said = f"user {admitted.user!r} is no administrator: a member of mqm, or the opener"
         raise mq_error(rc.MQRC_NOT_AUTHORIZED, said)
