@@ -1,6 +1,6 @@
 /** What if: the lives of the ledger under other settings, and safe timeouts for a listener. */
 import { ask } from '../api.js';
-import { factList, fill, h } from '../dom.js';
+import { factList, field, fill, h } from '../dom.js';
 import { durationField } from '../fields.js';
 import { count, counted, duration } from '../format.js';
 import { problemPanel } from '../notices.js';
@@ -71,12 +71,12 @@ function optional(label, unit, value = '') {
 function replayFields(query) {
   const queue = text('Queue, all if empty', { value: query.get('queue') ?? '' });
   const [cap, delay, life, service] = [optional('Cap', 's'), optional('Delay', 's'), optional('Life', 's'), optional('Service', 's')];
-  const consumers = text('Consumers', { type: 'number', min: '1', class: 'short' });
+  const consumers = text('Consumers', { type: 'number', min: '1', class: 'short', placeholder: null });
   const body = () => {
     const setting = given({ cap_ms: cap.ms(), delay_ms: delay.ms(), life_ms: life.ms(), service_ms: service.ms(), consumers: consumers.value && Number(consumers.value) });
     return given({ settings: [setting], queue: queue.value.trim() });
   };
-  return { elements: [queue, ...[cap, delay, life].map(({ element }) => element), consumers, service.element], body };
+  return { elements: [queue, ...[cap, delay, life].map(({ element }) => element), field('Consumers', consumers), service.element], body };
 }
 
 /** @param {URLSearchParams} query @returns {Fields} */
