@@ -105,7 +105,7 @@ class Book:
 
     def has_unbalanced(self) -> bool:
         """Return True if a queue has changed since its last balance row."""
-        return any(t.unbalanced for number, t in self.totals.items() if number >= 0)
+        return bool(self.totals.owing())
 
     def write(self, unit: Unit) -> None:
         """Write the lives and totals of a unit."""

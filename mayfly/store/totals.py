@@ -103,6 +103,8 @@ class TotalsTable:
         #: Totals that lives after this position tell, and for which queues.
         self._all_saved_position = last_position - POSITIONS_UNSAVED
         self._unsaved: set[int] = set()
+        #: All queues that owe a balance row, and some that have got theirs since.
+        self._owing: set[int] = set()
         try:
             self._load()
         except (ValueError, LookupError, TypeError) as error:
@@ -123,6 +125,7 @@ class TotalsTable:
             totals.unbalanced = 1
             with self._lock:
                 self._held[number] = totals
+                self._owing.add(number)
 
     def forget_queue(self, number: int) -> None:
         """Forget a deleted queue, whose number may be given again."""
@@ -142,6 +145,14 @@ class TotalsTable:
         with self._lock:
             return list(self._held.items())
 
+    def owing(self) -> list[tuple[int, Totals]]:
+        """Return the totals of every queue that owes a balance row."""
+        with self._lock:
+            found = [(number, self._held.get(number)) for number in self._owing if number >= 0]
+            owing = [(n, totals) for n, totals in found if totals is not None and totals.unbalanced]
+            self._owing = {number for number, _totals in owing}
+            return owing
+
     def change(self, unit: Unit) -> None:
         """Change totals as a unit says."""
         for number, delta in unit.deltas.items():
@@ -155,9 +166,8 @@ class TotalsTable:
     def changed(self, *, unbalanced: bool) -> list[tuple[int, Totals]]:
         """Return what the transaction changes, on request with what no balance row speaks of."""
         if unbalanced:
-            for number, totals in self.items():
-                if totals.unbalanced and number >= 0:
-                    self._changed.setdefault(number, totals.plus(Delta()))
+            for number, totals in self.owing():
+                self._changed.setdefault(number, totals.plus(Delta()))
         return list(self._changed.items())
 
     def save(self, position: int) -> None:
@@ -180,6 +190,7 @@ class TotalsTable:
                 # A queue deleted meanwhile stays forgotten: its number may be given again.
                 if number in self._held:
                     self._held[number] = totals
+            self._owing.update(self._changed)
         self._unsaved.update(self._changed)
         self._unsaved -= self._written
         if self._saves_all:
@@ -220,3 +231,4 @@ class TotalsTable:
             if position > saved_position:
                 self._held[number].end_one(outcome)
                 self._unsaved.add(number)
+                self._owing.add(number)

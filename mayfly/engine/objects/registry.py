@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Protocol
 
 from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMGR, QMODEL, QREMOTE
@@ -151,6 +151,8 @@ class Registry:
         self.on_change: Callable[[], None] = lambda: None
         #: Those that queues here may have; in a group the keys of no two queues it sees are equal.
         self.numbers = range(1, LARGEST_QUEUE_NUMBER + 1)
+        #: The number that was given last: the next free one is mostly the one after it.
+        self._latest_number = 0
         self._definitions: dict[str, QueueDefinition] = {}
         self._queues: dict[str, LocalQueue] = {}
         self._numbers: dict[int, LocalQueue] = {}
@@ -288,8 +290,10 @@ class Registry:
             # Staged messages find their way by name: they are for the new queue now.
             if queue.name == name:
                 return number
-        for number in self.numbers:
+        begin = max(self._latest_number + 1, self.numbers.start)
+        for number in chain(range(begin, self.numbers.stop), self.numbers):
             if number not in self._numbers and number not in self.departed:
+                self._latest_number = number
                 return number
         raise mq_error(rc.MQRC_RESOURCE_PROBLEM, f"more than {len(self.numbers)} queues")
 
