@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,7 @@ from mayfly.dead_letter import (
     dead_letter_queue,
     parse_patterns,
     parse_rules,
+    preview,
 )
 from mayfly.dead_letter.json_values import letter_as_json, summary_as_json
 from mayfly.mqi.constants import MQWI_UNLIMITED
@@ -65,6 +67,7 @@ WhereOption = Annotated[
         "--where", metavar="PATTERNS", help="Only these, as in 'REASON(MQRC_Q_FULL) DESTQ(A*)'."
     ),
 ]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Count, and change nothing.")]
 
 
 @dlq.command()
@@ -99,7 +102,7 @@ def run(
             what = f"waits for letters on {handler.queue}; an interrupt ends it"
             typer.echo(f"mayfly: {what}", err=True)
         handler.run()
-    _print(handler, as_json=as_json)
+    _print(handler.counts, handler.failures, as_json=as_json)
     if failures := failed_with(handler):
         typer.echo(f"mayfly: {failures}", err=True)
 
@@ -145,11 +148,13 @@ def redrive(
     where: WhereOption = "",
     queue: QueueOption = "",
     path: PlaceOption = None,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Put dead letters to the queues they were meant for, once; their lives run on.
 
-    Exit code 1 when one could not be put, or when none was there; those stay where they are.
+    Exit code 1 when one could not be put, or when none was there; those stay where they are. With
+    --dry-run nothing is put, and the letters are counted.
 
     \b
     Example:
@@ -158,12 +163,13 @@ def redrive(
     with _refusals("--where"):
         parse_patterns(where)
         table = parse_rules(f"{where.rstrip()} ACTION(RETRY)")
-    with (
-        connected(name, path, program="mayfly dlq") as connection,
-        _handling(connection, table, queue) as handler,
-    ):
-        handler.run_once()
-    _print(handler, as_json=as_json)
+    with connected(name, path, program="mayfly dlq") as connection:
+        if dry_run:
+            _print(preview(connection, table, queue), Counter(), as_json=as_json)
+            return
+        with _handling(connection, table, queue) as handler:
+            handler.run_once()
+    _print(handler.counts, handler.failures, as_json=as_json)
     failures = failed_with(handler)
     if failures or not handler.counts[Outcome.REDRIVEN]:
         raise CommandFailed(ExitCode.NOTHING, failures or "nothing was redriven")
@@ -216,9 +222,9 @@ def _watch(handler: DeadLetterHandler, stopped: Event) -> None:
     handler.stop()
 
 
-def _print(handler: DeadLetterHandler, *, as_json: bool) -> None:
+def _print(counts: Counter[Outcome], failures: Counter[int], *, as_json: bool) -> None:
     """Print the counts of a run; failures go to stderr, with their reasons."""
     if as_json:
-        print_json(summary_as_json(handler))
+        print_json(summary_as_json(counts, failures))
     else:
-        print(summary({o: n for o, n in handler.counts.items() if o is not Outcome.FAILED}))
+        print(summary({o: n for o, n in counts.items() if o is not Outcome.FAILED}))

@@ -3,6 +3,7 @@
 from mayfly.dead_letter.dead_letters import DeadLetter, dead_letter_of, dead_letter_queue
 from mayfly.dead_letter.errors import RuleTableError
 from mayfly.dead_letter.handler import DeadLetterHandler, Outcome
+from mayfly.dead_letter.preview import preview
 from mayfly.dead_letter.rules import Action, Rule, RuleTable
 from mayfly.dead_letter.table import parse_patterns, parse_rules
 
@@ -18,4 +19,5 @@ __all__ = [
     "dead_letter_queue",
     "parse_patterns",
     "parse_rules",
+    "preview",
 ]

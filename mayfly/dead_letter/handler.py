@@ -61,7 +61,8 @@ class Outcome(StrEnum):
 _STAYS = (Outcome.IGNORED, Outcome.LEFT, Outcome.WITHOUT_HEADER)
 #: Outcomes that count as attempts of a rule; a letter that was put elsewhere may come back.
 _ATTEMPTS = (Outcome.FAILED, Outcome.REDRIVEN, Outcome.FORWARDED)
-_DONE = {
+#: The outcomes of actions that succeed.
+DONE = {
     Action.DISCARD: Outcome.DISCARDED,
     Action.FORWARD: Outcome.FORWARDED,
     Action.RETRY: Outcome.REDRIVEN,
@@ -286,4 +287,4 @@ class DeadLetterHandler:
             id_hex = letter.message.msg_id.hex()
             _LOG.info("%s, line %d, %s: %s", rule.action, rule.line, id_hex, error)
             return Outcome.FAILED, 0
-        return _DONE[rule.action], arrival_number
+        return DONE[rule.action], arrival_number

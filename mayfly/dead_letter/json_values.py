@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TypedDict
 
 from mayfly.dead_letter.dead_letters import DeadLetter
-from mayfly.dead_letter.handler import DeadLetterHandler, Outcome
+from mayfly.dead_letter.handler import Outcome
 from mayfly.engine import Message
 from mayfly.mqi.causes import cause_name
 
@@ -68,9 +69,14 @@ def letter_as_json(message: Message, letter: DeadLetter | None) -> LetterJson:
     }
 
 
-def summary_as_json(handler: DeadLetterHandler) -> SummaryJson:
-    """Return what a handler did for JSON: counts by outcome, failed attempts by reason."""
-    counts, failures = handler.counts, sorted(handler.failures.items())
+class RedrivenJson(SummaryJson):
+    """The counts of a redrive; with ``dry_run`` those of letters that would be tried."""
+
+    dry_run: bool
+
+
+def summary_as_json(counts: Counter[Outcome], failures: Counter[int]) -> SummaryJson:
+    """Return counts by outcome, and of failed attempts by reason, for JSON."""
     return {
         "discarded": counts[Outcome.DISCARDED],
         "forwarded": counts[Outcome.FORWARDED],
@@ -80,5 +86,5 @@ def summary_as_json(handler: DeadLetterHandler) -> SummaryJson:
         "without_header": counts[Outcome.WITHOUT_HEADER],
         "gone": counts[Outcome.GONE],
         "failed": counts[Outcome.FAILED],
-        "failures": {cause_name(reason): count for reason, count in failures},
+        "failures": {cause_name(reason): count for reason, count in sorted(failures.items())},
     }

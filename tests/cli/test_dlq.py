@@ -116,6 +116,8 @@ def test_run_as_json_counts_every_outcome_and_failure(letters: Invoke, rules: Pa
 
 
 def test_redrive_puts_once_and_says_what_stays(letters: Invoke) -> None:
+    foreseen = letters("dlq", "redrive", "QM1", "--where", "DESTQ(Q1)", "--dry-run")
+    assert (foreseen.exit_code, foreseen.stdout) == (0, "1 redriven, 1 left, 1 without header\n")
     answer = letters("dlq", "redrive", "QM1", "--where", "DESTQ(Q1)")
     assert (answer.exit_code, answer.stderr) == (0, "")
     assert depths(letters, "Q1", DEAD) == [1, 2]

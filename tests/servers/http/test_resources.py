@@ -382,6 +382,9 @@ def test_Q2_dead_letters_go_back_to_their_queues(
     assert (refused["redriven"], refused["failures"]) == (0, {"MQRC_Q_FULL": 2})
     assert queue_manager.mqsc("ALTER QLOCAL(Q1) MAXDEPTH(9)\nALTER QLOCAL(Q2) MAXDEPTH(9)").ok
     chosen = {"action": "redrive", "where": "DESTQ(Q2)"}
+    foreseen = web.ask("POST", path, {**chosen, "dry_run": True}).content
+    assert (foreseen["redriven"], foreseen["left"], foreseen["dry_run"]) == (1, 1, True)
+    assert (queue_manager.counts("Q2").live, queue_manager.counts("DLQ").live) == (0, 2)
     assert web.ask("POST", path, chosen).content["redriven"] == 1
     assert (queue_manager.counts("Q1").live, queue_manager.counts("Q2").live) == (0, 1)
     assert [one["msg_id"] for one in web.ask("GET", path).content["letters"]] == [dead[0]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator
 from http import HTTPStatus
 from itertools import islice
@@ -20,8 +21,9 @@ from mayfly.dead_letter import (
     dead_letter_queue,
     parse_patterns,
     parse_rules,
+    preview,
 )
-from mayfly.dead_letter.json_values import LetterJson, SummaryJson, letter_as_json, summary_as_json
+from mayfly.dead_letter.json_values import LetterJson, RedrivenJson, letter_as_json, summary_as_json
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.security.roles import Role
@@ -65,6 +67,7 @@ class Redrive(Struct, forbid_unknown_fields=True):
         Meta(description="patterns as in a table of rules, DESTQ(ORDERS); all letters if empty"),
     ] = ""
     queue: Annotated[str, Meta(description=_QUEUE)] = ""
+    dry_run: Annotated[bool, Meta(description="letters are counted, and stay")] = False
 
 
 def listed(call: Call[Listing, None]) -> Letters:
@@ -81,19 +84,21 @@ def listed(call: Call[Listing, None]) -> Letters:
     return Letters(queue, letters, token_of(found[-1]).hex() if is_full else None)
 
 
-def redriven(call: Call[NoQuery, Redrive]) -> SummaryJson:
+def redriven(call: Call[NoQuery, Redrive]) -> RedrivenJson:
     """Put dead letters to the queues they were meant for, once.
 
     The answer counts them by outcome. A letter whose queue refuses it stays, and is counted by its
-    reason.
+    reason. With ``dry_run`` nothing is put, and the answer counts the letters that would be tried.
     """
-    table = _table(call.body.where)
-    with (
-        call.connection() as connection,
-        DeadLetterHandler(connection, table, queue=call.body.queue) as handler,
-    ):
-        handler.run_once()
-        return summary_as_json(handler)
+    table, queue, dry_run = _table(call.body.where), call.body.queue, call.body.dry_run
+    with call.connection() as connection:
+        if dry_run:
+            summary = summary_as_json(preview(connection, table, queue), Counter())
+        else:
+            with DeadLetterHandler(connection, table, queue=queue) as handler:
+                handler.run_once()
+            summary = summary_as_json(handler.counts, handler.failures)
+    return {**summary, "dry_run": dry_run}
 
 
 def _browsed(connection: LocalConnection, queue: str, after: bytes) -> Iterator[Message]:

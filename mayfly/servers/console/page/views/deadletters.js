@@ -64,13 +64,15 @@ export async function show(main, { signal }) {
     const found = wanted();
     const conditions = [queue.value && `DESTQ('${queue.value}')`, reason.value && `REASON(${reason.value})`].filter(Boolean).join(' ');
     const targets = [...new Set(found.map((letter) => letter.queue ?? 'no queue'))];
-    const what = letters.length === MOST ? `all letters, ${count(found.length)} of those shown` : counted(found.length, 'letter');
+    const body = { action: 'redrive', where: conditions, queue: name };
+    const foreseen = await ask('POST', here('dead-letters'), { body: { ...body, dry_run: true } });
+    const what = counted(foreseen.redriven, 'letter');
     const effect = [
       h('p', {}, `Redrive puts ${what} back to ${targets.slice(0, 4).join(', ')}${targets.length > 4 ? ` and ${targets.length - 4} other queues` : ''}, once. A letter whose queue refuses it stays here.`),
       h('p', { class: 'quiet' }, conditions ? `Letters with ${conditions}.` : 'All letters.'),
     ];
     if (!(await confirm({ title: `Redrive ${what}?`, effect, action: `Redrive ${what}` }))) return;
-    const summary = await ask('POST', here('dead-letters'), { body: { action: 'redrive', where: conditions, queue: name } });
+    const summary = await ask('POST', here('dead-letters'), { body });
     const parts = Object.entries(OUTCOMES).filter(([word]) => summary[word]).map(([word, text]) => `${count(summary[word])} ${text}`);
     const failures = Object.entries(summary.failures).map(([why, times]) => `${why} ${count(/** @type {number} */ (times))} times`);
     say(`${parts.join(', ') || 'Nothing was there'}${failures.length ? ` (${failures.join(', ')})` : ''}.`);
