@@ -8,7 +8,7 @@ SOURCES := mayfly tests $(wildcard bench examples interop)
 # Hundreds of processes import the same modules; each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test all-tests soak search interop lint bench clean
+.PHONY: setup demo test all-tests pages soak search interop lint bench clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -52,11 +52,16 @@ demo: $(READY)
 # Three workers on two processors: tests that wait for processes and clocks leave one idle. Checks of
 # the source take what they leave.
 test: $(READY)
-	@$(MAKE) --no-print-directory -j 2 $(CLASSES) $(COMPILED) $(AMQP) $(AXE)
+	@$(MAKE) --no-print-directory -j 2 $(CLASSES) $(COMPILED) $(AMQP)
 	@$(MAKE) --no-print-directory -j 2 lint all-tests
 
 all-tests: $(READY)
 	@$(BIN)/python -m pytest -q -n 3 --dist loadfile
+
+# The console and the description of HTTP in a browser, each page; make test has a part of them.
+# Skipped where there is no Chromium.
+pages: $(AXE)
+	@$(BIN)/python -m pytest -q -m pages tests/servers/console
 
 # The state machines and models.
 MODELS := $(wildcard tests/model tests/*/test_*machine.py tests/*/test_model.py) \

@@ -119,7 +119,7 @@ def test_both_queue_managers_tell_why_a_message_is_not_there(
     clock.advance(60_000)
     sent = one.why(msg_id).sentence
     assert sent.startswith("It was sent to another queue manager at ")
-    assert sent.endswith(f", over transmission queue {XMITQ}.")
+    assert sent.endswith(f", over transmission queue {XMITQ} by channel {CHANNEL}.")
     assert two.why(msg_id).sentence == "It is on IN and can be got; it never expires."
 
 

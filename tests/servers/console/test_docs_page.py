@@ -13,7 +13,7 @@ from mayfly.servers.http.resources.openapi import Description
 from mayfly.servers.http.rest.described import REST_PATHS
 from tests.servers.console.conftest import Console, sync_api
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.pages
 MOST_BYTES = 20_480
 
 

@@ -15,7 +15,7 @@ from mayfly.testing import VirtualClock
 from tests.servers.console.conftest import Console, looking, sync_api
 from tests.servers.http.conftest import Site
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.pages
 
 HOUR_MS = 3_600_000
 CONSOLE_MD = (Path(__file__).parents[3] / "docs" / "CONSOLE.md").read_text("utf-8")

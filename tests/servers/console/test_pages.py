@@ -12,9 +12,9 @@ from mayfly.testing import VirtualClock
 from tests.servers.console.conftest import Console, sync_api
 from tests.servers.http.conftest import Site
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.pages
 
-#: ``make test`` fetches it from npm, once.
+#: ``make pages`` fetches it from npm, once.
 AXE = Path(__file__).parents[3] / ".venv" / "axe-core" / "package" / "axe.min.js"
 HOUR_MS = 3_600_000
 #: Pages by their headings; ID is a message with a story.
