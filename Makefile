@@ -58,7 +58,7 @@ test: $(READY)
 all-tests: $(READY)
 	@$(BIN)/python -m pytest -q -n 3 --dist loadfile
 
-# The console and the description of HTTP in a browser, each page; make test has a part of them.
+# The console and the description of HTTP in a browser, each page, for which make test has no time.
 # Skipped where there is no Chromium.
 pages: $(AXE)
 	@$(BIN)/python -m pytest -q -m pages tests/servers/console

@@ -13,7 +13,7 @@ from tests.relay import relaying
 from tests.servers.console.conftest import Console, looking, sync_api
 from tests.servers.http.conftest import Site
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.pages
 
 
 def test_a_user_signs_in_and_is_still_signed_in_after_a_reload(visited: Console) -> None:
