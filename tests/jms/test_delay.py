@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from mayfly import MQError, QueueManager, jms
@@ -62,11 +64,11 @@ def test_D02_D03_it_waits_on_the_staging_queue_and_keeps_its_ids(
 
 
 @pytest.fixture
-def old(clock: VirtualClock) -> jms.ConnectionFactory:
-    """A queue manager before delivery delay."""
-    manager = QueueManager("OLD", clock=clock, command_level=750)
-    alter(manager, "DEFINE QLOCAL(Q1)")
-    return jms.ConnectionFactory(manager)
+def old(clock: VirtualClock) -> Iterator[jms.ConnectionFactory]:
+    """A queue manager before delivery delay; it is closed, or stories of later tests ask it."""
+    with QueueManager("OLD", clock=clock, command_level=750) as manager:
+        alter(manager, "DEFINE QLOCAL(Q1)")
+        yield jms.ConnectionFactory(manager)
 
 
 @pytest.mark.parametrize("delay_ms", [1, -1, 10**18])
