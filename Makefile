@@ -95,10 +95,14 @@ lint: $(READY)
 	@$(BIN)/ruff check -q $(SOURCES)
 	@$(BIN)/mypy --no-error-summary $(SOURCES)
 
-# The peers' clients; the peers themselves are used where they are installed.
+# The peers' clients; the peers themselves are used where they are installed. Parts of a run:
+# make bench ONLY="messaging fanout"; the long ones too: make bench LONG=1. Of a whole run the page
+# docs/benchmarks is written, of named parts out/benchmarks.
 bench: $(READY)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[bench]'
-	@$(BIN)/python -m bench
+	@mkdir -p out
+	@$(BIN)/python -m bench $(ONLY) $(if $(LONG),--long) --json out/bench.json \
+	  --page $(if $(ONLY),out/benchmarks,docs/benchmarks)
 
 # Leaves .venv: making it again takes a while. Remove it by hand to start from nothing.
 clean:

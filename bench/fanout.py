@@ -29,7 +29,8 @@ def _figure(name: str, floor: float, selector: str = "", *, persistent: bool = F
     for _ in range(_ROUNDS):
         with tempfile.TemporaryDirectory() as folder:
             rates.append(_rate(Path(folder) if persistent else None, selector, persistent))
-    return at_least(name, median(rates), floor, "/s", f"{_PUBLICATIONS} publications of 200 bytes")
+    note = f"{_PUBLICATIONS} publications of 200 bytes"
+    return at_least(name, median(rates), floor, "/s", note, samples=rates)
 
 
 def _rate(folder: Path | None, selector: str, persistent: bool) -> float:

@@ -4,8 +4,36 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+#: What a line of the table begins with, by the verdict.
+_MARKS: Final = {"met": "ok", "missed": "MISSED", "": "-"}
+
+
+class Measured(NamedTuple):
+    """The number of a figure, by which it is drawn and compared.
+
+    ``samples`` are the values of the rounds, of which ``number`` is the median or the best; empty
+    where there was one round. ``is_rate`` says that more is better.
+    """
+
+    number: float
+    unit: str
+    aim: float
+    is_rate: bool
+    samples: tuple[float, ...] = ()
+
+    @property
+    def times_the_aim(self) -> float:
+        """How far the aim was met: 1 is just met, 2 twice as good, 0.5 half as good."""
+        return self.of_aim(self.number)
+
+    def of_aim(self, value: float) -> float:
+        """Return how far the aim is met by a value; infinite for a cost of nothing."""
+        if self.is_rate:
+            return value / self.aim
+        return self.aim / value if value else float("inf")
 
 
 class Figure(NamedTuple):
@@ -16,16 +44,54 @@ class Figure(NamedTuple):
     aim: str
     holds: bool
     note: str = ""
+    measured: Measured | None = None
+
+    @property
+    def verdict(self) -> str:
+        """``met`` or ``missed``; empty where nothing was measured against an aim."""
+        if not self.holds:
+            return "missed"
+        return "" if self.value == "-" or self.aim in ("", "-") else "met"
+
+    @property
+    def spread(self) -> str:
+        """The lowest and the highest round; empty where there was one."""
+        if self.measured is None or len(self.measured.samples) < 2:
+            return ""
+        unit, samples = self.measured.unit, self.measured.samples
+        return f"{_spelled(min(samples), unit)} to {_spelled(max(samples), unit)}"
 
 
-def at_least(name: str, value: float, floor: float, unit: str, note: str = "") -> Figure:
+def at_least(
+    name: str,
+    value: float,
+    floor: float,
+    unit: str,
+    note: str = "",
+    *,
+    samples: Sequence[float] = (),
+) -> Figure:
     """Return a figure that should not fall below a floor."""
-    return Figure(name, _spelled(value, unit), f">= {floor:g}{unit}", value >= floor, note)
+    measured = Measured(value, unit, floor, True, tuple(samples))
+    return Figure(
+        name, _spelled(value, unit), f">= {floor:g}{unit}", value >= floor, note, measured
+    )
 
 
-def at_most(name: str, value: float, ceiling: float, unit: str, note: str = "") -> Figure:
+def at_most(
+    name: str,
+    value: float,
+    ceiling: float,
+    unit: str,
+    note: str = "",
+    *,
+    samples: Sequence[float] = (),
+) -> Figure:
     """Return a figure that should not rise above a ceiling."""
-    return Figure(name, _spelled(value, unit), f"<= {ceiling:g}{unit}", value <= ceiling, note)
+    measured = Measured(value, unit, ceiling, False, tuple(samples))
+    return Figure(
+        name, _spelled(value, unit), f"<= {ceiling:g}{unit}", value <= ceiling, note, measured
+    )
 
 
 def seconds_of(action: Callable[[], object]) -> float:
@@ -42,8 +108,8 @@ def median(values: Iterable[float]) -> float:
 
 def table(figures: Iterable[Figure]) -> str:
     """Return figures as aligned lines, those that miss their aim marked."""
-    rows = [("ok" if f.holds else "MISSED", f.name, f.value, f.aim, f.note) for f in figures]
-    widths = [max(len(row[n]) for row in rows) for n in range(5)]
+    rows = [(_MARKS[f.verdict], f.name, f.value, f.spread, f.aim, f.note) for f in figures]
+    widths = [max(len(row[n]) for row in rows) for n in range(6)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows

@@ -1,0 +1,82 @@
+"""The page, the table and the JSON of a run of bench say the same, from one record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.__main__ import main
+from bench.figures import Figure, at_least, at_most, table
+from bench.machine import file_system_of
+from bench.page import page
+from bench.record import Part, Run, from_json, to_json
+
+_FAST = at_least("puts", 1500, 1000, "/s", "beside a | b", samples=[1400, 1500, 1800])
+_SLOW = at_most("opening", 2, 0.5, " s")
+_TOLD = Figure("peers", "-", "-", True, "redis is not installed")
+_RUN = Run({"processors": "2"}, [Part("one", 12.3, [_FAST]), Part("two", 4, [_SLOW, _TOLD])])
+
+
+def test_the_page_has_the_machine_and_each_figure_with_spread_and_verdict() -> None:
+    lines = page(_RUN).splitlines()
+    assert "| processors | 2 |" in lines
+    assert "Of 2 aims 1 were met." in lines
+    assert "| puts | 1,500/s | 1,400/s to 1,800/s | >= 1000/s | met | beside a \\| b |" in lines
+    assert "| opening | 2 s | - | <= 0.5 s | **missed** | - |" in lines
+    assert "| peers | - | - | - | - | redis is not installed |" in lines
+
+
+def test_what_was_not_measured_has_not_met_its_aim() -> None:
+    absent = Figure("AMQP", "-", ">= 1x", True, "rabbitmq-server is not installed")
+    failed = Figure("staged", "not measured", "", False, "no room")
+    assert [absent.verdict, failed.verdict, _FAST.verdict] == ["", "missed", "met"]
+    assert [line.split()[0] for line in table([absent, failed, _FAST]).splitlines()] == [
+        "-",
+        "MISSED",
+        "ok",
+    ]
+
+
+def test_the_aim_is_met_as_many_times_as_better() -> None:
+    assert _FAST.measured is not None
+    assert _SLOW.measured is not None
+    assert _FAST.measured.times_the_aim == 1.5
+    assert _SLOW.measured.times_the_aim == 0.25
+    assert _SLOW.measured.of_aim(0) == float("inf")
+
+
+@pytest.mark.parametrize(("value", "holds"), [(999.9, False), (1000, True)])
+def test_an_aim_is_met_at_its_boundary(value: float, holds: bool) -> None:
+    assert at_least("puts", value, 1000, "/s").holds is holds
+    assert at_most("cost", -value, -1000, " s").holds is holds
+
+
+def test_a_run_comes_back_from_its_json_as_it_was() -> None:
+    assert from_json(to_json(_RUN)) == _RUN
+
+
+def test_a_kept_run_is_written_and_printed_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept, folder = tmp_path / "kept.json", tmp_path / "page"
+    kept.write_text(to_json(_RUN))
+    assert main(["--read", str(kept), "--page", str(folder)]) == 1
+    assert capsys.readouterr().out == table(_RUN.figures) + "\n"
+    assert (folder / "README.md").read_text() == page(_RUN)
+    assert (folder / "run.json").read_text() == kept.read_text()
+    assert "opening: 2 s" in (folder / "aims.svg").read_text()
+
+
+def test_an_unknown_part_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(["mesaging"])
+    assert raised.value.code == 2
+    assert "unknown part 'mesaging'" in capsys.readouterr().err
+
+
+def test_the_file_system_is_that_of_the_nearest_mount() -> None:
+    mounts = "a / overlay rw 0 0\nb /tmp tmpfs rw 0 0\nc /tmpdata ext4 rw 0 0\n"
+    assert file_system_of(Path("/tmp/x"), mounts) == "tmpfs"
+    assert file_system_of(Path("/tmpdata"), mounts) == "ext4"
+    assert file_system_of(Path("/home"), mounts) == "overlay"
