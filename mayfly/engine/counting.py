@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from typing import NamedTuple
 from mayfly.engine.core import Core
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.lifetime.window import is_expired
+from mayfly.store.aside import EXPIRED_BY_QUEUE, EXPIRED_OF_KEYS
 from mayfly.store.keys import queue_number_of
 from mayfly.store.totals import Totals
 
@@ -85,6 +87,24 @@ def counts_with(queue: LocalQueue, expired: int) -> Counts:
         queue.locked + queue.passing + queue.browse_locked,
         expired,
     )
+
+
+def expired_by_queue(core: Core, now_ms: int) -> Counter[int]:
+    """Count expired messages of all queues at once, by queue number, without hidden messages.
+
+    The cost is what has expired and what is hidden, however many queues there are. Call it without
+    the lock: the lock is taken only for what is not persistent and what is hidden.
+    """
+    found = Counter[int](dict(core.store.aside.rows(EXPIRED_BY_QUEUE, (now_ms,))))
+    with core.engine_lock:
+        found.update(dict(core.messages(VOLATILE).fetch(EXPIRED_BY_QUEUE, (now_ms,))))
+        if found and core.hidden:
+            keys = json.dumps([*core.hidden])
+            for persistence in (VOLATILE, PERSISTENT):
+                rows = core.messages(persistence).fetch(EXPIRED_OF_KEYS, (keys, now_ms))
+                found.subtract(dict(rows))
+    # A message that came after the first count, and is hidden, was subtracted alone.
+    return +found
 
 
 def verify(core: Core) -> Verification:

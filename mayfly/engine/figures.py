@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mayfly.engine.counting import counts
+from mayfly.engine.counting import counts_with, expired_by_queue
 from mayfly.engine.engine import Engine
 from mayfly.engine.lateness import LatenessCounts
 from mayfly.engine.objects.views import oldest_put_ms
@@ -66,7 +66,8 @@ def figures(
 
     So many predefined queues have an entry, the first ones by name behind ``after``. Dynamic queues
     have none: their names come and go without end. With ``only`` the local queue of that name has
-    an entry, of whatever type. The lock is taken for each queue alone.
+    an entry, of whatever type. The lock is taken for each queue alone. Expired messages are counted
+    once for all queues, at ``now_ms``.
     """
     engine.check_running()
     with engine.engine_lock:
@@ -75,11 +76,12 @@ def figures(
         due_ms, now_ms = engine.staging.due_ms, engine.now_ms()
         why_stopped = engine.delay_processor.why_stopped()
         released, expired = engine.release_lateness.counts(), engine.expiry_lateness.counts()
+    expired_counts = expired_by_queue(engine, now_ms)
     named, rest = dict[str, QueueFigures](), []
     for queue in queues:
         summary = _summary(queue, totals.get(queue.number))
         if queue.name > after and _has_entry(queue, only) and len(named) < most_queues:
-            named[queue.name] = _counted(engine, queue.name, summary)
+            named[queue.name] = _counted(engine, queue.name, summary, expired_counts)
         else:
             rest.append(summary)
     store = engine.store
@@ -124,11 +126,14 @@ def _summary(queue: LocalQueue, totals: Totals | None) -> QueueFigures:
     return QueueFigures(queue.depth, None, None, inputs, outputs, puts, ended)
 
 
-def _counted(engine: Engine, name: str, summary: QueueFigures) -> QueueFigures:
+def _counted(
+    engine: Engine, name: str, summary: QueueFigures, expired: Mapping[int, int]
+) -> QueueFigures:
     """Add what messages of a queue have to be looked at for; nothing to one deleted meanwhile."""
     with contextlib.suppress(ObjectError), engine.engine_lock:
         queue = engine.registry.queue(name)
-        counted, oldest_ms = counts(engine, queue)._asdict(), oldest_put_ms(engine, queue)
+        counted = counts_with(queue, expired.get(queue.number, 0))._asdict()
+        oldest_ms = oldest_put_ms(engine, queue)
         age_ms = None if oldest_ms is None else max(0, engine.now_ms() - oldest_ms)
         return summary._replace(depth=queue.depth, present=counted, oldest_age_ms=age_ms)
     return summary

@@ -7,21 +7,19 @@ so it is made the less often, the more there are.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from mayfly.engine.counting import Counts, counts_with
+from mayfly.engine.counting import Counts, counts_with, expired_by_queue
 from mayfly.engine.engine import Engine
 from mayfly.engine.figures import totals_of
 from mayfly.engine.lateness import LatenessCounts
 from mayfly.engine.objects.views import oldest_put_ms
-from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.life import State
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.store.aside import EXPIRED_BY_QUEUE, EXPIRED_OF_KEYS
 from mayfly.store.totals import Totals
 
 #: Queues looked at in one turn of the lock.
@@ -185,7 +183,7 @@ class Watch:
             self._looks_to_count -= 1
             return
         self._expired_at_ms = self._engine.now_ms()
-        self._expired = counted = _expired_of(self._engine, self._expired_at_ms)
+        self._expired = counted = expired_by_queue(self._engine, self._expired_at_ms)
         self._looks_to_count = counted.total() // _EXPIRED_A_LOOK
 
     def _add_flow(self, queues: Sequence[LocalQueue], totals: Mapping[int, Totals]) -> None:
@@ -236,16 +234,3 @@ def _present(each: Mapping[str, LiveQueue]) -> Counts:
 
 def _size(one: LiveQueue) -> int:
     return one.depth + one.present.staged + one.present.locked
-
-
-def _expired_of(engine: Engine, now_ms: int) -> Counter[int]:
-    """Return expired messages by queue number; hidden ones are no part of them."""
-    found = Counter[int](dict(engine.store.aside.rows(EXPIRED_BY_QUEUE, (now_ms,))))
-    with engine.engine_lock:
-        found.update(dict(engine.messages(VOLATILE).fetch(EXPIRED_BY_QUEUE, (now_ms,))))
-        if found and engine.hidden:
-            keys = json.dumps([*engine.hidden])
-            for persistence in (VOLATILE, PERSISTENT):
-                rows = engine.messages(persistence).fetch(EXPIRED_OF_KEYS, (keys, now_ms))
-                found.subtract(dict(rows))
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,42 @@ def test_E8_messages_are_counted_by_where_they_stand(
         assert found["mayfly_queue_oldest_message_age_seconds", ("Q2",)] == 0
         assert found["mayfly_next_delivery_seconds", ()] == 8
         assert found["mayfly_delay_processor_up", ()] == 1
+
+
+class Listed(dict[int, object]):
+    """Hidden messages that note how many of them whoever lists them has looked at."""
+
+    looked_at = 0
+
+    def __iter__(self) -> Iterator[int]:
+        for key in super().__iter__():
+            self.looked_at += 1
+            yield key
+
+
+def test_E15_a_scrape_lists_hidden_messages_once_however_many_queues_there_are(
+    web: Web, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    names = [f"H{number}" for number in range(20)]
+    assert queue_manager.mqsc("".join(f"DEFINE QLOCAL({name})\n" for name in names)).ok
+    hidden = queue_manager.engine.hidden = Listed()
+    with queue_manager.session() as session, queue_manager.session(transacted=True) as unit:
+        for name in names:
+            for persistent in (False, True):
+                for _ in range(2):
+                    session.put(name, b"x", time_to_live_ms=1_000, persistent=persistent)
+            for _ in range(3):
+                assert unit.get(name) is not None
+        clock.advance(1_000)
+        assert len(hidden) == 60
+        hidden.looked_at = 0
+        found = scraped(web)
+        assert hidden.looked_at == 60
+        for name in names:
+            assert found["mayfly_queue_messages", (name, "locked")] == 3
+            assert found["mayfly_queue_messages", (name, "expired_present")] == 1
+            assert found["mayfly_queue_messages", (name, "live")] == 0
+        unit.backout()
 
 
 def test_ended_lives_are_counted_by_outcome(
