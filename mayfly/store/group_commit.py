@@ -121,8 +121,9 @@ class GroupCommit:
                 # No call is in it, so an interrupt finds all of it done or nothing.
                 last.leads, self._is_led, self._waiting, is_queued = leads, True, queue, True
                 self._caller_count = count
-            if count >= self._expected:
-                self._gathered.set()
+                # Under the lock: set later, it would keep a later leader from gathering.
+                if not leads and count >= self._expected:
+                    self._gathered.set()
             if not last.leads:
                 done.wait()
         finally:
@@ -152,7 +153,6 @@ class GroupCommit:
         with self._lock:
             batch, self._waiting = self._waiting, []
             count, self._caller_count = self._caller_count, 0
-            self._gathered.clear()
         try:
             self._run(batch)
         finally:
@@ -161,8 +161,14 @@ class GroupCommit:
                     # Interrupted before anything was begun.
                     unit.error = mq_error(MQRC_UNEXPECTED_ERROR, "commit given up")
             with self._lock:
-                self._expected = count + self._caller_count
-                self._hand_over()
+                try:
+                    self._expected = expected = count + self._caller_count
+                    # The event was set by one of these callers, beside the leader, or not at all.
+                    if expected > 1:
+                        self._gathered.clear()
+                finally:
+                    # Also when interrupted: without a leader all would wait for ever.
+                    self._hand_over()
             for unit in batch:
                 if unit.done is not None:
                     unit.done.set()

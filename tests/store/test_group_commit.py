@@ -1,5 +1,6 @@
 """Group commit: one transaction for many, and what becomes of them when the disk fails."""
 
+import threading
 from pathlib import Path
 from threading import Event
 
@@ -9,11 +10,14 @@ import pytest
 from mayfly import MQError, QueueManager
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, LostAnswer, ResourceError
+from mayfly.runtime import Runtime
+from mayfly.runtime.runtime import PlainLock
 from mayfly.store import group_commit
 from mayfly.store.store import Store
 from mayfly.testing import VirtualClock
 from tests.spec.scene import JOIN_SECONDS, Running
 from tests.store.scene import (
+    GATE_SECONDS,
     NUMBER,
     Gate,
     failing_disk,
@@ -93,6 +97,123 @@ def test_a_caller_with_several_units_is_one_who_may_come_again(
     monkeypatch.setattr(group_commit, "_GATHER_SECONDS", 10 * JOIN_SECONDS)
     Running(lambda: store.commit([put_unit(store)])).finish()
     assert store.group.batch_count == before + 1
+    store.close()
+
+
+class LateLock:
+    """A lock; a caller of :meth:`delay_me` goes on only when let, once it has freed the lock."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._late = threading.local()
+        self.freed, self.go_on = Event(), Event()
+
+    def delay_me(self) -> None:
+        self._late.is_next = True
+
+    def acquire(self, blocking: bool = True) -> bool:
+        return self._lock.acquire(blocking)
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def locked(self) -> bool:
+        return self._lock.locked()
+
+    def __enter__(self) -> bool:
+        return self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        if getattr(self._late, "is_next", False):
+            self._late.is_next = False
+            self.freed.set()
+            assert self.go_on.wait(GATE_SECONDS)
+
+
+class NotingEvent(Event):
+    """An event that notes whether it was set already when a timed wait for it began."""
+
+    def __init__(self, noted: list[bool]) -> None:
+        super().__init__()
+        self._noted = noted
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if timeout is not None:
+            self._noted.append(self.is_set())
+        return super().wait(timeout)
+
+
+class GatherRuntime(Runtime):
+    """Notes each time that a leader gathers: False where it waits for the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting_units = LateLock()
+        self.gathers: list[bool] = []
+        self.event = lambda: NotingEvent(self.gathers)
+
+    def lock(self, name: str) -> PlainLock:
+        return self.waiting_units if name == "waiting units" else super().lock(name)
+
+
+def queued(store: Store, count: int) -> None:
+    """Wait until so many units wait for a leader."""
+    while len(store.group._waiting) < count:
+        Event().wait(0.001)
+
+
+def test_who_leads_next_gathers_by_the_callers_of_now_not_by_those_of_the_last_time(
+    tmp_path: Path,
+) -> None:
+    """One caller is all that the first leader expects; the next one expects two."""
+    runtime = GatherRuntime()
+    with gate() as opening:
+        store = opened(tmp_path, runtime=runtime)
+    runtime.gathers.clear()
+    assert opening.batch(store, put_unit(store)) == [None]
+    assert runtime.gathers == [False]
+    store.close()
+
+
+def test_a_caller_that_is_late_out_of_the_lock_keeps_no_later_leader_from_gathering(
+    tmp_path: Path,
+) -> None:
+    runtime = GatherRuntime()
+    lock = runtime.waiting_units
+    with gate() as opening:
+        store = opened(tmp_path, runtime=runtime)
+
+    def commit_late() -> None:
+        lock.delay_me()
+        store.commit([put_unit(store)])
+
+    first = Running(lambda: store.commit([statement("SELECT gate()")]))
+    assert opening.reached.wait(GATE_SECONDS)
+    second = Running(lambda: store.commit([put_unit(store)]))
+    queued(store, 1)
+    late = Running(commit_late)
+    assert lock.freed.wait(GATE_SECONDS)
+    opening.opened.set()
+    first.finish()
+    second.finish()
+    # The unit of the late caller is safe by now.
+    assert len(held(store)) == 2
+    lock.go_on.set()
+    late.finish()
+    runtime.gathers.clear()
+    store.commit([put_unit(store)])
+    assert runtime.gathers == [False]
+    store.close()
+
+
+def test_a_lone_caller_gathers_nobody(tmp_path: Path) -> None:
+    runtime = GatherRuntime()
+    store = opened(tmp_path, runtime=runtime)
+    runtime.gathers.clear()
+    for _ in range(3):
+        store.commit([put_unit(store)])
+    assert runtime.gathers == []
     store.close()
 
 
