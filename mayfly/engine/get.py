@@ -17,7 +17,7 @@ from mayfly.engine.message import Message, message_of
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.properties.views import View, seen_as
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.remote.wrapping import extended, seen_in_transit
+from mayfly.engine.remote.wrapping import TRANSMISSION_MARK, extended, seen_in_transit
 from mayfly.engine.requester import Requester
 from mayfly.engine.row_taking import confirm_delivery, take_row
 from mayfly.engine.transaction import Transaction
@@ -99,7 +99,8 @@ def get(
     Expired messages met on the way are discarded and reported on before this returns, whether the
     unit of work is committed or backed out (E9, E14).
     """
-    place = place_for(place, core, path.queue, request.match)
+    if request.match.selector is not None:
+        place = place_for(place, core, path.queue, request.match)
     getter = Getter(core, path, request, unit_of_work, requester, place=place)
     return obtain(core, getter)
 
@@ -237,7 +238,9 @@ class Getter:
 
     def ready(self) -> LocalQueue:
         """Return the queue, from which nothing hinders a get now; raises what does."""
-        path = self._core.registry.refreshed(self.path)
+        path, registry = self.path, self._core.registry
+        if path.version != registry.version:
+            path = registry.refreshed(path)
         if path.get_inhibited:
             raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on the way to {path.name}")
         if self._unit_of_work is not None:
@@ -276,7 +279,8 @@ class Getter:
     ) -> tuple[tuple[StoredMessage, int] | None, UncommittedPut | None]:
         """Return the next live message, or the own uncommitted put that comes before it."""
         core, place = self._core, self.place
-        own = self._own_put(queue, now_ms)
+        unit_of_work = self._unit_of_work
+        own = None if unit_of_work is None else self._own_put(unit_of_work, queue, now_ms)
         before = None if own is None else own.row.k
         alive, expired, reached, self.is_cut = look(
             core,
@@ -305,12 +309,12 @@ class Getter:
             )
         return alive, own if alive is None else None
 
-    def _own_put(self, queue: LocalQueue, now_ms: int) -> UncommittedPut | None:
-        if self._unit_of_work is None:
-            return None
+    def _own_put(
+        self, unit_of_work: UnitOfWork, queue: LocalQueue, now_ms: int
+    ) -> UncommittedPut | None:
         match = self._request.match
         selects = None if match.selector is None else asker(match, self._core, queue, now_ms)
-        for pending in self._unit_of_work.own_puts(queue):
+        for pending in unit_of_work.own_puts(queue):
             # An expired one stays until the commit: no discard and no report before it (E17).
             row = pending.row
             is_there = match.accepts(row) and not is_expired(row.expire_at_ms, now_ms)
@@ -343,13 +347,19 @@ def seen(
     """
     if queue.is_staging:
         row = shown(core, row)
-    row = seen_in_transit(row, now_ms)
-    visible, taken, failure = seen_as(request.view, row)
+    if row.body.startswith(TRANSMISSION_MARK):
+        row = seen_in_transit(row, now_ms)
+    visible, name = row, queue.definition.name
+    handed: Handed | None = None
+    failure: MQError | None = None
+    if request.view is not View.AS_STORED:
+        visible, taken, failure = seen_as(request.view, row)
+        if taken is not None:
+            handed = Handed(taken, message_of(name, row, now_ms))
     if request.extends:
         visible = _with_extension(visible)
-    handed = None if taken is None else Handed(taken, message_of(queue.name, row, now_ms))
     length = len(visible.body)
-    message = message_of(queue.name, visible, now_ms)
+    message = Message(name, visible, now_ms, visible.body)
     if request.max_length is None or length <= request.max_length:
         return GetResult(message, rc.MQRC_NONE, length, handed, failure)
     warning = (

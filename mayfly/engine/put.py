@@ -93,14 +93,13 @@ def put(
     """Put a message; in a unit of work it is visible at its commit, else when this returns.
 
     With a ``completion``, a put that would wait for the disk leaves its transaction there.
-
     Raises the reason codes of P1, P8, P12, E2, E3, D5-D7, D9, D14, D19, D31; nothing is put then.
     """
     prepared = prepared_for(core, path, body, request, context)
     with core.engine_lock:
         core.check_running()
         # The queue may have been deleted since its name was resolved.
-        path = core.registry.refreshed(path)
+        path = path if path.version == core.registry.version else core.registry.refreshed(path)
         window = window_at_put(
             core.now_ms(),
             request.life_ms,
@@ -113,14 +112,15 @@ def put(
         if request.capped_by is not None and window.capped_by is None:
             window = window._replace(capped_by=request.capped_by)
         pending = new_pending(core, path, prepared, window, (request, body))
+        queue, row, persistent = pending
         if unit_of_work is not None:
             unit_of_work.put(pending)
             transaction = None
         else:
-            transaction = _work(core, pending)
-        is_here = path.remote is None and not pending.queue.is_staging
-        if prepared.descriptor.report & MQRO_COA and is_here:
-            confirm_arrival(core, pending.row, prepared.descriptor, transaction, unit_of_work)
+            transaction = Transaction()
+            puts.arrive(core, transaction, queue, row, persistent=persistent)
+        if prepared.descriptor.report & MQRO_COA and path.remote is None and not queue.is_staging:
+            confirm_arrival(core, row, prepared.descriptor, transaction, unit_of_work)
         if transaction is not None and core.committer.run_at_once(transaction):
             transaction = None
     if transaction is None:
@@ -139,11 +139,17 @@ def result_of(
     request: PutRequest,
     resolved: tuple[Prepared, Window],
 ) -> PutResult:
-    """Return the result of a put."""
+    """Return the result of a put; where a message waits or travels it may have another MsgId."""
     prepared, window = resolved
-    queue, manager = (path.queue.name, core.name) if path.remote is None else path.remote
+    row, here = pending.row, path.queue
+    queue, manager = (here.definition.name, core.name) if path.remote is None else path.remote
+    msg_id = row.msg_id
+    if here.is_staging and row.shown_id:
+        msg_id = row.shown_id
+    elif path.remote is not None and pending.queue is here:
+        msg_id = row.correl_id
     return PutResult(
-        _msg_id(path, pending),
+        msg_id,
         request.correl_id,
         prepared.descriptor,
         window,
@@ -170,15 +176,6 @@ def prepared_for(
     if prepared.checks_header:
         check_header(prepared.descriptor, body)
     return prepared
-
-
-def _msg_id(path: Path, pending: UncommittedPut) -> bytes:
-    """Return the MsgId of a message; where it waits or travels it may have another one."""
-    row = pending.row
-    if path.queue.is_staging and row.shown_id:
-        return row.shown_id
-    is_wrapped = path.remote is not None and pending.queue is path.queue
-    return row.correl_id if is_wrapped else row.msg_id
 
 
 def new_pending(
@@ -252,13 +249,6 @@ def check_delay(core: Core, descriptor: Descriptor) -> None:
         )
     if descriptor.msg_flags & _GROUPED:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, "delay_ms: a message in a group cannot be delayed")
-
-
-def _work(core: Core, pending: UncommittedPut) -> Transaction:
-    queue, row, persistent = pending
-    transaction = Transaction()
-    puts.arrive(core, transaction, queue, row, persistent=persistent)
-    return transaction
 
 
 def confirm_arrival(

@@ -25,7 +25,7 @@ from mayfly.engine.handles import Handle, Owner
 from mayfly.engine.message import Message
 from mayfly.engine.objects.dynamic import create_dynamic_queue
 from mayfly.engine.objects.handle import DefinitionHandle, open_definition
-from mayfly.engine.objects.registry import Path, topic_alias
+from mayfly.engine.objects.registry import Path, path_of_put, topic_alias
 from mayfly.engine.open_handles import OpenQueues, drop_ownerless
 from mayfly.engine.properties.putting import with_mapping
 from mayfly.engine.pubsub.topic_verbs import TopicVerbs
@@ -112,7 +112,8 @@ class Session(TopicVerbs):
         is durable on return. Raises MQRC_EXPIRY_ERROR (E2, D7), MQRC_UNKNOWN_OBJECT_NAME,
         MQRC_Q_FULL, MQRC_PROPERTY_NAME_ERROR and the others of P1 and P8; nothing is put then.
         """
-        check_life_ms(time_to_live_ms)
+        if time_to_live_ms is not None:
+            check_life_ms(time_to_live_ms)
         if type(body) is not bytes:
             body = bytes_of(body)
         descriptor = plain_descriptor(
@@ -127,9 +128,9 @@ class Session(TopicVerbs):
             time_to_live_ms,
             delay_ms,
         )
-        if topic_alias(self._core.registry, queue) is not None:
+        path = path_of_put(self._core.registry, queue)
+        if path is None:
             return self._publish_through(queue, body, request)
-        path = self._core.registry.resolve_target(queue)
         if self.authority is not None:
             self.authority.check_queue(queue, words.PUT)
         unit = self.unit_of_work if self._usable() else None

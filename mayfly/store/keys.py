@@ -115,9 +115,8 @@ def id_hash(identifier: bytes) -> int:
     a hash of a random place halves the rate of puts. That of a delayed message is its key.
     """
     if identifier.startswith(GENERATED_PREFIX):
-        key = key_of_delayed_id(identifier)
-        if key is not None:
-            return key
+        if identifier[_MARK_AT:_KEY_AT] == _DELAYED_MARK:
+            return STAGING_LOW + int.from_bytes(identifier[_KEY_AT:_KEY_END], "big")
         return int.from_bytes(identifier[16:24], "big", signed=True)
     return int.from_bytes(blake2b(identifier, digest_size=8).digest(), "big", signed=True)
 

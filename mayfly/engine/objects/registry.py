@@ -217,7 +217,9 @@ class Registry:
         MQRC_ALIAS_BASE_Q_TYPE_ERROR when its target is no queue, and
         MQRC_OPTION_NOT_VALID_FOR_TYPE when it leads to a topic or to another queue manager (C3).
         """
-        path = self.resolve_target(name)
+        path = self._paths.get(name)
+        if path is None or path.version != self.version:
+            path = self.resolve_target(name)
         if path.remote is not None:
             said = f"{name} leads to {path.remote.manager}: it can only be put to"
             raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
@@ -344,6 +346,15 @@ def topic_alias(registry: Registry, name: str) -> QueueDefinition | None:
     if definition is None or definition.kind != QALIAS:
         return None
     return definition if definition.targtype == MQOT_TOPIC else None
+
+
+def path_of_put(registry: Registry, name: str) -> Path | None:
+    """Return as ``resolve_target``; None for the alias of a topic: puts to it are published."""
+    path = registry._paths.get(name)
+    if path is not None and path.version == registry.version:
+        # The alias of a topic never has a path.
+        return path
+    return registry.resolve_target(name) if topic_alias(registry, name) is None else None
 
 
 def check_name(name: str) -> None:

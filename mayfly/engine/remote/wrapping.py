@@ -28,7 +28,7 @@ from mayfly.store.units import StoredMessage
 TRANSMISSION_FORMAT = "MQXMIT"
 _EXTENSION_FORMAT = "MQHMDE"
 #: How the data of a message in transit begin.
-_TRANSMISSION_MARK = b"XQH "
+TRANSMISSION_MARK = b"XQH "
 _HEADER_BYTES = XQH.length(1)
 _EXTENSION_BYTES = MDE.length(2)
 _EMBEDDED = "MsgDesc."
@@ -123,7 +123,7 @@ def unwrapped(body: bytes, encoding: int) -> Embedded:
 
 def seen_in_transit(row: StoredMessage, now_ms: int) -> StoredMessage:
     """Return a row as it is seen now: an MQXQH at the start of its data has aged with it (E24)."""
-    if row.body[:4] != _TRANSMISSION_MARK:
+    if row.body[:4] != TRANSMISSION_MARK:
         return row
     descriptor = unpack_descriptor(row.descriptor)
     if descriptor.format != TRANSMISSION_FORMAT:
