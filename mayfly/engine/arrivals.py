@@ -15,7 +15,7 @@ class Arrivals:
     def __init__(self, core: Core) -> None:
         """Begin with no queue, and with what may be there already."""
         self._core = core
-        self._waiters: list[tuple[int, Waiter]] = []
+        self._waiters: list[Waiter] = []
         #: Whether there may be messages that nobody has looked for.
         self.has_work = True
 
@@ -24,13 +24,13 @@ class Arrivals:
         waiter = Waiter(self._note, None, self)
         with self._core.engine_lock:
             self._core.waits.add(queue.number, waiter)
-        self._waiters.append((queue.number, waiter))
+        self._waiters.append(waiter)
 
     def end(self) -> None:
         """Watch nothing any more."""
         with self._core.engine_lock:
-            for number, waiter in self._waiters:
-                self._core.waits.withdraw(number, waiter)
+            for waiter in self._waiters:
+                self._core.waits.withdraw(waiter)
         self._waiters.clear()
 
     def _note(self) -> None:

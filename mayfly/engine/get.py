@@ -155,7 +155,7 @@ def _outcome_of(
 
     Except in a unit of work that is open or committed by the close. None: search on your own.
     """
-    queue, requester = getter.path.queue, getter.requester
+    requester = getter.requester
     try:
         core.committer.run_deferred()
         outcome: tuple[GetResult, Transaction | None] | None = waiter.wait(core)
@@ -170,7 +170,7 @@ def _outcome_of(
         raise
     except BaseException:
         with core.engine_lock:
-            core.waits.withdraw(queue.number, waiter)
+            core.waits.withdraw(waiter)
             _take_back(core, waiter)
         core.committer.run_deferred()
         raise

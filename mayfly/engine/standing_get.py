@@ -150,10 +150,10 @@ class StandingGet:
 
     def _leave(self) -> None:
         waiters, self._waiters = self._waiters, []
-        for getter, waiter in zip(self._getters, waiters, strict=False):
+        for waiter in waiters:
             # Where it is being asked just now, it is asked no more.
             waiter.drop()
-            self._core.waits.withdraw(getter.path.queue.number, waiter)
+            self._core.waits.withdraw(waiter)
 
     def _go_on(self) -> None:
         """Search on, without the lock: a selector may have to be asked of many messages."""

@@ -86,7 +86,7 @@ class StandingWait:
             self._is_decided = True
             assert self._waiter is not None
             self._waiter.drop()
-            self._core.waits.withdraw(self._number, self._waiter)
+            self._core.waits.withdraw(self._waiter)
         return True
 
     def _decide(self, waiter: Waiter) -> None:

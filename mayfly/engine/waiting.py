@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from mayfly.engine.queues import QueueOwner
@@ -15,6 +17,8 @@ from mayfly.runtime.virtual_clock import check_wait
 LOOK_YOURSELF = object()
 #: The number under which waits are that a change of a definition may end; no queue has it.
 DEFINITIONS = -(2**57)
+#: So many ends of waits that are over are kept beside as many as there are of others.
+_SPARE_ENDS = 64
 
 
 class Waiter:
@@ -43,6 +47,8 @@ class Waiter:
         self.until_ms = until_ms
         self.owner = owner
         self.takes_any = takes_any
+        #: The queue it waits on, and which wait it is; set by :meth:`Waits.add`.
+        self.queue_number = self.number = 0
         self.result: Any = None
         self.error: MQError | None = None
         self._take = take
@@ -114,11 +120,28 @@ class Waits:
 
     def __init__(self) -> None:
         """Begin with nobody waiting."""
-        self._by_queue: dict[int, list[Waiter]] = {}
+        #: Those on a queue, longest waiting first.
+        self._by_queue: dict[int, OrderedDict[Waiter, None]] = {}
+        self._by_owner: dict[object, dict[Waiter, None]] = {}
+        #: Those that end at a moment, by their numbers.
+        self._ending: dict[int, Waiter] = {}
+        #: A heap of moments with numbers. An end stays when its wait is over, until it is the next
+        #: one or there are too many of them: nothing looks for it.
+        self._ends: list[tuple[int, int]] = []
+        self._last_number = 0
 
     def add(self, queue_number: int, waiter: Waiter) -> None:
         """Let a get wait, behind those that wait already."""
-        self._by_queue.setdefault(queue_number, []).append(waiter)
+        self._last_number = number = self._last_number + 1
+        waiter.queue_number, waiter.number = queue_number, number
+        self._by_owner.setdefault(waiter.owner, {})[waiter] = None
+        if waiter.until_ms is not None:
+            self._ending[number] = waiter
+            heappush(self._ends, (waiter.until_ms, number))
+        waiters = self._by_queue.get(queue_number)
+        if waiters is None:
+            waiters = self._by_queue[queue_number] = OrderedDict()
+        waiters[waiter] = None
 
     def is_waited_on(self, queue_number: int) -> bool:
         """Return True if a get waits on a queue."""
@@ -126,31 +149,36 @@ class Waits:
 
     def next_end_ms(self) -> int | None:
         """Return when the next wait ends, None when none does."""
-        ends = [w.until_ms for ws in self._by_queue.values() for w in ws if w.until_ms is not None]
-        return min(ends, default=None)
+        ends = self._ends
+        while ends:
+            end_ms, number = ends[0]
+            if number in self._ending:
+                return end_ms
+            heappop(ends)
+        return None
 
     def offer(self, queue_number: int) -> None:
         """Give the gets that wait on a queue what they can have now, longest waiting first."""
-        waiters = self._by_queue.get(queue_number, [])
-        left = []
-        for place, waiter in enumerate(waiters, 1):
-            if not waiter.attempt():
-                left.append(waiter)
-                if waiter.takes_any:
-                    # Those behind cannot have it either: a thousand waits cost like one.
-                    left.extend(waiters[place:])
-                    break
-        self._keep(queue_number, left)
+        waiters = self._by_queue.get(queue_number)
+        while waiters:
+            first = next(iter(waiters))
+            if not first.attempt():
+                if not first.takes_any:
+                    self._offer_behind(first, waiters)
+                # Those behind cannot have it either: a thousand waits cost like one.
+                return
+            self._remove(first)
 
     def offer_all(self) -> None:
         """Let every waiting get try again: definitions have changed."""
-        for queue_number, waiters in list(self._by_queue.items()):
-            self._keep(queue_number, [w for w in waiters if not w.attempt()])
+        for waiters in list(self._by_queue.values()):
+            for waiter in list(waiters):
+                if waiter.attempt():
+                    self._remove(waiter)
 
-    def withdraw(self, queue_number: int, waiter: Waiter) -> None:
-        """Forget a wait that was interrupted."""
-        waiters = self._by_queue.get(queue_number, [])
-        self._keep(queue_number, [w for w in waiters if w is not waiter])
+    def withdraw(self, waiter: Waiter) -> None:
+        """Forget a wait that was interrupted, if it is there."""
+        self._remove(waiter)
 
     def end_due(self, now_ms: int, is_decided: Callable[[int, int], bool]) -> None:
         """End the waits whose time has come, in the order of their ends.
@@ -158,42 +186,71 @@ class Waits:
         ``is_decided(queue_number, end_ms)`` is True when no message can come any more that would
         have been there at the end of the wait.
         """
-        over = [
-            (waiter.until_ms, waiter)
-            for queue_number, waiters in self._by_queue.items()
-            for waiter in waiters
-            if waiter.until_ms is not None
-            and waiter.until_ms <= now_ms
-            and is_decided(queue_number, waiter.until_ms)
-        ]
-        for _, waiter in sorted(over, key=lambda end: end[0]):
+        over = []
+        for end_ms, number in self._due(now_ms):
+            waiter = self._ending.get(number)
+            if waiter is not None and is_decided(waiter.queue_number, end_ms):
+                over.append(waiter)
+        for waiter in over:
             waiter.end()
-        self._forget({id(waiter) for _, waiter in over})
+            self._remove(waiter)
 
     def fail(self, error: MQError, queue_number: int | None = None) -> None:
         """Decide all waits, or those on one queue, by an error."""
         numbers = list(self._by_queue) if queue_number is None else [queue_number]
         for number in numbers:
-            for waiter in self._by_queue.pop(number, ()):
+            for waiter in list(self._by_queue.get(number, ())):
+                self._remove(waiter)
                 waiter.fail(error)
 
     def end_of(self, owner: object, error: MQError) -> None:
         """Decide the waits of an owner by an error; later messages are for the others."""
-        for number, waiters in list(self._by_queue.items()):
-            left = []
-            for waiter in waiters:
-                if waiter.owner is owner:
-                    waiter.fail(error)
-                else:
-                    left.append(waiter)
-            self._keep(number, left)
+        for waiter in list(self._by_owner.get(owner, ())):
+            waiter.fail(error)
+            self._remove(waiter)
 
-    def _forget(self, identities: set[int]) -> None:
-        for number, waiters in list(self._by_queue.items()):
-            self._keep(number, [w for w in waiters if id(w) not in identities])
+    def _offer_behind(self, first: Waiter, waiters: OrderedDict[Waiter, None]) -> None:
+        """Offer to all but the first, until one that takes any message can have none."""
+        for waiter in list(waiters):
+            if waiter is first:
+                continue
+            if waiter.attempt():
+                self._remove(waiter)
+            elif waiter.takes_any:
+                return
 
-    def _keep(self, queue_number: int, waiters: list[Waiter]) -> None:
-        if waiters:
-            self._by_queue[queue_number] = waiters
-        else:
-            self._by_queue.pop(queue_number, None)
+    def _due(self, now_ms: int) -> list[tuple[int, int]]:
+        """Return the ends that have come, in order; of the others at most as many are looked at.
+
+        They stay in the heap, so that an interrupt loses none.
+        """
+        ends, places, due = self._ends, [0], []
+        while places:
+            place = places.pop()
+            if place < len(ends) and ends[place][0] <= now_ms:
+                due.append(ends[place])
+                places.append(2 * place + 1)
+                places.append(2 * place + 2)
+        due.sort()
+        return due
+
+    def _remove(self, waiter: Waiter) -> None:
+        waiters = self._by_queue.get(waiter.queue_number)
+        if waiters is not None:
+            waiters.pop(waiter, None)
+            if not waiters:
+                del self._by_queue[waiter.queue_number]
+        owned = self._by_owner.get(waiter.owner)
+        if owned is not None:
+            owned.pop(waiter, None)
+            if not owned:
+                del self._by_owner[waiter.owner]
+        if self._ending.pop(waiter.number, None) is not None:
+            self._drop_old_ends()
+
+    def _drop_old_ends(self) -> None:
+        """Make the heap anew when most of it is of waits that are over."""
+        if len(self._ends) > 2 * len(self._ending) + _SPARE_ENDS:
+            ends = [end for end in self._ends if end[1] in self._ending]
+            heapify(ends)
+            self._ends = ends

@@ -4,8 +4,6 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import GetRequest, Message, Session
-from mayfly.engine.face.administration import QLOCAL
-from mayfly.engine.objects import administration
 from mayfly.lifetime.times import Driven
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -138,8 +136,8 @@ def test_G4_get_inhibited_wakes_a_waiting_get(
     name = alias(queue_manager, "A1", "Q1") if on_alias else "Q1"
     with new_session(queue_manager) as getter:
         call = waiting(queue_manager, "Q1", lambda: getter.get(name, wait_ms=-1))
-        kind = "QALIAS" if on_alias else QLOCAL
-        administration.alter(queue_manager.engine, kind, name, {"GET": c.MQQA_GET_INHIBITED})
+        kind = "QALIAS" if on_alias else "QLOCAL"
+        queue_manager.mqsc(f"ALTER {kind}({name}) GET(DISABLED)")
         call.finish()
         assert call.error is not None
         assert call.error.reason == rc.MQRC_GET_INHIBITED

@@ -49,12 +49,12 @@ class MemberWaits(Waits):
         super().offer_all()
         self._shared.offer_all()
 
-    def withdraw(self, queue_number: int, waiter: Waiter) -> None:
-        """Forget a wait that was interrupted."""
-        if queue_number < FIRST_SHARED:
-            super().withdraw(queue_number, waiter)
+    def withdraw(self, waiter: Waiter) -> None:
+        """Forget a wait that was interrupted, if it is there."""
+        if waiter.queue_number < FIRST_SHARED:
+            super().withdraw(waiter)
         else:
-            self._shared.withdraw(queue_number, waiter)
+            self._shared.withdraw(waiter)
 
     def fail(self, error: MQError, queue_number: int | None = None) -> None:
         """Decide all waits of the member, or those on one queue of its own, by an error."""
@@ -62,6 +62,7 @@ class MemberWaits(Waits):
         if queue_number is None:
             for waiter in list(self._own):
                 waiter.fail(error)
+                self._shared.withdraw(waiter)
 
     def end_of(self, owner: object, error: MQError) -> None:
         """Decide the waits of an owner by an error; later messages are for the others."""
