@@ -8,7 +8,7 @@ SOURCES := mayfly tests $(wildcard bench examples interop)
 # Hundreds of processes import the same modules; each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test all-tests pages soak search interop lint bench clean
+.PHONY: setup demo test all-tests pages soak search interop lint bench bench-compare clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -103,6 +103,12 @@ bench: $(READY)
 	@mkdir -p out
 	@$(BIN)/python -m bench $(ONLY) $(if $(LONG),--long) --json out/bench.json \
 	  --page $(if $(ONLY),out/benchmarks,docs/benchmarks)
+
+# Parts with the Mayfly of a commit and with that of today, in turn, each with today's bench:
+# make bench-compare REV=HEAD~5 ONLY="messaging fanout"; more rounds than five: ROUNDS=9.
+bench-compare: $(READY)
+	@test -n "$(REV)" || { echo 'name a commit: make bench-compare REV=HEAD~5 ONLY="fanout"'; exit 2; }
+	@$(BIN)/python -m bench.compare $(if $(ROUNDS),--rounds $(ROUNDS)) $(REV) $(ONLY)
 
 # Leaves .venv: making it again takes a while. Remove it by hand to start from nothing.
 clean:

@@ -35,6 +35,19 @@ class Measured(NamedTuple):
             return value / self.aim
         return self.aim / value if value else float("inf")
 
+    @property
+    def spelled(self) -> str:
+        """The number with its unit."""
+        return _spelled(self.number, self.unit)
+
+    @property
+    def spread(self) -> str:
+        """The lowest and the highest round; empty where there was one."""
+        if len(self.samples) < 2:
+            return ""
+        low, high = min(self.samples), max(self.samples)
+        return f"{_spelled(low, self.unit)} to {_spelled(high, self.unit)}"
+
 
 class Figure(NamedTuple):
     """One figure: its name, the value, the floor or ceiling from the plan, whether it holds."""
@@ -56,10 +69,7 @@ class Figure(NamedTuple):
     @property
     def spread(self) -> str:
         """The lowest and the highest round; empty where there was one."""
-        if self.measured is None or len(self.measured.samples) < 2:
-            return ""
-        unit, samples = self.measured.unit, self.measured.samples
-        return f"{_spelled(min(samples), unit)} to {_spelled(max(samples), unit)}"
+        return "" if self.measured is None else self.measured.spread
 
 
 def at_least(
@@ -109,7 +119,12 @@ def median(values: Iterable[float]) -> float:
 def table(figures: Iterable[Figure]) -> str:
     """Return figures as aligned lines, those that miss their aim marked."""
     rows = [(_MARKS[f.verdict], f.name, f.value, f.spread, f.aim, f.note) for f in figures]
-    widths = [max(len(row[n]) for row in rows) for n in range(6)]
+    return aligned(rows)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as lines, their columns one below the other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows

@@ -14,6 +14,8 @@ import apsw
 import mayfly
 from mayfly.engine import session
 
+#: The name of the load in what ``machine`` returns.
+LOAD: Final = "load of the last minute, when it began"
 _ROOT: Final = Path(__file__).parents[1]
 
 
@@ -23,7 +25,7 @@ def machine() -> dict[str, str]:
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "processors": str(len(os.sched_getaffinity(0))),
-        "load of the last minute, when it began": f"{os.getloadavg()[0]:.1f}",
+        LOAD: f"{os.getloadavg()[0]:.1f}",
         "memory": f"{memory_bytes / 2**30:.1f} GiB",
         "file system of the folders": file_system_of(folder, Path("/proc/mounts").read_text()),
         "kernel": f"{platform.system()} {platform.release()}",
