@@ -112,7 +112,14 @@ class Committer:
         """
         state = self._state
         try:
-            self._catch_up()
+            if state.left_behind.sessions:
+                state.left_behind.end_sessions()
+            while self.deferred:
+                with state.engine_lock:
+                    transactions, self.deferred = self.deferred, []
+                if transactions:
+                    self.run(*transactions)
+            state.store.keep_up()
         except MQError as error:
             self._survive_a_full_disk(error)
         if state.must_wake:
@@ -224,20 +231,6 @@ class Committer:
         if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL and not self._state.is_closing:
             raise error
         _LOG.error("discards of %s postponed: %s", self._state.name, error)
-
-    def _catch_up(self) -> None:
-        state = self._state
-        if state.left_behind.sessions:
-            state.left_behind.end_sessions()
-        while self.deferred:
-            with state.engine_lock:
-                transactions, self.deferred = self.deferred, []
-            if transactions:
-                self.run(*transactions)
-        if state.store.must_flush():
-            state.store.flush()
-        if state.store.sequence.is_low():
-            state.store.sequence.extend()
 
     def _take_effect(self, transaction: Transaction, offered: dict[int, LocalQueue]) -> None:
         state, waits = self._state, self._state.waits

@@ -9,6 +9,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import Path
+from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.resolution import Remote
 from mayfly.engine.remote.wrapping import header_bytes, wrapped
 from mayfly.engine.transaction import Transaction
@@ -104,8 +105,8 @@ def check_room(core: Core, path: Path, body_bytes: int, *, persistent: bool) -> 
     if queue.is_staging:
         raise mq_error(rc.MQRC_NOT_AUTHORIZED, f"only delivery delay puts on {queue.name}")
     check_open(core, path, body_bytes)
-    if persistent and queue.definition.definition_type == MQQDT_TEMPORARY_DYNAMIC:
-        raise mq_error(rc.MQRC_PERSISTENT_NOT_ALLOWED, f"{queue.name} is a temporary queue")
+    if persistent:
+        check_lasting(queue)
 
 
 def check_open(core: Core, path: Path, body_bytes: int) -> None:
@@ -126,6 +127,12 @@ def check_open(core: Core, path: Path, body_bytes: int) -> None:
         raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR, f"{body_bytes} bytes; MAXMSGL({largest})")
     if queue.depth >= path.max_depth:
         raise mq_error(rc.MQRC_Q_FULL, f"{queue.name} holds MAXDEPTH({path.max_depth})")
+
+
+def check_lasting(queue: LocalQueue) -> None:
+    """Raise MQRC_PERSISTENT_NOT_ALLOWED for a persistent message on a temporary queue (C5)."""
+    if queue.definition.definition_type == MQQDT_TEMPORARY_DYNAMIC:
+        raise mq_error(rc.MQRC_PERSISTENT_NOT_ALLOWED, f"{queue.name} is a temporary queue")
 
 
 def size_on(path: Path, descriptor: Descriptor, body_bytes: int) -> int:

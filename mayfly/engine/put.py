@@ -15,6 +15,7 @@ from mayfly.engine.delay.staging import (
 from mayfly.engine.delivery import (
     Ids,
     OutgoingMessage,
+    check_lasting,
     check_open,
     check_room,
     new_id,
@@ -186,8 +187,12 @@ def new_pending(
     if path.queue.is_staging:
         return _on_staging(core, path, prepared, window, content)
     if not request.delay_ms:
-        size_bytes = size_on(path, prepared.descriptor, len(body))
-        check_room(core, path, size_bytes, persistent=persistent)
+        size_bytes = len(body)
+        if path.remote is not None:
+            size_bytes = size_on(path, prepared.descriptor, size_bytes)
+        check_open(core, path, size_bytes)
+        if persistent:
+            check_lasting(path.queue)
         ids = Ids(request.msg_id or new_id(core), request.correl_id)
         message = OutgoingMessage(prepared, window, ids, body)
         return UncommittedPut(path.queue, new_row(core, path, message), persistent)

@@ -354,7 +354,8 @@ class Session(TopicVerbs):
             raise mq_error(self.end_error.reason, self.end_error.detail)
         # Here, before any lock: in a forked child a lock may be held by a thread that is not there.
         core = self._core
-        core.check_running()
+        if core.is_stopped or core.is_closing or core.store.group.is_broken:
+            core.check_running()
         left = core.left_behind
         if left.sessions or left.objects or left.queues:
             drop_ownerless(core)

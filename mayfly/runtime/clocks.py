@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 
 from mayfly.lifetime.times import SECOND_MS, SLEW_MS, Driven
 from mayfly.runtime.runtime import Runtime
@@ -15,6 +16,8 @@ from mayfly.runtime.runtime import Runtime
 _NS_PER_MS = 1_000_000
 #: Own time that is to be met by a wall clock behind it loses one part in this many.
 _SLOWED_BY = 100
+#: Elapsed time; it runs on through suspend.
+_BOOT_NS = partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME)
 _LOG = logging.getLogger("mayfly.clock")
 
 
@@ -39,7 +42,7 @@ class SystemClock:
         tolerance_ms: int = 3_600_000,
         *,
         wall_ns: Callable[[], int] = time.time_ns,
-        elapsed_ns: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+        elapsed_ns: Callable[[], int] = _BOOT_NS,
         runtime: Runtime | None = None,
     ) -> None:
         """Start at the present wall clock; the two sources of time can be handed in.
@@ -66,7 +69,7 @@ class SystemClock:
         wall_ns = self._wall_ns()
         elapsed_ns = self._elapsed_ns()
         anchor = self._anchor
-        own_ns = _own_ns(elapsed_ns, anchor)
+        own_ns = elapsed_ns + anchor[0] if anchor[1] is None else _own_ns(elapsed_ns, anchor)
         difference_ms = (wall_ns - own_ns) // _NS_PER_MS
         if difference_ms or self._seen_difference_ms or anchor[1] is not None:
             own_ns = self._follow(elapsed_ns, own_ns, difference_ms, anchor)

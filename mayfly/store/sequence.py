@@ -24,18 +24,18 @@ class Sequence:
     def __init__(self, reserved: int, commit: Callable[[Unit], None], runtime: Runtime) -> None:
         """Go on behind what was reserved before; reserve the first block."""
         self.instance = int.from_bytes(runtime.random_bytes(8)) >> SEQUENCE_BITS
-        self._last = self._reserved = reserved
+        self._last = self._low_from = reserved
+        #: Whether :meth:`extend` is needed before many more numbers are given.
+        self.is_low = False
         self._commit = commit
         self.extend()
 
     def next(self) -> int:
         """Return a new number; call it with the lock held."""
-        self._last += 1
-        return self._last
-
-    def is_low(self) -> bool:
-        """Return True if :meth:`extend` is needed before many more numbers are given."""
-        return self._reserved - self._last < _LOW
+        self._last = number = self._last + 1
+        if number > self._low_from:
+            self.is_low = True
+        return number
 
     def extend(self) -> None:
         """Reserve the next block, durably; call it without the lock."""
@@ -43,4 +43,5 @@ class Sequence:
         unit = Unit()
         unit.statements.append((_SAVE, (reserved,)))
         self._commit(unit)
-        self._reserved = reserved
+        self._low_from = reserved - _LOW
+        self.is_low = self._last > self._low_from

@@ -166,14 +166,24 @@ class Store:
             messages.insert(unit.volatile_inserts)
         if unit.volatile_backouts:
             messages.count_backouts(unit.volatile_backouts)
-        if not unit.is_durable():
-            self._keep_back(unit)
+        if not unit.is_safe:
+            # Nothing of it was to be durable.
+            pending = self._pending
+            pending.lives += unit.lives
+            for number, delta in unit.deltas.items():
+                (pending.deltas.get(number) or pending.delta(number)).add(delta)
         if self.unsettled_since_ms is None and unit.deltas:
             self.unsettled_since_ms = self._now_ms()
 
-    def must_flush(self) -> bool:
-        """Return True if so many lives are kept back that the next caller should flush them."""
-        return len(self._pending.lives) >= _PENDING_LIVES
+    def keep_up(self) -> None:
+        """Flush the lives kept back when they are many, reserve numbers when few are left.
+
+        Call it without the lock.
+        """
+        if len(self._pending.lives) >= _PENDING_LIVES:
+            self.flush()
+        if self.sequence.is_low:
+            self.sequence.extend()
 
     def flush(self) -> None:
         """Write the lives of non-persistent messages that are kept back."""
@@ -278,11 +288,6 @@ class Store:
                 if not pending.is_safe and not self.group.is_broken:
                     self._put_back(pending)
                 self.engine_lock.tell()
-
-    def _keep_back(self, unit: Unit) -> None:
-        self._pending.lives.extend(unit.lives)
-        for number, delta in unit.deltas.items():
-            self._pending.delta(number).add(delta)
 
     def _take_pending(self) -> Unit | None:
         if not self._pending.deltas:

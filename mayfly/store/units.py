@@ -239,7 +239,9 @@ class Unit:
 
     def put(self, queue_number: int, row: StoredMessage, *, persistent: bool) -> None:
         """Add a message to a queue."""
-        delta = self.deltas.get(queue_number) or self.delta(queue_number)
+        delta = self.deltas.get(queue_number)
+        if delta is None:
+            self.deltas[queue_number] = delta = Delta()
         delta.puts += 1
         delta.present += 1
         if persistent:
@@ -257,7 +259,9 @@ class Unit:
 
     def end(self, queue_number: int, key: int, life: LifeRecord) -> None:
         """Remove a committed message from its queue and record its life."""
-        delta = self.deltas.get(queue_number) or self.delta(queue_number)
+        delta = self.deltas.get(queue_number)
+        if delta is None:
+            self.deltas[queue_number] = delta = Delta()
         delta.present -= 1
         if life.persistent:
             self.deletes.append((key,))
