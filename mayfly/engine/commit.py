@@ -119,7 +119,11 @@ class Committer:
                     transactions, self.deferred = self.deferred, []
                 if transactions:
                     self.run(*transactions)
-            state.store.keep_up()
+            store = state.store
+            if store.must_flush:
+                store.flush()
+            if store.sequence.is_low:
+                store.sequence.extend()
         except MQError as error:
             self._survive_a_full_disk(error)
         if state.must_wake:

@@ -18,7 +18,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQQDT_TEMPORARY_DYNAMIC
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
-from mayfly.store.keys import generated_id, id_hash, optional_id_hash, order_key
+from mayfly.store.keys import generated_id, id_hash, optional_id_hash
 from mayfly.store.units import StoredMessage
 
 ID_BYTES = 24
@@ -149,10 +149,8 @@ def new_row(core: Core, path: Path, message: OutgoingMessage) -> StoredMessage:
     if path.remote is not None:
         message = _in_transit(core, path.remote, message)
     prepared, window, ids, body = message
-    queue = path.queue
-    priority = prepared.order_priority if path.fifo_priority is None else path.fifo_priority
     row = StoredMessage(
-        order_key(queue.number, priority, queue.home.store.sequence.next()),
+        path.slots[prepared.order_priority] | path.queue.home.store.sequence.next(),
         window.put_ms,
         None if window.deliver_at_ms == window.put_ms else window.deliver_at_ms,
         window.expire_at_ms,

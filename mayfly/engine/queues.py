@@ -16,7 +16,7 @@ from mayfly.lifetime.times import Clock
 from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
 from mayfly.runtime import EngineLock, Runtime
 from mayfly.store.delayed import DelayedMessages
-from mayfly.store.keys import STAGING_NUMBER, queue_range
+from mayfly.store.keys import STAGING_NUMBER, priority_starts, queue_range
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage
 
@@ -85,6 +85,7 @@ class LocalQueue:
         "passing",
         "pledged",
         "present",
+        "slots",
         "staged_for",
         "starts",
         "trigger",
@@ -96,6 +97,8 @@ class LocalQueue:
         """Begin empty; the manager sets the counters when it opens a store."""
         self.definition = definition
         self.number = number
+        #: The lowest key of each priority, 0 first.
+        self.slots = tuple(reversed(priority_starts(number)))
         #: Whether delayed messages wait here.
         self.is_staging = number == STAGING_NUMBER
         #: The owner of the store that holds it: its queue manager, or that one's group.

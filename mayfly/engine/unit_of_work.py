@@ -106,13 +106,16 @@ class UnitOfWork(Hold):
     def put(self, pending: UncommittedPut) -> None:
         """Add a put; a delayed one reaches the staging queue, and its depth, at commit (D12)."""
         self.check_room()
+        queue, key = pending.queue, pending.row.k
         if self.began_ms is None:
             self.began_ms = pending.row.put_ms
-        if pending.queue.home is not self._core:
-            self.at(pending.queue.home).put(pending)
+        if queue.home is not self._core:
+            self.at(queue.home).put(pending)
             return
-        puts.reserve_in_unit(pending.queue)
-        self._add(pending)
+        puts.reserve_in_unit(queue)
+        # As _add does, without a call: every put comes here.
+        self._puts[key] = pending
+        insort(self._keys.setdefault(queue.number, []), key)
         self._operation_count += 1
 
     def publish(

@@ -93,6 +93,8 @@ class Store:
         #: For those who watch; nothing is read there before they do.
         self.aside = Aside(self._connect_aside, self._guard("aside"), self._stop)
         self._pending = Unit()
+        #: Whether so many lives are kept back that the next caller should flush them.
+        self.must_flush = False
         #: Flushes under way, whose changes of totals stand neither there nor in the book.
         self._flushing = 0
         self._now_ms = now_ms
@@ -170,20 +172,12 @@ class Store:
             # Nothing of it was to be durable.
             pending = self._pending
             pending.lives += unit.lives
+            if len(pending.lives) >= _PENDING_LIVES:
+                self.must_flush = True
             for number, delta in unit.deltas.items():
                 (pending.deltas.get(number) or pending.delta(number)).add(delta)
         if self.unsettled_since_ms is None and unit.deltas:
             self.unsettled_since_ms = self._now_ms()
-
-    def keep_up(self) -> None:
-        """Flush the lives kept back when they are many, reserve numbers when few are left.
-
-        Call it without the lock.
-        """
-        if len(self._pending.lives) >= _PENDING_LIVES:
-            self.flush()
-        if self.sequence.is_low:
-            self.sequence.extend()
 
     def flush(self) -> None:
         """Write the lives of non-persistent messages that are kept back."""
@@ -293,6 +287,7 @@ class Store:
         if not self._pending.deltas:
             return None
         pending, self._pending = self._pending, Unit()
+        self.must_flush = False
         self._flushing += 1
         return pending
 
@@ -300,6 +295,7 @@ class Store:
         lives: list[LifeRecord] = pending.lives
         lives.extend(self._pending.lives)
         newer, self._pending = self._pending, pending
+        self.must_flush = len(lives) >= _PENDING_LIVES
         for number, delta in newer.deltas.items():
             pending.delta(number).add(delta)
         pending.error = None

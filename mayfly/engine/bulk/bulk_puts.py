@@ -17,7 +17,7 @@ from mayfly.engine.descriptors import Prepared
 from mayfly.engine.holding.puts import reserve
 from mayfly.engine.objects.registry import Path
 from mayfly.lifetime.window import window_at_put
-from mayfly.store.keys import SEQUENCE_BITS, generated_id, id_hash, optional_id_hash, order_key
+from mayfly.store.keys import SEQUENCE_BITS, generated_id, id_hash, optional_id_hash
 from mayfly.store.units import RUN_SIZE_BITS, Bulk, Run
 
 #: With fewer rows of a kind in a blob, a statement of their own costs more than it saves.
@@ -48,14 +48,12 @@ class Lane:
 
     def __init__(self, path: Path, prepared: Prepared, largest_bytes: int, put_ms: int) -> None:
         """Begin with none; the path has been found open for them."""
-        queue, priority = path.queue, prepared.order_priority
-        priority = priority if path.fifo_priority is None else path.fifo_priority
-        self.queue = queue
+        self.queue = path.queue
         self.version = path.version
         self.max_depth = path.max_depth
         self.largest_bytes = largest_bytes
         self.keys: list[int] = []
-        self._base_key = order_key(queue.number, priority, 0)
+        self._base_key = path.slots[prepared.order_priority]
         self._put_ms = put_ms
         self._cap_ms, self._capped_by = path.cap_ms, path.capped_by
         #: The lives that the cap has shortened.

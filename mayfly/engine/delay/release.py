@@ -32,7 +32,6 @@ from mayfly.mqi.delay_header import HEADER_BYTES, STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.delayed import Due
-from mayfly.store.keys import order_key
 from mayfly.store.units import Move, StoredMessage
 
 _LOG = logging.getLogger("mayfly.delay")
@@ -43,11 +42,9 @@ class _Lane:
 
     def __init__(self, core: Core, path: Path, descriptor: Descriptor) -> None:
         """Begin with none; the path has been found open for them."""
-        priority = as_given(core, descriptor).order_priority
-        priority = priority if path.fifo_priority is None else path.fifo_priority
         self.path = path
         self.descriptor = descriptor
-        self.base_key = order_key(path.queue.number, priority, 0)
+        self.base_key = path.slots[as_given(core, descriptor).order_priority]
         self.largest_bytes = min(path.max_message_bytes, core.registry.queue_manager.maxmsgl)
         self.old_keys: list[int] = []
         self.new_keys: list[int] = []

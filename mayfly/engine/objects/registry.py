@@ -55,7 +55,6 @@ class Path:
         "capped_by",
         "default_persistence",
         "default_priority",
-        "fifo_priority",
         "fixes_binding",
         "get_inhibited",
         "max_depth",
@@ -66,6 +65,7 @@ class Path:
         "put_inhibited",
         "queue",
         "remote",
+        "slots",
         "transmits",
         "ttl_from_release",
         "version",
@@ -98,9 +98,12 @@ class Path:
         self.get_inhibited = any(o.get == MQQA_GET_INHIBITED for o in objects)
         self.max_depth = last.maxdepth
         self.max_message_bytes = last.maxmsgl
-        #: On a FIFO queue all messages stand in one priority slot, that of the default, where they
-        #: also stay when the queue becomes a PRIORITY queue (G1); None on a PRIORITY queue.
-        self.fifo_priority: int | None = last.defprty if last.msgdlvsq == MQMDS_FIFO else None
+        #: The lowest key of a message by its priority. On a FIFO queue all messages stand in one
+        #: priority slot, that of the default, where they also stay when the queue becomes a
+        #: PRIORITY queue (G1).
+        self.slots = queue.slots
+        if last.msgdlvsq == MQMDS_FIFO:
+            self.slots = (queue.slots[last.defprty],) * len(queue.slots)
         #: A clustered destination that is not bound anew for each message (D6).
         self.fixes_binding = any(o.cluster and o.defbind != MQBND_BIND_NOT_FIXED for o in objects)
         self.ttl_from_release = last.ttlfrom != TTL_FROM_SEND
