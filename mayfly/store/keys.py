@@ -47,6 +47,17 @@ def priority_starts(number: int) -> list[int]:
     return [order_key(number, priority, 0) for priority in range(MAX_PRIORITY, -1, -1)]
 
 
+def next_priority(key: int) -> int | None:
+    """Return the lowest key of the priority below the one of a key; None below the lowest.
+
+    The staging queue has no priorities, so its keys have no next one.
+    """
+    order = key >> SEQUENCE_BITS
+    if key < 0 or order & ((1 << PRIORITY_BITS) - 1) == MAX_PRIORITY:
+        return None
+    return (order + 1) << SEQUENCE_BITS
+
+
 def staging_key(due_ms: int, order: int) -> int:
     """Return the key of a staged message: delivery time first, then order within it."""
     return STAGING_LOW + ((due_ms << STAGING_ORDER_BITS) | order)

@@ -20,6 +20,7 @@ from mayfly.store.keys import (
     due_ms_of,
     generated_id,
     id_hash,
+    next_priority,
     optional_id_hash,
     order_key,
     queue_number_of,
@@ -34,6 +35,19 @@ priorities = st.integers(0, 9)
 sequences = st.integers(0, 2**SEQUENCE_BITS - 1)
 dues = st.integers(0, 2**42 - 1)
 orders = st.integers(0, 2**STAGING_ORDER_BITS - 1)
+
+
+@given(numbers, priorities, sequences)
+def test_G1_the_next_priority_begins_behind_the_last_key_of_one(
+    number: int, priority: int, sequence: int
+) -> None:
+    following = None if priority == 0 else order_key(number, priority - 1, 0)
+    assert next_priority(order_key(number, priority, sequence)) == following
+
+
+@given(dues, orders)
+def test_a_staged_message_has_no_next_priority(due_ms: int, order: int) -> None:
+    assert next_priority(staging_key(due_ms, order)) is None
 
 
 @given(numbers, priorities, sequences, priorities, sequences)

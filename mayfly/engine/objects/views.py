@@ -24,7 +24,7 @@ from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.store.keys import priority_starts
+from mayfly.store.keys import next_priority
 
 GENERIC: Final = "*"
 
@@ -133,16 +133,19 @@ def view_queue_status(core: Core, name: str) -> QueueStatus:
 def oldest_put_ms(core: Core, queue: LocalQueue) -> int | None:
     """Return when the oldest message of a queue was put, None when it is empty.
 
-    It is the first of one of the priorities, by sequence.
+    It is the first of one of the priorities, by sequence. Each priority that has messages costs one
+    search, and so does the end of the queue.
     """
     assert core.engine_lock.is_held()
     oldest_ms: int | None = None
-    starts = [queue.low] if queue.is_staging else priority_starts(queue.number)
-    for start in starts:
-        first = next(in_order(core, queue, ANY, start), None)
-        if first is not None:
-            put_ms = first[0].put_ms
-            oldest_ms = put_ms if oldest_ms is None else min(oldest_ms, put_ms)
+    low: int | None = queue.low
+    while low is not None:
+        first = next(in_order(core, queue, ANY, low), None)
+        if first is None:
+            break
+        row = first[0]
+        oldest_ms = row.put_ms if oldest_ms is None else min(oldest_ms, row.put_ms)
+        low = next_priority(row.k)
     return oldest_ms
 
 

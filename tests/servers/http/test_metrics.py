@@ -94,9 +94,13 @@ def test_E8_messages_are_counted_by_where_they_stand(
 
 
 class Listed(dict[int, object]):
-    """Hidden messages that note how many of them whoever lists them has looked at."""
+    """Hidden messages that count how many of them were listed, and how many keys were asked for."""
 
-    looked_at = 0
+    looked_at = asked_for = 0
+
+    def __contains__(self, key: object) -> bool:
+        self.asked_for += 1
+        return super().__contains__(key)
 
     def __iter__(self) -> Iterator[int]:
         for key in super().__iter__():
@@ -127,6 +131,26 @@ def test_E15_a_scrape_lists_hidden_messages_once_however_many_queues_there_are(
             assert found["mayfly_queue_messages", (name, "expired_present")] == 1
             assert found["mayfly_queue_messages", (name, "live")] == 0
         unit.backout()
+
+
+def test_the_oldest_message_is_searched_for_in_each_priority_that_is_there(
+    web: Web, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    hidden = queue_manager.engine.hidden = Listed()
+    with queue_manager.session() as session:
+        puts = ((4, False), (0, True), (9, True), (0, False), (9, False))
+        for number, (priority, persistent) in enumerate(puts):
+            session.put("Q1", bytes([number]), priority=priority, persistent=persistent)
+            clock.advance(1_000)
+    for oldest_age in (5, 4, 3):
+        hidden.asked_for = 0
+        found = scraped(web)
+        assert found["mayfly_queue_oldest_message_age_seconds", ("Q1",)] == oldest_age
+        # The first row of each side is looked at, where the side has one from there on.
+        assert hidden.asked_for <= 6
+        with queue_manager.session() as session:
+            oldest = min(session.browse("Q1"), key=lambda message: message.body)
+            assert session.get("Q1", msg_id=oldest.msg_id) is not None
 
 
 def test_ended_lives_are_counted_by_outcome(
