@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
+from mayfly.lifetime.life import LifeRecord
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor
 from mayfly.store import keys
 from mayfly.store.book import INSERT_LIFE
@@ -13,6 +15,8 @@ from mayfly.store.messages import DELETE, IN_ORDER, INSERT
 from mayfly.store.units import StoredMessage
 
 _DESCRIPTOR = pack_descriptor(Descriptor(persistence=1, priority=0))
+#: What a life ended by a get has beside its ids and times, as far as the size of its body.
+_GOT = ("got", 0, 0, 1, 200, 0)
 _LOW, _HIGH = keys.queue_range(1)
 
 
@@ -51,12 +55,13 @@ def get_loop(database: Database, count: int, per_unit: int) -> None:
     for first in range(0, count, per_unit):
         writer.execute("BEGIN IMMEDIATE")
         for position in range(first + 1, first + per_unit + 1):
-            ((key, put_ms, _, _, _, _, _, msg_id, correl_id, *_),) = writer.execute(
-                f"{IN_ORDER} LIMIT 1", (_LOW, _HIGH)
-            ).fetchall()
+            found: Any = writer.execute(f"{IN_ORDER} LIMIT 1", (_LOW, _HIGH)).fetchall()
+            ((key, put_ms, _, _, _, _, _, msg_id, correl_id, *_),) = found
             writer.execute(DELETE, (key,))
-            life = ("Q1", msg_id, correl_id, None, put_ms, put_ms, None, 1, "got", 0, 0, 1, 200, 0)
-            writer.execute(INSERT_LIFE, (position, *life, "", 0, ""))
+            life = LifeRecord(
+                "Q1", msg_id, correl_id, None, put_ms, put_ms, None, 1, *_GOT, "", 0, ""
+            )
+            writer.execute(INSERT_LIFE, (position, *life))
         writer.execute("COMMIT")
 
 
