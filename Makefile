@@ -4,11 +4,11 @@ BIN := .venv/bin
 READY := .venv/.ready
 CLASSES := .venv/spark-classes.jsa
 COMPILED := tests/spec/__pycache__
-SOURCES := mayfly tests $(wildcard bench examples interop)
+SOURCES := mayfly tests hatch_build.py $(wildcard bench examples interop)
 # Hundreds of processes import the same modules; each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test all-tests pages soak search interop lint bench bench-compare clean
+.PHONY: setup compiled test-compiled demo test all-tests pages soak search interop lint bench bench-compare clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -89,6 +89,20 @@ search: $(READY)
 # packages cannot be fetched.
 interop: $(AMQP)
 	@$(BIN)/python -m interop
+
+# A wheel whose hot packages are compiled by mypyc (hatch_build.py). It takes a C compiler minutes.
+compiled: $(READY)
+	@command -v $${CC:-cc} > /dev/null || { echo "a C compiler is needed: install gcc"; exit 1; }
+	@rm -rf build/wheel
+	@MAYFLY_COMPILE=1 PIP_CONSTRAINT=$(CURDIR)/constraints.txt \
+	  $(BIN)/python -m pip wheel -qq --disable-pip-version-check --no-deps -w build/wheel .
+
+# All tests with it, in a copy of the source: beside the source itself it would hide what is edited.
+test-compiled: compiled
+	@rm -rf build/tree && mkdir build/tree
+	@git ls-files -z | tar -c --null -T - | tar -x -C build/tree
+	@cd build/tree && $(CURDIR)/$(BIN)/python -m zipfile -e ../wheel/mayfly_mq-*.whl .
+	@cd build/tree && PYTHONPATH=$$PWD $(CURDIR)/$(BIN)/python -m pytest -q -n 3 --dist loadfile
 
 lint: $(READY)
 	@$(BIN)/ruff format --check -q $(SOURCES)

@@ -12,7 +12,7 @@ from typing import Final
 import apsw
 
 import mayfly
-from mayfly.engine import session
+from mayfly.build import is_compiled
 
 #: The name of the load in what ``machine`` returns.
 LOAD: Final = "load of the last minute, when it began"
@@ -35,11 +35,6 @@ def machine() -> dict[str, str]:
         "Mayfly": f"{mayfly.__version__}, commit {_commit()}",
         "build": "compiled" if is_compiled() else "pure Python",
     }
-
-
-def is_compiled() -> bool:
-    """Whether the engine that runs here was compiled."""
-    return not str(session.__file__).endswith(".py")
 
 
 def file_system_of(folder: Path, mounts: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from mayfly import QueueManager
+from mayfly.build import is_compiled
 from mayfly.connection import Connection, LocalConnection
 from tests import spark_start
 from tests.over import SESSION, SOCKET, WAYS, NewSession, Servers, is_in_sample
@@ -74,6 +75,12 @@ def connect(over: str) -> Iterator[Connect]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the way in which tests of rules reach a queue manager."""
     parser.addoption("--over", choices=WAYS, default=SESSION, help="see tests/over.py")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs the source as it is where it was compiled."""
+    if is_compiled() and item.get_closest_marker("interpreted") is not None:
+        pytest.skip("compiled: constants, classes and frames are not those of the source")
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ SOURCE_FILES = [
     path.relative_to(ROOT).as_posix()
     for folder in ("mayfly", "tests", "bench", "examples")
     for path in (ROOT / folder).rglob("*.py")
-]
+] + ["hatch_build.py"]
 
 #: Pages to look things up in, and the list of pages.
 WITHOUT_EXAMPLE = {"ARCHITECTURE", "CONTRIBUTING", "GLOSSARY", "LIFETIME", "PERFORMANCE", "RULES"}

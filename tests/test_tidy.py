@@ -23,7 +23,7 @@ LINE_LIMIT, FUNCTION_LIMIT, METHOD_LIMIT, ARGUMENT_LIMIT, README_LIMIT = 400, 50
 #: Lowest first: a module imports from its own row and the rows above it. "mayfly" is the package's
 #: own __init__, which names what users import.
 ROWS: tuple[frozenset[str], ...] = (
-    frozenset({"mqi"}),
+    frozenset({"mqi", "build"}),
     frozenset({"lifetime", "selectors", "properties"}),
     frozenset({"contracts"}),
     frozenset({"runtime"}),

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mayfly import __version__
+from mayfly.build import is_compiled
 from mayfly.cli.outcomes import EXIT_CODES, Commands
 
 #: Command or group of commands -> the first sentence of its help; its module has the same name.
@@ -71,7 +72,7 @@ app = typer.Typer(
 
 def _print_version(*, is_wanted: bool) -> None:
     if is_wanted:
-        print(f"mayfly {__version__}")
+        print(f"mayfly {__version__}, {'compiled' if is_compiled() else 'pure Python'}")
         raise typer.Exit
 
 
@@ -82,7 +83,7 @@ def _mayfly(
         bool,
         typer.Option(
             "--version",
-            help="Print the version.",
+            help="Print the version, and whether it was compiled.",
             is_eager=True,
             callback=lambda value: _print_version(is_wanted=value),
         ),

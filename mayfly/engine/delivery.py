@@ -53,7 +53,7 @@ def bytes_of(body: object) -> bytes:
     raise TypeError(f"body must be bytes, not {type(body).__name__}")
 
 
-def stored_id(identifier: Identifier | None, name: str = "id") -> bytes:
+def stored_id(identifier: object, name: str = "id") -> bytes:
     """Return an id as it is stored: 24 bytes padded with NUL, empty when absent or all zeros.
 
     A text is the hexadecimal digits that the command line prints, with or without JMS's ``ID:``.

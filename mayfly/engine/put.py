@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
@@ -60,8 +60,9 @@ class PutRequest(NamedTuple):
     descriptor: Descriptor
     msg_id: bytes = b""
     correl_id: bytes = b""
-    life_ms: int | None = None
-    delay_ms: int = 0
+    # int, and None for a life without end; a program may give anything: window_at_put checks it.
+    life_ms: Any = None
+    delay_ms: Any = 0
     context_option: int = MQPMO_NONE
     capped_by: str | None = None
 

@@ -12,6 +12,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import Event
 from mayfly.runtime.virtual_clock import check_wait
+from mayfly.runtime.weak import weakly_held
 
 #: The result of a ``take`` that would hold the lock for too long to find out.
 LOOK_YOURSELF = object()
@@ -21,6 +22,7 @@ DEFINITIONS = -(2**57)
 _SPARE_ENDS = 64
 
 
+@weakly_held
 class Waiter:
     """One waiting get. ``take`` tries to take a message under the lock and returns it or None.
 

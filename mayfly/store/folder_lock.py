@@ -10,9 +10,11 @@ from pathlib import Path
 
 from mayfly.mqi.errors import FolderInUse, StoreError
 from mayfly.runtime.files import FOLDER_MODE
+from mayfly.runtime.weak import weakly_held
 from mayfly.store.private_files import tighten
 
 
+@weakly_held
 class FolderLock:
     """The lock of a folder, held until it is released, by this process and no child of it.
 

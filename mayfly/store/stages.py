@@ -156,8 +156,8 @@ class StageTable:
     def query(self, query: str) -> QueryState | None:
         """Return how far a query has come, None before its first commit."""
         for row in self._fetch(_QUERY, (query,)):
-            state = QueryState._make(row)
-            return state._replace(is_done=bool(state.is_done))
+            name, batch, is_done, *counts = row
+            return QueryState(name, batch, bool(is_done), *counts)
         return None
 
     def find(self, place: StagePlace) -> tuple[int, int | None] | None:

@@ -42,6 +42,7 @@ with mayfly.QueueManager("QM1", folder) as qm:
 """
 
 
+@pytest.mark.interpreted
 @pytest.mark.slow
 def test_a_row_is_all_that_a_new_attribute_of_queues_needs(tmp_path: Path) -> None:
     """A copy of the source with one row more defines, alters, filters, stores and shows it.

@@ -101,6 +101,7 @@ def is_meant(life: dict[str, object], where: EndedFilter) -> bool:
     )
 
 
+@pytest.mark.interpreted
 def test_a_summary_that_is_cut_says_so(
     queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:

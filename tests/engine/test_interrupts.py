@@ -116,6 +116,7 @@ def test_a_commit_interrupted_while_another_leads_is_still_decided(tmp_path: Pat
     qm.close()
 
 
+@pytest.mark.interpreted
 def test_a_leader_interrupted_while_it_waits_for_others_still_leads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +164,7 @@ def interrupted_at(line: int, call: Callable[[], object]) -> bool:
     return False
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("line", range(10))
 def test_a_commit_interrupted_before_it_waits_is_decided_as_it_is_told(
     tmp_path: Path, line: int
@@ -323,6 +325,7 @@ def test_what_is_interrupted_just_before_it_waits_leaves_no_wait_behind(way: str
         assert bodies(session, "Q1") == [b"for the next one"]
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_message_handed_to_a_get_in_the_moment_of_its_interrupt_goes_back(
     tmp_path: Path, persistent: bool

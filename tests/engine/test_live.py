@@ -88,6 +88,7 @@ def test_E15_a_message_that_expires_in_a_unit_of_work_is_locked_and_not_expired(
         assert (seen.locked, seen.expired_present, seen.live) == (0, 2, 0)
 
 
+@pytest.mark.interpreted
 def test_many_expired_messages_are_counted_less_often(
     queue_manager: QueueManager, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

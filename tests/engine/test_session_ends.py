@@ -218,6 +218,7 @@ def test_a_lock_decided_in_the_moment_of_the_close_holds_nothing(
     assert bodies(other, "Q1") == [b"x"]
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("way", WAYS)
 def test_a_get_that_comes_to_the_lock_after_the_close_neither_takes_nor_waits(
     qm: QueueManager, way: str

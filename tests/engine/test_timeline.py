@@ -125,6 +125,7 @@ def test_a_timeline_of_no_queue_is_refused(queue_manager: QueueManager) -> None:
     assert caught.value.reason == rc.MQRC_UNKNOWN_OBJECT_NAME
 
 
+@pytest.mark.interpreted
 def test_nothing_is_kept_before_the_first_question_and_after_many_changes(
     queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:

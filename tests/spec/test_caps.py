@@ -671,6 +671,7 @@ class SlowScan(ExpiryScan):
         return super().discard_all()
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("takes_ms", "pause_ms"),
     # One that takes longer than half of the interval ends when its turn is over.

@@ -123,6 +123,7 @@ def test_P6_who_puts_is_cut_to_the_room_of_the_field(
 
 
 @pytest.mark.in_process
+@pytest.mark.interpreted  # The compiler's own TypeError says it in other words.
 def test_what_is_no_text_is_a_mistake_in_the_program(
     manager: QueueManager, session: Session
 ) -> None:

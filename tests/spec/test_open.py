@@ -62,6 +62,7 @@ def test_C1_a_name_has_48_characters_at_the_most(
 
 
 @pytest.mark.in_process
+@pytest.mark.interpreted  # The compiler's own TypeError says it in other words.
 @pytest.mark.parametrize("name", [None, 5, b"Q1", ("Q1",)])
 def test_C1_what_is_no_text_names_no_queue(
     queue_manager: QueueManager, session: Session, name: Any

@@ -70,6 +70,7 @@ def check(folder: Path, batches: int) -> None:
         assert balance.puts == batches * ROWS_PER_BATCH
 
 
+@pytest.mark.interpreted
 @pytest.mark.slow
 def test_a_kill_after_any_step_loses_and_doubles_nothing(tmp_path: Path) -> None:
     """The first run dies after its first durable step, the next after its second, and so on."""
@@ -87,6 +88,7 @@ def test_a_kill_after_any_step_loses_and_doubles_nothing(tmp_path: Path) -> None
     check(tmp_path, batches)
 
 
+@pytest.mark.interpreted
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in (2, 3))])
 def test_kills_at_any_moment_lose_and_double_nothing(tmp_path: Path, seed: int) -> None:

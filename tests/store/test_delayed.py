@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
+import pytest
+
 from mayfly import QueueManager
 from mayfly.store.delayed import DelayedMessages
 from mayfly.store.keys import id_hash, key_of_delayed_id
@@ -36,6 +38,7 @@ class MovedBetween(DelayedMessages):
             self.writer.execute(moved, (id_hash(row.msg_id), key))
 
 
+@pytest.mark.interpreted
 def test_D3_a_message_that_is_rescheduled_between_two_reads_is_found() -> None:
     """It may be met at both its places; who changes it looks again when that has settled."""
     with QueueManager("QM1") as manager:

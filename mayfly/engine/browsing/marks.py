@@ -14,6 +14,7 @@ from weakref import WeakSet
 from mayfly.engine.holding.messages import show
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.lifetime.window import is_expired
+from mayfly.runtime.weak import weakly_held
 from mayfly.store.units import StoredMessage
 
 #: Ends of marks that are kept for messages that are gone, at the most, beside one for each mark.
@@ -171,6 +172,7 @@ class Marks:
             self._on_departure.remove(self._forget)
 
 
+@weakly_held
 class Unmarked:
     """Messages that neither a handle nor its set has marked (MQGMO_UNMARKED_BROWSE_MSG).
 

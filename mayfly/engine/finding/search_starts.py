@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mayfly.runtime.weak import weakly_held
+
 #: Hidden messages that one search walks over without a note.
 MANY_HIDDEN = 32
 #: Ids that are noted at a time, of one queue.
@@ -10,6 +12,7 @@ _MOST = 64
 Ids = tuple[int, bytes | None, bytes | None]
 
 
+@weakly_held
 class SearchStarts:
     """By ids a key: each message with these ids before it is hidden, and told of when seen again.
 

@@ -9,12 +9,14 @@ from mayfly.engine.finding.alive import REFUSALS, REFUSED_BYTES
 from mayfly.engine.finding.search import Match, asker, in_order
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.requester import Requester
+from mayfly.runtime.weak import weakly_held
 from mayfly.store.units import StoredMessage
 
 #: The one name whose value changes while a message lies on its queue and nothing happens to it.
 _FLEETING = "Root.MQMD.Expiry"
 
 
+@weakly_held
 class SelectorProgress:
     """Where to go on: each message with a lower key that could be seen was refused.
 

@@ -16,6 +16,7 @@ from mayfly.engine.requester import Requester
 from mayfly.engine.unit_of_work import UncommittedPut
 from mayfly.mqi.attribute_selectors import MQ_GROUP_ID_LENGTH
 from mayfly.mqi.descriptor import grouping_of
+from mayfly.runtime.weak import weakly_held
 from mayfly.store.outlines import Outline, outlines, outlines_of, present
 
 #: Messages that are read in one turn of the lock: some 5 ms.
@@ -80,6 +81,7 @@ class Line:
         return keys
 
 
+@weakly_held
 class GroupIndex:
     """All messages of a queue by group, and by the messages that gets of each mode may begin with.
 

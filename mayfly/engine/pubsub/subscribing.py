@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mayfly.engine.attributes.attribute import SUB
 from mayfly.engine.attributes.of_topics import (
@@ -57,7 +57,8 @@ class SubscribeRequest(NamedTuple):
     queue: str = ""
     selector: str = ""
     correl_id: Identifier | None = None
-    life_ms: int | None = None
+    # int or None; a program may give anything: check_life_ms looks.
+    life_ms: Any = None
     priority: int = PRIORITY_AS_PUBLISHED
     is_shared: bool = False
     ignores_own: bool = False

@@ -132,9 +132,9 @@ def seen_in_transit(row: StoredMessage, now_ms: int) -> StoredMessage:
     return row._replace(body=counted_down(row.body, now_ms - row.put_ms, big_endian=big_endian))
 
 
-def embedded_or_none(body: bytes, descriptor: Descriptor) -> Embedded | None:
+def embedded_or_none(body: bytes | None, descriptor: Descriptor) -> Embedded | None:
     """Return the message behind the MQXQH of a message in transit, None when there is none."""
-    if descriptor.format != TRANSMISSION_FORMAT:
+    if body is None or descriptor.format != TRANSMISSION_FORMAT:
         return None
     try:
         return unwrapped(body, descriptor.encoding)

@@ -1,0 +1,12 @@
+"""Whether this Mayfly was compiled when it was installed (MAYFLY_COMPILE=1)."""
+
+from __future__ import annotations
+
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+
+def is_compiled() -> bool:
+    """Return True if the hot packages run as machine code; nothing of them is imported."""
+    engine = Path(__file__).parent / "engine"
+    return any((engine / f"put{suffix}").exists() for suffix in EXTENSION_SUFFIXES)

@@ -1,0 +1,97 @@
+"""What is compiled stays compilable, and means the same compiled (hatch_build.py)."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hatch_build import INTERPRETED, compiled_modules
+from mayfly.build import is_compiled
+from mayfly.store import units
+
+ROOT = Path(__file__).parent.parent
+MODULES = {name: ast.parse((ROOT / name).read_text("utf-8")) for name in compiled_modules(ROOT)}
+
+
+def classes(tree: ast.AST) -> Iterator[ast.ClassDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+
+
+def names_of(nodes: list[ast.expr]) -> set[str]:
+    return {ast.unparse(node).partition("[")[0] for node in nodes}
+
+
+FUNCTIONS = (ast.Lambda, ast.FunctionDef)
+
+
+def refusals(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Name what mypyc refuses, or what would mean something else compiled, by line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            yield node.lineno, "a star import"
+    for each in classes(tree):
+        bases = names_of(each.bases)
+        if "NamedTuple" in bases:
+            yield from _functions_within_methods(each)
+        elif not bases & {"Protocol", "TypedDict"} and not each.decorator_list:
+            yield from _defaults(each)
+
+
+def _functions_within_methods(each: ast.ClassDef) -> Iterator[tuple[int, str]]:
+    for method in each.body:
+        for inner in ast.walk(method):
+            if inner is not method and isinstance(inner, FUNCTIONS):
+                yield inner.lineno, f"a function within a method of the tuple {each.name}"
+
+
+def _defaults(each: ast.ClassDef) -> Iterator[tuple[int, str]]:
+    for node in each.body:
+        if not isinstance(node, ast.AnnAssign) or node.value is None:
+            continue
+        if "ClassVar" not in ast.unparse(node.annotation):
+            yield node.lineno, f"a default of all objects of {each.name}: set it in __init__"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_compiled_module_has_nothing_that_the_compiler_refuses(module: str) -> None:
+    assert list(refusals(MODULES[module])) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("from mayfly.mqi.constants import *", "a star import"),
+        (
+            "class Row(NamedTuple):\n    def keys(self):\n        return map(lambda k: k, self)",
+            "a function within a method of the tuple Row",
+        ),
+        ("class Row:\n    k: int = 0", "a default of all objects of Row: set it in __init__"),
+    ],
+)
+def test_what_the_compiler_refuses_is_found(source: str, said: str) -> None:
+    assert [words for _, words in refusals(ast.parse(source))] == [said]
+
+
+def test_no_class_that_is_held_by_weak_references_is_extended() -> None:
+    """mypyc makes no native class of it, and its methods then refuse objects of a subclass."""
+    every = [each for tree in MODULES.values() for each in classes(tree)]
+    held = {each.name for each in every if "weakly_held" in names_of(each.decorator_list)}
+    assert len(held) == 6
+    assert [each.name for each in every if held & names_of(each.bases)] == []
+
+
+def test_each_exception_from_the_compilation_is_there() -> None:
+    assert [name for name in INTERPRETED if not (ROOT / name).exists()] == []
+    assert not MODULES.keys() & INTERPRETED.keys()
+
+
+def test_the_version_says_which_build_it_is() -> None:
+    said = subprocess.run(
+        [sys.executable, "-m", "mayfly", "--version"], capture_output=True, text=True, check=True
+    )
+    build = "pure Python" if str(units.__file__).endswith(".py") else "compiled"
+    assert said.stdout.rstrip().endswith(f", {build}")
+    assert is_compiled() == (build == "compiled")
