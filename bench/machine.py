@@ -12,7 +12,6 @@ from typing import Final
 import apsw
 
 import mayfly
-from mayfly.build import is_compiled
 
 #: The name of the load in what ``machine`` returns.
 LOAD: Final = "load of the last minute, when it began"
@@ -35,6 +34,15 @@ def machine() -> dict[str, str]:
         "Mayfly": f"{mayfly.__version__}, commit {_commit()}",
         "build": "compiled" if is_compiled() else "pure Python",
     }
+
+
+def is_compiled() -> bool:
+    """Whether the hot packages run as machine code; on an older commit they never do."""
+    try:
+        from mayfly import build
+    except ImportError:
+        return False
+    return build.is_compiled()
 
 
 def file_system_of(folder: Path, mounts: str) -> str:

@@ -10,7 +10,9 @@ from importlib import import_module
 from bench.record import Part
 
 PARTS = (
+    "units",
     "messaging",
+    "before",
     "remote_clients",
     "client_peers",
     "amqp",
@@ -23,9 +25,11 @@ PARTS = (
     "listener",
     "fanout",
     "opening",
+    "steady",
     "delay",
     "selectors",
     "staged",
+    "flood",
     "timeline",
     "pipeline",
     "queue_source",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.figures import seconds_of
 from mayfly.lifetime.life import LifeRecord
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor
 from mayfly.store import keys
@@ -17,6 +19,9 @@ from mayfly.store.units import StoredMessage
 _DESCRIPTOR = pack_descriptor(Descriptor(persistence=1, priority=0))
 #: What a life ended by a get has beside its ids and times, as far as the size of its body.
 _GOT = ("got", 0, 0, 1, 200, 0)
+_MOVE = "UPDATE message SET k = ?, msg_hash = ? WHERE k = ?"
+#: A moment whose staging keys are like those of today.
+_DUE_MS = 1_800_000_000_000
 _LOW, _HIGH = keys.queue_range(1)
 
 
@@ -47,6 +52,45 @@ def put_loop(database: Database, count: int, per_unit: int, body: bytes) -> None
         for number in range(first, first + per_unit):
             writer.execute(INSERT, row(number, body))
         writer.execute("COMMIT")
+
+
+def put_seconds(folder: Path, count: int, per_unit: int, body: bytes) -> float:
+    """Return how long so many inserts take in a new database, so many a transaction."""
+    database = Database(folder)
+    seconds = seconds_of(lambda: put_loop(database, count, per_unit, body))
+    database.close()
+    return seconds
+
+
+def move_seconds(folder: Path, count: int, per_unit: int, body: bytes) -> float:
+    """Return how long staged rows take to move to their queue, each by one UPDATE of its key.
+
+    The rows are due within one second, and get the index entry of their MsgId as they move.
+    """
+    database = Database(folder)
+    units = [range(n, min(n + per_unit, count)) for n in range(0, count, per_unit)]
+
+    def staged(number: int) -> int:
+        return keys.staging_key(_DUE_MS + number * 1_000 // count, number)
+
+    for numbers in units:
+        rows = [row(n, body)._replace(k=staged(n), msg_hash=None) for n in numbers]
+        _in_transaction(database, INSERT, rows)
+
+    def move() -> None:
+        for numbers in units:
+            rows = [(one.k, one.msg_hash, staged(n)) for n in numbers for one in [row(n, b"")]]
+            _in_transaction(database, _MOVE, rows)
+
+    seconds = seconds_of(move)
+    database.close()
+    return seconds
+
+
+def _in_transaction(database: Database, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    database.writer.execute("BEGIN IMMEDIATE")
+    database.writer.executemany(sql, rows)
+    database.writer.execute("COMMIT")
 
 
 def get_loop(database: Database, count: int, per_unit: int) -> None:
