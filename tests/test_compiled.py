@@ -83,6 +83,21 @@ def test_no_class_that_is_held_by_weak_references_is_extended() -> None:
     assert [each.name for each in every if held & names_of(each.bases)] == []
 
 
+def test_nothing_that_is_interpreted_extends_a_class_that_is_compiled() -> None:
+    compiled = {
+        each.name
+        for tree in MODULES.values()
+        for each in classes(tree)
+        if not names_of(each.bases) & {"NamedTuple", "Protocol", "TypedDict"}
+    }
+    for path in (ROOT / "mayfly").rglob("*.py"):
+        if str(path.relative_to(ROOT)) not in MODULES:
+            tree = ast.parse(path.read_text("utf-8"))
+            here = {each.name for each in classes(tree)}
+            found = [e.name for e in classes(tree) if names_of(e.bases) & (compiled - here)]
+            assert found == [], path
+
+
 def test_each_exception_from_the_compilation_is_there() -> None:
     assert [name for name in INTERPRETED if not (ROOT / name).exists()] == []
     assert not MODULES.keys() & INTERPRETED.keys()
