@@ -3,7 +3,7 @@
 from mayfly.runtime.clocks import SystemClock, elapsed_ms
 from mayfly.runtime.files import Files
 from mayfly.runtime.locks import EngineLock
-from mayfly.runtime.runtime import Condition, Event, Lock, Runtime, Thread
+from mayfly.runtime.runtime import Condition, Event, Lock, Runtime, Signal, Thread
 from mayfly.runtime.virtual_clock import VirtualClock
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Files",
     "Lock",
     "Runtime",
+    "Signal",
     "SystemClock",
     "Thread",
     "VirtualClock",

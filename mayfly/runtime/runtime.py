@@ -16,6 +16,7 @@ from typing import Protocol
 
 from mayfly.runtime.files import Files
 from mayfly.runtime.locks import EngineLock
+from mayfly.runtime.locks import Signal as MachineSignal
 
 
 class Lock(Protocol):
@@ -62,6 +63,19 @@ class Event(Protocol):
         """Wait until it is set, or so many seconds; return whether it is set."""
 
 
+class Signal(Protocol):
+    """Something that one thread waits for, and that happens once."""
+
+    def is_set(self) -> bool:
+        """Return True once it is set."""
+
+    def set(self) -> None:
+        """Set it, and wake the thread that waits for it; once only."""
+
+    def wait(self) -> object:
+        """Wait until it is set."""
+
+
 class Condition(Protocol):
     """Threads wait under a lock until another one tells them to look again."""
 
@@ -103,8 +117,10 @@ class Thread(Protocol):
 class Runtime:
     """The machine as it is; a subclass may be another one."""
 
-    #: Makes an event. A commit makes one: as an attribute it costs no call of its own.
+    #: Makes an event.
     event: Callable[[], Event] = threading.Event
+    #: Makes a signal. A commit makes one: as an attribute it costs no call of its own.
+    signal: Callable[[], Signal] = MachineSignal
 
     def __init__(self, *, vfs: str | None = None, files: Files | None = None) -> None:
         """Take the file system under SQLite by the name that it is registered with; None: default.

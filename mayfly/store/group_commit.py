@@ -1,12 +1,13 @@
 """The leader: many units of work, one transaction, one sync.
 
 The first caller to arrive leads: it takes the units that others have queued meanwhile into one
-transaction, then wakes their callers and hands the lead to the first that came after. A leader that
-shared its last transaction waits up to 0.5 ms for the same callers: one sync then serves all of
-them. A unit that fails alone is undone alone (savepoint). A full disk fails the whole batch and
-nothing of it is kept; with a ballast to give up, only units that add messages fail. Damage that a
-transaction reads undoes it, and the store stops. An I/O error at COMMIT leaves its outcome unknown,
-so the store stops and the commit is never tried again.
+transaction, then wakes their callers and hands the lead to the first that came after. Which of
+them share it is decided in commit_order.py: due before new. A leader that shared its last
+transaction waits up to 0.5 ms for the same callers, unless a release waits: one sync then serves
+all of them. A unit that fails alone is undone alone (savepoint). A full disk fails the whole batch
+and nothing of it is kept; with a ballast to give up, only units that add messages fail. Damage that
+a transaction reads undoes it, and the store stops. An I/O error at COMMIT leaves its outcome
+unknown, so the store stops and the commit is never tried again.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from mayfly.mqi.reasons import (
     MQRC_STORAGE_MEDIUM_FULL,
     MQRC_UNEXPECTED_ERROR,
 )
-from mayfly.runtime import Event, Runtime
+from mayfly.runtime import Runtime
+from mayfly.store.commit_order import Commit, divided, holds_release
 from mayfly.store.damage import damaged, is_damage
 from mayfly.store.disk_room import DiskRoom
 from mayfly.store.units import Unit, joined
@@ -89,10 +91,8 @@ class GroupCommit:
         self._guard = guard
         self._room = room
         self._lock = runtime.lock("waiting units")
-        self._new_event = runtime.event
-        self._waiting: list[Unit] = []
-        #: The number of callers that these units belong to; one caller may have several.
-        self._caller_count = 0
+        self._new_signal = runtime.signal
+        self._waiting: list[Commit] = []
         self._is_led = False
         #: How many callers are likely to commit at the same time, and that they are all there.
         self._expected = 1
@@ -109,30 +109,23 @@ class GroupCommit:
         that failed: MQRC_STORAGE_MEDIUM_FULL (nothing kept), or LostAnswer, MQRC_CONNECTION_BROKEN
         (outcome unknown; the store has stopped).
         """
-        last, is_queued = units[-1], False
-        for unit in units:
-            # Reset: a unit that failed on a full disk is kept for the next transaction.
-            unit.done, unit.leads = None, False
-        last.done = done = self._new_event()
+        commit, is_queued = Commit(units, self._new_signal()), False
+        is_urgent = commit.is_release()
         try:
             with self._lock:
-                leads, queue = not self._is_led, [*self._waiting, *units]
-                count = self._caller_count + 1
+                leads, queue = not self._is_led, [*self._waiting, commit]
                 # No call is in it, so an interrupt finds all of it done or nothing.
-                last.leads, self._is_led, self._waiting, is_queued = leads, True, queue, True
-                self._caller_count = count
+                commit.leads, self._is_led, self._waiting, is_queued = leads, True, queue, True
                 # Under the lock: set later, it would keep a later leader from gathering.
-                if not leads and count >= self._expected:
+                if not leads and (is_urgent or len(queue) >= self._expected):
                     self._gathered.set()
-            if not last.leads:
-                done.wait()
+            if commit.leads:
+                self._lead()
+            else:
+                commit.done.wait()
         finally:
-            try:
-                if is_queued and not last.leads:
-                    _see_through(done)
-            finally:
-                if last.leads:
-                    self._lead()
+            if is_queued:
+                self._see_through(commit)
         for unit in units:
             if unit.error is not None:
                 raise unit.error
@@ -142,17 +135,29 @@ class GroupCommit:
         with self._guard:
             self.is_broken = True
 
-    def _lead(self) -> None:
-        try:
-            if self._caller_count < self._expected:
-                self._gathered.wait(_GATHER_SECONDS)
-        finally:
-            self._lead_batch()
+    def _see_through(self, commit: Commit) -> None:
+        """Return when a commit is decided, also when interrupted again.
 
-    def _lead_batch(self) -> None:
+        Left behind, it might be given the lead. A leader whose own commit came later leads again.
+        """
+        last = commit.units[-1]
+        while last.error is None and not last.is_safe:
+            try:
+                if commit.leads:
+                    self._lead()
+                else:
+                    commit.done.wait()
+            except BaseException:
+                self._see_through(commit)
+                raise
+
+    def _lead(self) -> None:
+        waiting = self._waiting
+        if len(waiting) < self._expected and not holds_release(waiting):
+            self._gathered.wait(_GATHER_SECONDS)
         with self._lock:
-            batch, self._waiting = self._waiting, []
-            count, self._caller_count = self._caller_count, 0
+            commits, self._waiting = divided(self._waiting)
+        batch = [unit for commit in commits for unit in commit.units]
         try:
             self._run(batch)
         finally:
@@ -162,24 +167,24 @@ class GroupCommit:
                     unit.error = mq_error(MQRC_UNEXPECTED_ERROR, "commit given up")
             with self._lock:
                 try:
-                    self._expected = expected = count + self._caller_count
+                    self._expected = expected = len(commits) + len(self._waiting)
                     # The event was set by one of these callers, beside the leader, or not at all.
                     if expected > 1:
                         self._gathered.clear()
                 finally:
                     # Also when interrupted: without a leader all would wait for ever.
                     self._hand_over()
-            for unit in batch:
-                if unit.done is not None:
-                    unit.done.set()
+            for commit in commits:
+                if not commit.leads:
+                    commit.done.set()
 
     def _hand_over(self) -> None:
-        for unit in self._waiting:
-            if unit.done is not None:
-                unit.leads = True
-                unit.done.set()
-                return
-        self._is_led = False
+        """Give the lead to the first that waits: another caller, or the leader, passed over."""
+        if not self._waiting:
+            self._is_led = False
+        elif not self._waiting[0].leads:
+            self._waiting[0].leads = True
+            self._waiting[0].done.set()
 
     def _run(self, batch: list[Unit]) -> None:
         with self._guard:
@@ -257,9 +262,20 @@ class GroupCommit:
 
     def _write_all(self, batch: list[Unit]) -> None:
         """Write several units: at one go what may be, for each statement costs all who wait."""
-        whole = joined(batch)
+        plain: list[Unit] = []
+        for unit in batch:
+            if unit.is_plain():
+                plain.append(unit)
+                continue
+            self._write_plain(plain)
+            plain = []
+            unit.error = self._try(unit)
+        self._write_plain(plain)
+
+    def _write_plain(self, units: list[Unit]) -> None:
+        whole = joined(units) if len(units) > 1 else None
         if whole is None or self._try(whole) is not None:
-            for unit in batch:
+            for unit in units:
                 unit.error = self._try(unit)
 
     def _write(self, unit: Unit) -> None:
@@ -288,15 +304,6 @@ class GroupCommit:
             except apsw.Error as error:
                 self.is_broken = True
                 _LOG.critical("rollback failed; the store stops: %s", error)
-
-
-def _see_through(done: Event) -> None:
-    """Wait for the end, also when interrupted again: a unit left behind might be given the lead."""
-    try:
-        done.wait()
-    finally:
-        if not done.is_set():
-            _see_through(done)
 
 
 def _fail(batch: list[Unit], error: BaseException) -> None:

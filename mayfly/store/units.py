@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from mayfly.lifetime.life import LifeRecord
-from mayfly.runtime import Event
 
 #: No message is longer than this says.
 RUN_SIZE_BITS = 27
@@ -155,13 +154,11 @@ class Unit:
         "bulks",
         "deletes",
         "deltas",
-        "done",
         "ended_rows",
         "error",
         "has_passed_persistent",
         "inserts",
         "is_safe",
-        "leads",
         "lives",
         "moves",
         "notes_time",
@@ -187,8 +184,6 @@ class Unit:
         self.deltas: dict[int, Delta] = {}
         self.statements: list[tuple[str, tuple[Any, ...]]] = []
         self.error: BaseException | None = None
-        self.done: Event | None = None
-        self.leads = False
         #: Durable by now; neither this nor ``error`` means that nobody knows.
         self.is_safe = False
         #: Whether its transaction writes a balance row for every queue that has changed.
@@ -215,9 +210,13 @@ class Unit:
 
     def is_growing(self) -> bool:
         """Return True if it adds more persistent messages than it ends, or other data."""
-        added = len(self.inserts) + sum(bulk.message_count for bulk in self.bulks)
-        ended = len(self.deletes) + sum(rows.until - rows.after for rows in self.ended_rows)
-        return added > ended or self.brings_data
+        return self.brings_data or self.new_count() > 0
+
+    def new_count(self) -> int:
+        """Return how many persistent messages it adds, 0 if it ends as many."""
+        added = len(self.inserts) + sum([bulk.message_count for bulk in self.bulks])
+        ended = len(self.deletes) + sum([rows.until - rows.after for rows in self.ended_rows])
+        return added if added > ended else 0
 
     def is_plain(self) -> bool:
         """Return True if it only puts and ends messages one by one."""

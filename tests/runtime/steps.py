@@ -232,7 +232,7 @@ class StepRuntime(Runtime):
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.loop = Loop(seed)
-        self.event = lambda: StepEvent(self.loop)
+        self.event = self.signal = lambda: StepEvent(self.loop)
 
     def lock(self, _name: str) -> StepLock:
         return StepLock(self.loop, is_reentrant=False)
