@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mayfly.engine.core import Core
 from mayfly.engine.stored_time import StoredTime
 from mayfly.lifetime.times import SECOND_MS
@@ -22,6 +24,8 @@ class Bookkeeping:
         self._surplus_since_ms: int | None = None
         #: When ids of lives were first seen to wait to be made findable; None: they do not.
         self._unindexed_since_ms: int | None = None
+        #: Which piece is asked next.
+        self._turn = 0
 
     def next_due_ms(self) -> int | None:
         """Return the moment of the next work, None when there is none."""
@@ -38,21 +42,43 @@ class Bookkeeping:
             moments.append(noting_ms)
         return min(moments, default=None)
 
-    def run(self) -> None:
+    def run(self, is_pressed: Callable[[], bool]) -> None:
         """Do what is due: of the ledger a bounded part, and the rest at the next call.
+
+        While messages wait to be released (``is_pressed``), only the next piece of it is done: the
+        release then waits for one transaction.
 
         Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
         """
         core = self._core
-        if self._is_due(core.store.unsettled_since_ms):
-            core.store.write_balances()
-        if self._is_due(self._surplus_since_ms):
-            core.store.retention.trim(core.settings.ledger_retention_count)
-        self.stored_time.run()
-        if self._is_due(self._unindexed_since_ms):
-            core.store.ids.write_next()
+        # Each returns True if it was due and is done.
+        pieces = (self._write_balances, self._trim_ledger, self.stored_time.run, self._write_ids)
+        for _ in pieces:
+            piece = pieces[self._turn]
+            # A full disk that refuses this piece does not keep the others from their turn.
+            self._turn = (self._turn + 1) % len(pieces)
+            if piece() and is_pressed():
+                break
         with core.engine_lock:
             self._look_at_ledger()
+
+    def _write_balances(self) -> bool:
+        if not self._is_due(self._core.store.unsettled_since_ms):
+            return False
+        self._core.store.write_balances()
+        return True
+
+    def _trim_ledger(self) -> bool:
+        if not self._is_due(self._surplus_since_ms):
+            return False
+        self._core.store.retention.trim(self._core.settings.ledger_retention_count)
+        return True
+
+    def _write_ids(self) -> bool:
+        if not self._is_due(self._unindexed_since_ms):
+            return False
+        self._core.store.ids.write_next()
+        return True
 
     def _is_due(self, since_ms: int | None) -> bool:
         return since_ms is not None and since_ms + SETTLE_MS <= self._core.now_ms()

@@ -116,11 +116,14 @@ class DueWork:
             self._try(self._triggering.run)
         self._end_waits()
         if self._postponed_to_ms <= core.now_ms():
-            self._try(self.books.run)
+            self._try(partial(self.books.run, self._is_release_due))
         self._membership.end_waits()
-        with core.engine_lock:
+        return self._is_release_due()
+
+    def _is_release_due(self) -> bool:
+        with self.core.engine_lock:
             due_ms = self.release_due_ms()
-        return due_ms is not None and due_ms <= core.now_ms()
+        return due_ms is not None and due_ms <= self.core.now_ms()
 
     def release_due_ms(self) -> int | None:
         """Return when delayed messages are released next, None when none waits for it."""

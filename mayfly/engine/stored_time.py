@@ -32,11 +32,14 @@ class StoredTime:
         due_ms = max(core.store.book.high_water_ms, self._looked_ms) + STORED_TIME_IDLE_MS
         return due_ms if due_ms <= core.now_ms() else None
 
-    def run(self) -> None:
-        """Write the time when that is due and anything in the store has a deadline or a delay."""
+    def run(self) -> bool:
+        """Write the time when that is due and anything in the store has a deadline or a delay.
+
+        Returns True if it was due.
+        """
         core = self._core
         if self.next_due_ms() is None:
-            return
+            return False
         with core.engine_lock:
             is_needed = (
                 core.registry.subscriptions.next_end_ms() is not None
@@ -45,6 +48,7 @@ class StoredTime:
             self._looked_ms = core.now_ms()
         if is_needed:
             self.write()
+        return True
 
     def write(self) -> None:
         """Write the present time, unless it is written already."""

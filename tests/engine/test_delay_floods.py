@@ -11,7 +11,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine import Receipt
 from mayfly.engine.delay import delay_processor
-from mayfly.lifetime.times import Driven
+from mayfly.lifetime.times import SECOND_MS, Driven
 from mayfly.mqi import reasons as rc
 from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
@@ -149,6 +149,32 @@ def test_a_wait_on_another_queue_ends_on_time_during_a_flood() -> None:
         assert (qm.curdepth("Q1"), mine.is_under_way) == (6, True)
         qm.engine.due_work.run_pass()
         assert mine.finish() is None
+        assert qm.curdepth("Q1") == 9
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_a_release_waits_for_one_piece_of_bookkeeping_at_a_time() -> None:
+    """Balance rows and the ledger's retention are due with three batches of messages."""
+    clock = ByHand()
+    with QueueManager("QM1", None, clock, settings={"ledger.retention_count": 2}) as qm:
+        local(qm)
+        store, run_pass = qm.engine.store, qm.engine.due_work.run_pass
+        with qm.session() as session:
+            for _ in range(5):
+                session.put("Q1", b"over")
+                session.get("Q1")
+        store.flush()
+        run_pass()
+        put_many(qm, 9, delay_ms=SECOND_MS)
+        clock.at_ms += SECOND_MS
+        assert (store.book.has_unbalanced(), store.retention.first_position) == (True, 1)
+        assert run_pass()
+        assert (qm.curdepth("Q1"), store.book.has_unbalanced()) == (3, False)
+        assert store.retention.first_position == 1
+        assert run_pass()
+        assert qm.curdepth("Q1") == 6
+        assert store.retention.first_position > 1
+        assert not run_pass()
         assert qm.curdepth("Q1") == 9
 
 
