@@ -15,6 +15,7 @@ import apsw
 
 from mayfly.mqi.errors import StoreDamaged
 from mayfly.store.damage import rows_of
+from mayfly.store.many_rows import insert_rows
 from mayfly.store.units import StoredMessage
 
 _COLUMNS = ", ".join(StoredMessage._fields)
@@ -31,7 +32,8 @@ _EXPIRED = (
     f"SELECT {_COLUMNS} FROM message "
     "WHERE expire_at_ms <= ? AND (expire_at_ms, k) > (?, ?) ORDER BY expire_at_ms, k"
 )
-
+#: Data of messages that are inserted together, of which SQLite makes copies.
+_COPIED_BYTES = 2**22
 #: How SQLite's own check names it.
 _WRONG_CHECKSUM = f"error code={apsw.SQLITE_IOERR_DATA}"
 
@@ -66,6 +68,8 @@ class Messages:
         """Add messages."""
         if len(rows) == 1:
             self.writer.execute(INSERT, rows[0])
+        elif sum([len(row.body) for row in rows]) <= _COPIED_BYTES:
+            insert_rows(self.writer, INSERT, rows)
         else:
             self.writer.executemany(INSERT, rows)
 

@@ -1,0 +1,41 @@
+"""Many rows by few statements.
+
+SQLite gives the interpreter up for each step of a statement, and a busy thread of the program keeps
+it for 5 ms. Beside one such thread 100 rows took 120 ms, a step for each, and take 20 ms so; alone
+a row takes 7 µs instead of 10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Any, Final
+
+import apsw
+
+#: Rows of one statement. Few sizes, so that all statements stay prepared.
+SIZES: Final = (64, 16, 4)
+_VALUES: Final = " VALUES "
+
+
+def insert_rows(writer: apsw.Connection, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert rows in their order; ``sql`` inserts one, and ends with its VALUES.
+
+    SQLite holds a copy of the values of one statement.
+    """
+    start, left = 0, len(rows)
+    for size in SIZES:
+        while left >= size:
+            end = start + size
+            values = tuple(chain.from_iterable(rows[start:end]))
+            writer.execute(_repeated(sql, size), values)
+            start, left = end, left - size
+    if left:
+        writer.executemany(sql, rows[start:])
+
+
+@lru_cache(maxsize=16)
+def _repeated(sql: str, count: int) -> str:
+    head, values = sql.split(_VALUES)
+    return head + _VALUES + ", ".join([values] * count)

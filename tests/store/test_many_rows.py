@@ -1,0 +1,71 @@
+"""Many rows are inserted by few statements, in their order, all or none."""
+
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from mayfly.store.many_rows import SIZES
+from mayfly.store.messages import INSERT
+from mayfly.store.store import Store
+from tests.store.scene import held, new_row, opened, put_unit
+
+
+def inserts(store: Store) -> list[int]:
+    """Return a list that learns of each statement that inserts messages how many rows it has."""
+    counts: list[int] = []
+    head = INSERT.split(" VALUES ")[0]
+
+    def trace(_cursor: apsw.Cursor, sql: str, _bindings: Any) -> bool:
+        if sql.startswith(head):
+            counts.append(sql.split(" VALUES ")[1].count("("))
+        return True
+
+    store._database.writer.exec_trace = trace
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes"),
+    [
+        (1, [1]),
+        (3, [1, 1, 1]),
+        (4, [4]),
+        (23, [16, 4, 1, 1, 1]),
+        (149, [64, 64, 16, 4, 1]),
+    ],
+)
+def test_rows_are_inserted_in_order_by_few_statements(
+    tmp_path: Path, count: int, sizes: list[int]
+) -> None:
+    store = opened(tmp_path)
+    rows = [new_row(store, b"%d" % n) for n in range(count)]
+    counts = inserts(store)
+    store.commit([put_unit(store, *rows)])
+    assert counts == sizes
+    found = store.persistent.in_order(rows[0].k, rows[-1].k + 1, count + 1)
+    assert found == rows
+    store.close()
+
+
+def test_a_row_that_is_there_already_leaves_nothing_of_its_unit(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    rows = [new_row(store) for _ in range(SIZES[0] + SIZES[1])]
+    store.commit([put_unit(store, rows[70])])
+    with pytest.raises(apsw.ConstraintError):
+        store.commit([put_unit(store, *rows)])
+    assert held(store) == [rows[70].msg_id]
+    assert store.book.totals[1].puts == 1
+    store.close()
+
+
+def test_large_messages_are_inserted_one_by_one(tmp_path: Path) -> None:
+    """SQLite would hold copies of all of them together."""
+    store = opened(tmp_path)
+    rows = [new_row(store, bytes(2**20)) for _ in range(5)]
+    counts = inserts(store)
+    store.commit([put_unit(store, *rows)])
+    assert counts == [1] * 5
+    assert len(held(store)) == 5
+    store.close()
