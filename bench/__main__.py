@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.figures import table
 from bench.machine import machine
 from bench.page import write_page
-from bench.parts import LONG, PARTS, known_part, measured, usual_parts
+from bench.parts import LONG, PARTS, TRIED, known_part, measured, usual_parts
 from bench.record import Run, from_json, to_json
 
 
 def main(arguments: list[str]) -> int:
     """Run as told; 1 when an aim was missed, 2 for a wrong argument (from argparse)."""
-    told = _parser().parse_args(arguments)
+    parser = _parser()
+    told = parser.parse_args(arguments)
+    if told.smallest and not {*told.parts} <= {*TRIED}:
+        parser.error(f"--smallest is for {', '.join(TRIED)}")
     if told.read:
         run = from_json(told.read.read_text())
     else:
-        names = told.parts or ([*PARTS] if told.long else usual_parts())
+        names = told.parts or _unnamed(told)
         run = Run(machine(), [])
         for name in names:
-            run = run._replace(parts=[*run.parts, measured(name)])
+            part = measured(name, most=told.most, smallest=told.smallest)
+            run = run._replace(parts=[*run.parts, part])
             if told.json:
                 # After each part: one that fails does not take the others along.
                 told.json.write_text(to_json(run))
@@ -30,6 +35,12 @@ def main(arguments: list[str]) -> int:
         write_page(run, told.page)
     print(table(run.figures))
     return 0 if all(figure.holds for figure in run.figures) else 1
+
+
+def _unnamed(told: argparse.Namespace) -> Sequence[str]:
+    if told.smallest:
+        return TRIED
+    return PARTS if told.long else usual_parts()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -48,6 +59,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep the run, part by part")
     parser.add_argument("--page", type=Path, metavar="FOLDER", help="write the page with its plot")
     parser.add_argument("--read", type=Path, metavar="FILE", help="measure nothing: a kept run")
+    parser.add_argument("--most", type=int, metavar="N", help="growth: so many messages at most")
+    parser.add_argument(
+        "--smallest", action="store_true", help=f"only try whether parts run: {', '.join(TRIED)}"
+    )
     return parser
 
 

@@ -62,7 +62,7 @@ def _served(home: Path, *options: str) -> Iterator[AmqpPeer]:
         assert server.stdout is not None
         ready = json.loads(server.stdout.readline())
         port = int(ready["amqp"].rpartition(":")[2])
-        yield AmqpPeer(_OURS, port, ready["user"], ready["password"], _QUEUE, server.pid)
+        yield AmqpPeer(_OURS, port, ready["user"], ready["password"], _QUEUE, server.pid, home)
     finally:
         server.terminate()
         server.wait()

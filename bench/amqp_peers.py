@@ -36,6 +36,8 @@ class AmqpPeer(NamedTuple):
     password: str
     address: str
     pid: int
+    #: Where it keeps everything.
+    folder: Path
 
 
 @contextmanager
@@ -80,7 +82,7 @@ def start_rabbitmq(stack: ExitStack) -> AmqpPeer:
     process = _run(stack, [str(_RABBITMQ / "bin" / "rabbitmq-server")], environment)
     _wait_for(f"RabbitMQ {version}", process, port)
     pid = int((folder / "pid").read_text("utf-8"))
-    return AmqpPeer(f"RabbitMQ {version}", port, "guest", "guest", "/queue/bench", pid)
+    return AmqpPeer(f"RabbitMQ {version}", port, "guest", "guest", "/queue/bench", pid, folder)
 
 
 def _artemis(stack: ExitStack) -> AmqpPeer:
@@ -109,7 +111,7 @@ def _artemis(stack: ExitStack) -> AmqpPeer:
     process = _run(stack, [str(instance / "bin" / "artemis"), "run"], os.environ)
     _wait_for(f"Artemis {version}", process, port)
     # The script becomes the Java.
-    return AmqpPeer(f"Artemis {version}", port, "bench", "bench", "bench", process.pid)
+    return AmqpPeer(f"Artemis {version}", port, "bench", "bench", "bench", process.pid, folder)
 
 
 def _free_port() -> int:

@@ -36,8 +36,18 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _status_mb(field: str) -> float:
-    for line in Path("/proc/self/status").read_text("ascii").splitlines():
+def resident_mb_of(pid: int) -> float:
+    """Return the memory a process and those it has started have resident now, in MB.
+
+    Memory that several of them share counts once, in the first.
+    """
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
+    own = [_status_mb("VmRSS", str(pid)), *(_status_mb("RssAnon", child) for child in children)]
+    return sum(own)
+
+
+def _status_mb(field: str, process: str = "self") -> float:
+    for line in Path(f"/proc/{process}/status").read_text("ascii").splitlines():
         name, _, rest = line.partition(":")
         if name == field:
             return int(rest.split()[0]) * 1024 / 1e6

@@ -72,6 +72,20 @@ class Figure(NamedTuple):
         return "" if self.measured is None else self.measured.spread
 
 
+class Curve(NamedTuple):
+    """What is drawn over sizes, on a logarithmic axis, into the plot named; points ascend.
+
+    ``spans_decades`` makes the axis of values logarithmic as well.
+    """
+
+    plot: str
+    name: str
+    x_label: str
+    y_label: str
+    points: Sequence[tuple[float, float]]
+    spans_decades: bool
+
+
 def at_least(
     name: str,
     value: float,

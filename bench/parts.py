@@ -7,6 +7,7 @@ import sys
 import time
 from importlib import import_module
 
+from bench.figures import Curve, Figure
 from bench.record import Part
 
 PARTS = (
@@ -30,6 +31,7 @@ PARTS = (
     "selectors",
     "staged",
     "flood",
+    "growth",
     "timeline",
     "pipeline",
     "queue_source",
@@ -43,6 +45,8 @@ PARTS = (
 )
 #: Parts that start Spark or fill millions of messages; without names they run with --long only.
 LONG = frozenset(PARTS[PARTS.index("staged") :]) - {"timeline"}
+#: Parts without a peer, a server or a browser: ``make test`` tries them at their smallest size.
+TRIED = ("units", "steady", "growth")
 
 
 def usual_parts() -> list[str]:
@@ -57,10 +61,20 @@ def known_part(name: str) -> str:
     return name
 
 
-def measured(name: str) -> Part:
-    """Measure a part in this process."""
+def measured(name: str, *, most: int | None = None, smallest: bool = False) -> Part:
+    """Measure a part in this process.
+
+    ``most`` is how many messages ``growth`` fills at most. ``smallest`` only shows that the part,
+    one of TRIED, runs: its figures say nothing.
+    """
+    module = import_module(f"bench.{name}")
+    sizes = [module.SMALLEST] if smallest else []
+    if most is not None and hasattr(module.Size, "up_to"):
+        sizes = [module.Size().up_to(most)]
     if sys.stderr.isatty():
         print(f"measuring {name} …", file=sys.stderr, flush=True)
     begin = time.perf_counter()
-    figures = list(import_module(f"bench.{name}").figures())
-    return Part(name, time.perf_counter() - begin, figures)
+    told = list(module.figures(*sizes))
+    figures = [one for one in told if isinstance(one, Figure)]
+    curves = [one for one in told if isinstance(one, Curve)]
+    return Part(name, time.perf_counter() - begin, figures, curves)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from bench.figures import Figure, Measured
+from bench.figures import Curve, Figure, Measured
 
 
 class Part(NamedTuple):
-    """A part that was measured: its name, how long it took, and its figures."""
+    """A part that was measured: its name, how long it took, its figures, and what is drawn."""
 
     name: str
     seconds: float
     figures: Sequence[Figure]
+    curves: Sequence[Curve] = ()
 
 
 class Run(NamedTuple):
@@ -36,6 +37,7 @@ def to_json(run: Run) -> str:
             "name": part.name,
             "seconds": round(part.seconds, 1),
             "figures": [*map(_told, part.figures)],
+            "curves": [curve._asdict() for curve in part.curves],
         }
         for part in run.parts
     ]
@@ -46,7 +48,13 @@ def from_json(text: str) -> Run:
     """Return the run of a JSON that ``to_json`` wrote."""
     told = json.loads(text)
     parts = [
-        Part(part["name"], part["seconds"], [*map(_figure, part["figures"])])
+        Part(
+            part["name"],
+            part["seconds"],
+            [*map(_figure, part["figures"])],
+            # A run kept before there were curves has none.
+            [*map(_curve, part.get("curves", ()))],
+        )
         for part in told["parts"]
     ]
     return Run(told["machine"], parts)
@@ -55,6 +63,10 @@ def from_json(text: str) -> Run:
 def _told(figure: Figure) -> dict[str, object]:
     measured = None if figure.measured is None else figure.measured._asdict()
     return {**figure._asdict(), "measured": measured}
+
+
+def _curve(told: dict[str, Any]) -> Curve:
+    return Curve(**told)._replace(points=[(x, y) for x, y in told["points"]])
 
 
 def _figure(told: dict[str, object]) -> Figure:

@@ -60,7 +60,7 @@ def lateness(connect: Callable[[], Client], clock: Clock, count: int, window_ms:
     return Lateness(
         sorted(late_ms for is_after, late_ms in late if not is_after),
         sorted(late_ms for is_after, late_ms in late if is_after),
-        count * SECOND_MS / (end_ms[0] - begin_ms),
+        count * SECOND_MS / max(1, end_ms[0] - begin_ms),
     )
 
 

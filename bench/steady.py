@@ -41,10 +41,11 @@ class Size(NamedTuple):
     seconds: float = 6.0
     #: Puts at the limit, a round.
     limit_count: int = 60_000
+    window_ms: int = _WINDOW_MS
 
 
 #: Shows that this part runs; its figures say nothing.
-SMALLEST: Final = Size(1, 0.1, 200)
+SMALLEST: Final = Size(1, 0.1, 200, 50)
 
 
 class _Paced(NamedTuple):
@@ -57,12 +58,12 @@ class _Paced(NamedTuple):
 def figures(size: Size = Size()) -> Iterator[Figure]:  # noqa: B008  # it cannot be changed
     """Measure everything of this file."""
     clock = SystemClock()
-    paced = [_round(clock, size.seconds) for _ in range(size.rounds)]
+    paced = [_round(clock, size) for _ in range(size.rounds)]
     name, rates = "release while 5,000 puts/s and 2,000 due/s run", [one.put_rate for one in paced]
     yield from _late(name, [one.late_ms for one in paced], f"{median(rates):,.0f} puts/s")
     floor = _PUTS_A_SECOND * _KEPT
     yield at_least(f"{name}, puts", median(rates), floor, "/s", "as paced", samples=rates)
-    limits = [_limit(clock, size.limit_count) for _ in range(size.rounds)]
+    limits = [_limit(clock, size) for _ in range(size.rounds)]
     note = f"{median(one.put_rate for one in limits):,.0f} puts/s, all delayed"
     yield from _late("release while puts run at the limit", [o.late_ms for o in limits], note)
 
@@ -74,16 +75,18 @@ def _late(name: str, rounds: list[list[int]], note: str) -> Iterator[Figure]:
     yield at_most(f"{name}, p99", median(tails), most_cost(_AIM_MS), " ms", note, samples=tails)
 
 
-def _limit(clock: SystemClock, count: int) -> _Paced:
+def _limit(clock: SystemClock, size: Size) -> _Paced:
     with tempfile.TemporaryDirectory() as folder, bench_manager(Path(folder), clock) as manager:
-        found = lateness(lambda: SessionClient(manager, clock), clock, count, _WINDOW_MS)
+        found = lateness(
+            lambda: SessionClient(manager, clock), clock, size.limit_count, size.window_ms
+        )
     # In a very short round all fall due when the puts are done.
     return _Paced(found.during_ms or found.after_ms, found.put_rate)
 
 
-def _round(clock: SystemClock, seconds: float) -> _Paced:
+def _round(clock: SystemClock, size: Size) -> _Paced:
     with tempfile.TemporaryDirectory() as folder, bench_manager(Path(folder), clock) as manager:
-        putter = _Putter(manager, clock, seconds)
+        putter = _Putter(manager, clock, size)
         consumer = SessionClient(manager, clock)
         putter.start()
         late_ms: list[tuple[int, int]] = []
@@ -94,7 +97,7 @@ def _round(clock: SystemClock, seconds: float) -> _Paced:
         consumer.close()
     assert len(late_ms) == putter.delayed_count
     # As many as are put fall due once the first window is over, and until the puts end.
-    steady_ms = range(putter.begin_ms + _WINDOW_MS, putter.end_ms)
+    steady_ms = range(putter.begin_ms + size.window_ms, putter.end_ms)
     steady = [late for due, late in late_ms if due in steady_ms] or [late for _, late in late_ms]
     return _Paced(sorted(steady), putter.put_rate)
 
@@ -102,12 +105,13 @@ def _round(clock: SystemClock, seconds: float) -> _Paced:
 class _Putter(threading.Thread):
     """Puts units at the pace."""
 
-    def __init__(self, manager: QueueManager, clock: SystemClock, seconds: float) -> None:
-        """Put for so many seconds, from the start of the thread."""
+    def __init__(self, manager: QueueManager, clock: SystemClock, size: Size) -> None:
+        """Put for the seconds of a round, from the start of the thread."""
         super().__init__()
         self._session = manager.session(transacted=True)
         self._clock, self._random = clock, Random(_SEED)
-        self._unit_count = max(1, round(seconds * _PUTS_A_SECOND / _PER_UNIT))
+        self._window_ms = size.window_ms
+        self._unit_count = max(1, round(size.seconds * _PUTS_A_SECOND / _PER_UNIT))
         self.delayed_count = self._unit_count * _DELAYED_PER_UNIT
         self.begin_ms = self.end_ms = 0
 
@@ -131,7 +135,7 @@ class _Putter(threading.Thread):
         for number in range(_PER_UNIT):
             body = body_of(unit * _PER_UNIT + number, 0)
             if number < _DELAYED_PER_UNIT:
-                delay_ms = self._random.randrange(1, _WINDOW_MS)
+                delay_ms = self._random.randrange(1, self._window_ms)
                 self._session.put("Q1", body, persistent=True, delay_ms=delay_ms)
             else:
                 self._session.put("Q2", body, persistent=True)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from bench.__main__ import main
-from bench.figures import Figure, at_least, at_most, table
+from bench.figures import Curve, Figure, at_least, at_most, table
 from bench.machine import file_system_of
-from bench.page import page
+from bench.page import page, write_page
 from bench.record import Part, Run, from_json, to_json
 
 _FAST = at_least("puts", 1500, 1000, "/s", "beside a | b", samples=[1400, 1500, 1800])
 _SLOW = at_most("opening", 2, 0.5, " s")
 _TOLD = Figure("peers", "-", "-", True, "redis is not installed")
-_RUN = Run({"processors": "2"}, [Part("one", 12.3, [_FAST]), Part("two", 4, [_SLOW, _TOLD])])
+_CURVES = [
+    Curve("sizes", name, "messages", "µs", [(10, y), (1_000, 2 * y)], spans_decades=True)
+    for name, y in (("put", 5.0), ("get", 7.5))
+]
+_RUN = Run(
+    {"processors": "2"},
+    [Part("one", 12.3, [_FAST], []), Part("two", 4, [_SLOW, _TOLD], _CURVES)],
+)
 
 
 def test_the_page_has_the_machine_and_each_figure_with_spread_and_verdict() -> None:
@@ -66,6 +74,20 @@ def test_a_kept_run_is_written_and_printed_again(
     assert (folder / "README.md").read_text() == page(_RUN)
     assert (folder / "run.json").read_text() == kept.read_text()
     assert "opening: 2 s" in (folder / "aims.svg").read_text()
+
+
+def test_curves_of_one_plot_share_a_picture_that_the_page_shows(tmp_path: Path) -> None:
+    write_page(_RUN, tmp_path)
+    assert "![two: two-sizes](two-sizes.svg)" in page(_RUN).splitlines()
+    drawn = (tmp_path / "two-sizes.svg").read_text()
+    assert all(f"<!-- {text} -->" in drawn for text in ("put", "get", "messages (log)", "µs (log)"))
+
+
+def test_a_run_kept_before_there_were_curves_is_read() -> None:
+    kept = json.loads(to_json(_RUN))
+    for part in kept["parts"]:
+        del part["curves"]
+    assert [part.curves for part in from_json(json.dumps(kept)).parts] == [[], []]
 
 
 def test_an_unknown_part_is_named(capsys: pytest.CaptureFixture[str]) -> None:
