@@ -97,12 +97,13 @@ compiled: $(READY)
 	@MAYFLY_COMPILE=1 $(BIN)/python -m pip wheel -qq --disable-pip-version-check --no-deps \
 	  --no-build-isolation -w build/wheel .
 
-# All tests with it, in a copy of the source: beside the source itself it would hide what is edited.
+# All tests with it (TESTS="tests/engine …": some), in a copy of the source: beside the source itself
+# it would hide what is edited.
 test-compiled: compiled
 	@rm -rf build/tree && mkdir build/tree
 	@git ls-files -z | tar -c --null -T - | tar -x -C build/tree
 	@cd build/tree && $(CURDIR)/$(BIN)/python -m zipfile -e ../wheel/mayfly_mq-*.whl .
-	@cd build/tree && PYTHONPATH=$$PWD $(CURDIR)/$(BIN)/python -m pytest -q -n 3 --dist loadfile
+	@cd build/tree && PYTHONPATH=$$PWD $(CURDIR)/$(BIN)/python -m pytest -q -n 3 --dist loadfile $(TESTS)
 
 lint: $(READY)
 	@$(BIN)/ruff format --check -q $(SOURCES)
