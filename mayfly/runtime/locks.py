@@ -55,23 +55,26 @@ class Signal:
     one, which takes 1 µs instead of 9.
     """
 
-    __slots__ = ("_pending",)
+    __slots__ = ("_is_set", "_pending")
 
     def __init__(self) -> None:
         """Begin with a lock that :meth:`set` frees."""
+        self._is_set = False
         self._pending = _thread.allocate_lock()
         self._pending.acquire()
 
     def is_set(self) -> bool:
         """Return True once it is set."""
-        return not self._pending.locked()
+        return self._is_set
 
     def set(self) -> None:
-        """Set it, and wake the thread that waits for it; once only."""
-        self._pending.release()
+        """Set it, and wake the thread that waits for it; interrupted, it may be set again."""
+        self._is_set = True
+        if self._pending.locked():
+            self._pending.release()
 
     def wait(self) -> None:
         """Wait until it is set; interrupted, the wait may be begun again."""
-        # An interrupt comes before the lock is taken, or after it is free again.
-        with self._pending:
-            pass
+        # Interrupted once the lock was taken, it finds the flag.
+        if not self._is_set:
+            self._pending.acquire()

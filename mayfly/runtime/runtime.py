@@ -70,7 +70,7 @@ class Signal(Protocol):
         """Return True once it is set."""
 
     def set(self) -> None:
-        """Set it, and wake the thread that waits for it; once only."""
+        """Set it, and wake the thread that waits for it; interrupted, it may be set again."""
 
     def wait(self) -> object:
         """Wait until it is set."""

@@ -23,7 +23,7 @@ ROOM_BESIDE_RELEASE = 20
 class Commit:
     """The units of one caller, which share a transaction, and the wait of that caller."""
 
-    __slots__ = ("done", "is_next", "leads", "units")
+    __slots__ = ("done", "is_next", "leads", "shared", "units", "woken")
 
     def __init__(self, units: tuple[Unit, ...], done: Signal) -> None:
         """Begin with nothing written."""
@@ -33,6 +33,13 @@ class Commit:
         self.leads = False
         #: Whether a release went before it, so that it goes with the next transaction.
         self.is_next = False
+        #: While it leads: the commits of the transaction that it runs; then those to be told.
+        self.shared: list[Commit] = []
+        self.woken: list[Commit] = []
+
+    def is_over(self) -> bool:
+        """Return True if it is decided and nobody waits for it to lead."""
+        return self.units[-1].is_decided() and not (self.leads or self.woken)
 
     def is_release(self) -> bool:
         """Return True if it brings delayed messages to their queues."""

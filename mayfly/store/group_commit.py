@@ -120,11 +120,11 @@ class GroupCommit:
                 if not leads and (is_urgent or len(queue) >= self._expected):
                     self._gathered.set()
             if commit.leads:
-                self._lead()
+                self._lead(commit)
             else:
                 commit.done.wait()
         finally:
-            if is_queued:
+            if is_queued and not commit.is_over():
                 self._see_through(commit)
         for unit in units:
             if unit.error is not None:
@@ -136,55 +136,70 @@ class GroupCommit:
             self.is_broken = True
 
     def _see_through(self, commit: Commit) -> None:
-        """Return when a commit is decided, also when interrupted again.
+        """Return when a commit is decided and leads no more, also when interrupted again.
 
         Left behind, it might be given the lead. A leader whose own commit came later leads again.
         """
-        last = commit.units[-1]
-        while last.error is None and not last.is_safe:
+        while not commit.is_over():
             try:
-                if commit.leads:
-                    self._lead()
+                if commit.leads or commit.woken:
+                    self._lead(commit)
                 else:
                     commit.done.wait()
             except BaseException:
                 self._see_through(commit)
                 raise
 
-    def _lead(self) -> None:
+    def _lead(self, leader: Commit) -> None:
+        """Run the next transaction and hand the lead on; interrupted, go on where that was.
+
+        No step is left out, or the others would wait for ever; each may be done twice.
+        """
+        if not leader.woken:
+            if not leader.shared:
+                self._gather(leader)
+            self._run_undecided(leader.shared)
+            self._hand_over(leader)
+        for commit in leader.woken:
+            if commit is not leader:
+                commit.done.set()
+        leader.woken = []
+
+    def _gather(self, leader: Commit) -> None:
         waiting = self._waiting
         if len(waiting) < self._expected and not holds_release(waiting):
             self._gathered.wait(_GATHER_SECONDS)
         with self._lock:
-            commits, self._waiting = divided(self._waiting)
-        batch = [unit for commit in commits for unit in commit.units]
+            now, later = divided(self._waiting)
+            # No call is in it, so an interrupt finds all of it done or nothing.
+            leader.shared, self._waiting = now, later
+
+    def _run_undecided(self, commits: list[Commit]) -> None:
+        batch = [unit for commit in commits for unit in commit.units if not unit.is_decided()]
+        if not batch:
+            return
         try:
             self._run(batch)
         finally:
             for unit in batch:
-                if unit.error is None and not unit.is_safe:
+                if not unit.is_decided():
                     # Interrupted before anything was begun.
                     unit.error = mq_error(MQRC_UNEXPECTED_ERROR, "commit given up")
-            with self._lock:
-                try:
-                    self._expected = expected = len(commits) + len(self._waiting)
-                    # The event was set by one of these callers, beside the leader, or not at all.
-                    if expected > 1:
-                        self._gathered.clear()
-                finally:
-                    # Also when interrupted: without a leader all would wait for ever.
-                    self._hand_over()
-            for commit in commits:
-                if not commit.leads:
-                    commit.done.set()
 
-    def _hand_over(self) -> None:
+    def _hand_over(self, leader: Commit) -> None:
         """Give the lead to the first that waits: another caller, or the leader, passed over."""
-        if not self._waiting:
-            self._is_led = False
-        elif not self._waiting[0].leads:
-            self._waiting[0].leads = True
-            self._waiting[0].done.set()
+        with self._lock:
+            shared, waiting = leader.shared, self._waiting
+            self._expected = expected = len(shared) + len(waiting)
+            # The event was set by one of these callers, beside the leader, or not at all.
+            if expected > 1:
+                self._gathered.clear()
+            # Each is one statement without a call, as above.
+            if waiting:
+                next_, woken = waiting[0], [waiting[0], *shared]
+                leader.leads, next_.leads, leader.woken, leader.shared = False, True, woken, []
+            else:
+                leader.leads, self._is_led, leader.woken, leader.shared = False, False, shared, []
 
     def _run(self, batch: list[Unit]) -> None:
         with self._guard:

@@ -195,6 +195,10 @@ class Unit:
         #: Whether a persistent message was put and got in one: nothing but its life is written.
         self.has_passed_persistent = False
 
+    def is_decided(self) -> bool:
+        """Return True once it is durable or has failed."""
+        return self.is_safe or self.error is not None
+
     def is_durable(self) -> bool:
         """Return True if the unit must reach the disk before it counts as done."""
         return bool(

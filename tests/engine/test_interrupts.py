@@ -5,10 +5,10 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import apsw
@@ -22,10 +22,20 @@ from mayfly.mqi import reasons as rc
 from mayfly.runtime.locks import Signal
 from mayfly.store import group_commit
 from mayfly.store.group_commit import GroupCommit
+from mayfly.store.store import Store
 from mayfly.store.units import Unit
 from mayfly.testing import VirtualClock
 from tests.spec.scene import JOIN_SECONDS, Running, bodies, local
 from tests.store.scene import NUMBER, gate, held, opened, put_unit, statement
+from tests.store.test_group_commit import queued
+
+COMMIT = GroupCommit.commit.__code__
+#: What a leader does after its commit is queued.
+LEADING = tuple(
+    each.__code__
+    for name, each in vars(GroupCommit).items()
+    if name in {"_lead", "_gather", "_run_undecided", "_hand_over"}
+)
 
 
 class CtrlC:
@@ -141,7 +151,9 @@ def test_a_leader_interrupted_while_it_waits_for_others_still_leads(
     qm.close()
 
 
-def interrupted_at(line: int, call: Callable[[], object]) -> bool:
+def interrupted_at(
+    line: int, call: Callable[[], object], codes: Collection[CodeType] = (COMMIT,)
+) -> bool:
     """Interrupt a commit before so many lines of it have begun; tell whether it came to that.
 
     A line is met again at the end of a ``with``, where no signal comes before its lock is let go.
@@ -149,7 +161,7 @@ def interrupted_at(line: int, call: Callable[[], object]) -> bool:
     met: set[int] = set()
 
     def trace(frame: FrameType, event: str, _argument: object) -> Any:
-        is_commit = frame.f_code is GroupCommit.commit.__code__
+        is_commit = frame.f_code in codes
         if is_commit and event == "line" and frame.f_lineno not in met:
             met.add(frame.f_lineno)
             if len(met) > line:
@@ -195,6 +207,41 @@ def test_a_commit_interrupted_before_it_waits_is_decided_as_it_is_told(
     qm.close()
     with QueueManager("QM1", tmp_path, VirtualClock()) as again:
         assert (again.verify().ok, again.curdepth("Q1")) == (True, 0)
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("line", range(28))
+def test_a_leader_interrupted_anywhere_leaves_nobody_waiting(tmp_path: Path, line: int) -> None:
+    """One commit shares its transaction, another one comes while that runs and is to lead next."""
+    with gate() as opening:
+        store = opened(tmp_path)
+    others: list[Running] = []
+    store._database.writer.set_wal_hook(partial(begin_another, store, others))
+    first = Running(lambda: store.commit([statement("SELECT gate()")]))
+    assert opening.reached.wait(JOIN_SECONDS)
+    leader = Running(lambda: interrupted_at(line, lambda: store.commit([put_unit(store)]), LEADING))
+    queued(store, 1)
+    others.append(Running(lambda: store.commit([put_unit(store)])))
+    queued(store, 2)
+    opening.opened.set()
+    first.finish()
+    leader.finish()
+    for other in others:
+        other.finish()
+        assert other.error is None or other.error.reason == rc.MQRC_UNEXPECTED_ERROR
+    Running(lambda: store.commit([put_unit(store)])).finish()
+    assert len(held(store)) == store.book.totals[NUMBER].present
+    store.close()
+
+
+def begin_another(
+    store: Store, others: list[Running], _connection: apsw.Connection, _name: str, _pages: int
+) -> int:
+    """Begin a commit while the transaction of two others runs, and wait until it is queued."""
+    if len(others) == 1 and len(held(store)) == 2:
+        others.append(Running(lambda: store.commit([put_unit(store)])))
+        queued(store, 1)
+    return apsw.SQLITE_OK
 
 
 def test_an_interrupt_right_after_the_commit_undoes_nothing(tmp_path: Path) -> None:
