@@ -23,6 +23,7 @@ from mayfly.lifetime.life import (
 from mayfly.lifetime.times import STORED_TIME_STEP_MS
 from mayfly.runtime import Runtime
 from mayfly.store.claimed import REMOVE
+from mayfly.store.many_rows import insert_rows
 from mayfly.store.totals import LAST_POSITION, Totals, TotalsTable
 from mayfly.store.units import EndedRows, Move, Unit
 
@@ -114,7 +115,7 @@ class Book:
         if unit.lives:
             position = self._position
             rows = [(position + n, *life) for n, life in enumerate(unit.lives, 1)]
-            self._writer.executemany(INSERT_LIFE, rows)
+            insert_rows(self._writer, INSERT_LIFE, rows)
             self._position = position + len(rows)
         for move in unit.moves:
             self._write_moved(move)

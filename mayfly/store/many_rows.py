@@ -2,7 +2,7 @@
 
 SQLite gives the interpreter up for each step of a statement, and a busy thread of the program keeps
 it for 5 ms. Beside one such thread 100 rows took 120 ms, a step for each, and take 20 ms so; alone
-a row takes 7 µs instead of 10.
+a row takes 7 µs instead of 10. 100 deletes took 47 ms beside it and take 5.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import apsw
 #: Rows of one statement. Few sizes, so that all statements stay prepared.
 SIZES: Final = (64, 16, 4)
 _VALUES: Final = " VALUES "
+_KEY: Final = " = ?"
 
 
 def insert_rows(writer: apsw.Connection, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -35,7 +36,23 @@ def insert_rows(writer: apsw.Connection, sql: str, rows: Sequence[tuple[Any, ...
         writer.executemany(sql, rows[start:])
 
 
+def delete_keys(writer: apsw.Connection, sql: str, keys: Sequence[tuple[int]]) -> None:
+    """Delete rows by key; ``sql`` deletes one, and ends with its condition, ``k = ?``.
+
+    The last key is repeated up to the size of a statement.
+    """
+    for start in range(0, len(keys), SIZES[0]):
+        part = tuple(chain.from_iterable(keys[start : start + SIZES[0]]))
+        size = min(size for size in SIZES if size >= len(part))
+        writer.execute(_any_of(sql, size), part + part[-1:] * (size - len(part)))
+
+
 @lru_cache(maxsize=16)
 def _repeated(sql: str, count: int) -> str:
     head, values = sql.split(_VALUES)
     return head + _VALUES + ", ".join([values] * count)
+
+
+@lru_cache(maxsize=8)
+def _any_of(sql: str, count: int) -> str:
+    return f"{sql.removesuffix(_KEY)} IN ({', '.join('?' * count)})"

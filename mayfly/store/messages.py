@@ -15,7 +15,7 @@ import apsw
 
 from mayfly.mqi.errors import StoreDamaged
 from mayfly.store.damage import rows_of
-from mayfly.store.many_rows import insert_rows
+from mayfly.store.many_rows import delete_keys, insert_rows
 from mayfly.store.units import StoredMessage
 
 _COLUMNS = ", ".join(StoredMessage._fields)
@@ -78,7 +78,7 @@ class Messages:
         if len(keys) == 1:
             self.writer.execute(DELETE, keys[0])
         else:
-            self.writer.executemany(DELETE, keys)
+            delete_keys(self.writer, DELETE, keys)
 
     def count_backouts(self, keys: list[tuple[int]]) -> None:
         """Raise the backout count of messages by one."""

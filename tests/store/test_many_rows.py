@@ -1,4 +1,4 @@
-"""Many rows are inserted by few statements, in their order, all or none."""
+"""Many rows are inserted or deleted by few statements, all or none."""
 
 from pathlib import Path
 from typing import Any
@@ -6,19 +6,20 @@ from typing import Any
 import apsw
 import pytest
 
+from mayfly.store.book import INSERT_LIFE
 from mayfly.store.many_rows import SIZES
 from mayfly.store.messages import INSERT
 from mayfly.store.store import Store
-from tests.store.scene import held, new_row, opened, put_unit
+from tests.store.scene import get_unit, held, new_row, opened, put_unit
 
 
-def inserts(store: Store) -> list[int]:
-    """Return a list that learns of each statement that inserts messages how many rows it has."""
+def inserts(store: Store, insert: str = INSERT) -> list[int]:
+    """Return a list that learns of each statement that inserts rows how many they are."""
     counts: list[int] = []
-    head = INSERT.split(" VALUES ")[0]
+    head = insert.split(" VALUES ")[0]
 
     def trace(_cursor: apsw.Cursor, sql: str, _bindings: Any) -> bool:
-        if sql.startswith(head):
+        if sql.startswith(head) and " VALUES " in sql:
             counts.append(sql.split(" VALUES ")[1].count("("))
         return True
 
@@ -46,6 +47,42 @@ def test_rows_are_inserted_in_order_by_few_statements(
     assert counts == sizes
     found = store.persistent.in_order(rows[0].k, rows[-1].k + 1, count + 1)
     assert found == rows
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes"), [(1, [1]), (2, [4]), (4, [4]), (5, [16]), (17, [64]), (149, [64, 64, 64])]
+)
+def test_messages_are_deleted_by_few_statements_and_no_others_with_them(
+    tmp_path: Path, count: int, sizes: list[int]
+) -> None:
+    store = opened(tmp_path)
+    rows = [new_row(store, b"%d" % n) for n in range(count + 2)]
+    store.commit([put_unit(store, *rows)])
+    counts: list[int] = []
+
+    def trace(_cursor: apsw.Cursor, sql: str, bindings: Any) -> bool:
+        if sql.startswith("DELETE FROM message"):
+            counts.append(len(bindings))
+        return True
+
+    store._database.writer.exec_trace = trace
+    store.commit([get_unit(*rows[1:-1])])
+    assert counts == sizes
+    assert held(store) == [rows[0].msg_id, rows[-1].msg_id]
+    store.close()
+
+
+def test_lives_are_written_in_order_by_few_statements(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    rows = [new_row(store) for _ in range(85)]
+    store.commit([put_unit(store, *rows)])
+    counts = inserts(store, INSERT_LIFE)
+    store.commit([get_unit(*rows)])
+    assert counts == [64, 16, 4, 1]
+    sql = "SELECT position, msg_id FROM ledger ORDER BY position"
+    lives = store._database.writer.execute(sql).fetchall()
+    assert lives == [(n, row.msg_id) for n, row in enumerate(rows, 1)]
     store.close()
 
 
