@@ -8,7 +8,7 @@ SOURCES := mayfly tests hatch_build.py $(wildcard bench examples interop)
 # Hundreds of processes import the same modules; each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup compiled test-compiled demo test all-tests pages soak search interop lint bench bench-compare clean
+.PHONY: setup compiled test-compiled demo test all-tests pages soak search interop lint bench bench-compare bench-peers clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -110,14 +110,27 @@ lint: $(READY)
 	@$(BIN)/ruff check -q $(SOURCES)
 	@$(BIN)/mypy --no-error-summary $(SOURCES)
 
-# The peers' clients; the peers themselves are used where they are installed. Parts of a run:
-# make bench ONLY="messaging fanout"; the long ones too: make bench LONG=1. Of a whole run the page
-# docs/benchmarks is written, of named parts out/benchmarks.
-bench: $(READY)
+# The clients of peers; without a C compiler there is none of AMQP.
+PEERS := .venv/.bench
+$(PEERS): $(READY) $(AMQP)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@touch $@
+
+# Peers are used where they are installed. Parts of a run: make bench ONLY="messaging fanout"; the
+# long ones too: make bench LONG=1. Of a whole run the page docs/benchmarks is written, of named
+# parts out/benchmarks.
+bench: $(PEERS)
 	@mkdir -p out
 	@$(BIN)/python -m bench $(ONLY) $(if $(LONG),--long) --json out/bench.json \
 	  --page $(if $(ONLY),out/benchmarks,docs/benchmarks)
+
+# Only what compares makes: PostgreSQL, Redis, RabbitMQ, NATS and Artemis, each where it is installed,
+# started on a port and in a folder of its own, with a sync of what it acknowledges. Of a whole run the
+# page docs/benchmarks/peers is written.
+bench-peers: $(PEERS)
+	@mkdir -p out
+	@$(BIN)/python -m bench --peers $(ONLY) --json out/peers.json \
+	  --page $(if $(ONLY),out/peers,docs/benchmarks/peers)
 
 # Parts with the Mayfly of a commit and with that of today, in turn, each with today's bench:
 # make bench-compare REV=HEAD~5 ONLY="messaging fanout"; more rounds than five: ROUNDS=9.

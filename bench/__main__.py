@@ -10,7 +10,8 @@ from pathlib import Path
 from bench.figures import table
 from bench.machine import machine
 from bench.page import write_page
-from bench.parts import LONG, PARTS, TRIED, known_part, measured, usual_parts
+from bench.parts import LONG, PARTS, PEERED, TRIED, known_part, measured, usual_parts
+from bench.peer_survey import survey
 from bench.record import Run, from_json, to_json
 
 
@@ -18,28 +19,36 @@ def main(arguments: list[str]) -> int:
     """Run as told; 1 when an aim was missed, 2 for a wrong argument (from argparse)."""
     parser = _parser()
     told = parser.parse_args(arguments)
-    if told.smallest and not {*told.parts} <= {*TRIED}:
-        parser.error(f"--smallest is for {', '.join(TRIED)}")
-    if told.read:
-        run = from_json(told.read.read_text())
-    else:
-        names = told.parts or _unnamed(told)
-        run = Run(machine(), [])
-        for name in names:
-            part = measured(name, most=told.most, smallest=told.smallest)
-            run = run._replace(parts=[*run.parts, part])
-            if told.json:
-                # After each part: one that fails does not take the others along.
-                told.json.write_text(to_json(run))
+    for option, parts in (("smallest", TRIED), ("peers", PEERED)):
+        if getattr(told, option) and not {*told.parts} <= {*parts}:
+            parser.error(f"--{option} is for {', '.join(parts)}")
+    run = from_json(told.read.read_text()) if told.read else _measured(told)
     if told.page:
         write_page(run, told.page)
     print(table(run.figures))
     return 0 if all(figure.holds for figure in run.figures) else 1
 
 
+def _measured(told: argparse.Namespace) -> Run:
+    run = Run(machine(), [])
+    names = told.parts or _unnamed(told)
+    if {*names} & {*PEERED} and not told.smallest:
+        run = run._replace(peers=survey())
+        print(*(f"{make}: {what}" for make, what in run.peers.items()), sep="\n", flush=True)
+    how = "SMALLEST" if told.smallest else "BESIDE" if told.peers else ""
+    for name in names:
+        run = run._replace(parts=[*run.parts, measured(name, how, most=told.most)])
+        if told.json:
+            # After each part: one that fails does not take the others along.
+            told.json.write_text(to_json(run))
+    return run
+
+
 def _unnamed(told: argparse.Namespace) -> Sequence[str]:
     if told.smallest:
         return TRIED
+    if told.peers:
+        return PEERED
     return PARTS if told.long else usual_parts()
 
 
@@ -60,6 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--page", type=Path, metavar="FOLDER", help="write the page with its plot")
     parser.add_argument("--read", type=Path, metavar="FILE", help="measure nothing: a kept run")
     parser.add_argument("--most", type=int, metavar="N", help="growth: so many messages at most")
+    parser.add_argument(
+        "--peers", action="store_true", help=f"only what compares makes, of {', '.join(PEERED)}"
+    )
     parser.add_argument(
         "--smallest", action="store_true", help=f"only try whether parts run: {', '.join(TRIED)}"
     )

@@ -12,39 +12,67 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
+from typing import Final, NamedTuple
 
 from bench.aims import least_rate
 from bench.amqp_client import AmqpClient, encoded
 from bench.amqp_peers import AmqpPeer, started_amqp_peers
-from bench.figures import Figure, at_least, at_most, median
+from bench.child import processor_seconds
+from bench.figures import Beside, Figure, at_least, at_most, median
 from bench.release import percentile
 from mayfly import QueueManager
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 
 #: The users of --dev have authority for names that begin with DEV.
 _QUEUE, _OURS = "DEV.BENCH", "Mayfly"
-_ROUNDS, _COUNT = 5, 5_000
-_PACED, _PER_SECOND = 1_000, 200
-_LATE, _WINDOW_MS, _IDLE = 100_000, 20_000, 1_000
+_PER_SECOND, _WINDOW_MS = 200, 20_000
 _OBJECTS = f"DEFINE QLOCAL({_QUEUE}) MAXDEPTH(999999999)\n"
 
 
-def figures() -> Iterator[Figure]:
+class Size(NamedTuple):
+    """How much is measured."""
+
+    rounds: int = 5
+    #: Messages of a round of puts, and of gets.
+    message_count: int = 5_000
+    #: Messages at a pace, for latency.
+    paced: int = 1_000
+    #: Delayed messages, and as many of many lives.
+    late_count: int = 100_000
+    idle_count: int = 1_000
+    has_peers: bool = True
+    #: Whether what has no peer is measured as well.
+    has_alone: bool = True
+
+
+#: Shows that this part runs; its figures say nothing.
+SMALLEST: Final = Size(1, 20, 10, 0, 0, has_peers=False, has_alone=False)
+#: Enough to compare makes.
+BESIDE: Final = Size(has_alone=False)
+
+
+def figures(size: Size = Size()) -> Iterator[Figure | Beside]:  # noqa: B008  # it cannot be changed
     """Measure everything of this file."""
-    with started_amqp_peers() as (peers, missing), tempfile.TemporaryDirectory() as home:
-        with _served(Path(home)) as ours:
-            measured = _measured([ours, *peers])
+    with tempfile.TemporaryDirectory() as home:
+        with (
+            started_amqp_peers(has_peers=size.has_peers) as (peers, missing),
+            _served(Path(home)) as ours,
+        ):
+            measured = _measured([ours, *peers], size)
             yield from _rates(measured, missing)
-            yield from _latency(ours)
+            yield from _latency([ours, *peers], size.paced)
+            if not size.has_alone:
+                return
             # Lives and delays are to begin after the last put, on a machine as busy as it is. A
             # message with an annotation of its own takes longer, and the client encodes each.
-            ahead_ms = round(_LATE / median(measured[0].rates["puts"]) * 4_000) + 15_000
-            yield from _delays(ours, ahead_ms)
-            yield from _lives(ours, ahead_ms)
-            yield from _idle(ours, is_tls=False)
-        yield from _ended(Path(home))
+            rate = median(measured[0].rates["puts"])
+            ahead_ms = round(size.late_count / rate * 4_000) + 15_000
+            yield from _delays(ours, size.late_count, ahead_ms)
+            yield from _lives(ours, size.late_count, ahead_ms)
+            yield from _idle(ours, size.idle_count, is_tls=False)
+        yield from _ended(Path(home), size.late_count)
     with tempfile.TemporaryDirectory() as home, _served(Path(home), "--tls") as ours:
-        yield from _idle(ours, is_tls=True)
+        yield from _idle(ours, size.idle_count, is_tls=True)
 
 
 @contextmanager
@@ -86,20 +114,20 @@ class _Rates:
         self.rates = {"puts": [], "gets": []}
         self.cpu_us = {"puts": [], "gets": []}
 
-    def round(self) -> None:
+    def round(self, count: int) -> None:
         """Put so many messages and get them."""
         message = encoded(os.urandom(200))
         with closing(_client(self._peer)) as client:
             sender = client.sender(self._peer.address)
-            self._measure("puts", lambda: client.put(sender, [message] * _COUNT))
+            self._measure("puts", count, lambda: client.put(sender, [message] * count))
             receiver = client.receiver(self._peer.address)
-            self._measure("gets", lambda: client.take(receiver, _COUNT, lambda _raw: None))
+            self._measure("gets", count, lambda: client.take(receiver, count, lambda _raw: None))
 
-    def _measure(self, verb: str, run: Callable[[], None]) -> None:
-        cpu, begin = _cpu_seconds(self._peer.pid), time.perf_counter()
+    def _measure(self, verb: str, count: int, run: Callable[[], None]) -> None:
+        cpu, begin = processor_seconds(self._peer.pid), time.perf_counter()
         run()
-        self.rates[verb].append(_COUNT / (time.perf_counter() - begin))
-        self.cpu_us[verb].append((_cpu_seconds(self._peer.pid) - cpu) / _COUNT * 1e6)
+        self.rates[verb].append(count / (time.perf_counter() - begin))
+        self.cpu_us[verb].append((processor_seconds(self._peer.pid) - cpu) / count * 1e6)
 
     def spelled(self, verb: str) -> str:
         """Return rate and CPU time as text."""
@@ -107,55 +135,62 @@ class _Rates:
         return f"{self._peer.name} {rate:,.0f}/s, {cpu:.0f} us CPU"
 
 
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _measured(peers: list[AmqpPeer]) -> list[_Rates]:
+def _measured(peers: list[AmqpPeer], size: Size) -> list[_Rates]:
     """Put and get durable messages of 200 bytes with one client, on all servers in turn."""
     measured = [_Rates(peer) for peer in peers]
-    for number in range(_ROUNDS + 1):
+    for number in range(size.rounds + 1):
         for each in measured:
-            each.round()
+            each.round(size.message_count)
             if not number:
                 # The first round of a Java says nothing.
                 each.clear()
     return measured
 
 
-def _rates(measured: list[_Rates], missing: list[str]) -> Iterator[Figure]:
-    floor = least_rate(1.0)
+def _rates(measured: list[_Rates], missing: list[str]) -> Iterator[Figure | Beside]:
+    floor, ours = least_rate(1.0), measured[0]
     for verb in ("puts", "gets"):
+        yield Beside(
+            f"AMQP durable {verb}", "/s", True, {each.name: each.rates[verb] for each in measured}
+        )
         note = "; ".join([*(each.spelled(verb) for each in measured), *missing])
         name = f"AMQP durable {verb} beside RabbitMQ"
-        if len(measured) < 2 or not measured[1].name.startswith("RabbitMQ"):
+        rabbitmq = next((each for each in measured if each.name.startswith("RabbitMQ")), None)
+        if rabbitmq is None:
             yield Figure(name, "-", f">= {floor}x", True, note)
             continue
-        pairs = zip(measured[0].rates[verb], measured[1].rates[verb], strict=True)
-        ratios = [a / b for a, b in pairs]
+        ratios = [a / b for a, b in zip(ours.rates[verb], rabbitmq.rates[verb], strict=True)]
         yield at_least(name, median(ratios), floor, "x", note, samples=ratios)
 
 
-def _latency(ours: AmqpPeer) -> Iterator[Figure]:
+def _latency(peers: list[AmqpPeer], count: int) -> Iterator[Figure | Beside]:
     """From the put of one client to another one that waits for it in a process of its own."""
-    with _taker(ours, _PACED) as taker, closing(_client(ours)) as client:
-        sender, begin = client.sender(ours.address), time.perf_counter()
-        for n in range(_PACED):
+    delays = {peer.name: _paced(peer, count) for peer in peers}
+    name = f"AMQP put to get, durable, {_PER_SECOND}/s"
+    for percent, ceiling in ((50, 1.5), (99, 6)):
+        each = {make: [percentile(found, percent)] for make, found in delays.items()}
+        beside = Beside(f"{name}, p{percent}", " ms", False, each)
+        yield beside
+        value, note = each[_OURS][0], beside.figure().note
+        yield at_most(beside.name, value, ceiling, " ms", note)
+
+
+def _paced(peer: AmqpPeer, count: int) -> list[float]:
+    """Return ascending how late, in ms, messages come that are put at the pace."""
+    with _taker(peer, count) as taker, closing(_client(peer)) as client:
+        sender, begin = client.sender(peer.address), time.perf_counter()
+        for n in range(count):
             time.sleep(max(0.0, begin + n / _PER_SECOND - time.perf_counter()))
             client.put(sender, [encoded(time.time_ns().to_bytes(8, "big").ljust(200))])
-        delays = _delays_of(taker)
-    for percent, ceiling in ((50, 1.5), (99, 6)):
-        name = f"AMQP put to get, durable, {_PER_SECOND}/s, p{percent}"
-        yield at_most(name, percentile(delays, percent), ceiling, " ms")
+        return _delays_of(taker)
 
 
-def _delays(ours: AmqpPeer, ahead_ms: int) -> Iterator[Figure]:
+def _delays(ours: AmqpPeer, count: int, ahead_ms: int) -> Iterator[Figure]:
     """Delayed messages that another client waits for: how late each of them comes."""
     random, first_ms = Random(1), round(time.time() * 1_000) + ahead_ms
-    with _taker(ours, _LATE) as taker, closing(_client(ours)) as client:
+    with _taker(ours, count) as taker, closing(_client(ours)) as client:
         messages = []
-        for _ in range(_LATE):
+        for _ in range(count):
             due_ms = first_ms + random.randrange(_WINDOW_MS)
             body = (due_ms * 1_000_000).to_bytes(8, "big").ljust(200)
             messages.append(encoded(body, annotations={"x-opt-delivery-time": due_ms}))
@@ -164,16 +199,16 @@ def _delays(ours: AmqpPeer, ahead_ms: int) -> Iterator[Figure]:
         delays = _delays_of(taker)
     note = f"the first is due {slack_ms:,.0f} ms after the puts"
     for percent, ceiling in ((50, 10), (99, 100)):
-        name = f"AMQP {_LATE:,} delayed over {_WINDOW_MS // 1_000} s, arrival - due, p{percent}"
+        name = f"AMQP {count:,} delayed over {_WINDOW_MS // 1_000} s, arrival - due, p{percent}"
         yield at_most(name, percentile(delays, percent), ceiling, " ms", note)
 
 
-def _lives(ours: AmqpPeer, ahead_ms: int) -> Iterator[Figure]:
+def _lives(ours: AmqpPeer, count: int, ahead_ms: int) -> Iterator[Figure]:
     """Messages of many lives that nobody gets; :func:`_ended` looks when they went."""
     random, first_ms = Random(2), round(time.time() * 1_000) + ahead_ms
     with closing(_client(ours)) as client:
         sender = client.sender(ours.address)
-        for _ in range(_LATE // 1_000):
+        for _ in range(count // 1_000):
             now_ms = time.time() * 1_000
             ends_ms = [first_ms + random.randrange(_WINDOW_MS) for _ in range(1_000)]
             # On a machine that is too busy the first ones are late; the note says so.
@@ -182,11 +217,11 @@ def _lives(ours: AmqpPeer, ahead_ms: int) -> Iterator[Figure]:
     slack_ms = first_ms - time.time() * 1_000
     time.sleep(max(0.0, slack_ms + _WINDOW_MS + 3_000) / 1_000)
     yield Figure(
-        f"AMQP {_LATE:,} of many lives are put", "-", "", True, f"{slack_ms:,.0f} ms before"
+        f"AMQP {count:,} of many lives are put", "-", "", True, f"{slack_ms:,.0f} ms before"
     )
 
 
-def _ended(home: Path) -> Iterator[Figure]:
+def _ended(home: Path, count: int) -> Iterator[Figure]:
     with QueueManager("BENCH", home / "BENCH") as manager:
         rows, late_ms = manager.engine.ledger.page(0, 10_000_000), []
         for row in rows:
@@ -195,18 +230,18 @@ def _ended(home: Path) -> Iterator[Figure]:
                 late_ms.append(life["ended_ms"] - life["expire_at_ms"])
     name = f"AMQP {len(late_ms):,} expired with no consumer, end - deadline"
     yield at_most(f"{name}, latest", max(late_ms, default=0), 1_000, " ms", "EXPRYINT(1)")
-    yield at_least(f"{name}, how many", len(late_ms), _LATE, "")
+    yield at_least(f"{name}, how many", len(late_ms), count, "")
 
 
-def _idle(ours: AmqpPeer, *, is_tls: bool) -> Iterator[Figure]:
+def _idle(ours: AmqpPeer, count: int, *, is_tls: bool) -> Iterator[Figure]:
     before = _resident_kib(ours.pid)
-    clients = [_client(ours, is_tls=is_tls) for _ in range(_IDLE)]
+    clients = [_client(ours, is_tls=is_tls) for _ in range(count)]
     grown = (_resident_kib(ours.pid) - before) / 1_024
     for client in clients:
         client.close()
     kind = "TLS" if is_tls else "plain"
     ceiling = 200 if is_tls else 100
-    yield at_most(f"memory of {_IDLE:,} idle AMQP connections, {kind}", grown, ceiling, " MB")
+    yield at_most(f"memory of {count:,} idle AMQP connections, {kind}", grown, ceiling, " MB")
 
 
 def _resident_kib(pid: int) -> int:

@@ -123,6 +123,23 @@ class AmqpClient:
         link.close()
         self._push()
 
+    def take_one(self, link: Link) -> bytes:
+        """Wait for one message and accept it; a server does not answer that."""
+        impl = link._impl
+        p.pn_link_flow(impl, 1)
+        raw: bytes | None = None
+        while raw is None:
+            self._exchange()
+            for delivery in self._deliveries():
+                if p.pn_delivery_readable(delivery) and not p.pn_delivery_partial(delivery):
+                    _, data = p.pn_link_recv(impl, p.pn_delivery_pending(delivery))
+                    p.pn_link_advance(impl)
+                    p.pn_delivery_update(delivery, p.PN_ACCEPTED)
+                    p.pn_delivery_settle(delivery)
+                    raw = bytes(data)
+        self._push()
+        return raw
+
     def _deliveries(self) -> list[object]:
         collector = self._collector._impl
         found = []
@@ -156,6 +173,33 @@ class AmqpClient:
             transport.push(part)
             data = data[len(part) :]
         self._push()
+
+
+class AmqpQueue:
+    """One connection to a durable queue; the address has the port, the user and the password."""
+
+    def __init__(self, address: str, queue: str) -> None:
+        """Connect, and attach a link to send on; what receives attaches another."""
+        port, user, password = address.split()
+        self._client, self._name = AmqpClient(int(port), user, password), queue
+        self._sender = self._client.sender(queue)
+        self._receiver: Link | None = None
+
+    def put(self, body: bytes) -> None:
+        """Put a message; it is durable on return."""
+        self._client.put(self._sender, [encoded(body)])
+
+    def get(self) -> bytes:
+        """Wait for a message and accept it."""
+        if self._receiver is None:
+            self._receiver = self._client.receiver(self._name)
+        message = Message()
+        message.decode(self._client.take_one(self._receiver))
+        return bytes(message.body)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._client.close()
 
 
 def _as_durable_queue(terminus: Terminus) -> None:

@@ -1,4 +1,8 @@
-"""Programs and their server, beside Redis, PostgreSQL and RabbitMQ where they are installed."""
+"""Programs and their server, durable and one by one, beside the servers of other makes.
+
+Redis' list and the table of PostgreSQL are as in ``units``. A message of Redis is gone when it is
+popped; RabbitMQ and Artemis do not answer an acknowledgement, the others do.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,29 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from bench.amqp_peers import start_rabbitmq
-from bench.figures import Figure, median, seconds_of
-from bench.peer_servers import (
-    NotHere,
-    client_library,
-    postgres_folder,
-    redis_socket,
-)
-from bench.queue_clients import CLIENTS, QUEUES, make_queues
+from bench.amqp_peers import start_artemis, start_rabbitmq
+from bench.figures import Beside, Figure, median, seconds_of
+from bench.peer_process import NotHere, client_library
+from bench.peer_servers import nats_port, postgres_folder, redis_socket
+from bench.queue_clients import BODY_BYTES, CLIENTS, QUEUES, make_queues
 
-_ROUNDS, _TRIPS = 3, 300
-_PROCESSES, _PUTS_EACH = 16, 100
+
+class Size(NamedTuple):
+    """How much is measured."""
+
+    rounds: int = 3
+    trips: int = 300
+    processes: int = 16
+    puts_each: int = 100
+    has_peers: bool = True
+
+
+#: Shows that this part runs; its figures say nothing.
+SMALLEST: Final = Size(1, 3, 2, 2, has_peers=False)
+#: All of this part is beside its peers.
+BESIDE: Final = Size()
 
 
 class _Measured(NamedTuple):
@@ -30,52 +43,43 @@ class _Measured(NamedTuple):
 
     put_ms: float
     put_to_get_ms: float
+    one_rate: float
     rate: float
 
 
-def figures() -> Iterator[Figure]:
+def figures(size: Size = Size()) -> Iterator[Figure | Beside]:  # noqa: B008  # it cannot be changed
     """Measure all makes in turn, and tell how ours stands beside the others."""
     with ExitStack() as stack:
-        addresses, missing = _started(stack)
+        addresses, missing = _started(stack, has_peers=size.has_peers)
         rounds = [
-            {make: _measured(make, address) for make, address in addresses.items()}
-            for _ in range(_ROUNDS)
+            {make: _measured(make, address, size) for make, address in addresses.items()}
+            for _ in range(size.rounds)
         ]
-    medians = {
-        make: _Measured(
-            *(median(values) for values in zip(*(r[make] for r in rounds), strict=True))
-        )
-        for make in addresses
-    }
-    for name, told in (
-        ("durable put of a program, p50", lambda found: f"{found.put_ms:.2f} ms"),
+    for number, (name, unit, is_rate) in enumerate(
         (
-            "durable put to get in another program, p50",
-            lambda found: f"{found.put_to_get_ms:.2f} ms",
-        ),
-        ("16 programs of single durable puts", lambda found: f"{found.rate:,.0f}/s"),
+            ("durable put of a program, p50", " ms", False),
+            ("durable put to get in another program, p50", " ms", False),
+            ("1 program of single durable puts", "/s", True),
+            (f"{size.processes} programs of single durable puts", "/s", True),
+        )
     ):
-        yield _figure(name, medians, told, missing)
+        values = {make: [found[make][number] for found in rounds] for make in addresses}
+        beside = Beside(name, unit, is_rate, values)
+        yield beside
+        yield beside.figure(missing)
 
 
-def _figure(
-    name: str,
-    found: dict[str, _Measured],
-    told: Callable[[_Measured], str],
-    missing: list[str],
-) -> Figure:
-    others = [f"{make} {told(each)}" for make, each in found.items() if make != "Mayfly"]
-    return Figure(name, told(found["Mayfly"]), "-", True, "; ".join([*others, *missing]))
-
-
-def _started(stack: ExitStack) -> tuple[dict[str, str], list[str]]:
+def _started(stack: ExitStack, *, has_peers: bool) -> tuple[dict[str, str], list[str]]:
     """Start what is installed; return the addresses, and why something is missing."""
-    found, missing = {"Mayfly": _mayfly(stack)}, []
-    for make, start in (
+    found, missing = {"Mayfly": _mayfly(stack)}, list[str]()
+    peers: tuple[tuple[str, Callable[[ExitStack], str]], ...] = (
         ("Redis", redis_socket),
         ("PostgreSQL", postgres_folder),
         ("RabbitMQ", _rabbitmq),
-    ):
+        ("NATS", nats_port),
+        ("Artemis", _artemis),
+    )
+    for make, start in peers if has_peers else ():
         try:
             found[make] = start(stack)
         except NotHere as why:
@@ -98,6 +102,12 @@ def _rabbitmq(stack: ExitStack) -> str:
     return str(start_rabbitmq(stack).port)
 
 
+def _artemis(stack: ExitStack) -> str:
+    client_library("proton")
+    peer = start_artemis(stack)
+    return f"{peer.port} {peer.user} {peer.password}"
+
+
 @contextmanager
 def _program(*words: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
@@ -109,28 +119,31 @@ def _program(*words: str) -> Iterator[subprocess.Popen[str]]:
             program.communicate("")
 
 
-def _measured(make: str, address: str) -> _Measured:
+def _measured(make: str, address: str, size: Size) -> _Measured:
     consumed, filled = QUEUES
     client = CLIENTS[make](address, consumed)
     puts: list[float] = []
-    with _program("bench.queue_clients", "wait", make, address, consumed, str(_TRIPS)) as waiter:
+    words = ("bench.queue_clients", "wait", make, address, consumed, str(size.trips))
+    with _program(*words) as waiter:
         assert waiter.stdout is not None
         waiter.stdout.readline()
         delays = []
-        for _ in range(_TRIPS):
+        for _ in range(size.trips):
             # The getter waits again; it has none left, so no message waits for those before it.
             time.sleep(0.002)
-            body = time.perf_counter_ns().to_bytes(8, "big") + os.urandom(192)
+            body = time.perf_counter_ns().to_bytes(8, "big") + os.urandom(BODY_BYTES - 8)
             puts.append(seconds_of(lambda body=body: client.put(body)))  # type: ignore[misc]  # bound here
             delays.append(int(waiter.stdout.readline()) / 1e6)
-    return _Measured(median(puts) * 1_000, median(delays), _rate(make, address, filled))
+    client.close()
+    rates = (_rate(make, address, filled, n, size.puts_each) for n in (1, size.processes))
+    return _Measured(median(puts) * 1_000, median(delays), *rates)
 
 
-def _rate(make: str, address: str, queue: str) -> float:
-    """Return how many messages 16 programs put in a second."""
-    words = ("bench.queue_clients", "put", make, address, queue, str(_PUTS_EACH))
+def _rate(make: str, address: str, queue: str, processes: int, puts_each: int) -> float:
+    """Return how many messages so many programs put in a second."""
+    words = ("bench.queue_clients", "put", make, address, queue, str(puts_each))
     with ExitStack() as stack:
-        programs = [stack.enter_context(_program(*words)) for _ in range(_PROCESSES)]
+        programs = [stack.enter_context(_program(*words)) for _ in range(processes)]
         for program in programs:
             assert program.stdout is not None
             program.stdout.readline()
@@ -144,4 +157,4 @@ def _rate(make: str, address: str, queue: str) -> float:
                 assert program.stdout is not None
                 program.stdout.readline()
 
-        return _PROCESSES * _PUTS_EACH / seconds_of(run)
+        return processes * puts_each / seconds_of(run)

@@ -24,7 +24,7 @@ _PER_UNIT = 1_000
 _SAMPLE = 20_000
 _SEED = 20
 #: The puts may take this much longer than expected.
-_SLACK_MS = 5_000
+SLACK_MS = 5_000
 _LONGEST_MS = 300_000
 #: The other client commits this often.
 _PACE_SECONDS = 0.005
@@ -45,15 +45,16 @@ class Cliff(NamedTuple):
     in_order: bool
 
 
-def cliff(count: int, put_rate: float) -> Cliff:
+def cliff(count: int, put_rate: float, slack_ms: int = SLACK_MS) -> Cliff:
     """Put persistent messages that are due in one second, in a process of its own, and watch.
 
-    ``put_rate`` says how many a second the puts are expected to reach.
+    ``put_rate`` says how many a second the puts are expected to reach, ``slack_ms`` how much longer
+    they may take.
     """
     for attempt in range(3):
         with tempfile.TemporaryDirectory() as folder:
             try:
-                return in_child(_cliff, folder, count, put_rate / 2**attempt)
+                return in_child(_cliff, folder, count, put_rate / 2**attempt, slack_ms * 2**attempt)
             except TooSlow:
                 continue
     raise TooSlow(f"{count:,} puts did not reach a quarter of {put_rate:,.0f}/s")
@@ -73,11 +74,11 @@ def handed_out_seconds(client: Client, clock: Clock, count: int) -> float:
     return time.perf_counter() - begin
 
 
-def _cliff(folder: str, count: int, put_rate: float) -> Cliff:
+def _cliff(folder: str, count: int, put_rate: float, slack_ms: int) -> Cliff:
     clock = SystemClock()
     with bench_manager(Path(folder), clock) as manager:
         client = SessionClient(manager, clock)
-        due_ms = clock.now_ms() + int(count / put_rate * SECOND_MS) + _SLACK_MS
+        due_ms = clock.now_ms() + int(count / put_rate * SECOND_MS) + slack_ms
         fill_rate = count / seconds_of(lambda: _fill(client, count, due_ms))
         if clock.now_ms() >= due_ms:
             raise TooSlow(f"puts at {fill_rate:,.0f}/s, expected {put_rate:,.0f}/s")

@@ -6,51 +6,69 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
+from typing import Final, NamedTuple
 
 from bench.clients import JmsClient, Producer, SessionClient, bench_manager
 from bench.cliff import Cliff, cliff, handed_out_seconds
-from bench.figures import Figure, at_least, at_most, median, seconds_of
+from bench.figures import Beside, Figure, at_least, at_most, median, seconds_of
 from bench.peers import Peer, started_peers
 from bench.release import Lateness, lateness, percentile
 from mayfly import QueueManager
 from mayfly.runtime.clocks import SystemClock
 
-_ROUNDS = 5
 _PER_UNIT = 100
 _SEED = 20
 #: Far enough ahead that none falls due while puts are measured.
 _FAR_MS, _SPREAD_MS = 3_600_000, 3_600_000
-_WINDOW_MS = 10_000
-_OURS = "session"
+_OURS, _JMS = "Mayfly, session", "Mayfly, JMS"
+#: What a cliff may take a message, and what it takes beside.
+_CLIFF_US, _CLIFF_SECONDS = 19, 1
 
 
-def figures(
-    *, put_count: int = 10_000, late_count: int = 100_000, cliff_count: int = 1_000_000
-) -> Iterator[Figure]:
-    """Measure everything of this file; smaller counts are for trying out."""
+class Size(NamedTuple):
+    """How much is measured."""
+
+    rounds: int = 5
+    put_count: int = 10_000
+    late_count: int = 100_000
+    window_ms: int = 10_000
+    cliff_count: int = 1_000_000
+    has_peers: bool = True
+
+
+#: Shows that this part runs; its figures say nothing.
+SMALLEST: Final = Size(1, 200, 200, 50, 0, has_peers=False)
+#: Enough to compare makes.
+BESIDE: Final = Size(late_count=50_000, cliff_count=100_000)
+
+
+def figures(size: Size = Size()) -> Iterator[Figure | Beside]:  # noqa: B008  # it cannot be changed
+    """Measure everything of this file."""
     clock = SystemClock()
-    with started_peers(clock) as (peers, missing):
-        rates = _put_rates(clock, peers, put_count)
+    with started_peers(clock, has_peers=size.has_peers) as (peers, missing):
+        rates = _put_rates(clock, peers, size)
         yield from _rate_figures(rates, missing)
-        yield from _late_figures(clock, peers, late_count)
-        ours = cliff(cliff_count, rates[_OURS])
-        yield from _cliff_figures(ours, cliff_count, _peer_cliffs(clock, peers, cliff_count))
+        yield from _late_figures(clock, peers, size)
+        if size.cliff_count:
+            ours = cliff(size.cliff_count, median(rates[_OURS]))
+            others = _peer_cliffs(clock, peers, size.cliff_count)
+            yield from _cliff_figures(ours, size.cliff_count, others)
 
 
-def _put_rates(clock: SystemClock, peers: list[Peer], count: int) -> dict[str, float]:
+def _put_rates(clock: SystemClock, peers: list[Peer], size: Size) -> dict[str, list[float]]:
     ours: list[tuple[str, Callable[[QueueManager, SystemClock], Producer]]]
-    ours = [(_OURS, SessionClient), ("JMS", JmsClient)]
+    ours = [(_OURS, SessionClient), (_JMS, JmsClient)]
     rounds: dict[str, list[float]] = {}
-    for _ in range(_ROUNDS):
+    for _ in range(size.rounds):
         for name, connect in ours:
             with tempfile.TemporaryDirectory() as folder, bench_manager(Path(folder), clock) as qm:
-                rate = _put_rate(connect(qm, clock), clock, count)
+                rate = _put_rate(connect(qm, clock), clock, size.put_count)
             rounds.setdefault(name, []).append(rate)
         for peer in peers:
-            rate = _put_rate(peer.connect(), clock, count)
+            rate = _put_rate(peer.connect(), clock, size.put_count)
             rounds.setdefault(peer.name, []).append(rate)
             peer.clear()
-    return {name: median(rates) for name, rates in rounds.items()}
+    return rounds
 
 
 def _put_rate(client: Producer, clock: SystemClock, count: int) -> float:
@@ -66,51 +84,65 @@ def _put_rate(client: Producer, clock: SystemClock, count: int) -> float:
     return count / seconds
 
 
-def _rate_figures(rates: dict[str, float], missing: list[str]) -> Iterator[Figure]:
-    beside = [f"{n} {rate:,.0f}/s" for n, rate in rates.items() if n not in (_OURS, "JMS")]
-    for name, floor in ((_OURS, 20_000), ("JMS", 12_000)):
-        note = "; ".join([f"median of {_ROUNDS}", *beside, *missing])
-        yield at_least(f"delayed put, 100 a unit of work, {name}", rates[name], floor, "/s", note)
+def _rate_figures(rates: dict[str, list[float]], missing: list[str]) -> Iterator[Figure | Beside]:
+    beside = Beside("delayed put, 100 a unit of work", "/s", True, rates)
+    yield beside
+    for make, floor in ((_OURS, 20_000), (_JMS, 12_000)):
+        name = f"{beside.name}, {make.removeprefix('Mayfly, ')}"
+        others = [f"{n} {beside.spelled(n)}" for n in rates if n not in (_OURS, _JMS)]
+        note = "; ".join([*others, *missing])
+        yield at_least(name, median(rates[make]), floor, "/s", note, samples=rates[make])
 
 
-def _late_figures(clock: SystemClock, peers: list[Peer], count: int) -> Iterator[Figure]:
+def _late_figures(clock: SystemClock, peers: list[Peer], size: Size) -> Iterator[Figure | Beside]:
+    count, window_ms = size.late_count, size.window_ms
     with tempfile.TemporaryDirectory() as folder, bench_manager(Path(folder), clock) as manager:
-        ours = lateness(lambda: SessionClient(manager, clock), clock, count, _WINDOW_MS)
-    beside: dict[str, Lateness] = {}
+        ours = lateness(lambda: SessionClient(manager, clock), clock, count, window_ms)
+    late = {"Mayfly": ours}
     for peer in peers:
-        beside[peer.name] = lateness(peer.connect, clock, count, _WINDOW_MS)
+        late[peer.name] = lateness(peer.connect, clock, count, window_ms)
         peer.clear()
-    name = f"{count:,} over 10 s, arrival - due, "
+    name = f"{count:,} over {window_ms / 1_000:g} s, arrival - due"
     for percent, ceiling in ((50, 5), (99, 100)):
-        value = percentile(ours.after_ms, percent)
-        others = [f"{n} {percentile(late.after_ms, percent):g} ms" for n, late in beside.items()]
-        note = "; ".join([f"{len(ours.after_ms):,} due after the puts", *others])
-        yield at_most(f"{name}p{percent}", value, ceiling, " ms", note)
-    during = {_OURS: ours, **beside}
-    note = "p50/p99: " + "; ".join(_spelled(n, late) for n, late in during.items())
-    yield Figure(f"{name}while the puts run", "-", "", True, note)
+        each = {n: [float(percentile(one.after_ms, percent))] for n, one in late.items()}
+        beside = Beside(f"{name} once the puts are done, p{percent}", " ms", False, each)
+        yield beside
+        note = "; ".join([f"{len(ours.after_ms):,} due after the puts", beside.figure().note])
+        title = f"{name}, p{percent}"
+        yield at_most(title, percentile(ours.after_ms, percent), ceiling, " ms", note)
+    note = "p50/p99: " + "; ".join(_spelled(n, one) for n, one in late.items())
+    yield Figure(f"{name}, while the puts run", "-", "", True, note)
 
 
 def _spelled(name: str, late: Lateness) -> str:
-    middle, tail = percentile(late.during_ms, 50), percentile(late.during_ms, 99)
+    # In a very short round all fall due when the puts are done.
+    during_ms = late.during_ms or [0]
+    middle, tail = percentile(during_ms, 50), percentile(during_ms, 99)
     return f"{name} {middle:g}/{tail:g} ms at {late.put_rate:,.0f} puts/s"
 
 
-def _peer_cliffs(clock: SystemClock, peers: list[Peer], count: int) -> list[str]:
-    notes = []
+def _peer_cliffs(clock: SystemClock, peers: list[Peer], count: int) -> dict[str, list[float]]:
+    seconds: dict[str, list[float]] = {}
     for peer in peers:
         client = peer.connect()
-        seconds = handed_out_seconds(client, clock, count)
+        seconds[peer.name] = [handed_out_seconds(client, clock, count)]
         client.close()
         peer.clear()
-        notes.append(f"{peer.name} hands them out in {seconds:.1f} s")
-    return notes
+    return seconds
 
 
-def _cliff_figures(ours: Cliff, count: int, beside: list[str]) -> Iterator[Figure]:
+def _cliff_figures(
+    ours: Cliff, count: int, peers: dict[str, list[float]]
+) -> Iterator[Figure | Beside]:
     name = f"{count:,} due in one second, "
+    own = {"Mayfly: all available": [ours.seconds]}
+    own["Mayfly: the same, and handed out"] = [ours.seconds + count / ours.get_rate]
+    beside = Beside(f"{name}handed out by peers", " s", False, {**own, **peers})
+    yield beside
     rates = f"put at {ours.fill_rate:,.0f}/s, then got at {ours.get_rate:,.0f}/s"
-    yield at_most(f"{name}all available", ours.seconds, 20, " s", "; ".join([rates, *beside]))
+    note = "; ".join([rates, *(f"{n} hands them out in {beside.spelled(n)}" for n in peers)])
+    ceiling = _CLIFF_SECONDS + count * _CLIFF_US / 1e6
+    yield at_most(f"{name}all available", ours.seconds, ceiling, " s", note)
     yield Figure(
         f"{name}in order",
         "yes" if ours.in_order else "no",

@@ -6,58 +6,69 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from bench.aims import least_rate
 from bench.figures import Figure, at_least, median, seconds_of
 from bench.raw import put_seconds
 from mayfly import QueueManager
 
-_SUBSCRIBERS = 100
-_PUBLICATIONS = 200
-_ROUNDS = 5
 _BODY = os.urandom(200)
 _SELECTOR = "JMSPriority > 3"
 
 
-def figures() -> Iterator[Figure]:
+class Size(NamedTuple):
+    """How much is measured."""
+
+    rounds: int = 5
+    subscribers: int = 100
+    publications: int = 200
+
+
+#: Shows that this part runs; its figures say nothing.
+SMALLEST: Final = Size(1, 5, 4)
+
+
+def figures(size: Size = Size()) -> Iterator[Figure]:  # noqa: B008  # it cannot be changed
     """Measure everything of this file."""
-    yield _figure("fan-out to 100, non-persistent", 20_000)
-    yield _figure("fan-out to 100, non-persistent, each with a selector", 15_000, _SELECTOR)
-    yield from _durable()
+    name = f"fan-out to {size.subscribers}, non-persistent"
+    yield _figure(size, name, 20_000)
+    yield _figure(size, f"{name}, each with a selector", 15_000, _SELECTOR)
+    yield from _durable(size)
 
 
-def _durable() -> Iterator[Figure]:
+def _durable(size: Size) -> Iterator[Figure]:
     """Persistent publications beside the bare inserts of their copies, a commit each."""
-    count, rates, raw = _SUBSCRIBERS * _PUBLICATIONS, list[float](), list[float]()
-    for _ in range(_ROUNDS):
+    count, rates, raw = size.subscribers * size.publications, list[float](), list[float]()
+    for _ in range(size.rounds):
         with tempfile.TemporaryDirectory() as folder:
-            raw.append(count / put_seconds(Path(folder), count, _SUBSCRIBERS, _BODY))
+            raw.append(count / put_seconds(Path(folder), count, size.subscribers, _BODY))
         with tempfile.TemporaryDirectory() as folder:
-            rates.append(_rate(Path(folder), "", persistent=True))
-    name = "fan-out to 100, persistent"
+            rates.append(_rate(size, Path(folder), "", persistent=True))
+    name = f"fan-out to {size.subscribers}, persistent"
     yield at_least(name, median(rates), 5_000, "/s", samples=rates)
     ratios = [a / b for a, b in zip(rates, raw, strict=True)]
-    note = f"a loop of inserts, 100 a commit: {median(raw):,.0f}/s"
+    note = f"a loop of inserts, {size.subscribers} a commit: {median(raw):,.0f}/s"
     aim = least_rate(0.5)
     yield at_least(f"{name}, beside bare inserts", median(ratios), aim, "x", note, samples=ratios)
 
 
-def _figure(name: str, floor: float, selector: str = "") -> Figure:
-    rates = [_rate(None, selector, persistent=False) for _ in range(_ROUNDS)]
-    note = f"{_PUBLICATIONS} publications of 200 bytes"
+def _figure(size: Size, name: str, floor: float, selector: str = "") -> Figure:
+    rates = [_rate(size, None, selector, persistent=False) for _ in range(size.rounds)]
+    note = f"{size.publications} publications of 200 bytes"
     return at_least(name, median(rates), floor, "/s", note, samples=rates)
 
 
-def _rate(folder: Path | None, selector: str, *, persistent: bool) -> float:
+def _rate(size: Size, folder: Path | None, selector: str, *, persistent: bool) -> float:
     with QueueManager("BENCH", folder) as manager, manager.session() as session:
-        for number in range(_SUBSCRIBERS):
+        for number in range(size.subscribers):
             manager.mqsc(f"DEFINE QLOCAL(Q{number}) MAXDEPTH(999999999)")
             session.subscribe("bench/+", queue=f"Q{number}", selector=selector)
 
         def publish() -> None:
-            for _ in range(_PUBLICATIONS):
+            for _ in range(size.publications):
                 session.publish("bench/a", _BODY, persistent=persistent, priority=4)
 
         seconds = seconds_of(publish)
-        assert manager.curdepth("Q99") == _PUBLICATIONS
-        return _SUBSCRIBERS * _PUBLICATIONS / seconds
+        assert manager.curdepth("Q0") == size.publications
+        return size.subscribers * size.publications / seconds

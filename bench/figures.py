@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 #: What a line of the table begins with, by the verdict.
 _MARKS: Final = {"met": "ok", "missed": "MISSED", "": "-"}
@@ -15,7 +15,8 @@ class Measured(NamedTuple):
     """The number of a figure, by which it is drawn and compared.
 
     ``samples`` are the values of the rounds, of which ``number`` is the median or the best; empty
-    where there was one round. ``is_rate`` says that more is better.
+    where there was one round. ``is_rate`` says that more is better. ``aim`` is 0 where there is
+    none.
     """
 
     number: float
@@ -38,15 +39,12 @@ class Measured(NamedTuple):
     @property
     def spelled(self) -> str:
         """The number with its unit."""
-        return _spelled(self.number, self.unit)
+        return spelled(self.number, self.unit)
 
     @property
     def spread(self) -> str:
         """The lowest and the highest round; empty where there was one."""
-        if len(self.samples) < 2:
-            return ""
-        low, high = min(self.samples), max(self.samples)
-        return f"{_spelled(low, self.unit)} to {_spelled(high, self.unit)}"
+        return _spread(self.samples, self.unit)
 
 
 class Figure(NamedTuple):
@@ -86,6 +84,45 @@ class Curve(NamedTuple):
     spans_decades: bool
 
 
+class Beside(NamedTuple):
+    """What makes did in turn: the values of the rounds of each, ours first, then its peers."""
+
+    name: str
+    unit: str
+    is_rate: bool
+    rounds: Mapping[str, Sequence[float]]
+
+    @property
+    def ours(self) -> str:
+        """Our name among the makes."""
+        return next(iter(self.rounds))
+
+    def times_as_good(self, make: str) -> float:
+        """How many times as good as a make we are, by the medians of the ratios of the rounds."""
+        pairs = zip(self.rounds[self.ours], self.rounds[make], strict=True)
+        ratio = statistics.median(own / other for own, other in pairs)
+        return ratio if self.is_rate else 1 / ratio
+
+    def spelled(self, make: str) -> str:
+        """The median of a make with its unit."""
+        return spelled(statistics.median(self.rounds[make]), self.unit)
+
+    def spread(self, make: str) -> str:
+        """The lowest and the highest round of a make; empty where there was one."""
+        return _spread(self.rounds[make], self.unit)
+
+    def figure(self, missing: Sequence[str] = ()) -> Figure:
+        """The same as a figure without an aim; ``missing`` says who is left out and why."""
+        others = [f"{make} {self.spelled(make)}" for make in self.rounds if make != self.ours]
+        own, note = self.rounds[self.ours], "; ".join([*others, *missing])
+        middle = statistics.median(own)
+        return without_aim(self.name, middle, self.unit, note, is_rate=self.is_rate, samples=own)
+
+
+#: What a part tells.
+Told: TypeAlias = Figure | Curve | Beside
+
+
 def at_least(
     name: str,
     value: float,
@@ -97,9 +134,7 @@ def at_least(
 ) -> Figure:
     """Return a figure that should not fall below a floor."""
     measured = Measured(value, unit, floor, True, tuple(samples))
-    return Figure(
-        name, _spelled(value, unit), f">= {floor:g}{unit}", value >= floor, note, measured
-    )
+    return Figure(name, spelled(value, unit), f">= {floor:g}{unit}", value >= floor, note, measured)
 
 
 def at_most(
@@ -114,8 +149,22 @@ def at_most(
     """Return a figure that should not rise above a ceiling."""
     measured = Measured(value, unit, ceiling, False, tuple(samples))
     return Figure(
-        name, _spelled(value, unit), f"<= {ceiling:g}{unit}", value <= ceiling, note, measured
+        name, spelled(value, unit), f"<= {ceiling:g}{unit}", value <= ceiling, note, measured
     )
+
+
+def without_aim(
+    name: str,
+    value: float,
+    unit: str,
+    note: str = "",
+    *,
+    is_rate: bool,
+    samples: Sequence[float] = (),
+) -> Figure:
+    """Return a figure that is told, and compared between commits, but has no aim."""
+    measured = Measured(value, unit, 0, is_rate, tuple(samples))
+    return Figure(name, spelled(value, unit), "-", True, note, measured)
 
 
 def seconds_of(action: Callable[[], object]) -> float:
@@ -145,5 +194,12 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def _spelled(value: float, unit: str) -> str:
+def spelled(value: float, unit: str) -> str:
+    """Return a value with its unit, to three figures."""
     return f"{value:,.0f}{unit}" if value >= 1000 else f"{value:.3g}{unit}"
+
+
+def _spread(values: Sequence[float], unit: str) -> str:
+    if len(values) < 2:
+        return ""
+    return f"{spelled(min(values), unit)} to {spelled(max(values), unit)}"

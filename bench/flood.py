@@ -6,14 +6,13 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from bench.aims import least_rate
-from bench.cliff import cliff
+from bench.cliff import SLACK_MS, cliff
 from bench.figures import Figure, at_least, median
 from bench.raw import move_seconds
 
-_COUNT, _ROUNDS = 1_000_000, 5
 #: A release moves so many in one transaction.
 _PER_UNIT = 2_000
 _BODY: Final = os.urandom(200)
@@ -21,13 +20,26 @@ _BODY: Final = os.urandom(200)
 _PUTS_A_SECOND = 10_000
 
 
-def figures(count: int = _COUNT, rounds: int = _ROUNDS) -> Iterator[Figure]:
-    """Measure everything of this file; a smaller count is for trying out."""
+class Size(NamedTuple):
+    """How much is measured."""
+
+    rounds: int = 5
+    message_count: int = 1_000_000
+    slack_ms: int = SLACK_MS
+
+
+#: Shows that this part runs; its figures say nothing.
+SMALLEST: Final = Size(1, 500, 500)
+
+
+def figures(size: Size = Size()) -> Iterator[Figure]:  # noqa: B008  # it cannot be changed
+    """Measure everything of this file."""
+    count = size.message_count
     rates, raw, put_rate = list[float](), list[float](), float(_PUTS_A_SECOND)
-    for _ in range(rounds):
+    for _ in range(size.rounds):
         with tempfile.TemporaryDirectory() as folder:
             raw.append(count / move_seconds(Path(folder), count, _PER_UNIT, _BODY))
-        ours = cliff(count, put_rate)
+        ours = cliff(count, put_rate, size.slack_ms)
         assert ours.in_order
         rates.append(count / ours.seconds)
         # A wait for the moment at which all are due takes no longer than it has to.

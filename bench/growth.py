@@ -52,8 +52,10 @@ class Size(NamedTuple):
         )
 
 
+#: What compares makes: disk and memory a message.
+BESIDE: Final = Size((10_000, 100_000, 1_000_000), ())
 #: Shows that this part runs; its figures say nothing.
-SMALLEST: Final = Size([2_000, 2_500], [1, 2], [], 1, 100, has_processes=False)
+SMALLEST: Final = Size([2_000, 2_500], [1, 2, 3], [], 1, 100, has_processes=False)
 
 
 def figures(size: Size = Size()) -> Iterator[Figure | Curve]:  # noqa: B008  # it cannot be changed
@@ -68,8 +70,9 @@ def figures(size: Size = Size()) -> Iterator[Figure | Curve]:  # noqa: B008  # i
     found = run(grown, size.counts, size.rounds, size.batch)
     yield from _steps(_MESSAGES, found, 0)
     yield from _held(found)
-    many = [run(peopled, count, size.rounds, size.batch) for count in size.queue_counts]
-    yield from _steps(_QUEUES, many, 1)
+    if size.queue_counts:
+        many = [run(peopled, count, size.rounds, size.batch) for count in size.queue_counts]
+        yield from _steps(_QUEUES, many, 1)
     yield from held_by_peers(size.peer_counts)
 
 

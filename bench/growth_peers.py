@@ -9,16 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from bench.amqp_peers import HOST, start_rabbitmq
+from bench.amqp_peers import start_rabbitmq
 from bench.child import resident_mb_of
 from bench.figures import Curve, Figure, median, seconds_of
-from bench.peer_servers import (
-    NotHere,
-    client_library,
-    connect_postgres,
-    postgres_folder,
-    redis_socket,
-)
+from bench.peer_process import HOST, NotHere, client_library
+from bench.peer_servers import connect_postgres, postgres_folder, redis_socket
 
 _BODY: Final = os.urandom(200)
 _BODIES: Final = [_BODY] * 100

@@ -8,8 +8,9 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final, NamedTuple
 
-from bench.figures import Figure, at_least, at_most, median, seconds_of
+from bench.figures import Figure, at_least, at_most, median, seconds_of, without_aim
 from bench.raw import get_loop, put_loop
 from mayfly import QueueManager
 from mayfly.jms import Message
@@ -17,36 +18,48 @@ from mayfly.listener import ListenerPort
 from mayfly.store.database import Database
 
 _BODY = os.urandom(200)
-_ROUNDS = 5
-_COUNT, _DURABLE_COUNT = 10_000, 1_500
-_IDLE_SESSIONS, _IDLE_SECONDS = 50, 5
 #: So many listen where several do.
 SESSIONS = 8
 
 
-def figures() -> Iterator[Figure]:
+class Size(NamedTuple):
+    """How much is measured."""
+
+    rounds: int = 5
+    message_count: int = 10_000
+    durable_count: int = 1_500
+    idle_sessions: int = 50
+    idle_seconds: float = 5.0
+
+
+#: Shows that this part runs; its figures say nothing.
+SMALLEST: Final = Size(1, 20, 10, 2, 0.01)
+
+
+def figures(size: Size = Size()) -> Iterator[Figure]:  # noqa: B008  # it cannot be changed
     """Measure everything of this file."""
-    rates = [_rate(None, _COUNT, 1) for _ in range(_ROUNDS)]
+    rates = [_rate(None, size.message_count, 1) for _ in range(size.rounds)]
     name = "listener, non-persistent, one session"
     yield at_least(name, median(rates), 12_000, "/s", samples=rates)
-    yield from _persistent()
-    yield _idle()
+    yield from _persistent(size)
+    yield _idle(size)
 
 
-def _persistent() -> Iterator[Figure]:
+def _persistent(size: Size) -> Iterator[Figure]:
     raw, one, eight = list[float](), list[float](), list[float]()
-    for _ in range(_ROUNDS):
+    for _ in range(size.rounds):
         with tempfile.TemporaryDirectory() as folder:
-            raw.append(_raw_rate(Path(folder)))
+            raw.append(_raw_rate(Path(folder), size.durable_count))
         for rates, session_count in ((one, 1), (eight, SESSIONS)):
-            rates.append(durable_rate(_DURABLE_COUNT, session_count))
+            rates.append(durable_rate(size.durable_count, session_count))
     ratios = [a / b for a, b in zip(one, raw, strict=True)]
     note = f"{median(one):,.0f}/s against {median(raw):,.0f}/s"
     name = "listener, persistent, against durable deletes"
     yield at_least(name, median(ratios), 0.6, "x", note, samples=ratios)
     # No aim: one session has become faster too (bench/before.py has the aim).
     name, ratio = f"listener, persistent, {SESSIONS} sessions", median(eight) / median(one)
-    yield Figure(name, f"{median(eight):,.0f}/s", "-", True, f"{ratio:.2f}x of one session")
+    note = f"{ratio:.2f}x of one session"
+    yield without_aim(name, median(eight), "/s", note, is_rate=True, samples=eight)
 
 
 def durable_rate(count: int, session_count: int) -> float:
@@ -55,12 +68,12 @@ def durable_rate(count: int, session_count: int) -> float:
         return _rate(Path(folder), count, session_count)
 
 
-def _raw_rate(folder: Path) -> float:
+def _raw_rate(folder: Path, count: int) -> float:
     database = Database(folder)
-    put_loop(database, _DURABLE_COUNT, 100, _BODY)
-    seconds = seconds_of(lambda: get_loop(database, _DURABLE_COUNT, 1))
+    put_loop(database, count, 100, _BODY)
+    seconds = seconds_of(lambda: get_loop(database, count, 1))
     database.close()
-    return _DURABLE_COUNT / seconds
+    return count / seconds
 
 
 def _rate(folder: Path | None, count: int, session_count: int) -> float:
@@ -107,16 +120,18 @@ def _port(manager: QueueManager, on_message: _Countdown, session_count: int) -> 
     )
 
 
-def _idle() -> Figure:
+def _idle(size: Size) -> Figure:
     with QueueManager("BENCH") as manager:
         manager.mqsc("DEFINE QLOCAL(Q1)")
-        port = _port(manager, _Countdown(1), _IDLE_SESSIONS)
+        port = _port(manager, _Countdown(1), size.idle_sessions)
         port.start()
         begin = time.process_time()
-        threading.Event().wait(_IDLE_SECONDS)
+        threading.Event().wait(size.idle_seconds)
         used = time.process_time() - begin
         rollback_count = port.statistics().idle_rollbacks
         port.stop()
-    note = f"receives of 1 s, {rollback_count} ended in {_IDLE_SECONDS} s"
-    percent = used / _IDLE_SECONDS * 100
-    return at_most(f"listener, idle, {_IDLE_SESSIONS} sessions", percent, 2, " % of a core", note)
+    note = f"receives of 1 s, {rollback_count} ended in {size.idle_seconds:g} s"
+    percent = used / size.idle_seconds * 100
+    return at_most(
+        f"listener, idle, {size.idle_sessions} sessions", percent, 2, " % of a core", note
+    )

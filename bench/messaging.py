@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from bench.aims import least_rate
 from bench.figures import Figure, at_least, at_most, median, seconds_of
@@ -20,20 +21,32 @@ from mayfly.pymqi import CMQC
 from mayfly.store.database import Database
 
 BODY = os.urandom(200)
-_ROUNDS = 5
-_COUNT, _PER_UNIT = 10_000, 100
-_SINGLE_COUNT = 2_000
-_THREADS, _PUTS_EACH = 16, 400
-_PAIRS = 10_000
+_PER_UNIT = 100
 _BOTH_WAYS = CMQC.MQOO_OUTPUT | CMQC.MQOO_INPUT_AS_Q_DEF
 
 
-def figures() -> Iterator[Figure]:
+class Size(NamedTuple):
+    """How much is measured."""
+
+    rounds: int = 5
+    #: Messages of a round in units of work.
+    unit_count: int = 10_000
+    single_count: int = 2_000
+    threads: int = 16
+    puts_each: int = 400
+    pairs: int = 10_000
+
+
+#: Shows that this part runs; its figures say nothing.
+SMALLEST: Final = Size(1, 200, 10, 2, 5, 20)
+
+
+def figures(size: Size = Size()) -> Iterator[Figure]:  # noqa: B008  # it cannot be changed
     """Measure everything of this file."""
-    yield from _units_of_work()
-    yield _one_thread()
-    yield from _many_threads()
-    yield from _pairs()
+    yield from _units_of_work(size)
+    yield _one_thread(size)
+    yield from _many_threads(size)
+    yield from _pairs(size)
 
 
 @contextmanager
@@ -43,14 +56,14 @@ def _manager(folder: Path | None) -> Iterator[QueueManager]:
         yield manager
 
 
-def _units_of_work() -> Iterator[Figure]:
+def _units_of_work(size: Size) -> Iterator[Figure]:
     rates: dict[str, list[float]] = {}
-    for _ in range(_ROUNDS):
+    for _ in range(size.rounds):
         for name, run in (("raw", _raw), ("session", _session), ("pymqi", _pymqi)):
             with tempfile.TemporaryDirectory() as folder:
-                put_seconds, get_seconds = run(Path(folder))
-            rates.setdefault(f"{name} put", []).append(_COUNT / put_seconds)
-            rates.setdefault(f"{name} get", []).append(_COUNT / get_seconds)
+                put_seconds, get_seconds = run(Path(folder), size.unit_count)
+            rates.setdefault(f"{name} put", []).append(size.unit_count / put_seconds)
+            rates.setdefault(f"{name} get", []).append(size.unit_count / get_seconds)
     for verb, session_floor, pymqi_floor in (("put", 0.35, 0.25), ("get", 0.3, 0.2)):
         raw = rates[f"raw {verb}"]
         for name, floor in (("session", session_floor), ("pymqi", pymqi_floor)):
@@ -61,25 +74,27 @@ def _units_of_work() -> Iterator[Figure]:
             yield at_least(title, median(ratios), floor, "x", note, samples=ratios)
 
 
-def _raw(folder: Path) -> tuple[float, float]:
+def _raw(folder: Path, count: int) -> tuple[float, float]:
     database = Database(folder)
     result = (
-        seconds_of(lambda: put_loop(database, _COUNT, _PER_UNIT, BODY)),
-        seconds_of(lambda: get_loop(database, _COUNT, _PER_UNIT)),
+        seconds_of(lambda: put_loop(database, count, _PER_UNIT, BODY)),
+        seconds_of(lambda: get_loop(database, count, _PER_UNIT)),
     )
     database.close()
     return result
 
 
-def _session(folder: Path) -> tuple[float, float]:
+def _session(folder: Path, count: int) -> tuple[float, float]:
     with _manager(folder) as manager, manager.session(transacted=True) as session:
         return (
-            seconds_of(_in_units(lambda: session.put("Q1", BODY, persistent=True), session.commit)),
-            seconds_of(_in_units(lambda: session.get("Q1"), session.commit)),
+            seconds_of(
+                _in_units(count, lambda: session.put("Q1", BODY, persistent=True), session.commit)
+            ),
+            seconds_of(_in_units(count, lambda: session.get("Q1"), session.commit)),
         )
 
 
-def _pymqi(folder: Path) -> tuple[float, float]:
+def _pymqi(folder: Path, count: int) -> tuple[float, float]:
     with _manager(folder):
         connection = pymqi.connect("BENCH")
         queue = pymqi.Queue(connection, "Q1", _BOTH_WAYS)
@@ -88,20 +103,25 @@ def _pymqi(folder: Path) -> tuple[float, float]:
         result = (
             seconds_of(
                 _in_units(
+                    count,
                     lambda: queue.put(BODY, pymqi.MD(Persistence=CMQC.MQPER_PERSISTENT), pmo),
                     connection.commit,
                 )
             ),
-            seconds_of(_in_units(lambda: queue.get(None, pymqi.MD(), gmo), connection.commit)),
+            seconds_of(
+                _in_units(count, lambda: queue.get(None, pymqi.MD(), gmo), connection.commit)
+            ),
         )
         queue.close()
         connection.disconnect()
         return result
 
 
-def _in_units(verb: Callable[[], object], commit: Callable[[], object]) -> Callable[[], None]:
+def _in_units(
+    count: int, verb: Callable[[], object], commit: Callable[[], object]
+) -> Callable[[], None]:
     def run() -> None:
-        for _ in range(_COUNT // _PER_UNIT):
+        for _ in range(count // _PER_UNIT):
             for _ in range(_PER_UNIT):
                 verb()
             commit()
@@ -109,14 +129,14 @@ def _in_units(verb: Callable[[], object], commit: Callable[[], object]) -> Calla
     return run
 
 
-def _one_thread() -> Figure:
-    own, raw = list[float](), list[float]()
-    for _ in range(_ROUNDS):
+def _one_thread(size: Size) -> Figure:
+    own, raw, count = list[float](), list[float](), size.single_count
+    for _ in range(size.rounds):
         with tempfile.TemporaryDirectory() as folder:
-            raw.append(_SINGLE_COUNT / put_seconds(Path(folder), _SINGLE_COUNT, 1, BODY))
+            raw.append(count / put_seconds(Path(folder), count, 1, BODY))
         with tempfile.TemporaryDirectory() as folder, _manager(Path(folder)) as manager:
             put = _durable_put(manager)
-            own.append(_SINGLE_COUNT / seconds_of(partial(_repeat, put, _SINGLE_COUNT)))
+            own.append(count / seconds_of(partial(_repeat, put, count)))
     ratios = [a / b for a, b in zip(own, raw, strict=True)]
     note = f"{median(own):,.0f}/s against {median(raw):,.0f}/s of inserts with a commit each"
     title = "one thread of single durable puts beside bare SQLite"
@@ -128,30 +148,31 @@ def _repeat(verb: Callable[[], object], count: int) -> None:
         verb()
 
 
-def _many_threads() -> Iterator[Figure]:
+def _many_threads(size: Size) -> Iterator[Figure]:
     ratios, tails, rates = [], [], []
-    for _ in range(_ROUNDS):
+    for _ in range(size.rounds):
         with tempfile.TemporaryDirectory() as folder:
-            raw_seconds = _raw_leader(Path(folder))
+            raw_seconds = _raw_leader(Path(folder), size)
         with tempfile.TemporaryDirectory() as folder, _manager(Path(folder)) as manager:
-            own_seconds, waits = _together(lambda: _durable_put(manager))
+            own_seconds, waits = _together(lambda: _durable_put(manager), size)
         ratios.append(raw_seconds / own_seconds)
-        rates.append(_THREADS * _PUTS_EACH / own_seconds)
+        rates.append(size.threads * size.puts_each / own_seconds)
         tails.append(sorted(waits)[int(len(waits) * 0.99)] * 1000)
     note = f"{median(rates):,.0f}/s, p99 {median(tails):.2f} ms"
-    title = "16 threads of single durable puts beside the bare leader"
+    title = f"{size.threads} threads of single durable puts beside the bare leader"
     yield at_least(title, median(ratios), least_rate(0.8), "x", note, samples=ratios)
 
 
-def many_threads_rate() -> float:
-    """Return how many single durable puts 16 threads of one process do in a second."""
+def many_threads_rate(size: Size = Size()) -> float:  # noqa: B008  # it cannot be changed
+    """Return how many single durable puts the threads of one process do in a second."""
     with tempfile.TemporaryDirectory() as folder, _manager(Path(folder)) as manager:
-        return _THREADS * _PUTS_EACH / _together(lambda: _durable_put(manager))[0]
+        seconds, _ = _together(lambda: _durable_put(manager), size)
+    return size.threads * size.puts_each / seconds
 
 
-def _raw_leader(folder: Path) -> float:
+def _raw_leader(folder: Path, size: Size) -> float:
     raw = RawLeader(folder)
-    seconds, _ = _together(lambda: lambda: raw.put(BODY))
+    seconds, _ = _together(lambda: lambda: raw.put(BODY), size)
     raw.database.close()
     return seconds
 
@@ -161,15 +182,15 @@ def _durable_put(manager: QueueManager) -> Callable[[], object]:
     return lambda: session.put("Q1", BODY, persistent=True)
 
 
-def _together(make: Callable[[], Callable[[], object]]) -> tuple[float, list[float]]:
+def _together(make: Callable[[], Callable[[], object]], size: Size) -> tuple[float, list[float]]:
     waits: list[float] = []
 
     def run() -> None:
         verb = make()
-        own = [seconds_of(verb) for _ in range(_PUTS_EACH)]
+        own = [seconds_of(verb) for _ in range(size.puts_each)]
         waits.extend(own)
 
-    threads = [threading.Thread(target=run) for _ in range(_THREADS)]
+    threads = [threading.Thread(target=run) for _ in range(size.threads)]
     begin = time.perf_counter()
     for thread in threads:
         thread.start()
@@ -178,32 +199,32 @@ def _together(make: Callable[[], Callable[[], object]]) -> tuple[float, list[flo
     return time.perf_counter() - begin, waits
 
 
-def _pairs() -> Iterator[Figure]:
-    native, facade = [], []
+def _pairs(size: Size) -> Iterator[Figure]:
+    native, facade, count = [], [], size.pairs
     with _manager(None) as manager, manager.session() as session:
         connection = pymqi.connect("BENCH")
         queue = pymqi.Queue(connection, "Q1", _BOTH_WAYS)
-        for _ in range(_ROUNDS):
-            native.append(seconds_of(lambda: _native_pairs(session)))
-            facade.append(seconds_of(lambda: _facade_pairs(queue)))
+        for _ in range(size.rounds):
+            native.append(seconds_of(lambda: _native_pairs(session, count)))
+            facade.append(seconds_of(lambda: _facade_pairs(queue, count)))
         queue.close()
         connection.disconnect()
     for name, values, ceiling in (("session", native, 40), ("pymqi", facade, 60)):
-        microseconds = min(values) / _PAIRS * 1e6
-        note = f"best of {_ROUNDS}; median {median(values) / _PAIRS * 1e6:.1f} µs"
-        samples = [seconds / _PAIRS * 1e6 for seconds in values]
+        microseconds = min(values) / count * 1e6
+        note = f"best of {size.rounds}; median {median(values) / count * 1e6:.1f} µs"
+        samples = [seconds / count * 1e6 for seconds in values]
         title = f"non-persistent put + get, {name}"
         yield at_most(title, microseconds, ceiling, " µs", note, samples=samples)
 
 
-def _native_pairs(session: Session) -> None:
+def _native_pairs(session: Session, count: int) -> None:
     put, get = session.put, session.get
-    for _ in range(_PAIRS):
+    for _ in range(count):
         put("Q1", BODY, persistent=False)
         get("Q1")
 
 
-def _facade_pairs(queue: pymqi.Queue) -> None:
-    for _ in range(_PAIRS):
+def _facade_pairs(queue: pymqi.Queue, count: int) -> None:
+    for _ in range(count):
         queue.put(BODY, pymqi.MD(Persistence=CMQC.MQPER_NOT_PERSISTENT))
         queue.get()

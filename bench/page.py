@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from bench.figures import Curve, Figure
-from bench.plots import draw_aims, draw_curves
+from bench.figures import Curve, Figure, spelled
+from bench.plots import draw_aims, draw_beside, draw_curves, is_drawn
 from bench.record import Part, Run, to_json
 
 _PLOT: Final = "aims.svg"
@@ -26,6 +26,8 @@ def write_page(run: Run, folder: Path) -> None:
     for part in run.parts:
         for name, curves in _plots(part).items():
             draw_curves(curves, folder / name)
+        if part.besides:
+            draw_beside(part.besides, folder / _beside_plot(part))
 
 
 def page(run: Run) -> str:
@@ -40,7 +42,10 @@ def _lines(run: Run) -> Iterator[str]:
     yield "`make bench` wrote this page from one run; `run.json` beside it is the record."
     yield from (f"Of {len(aimed)} aims {met} were met.", "", "| the run | |", "|---|---|")
     yield from (f"| {name} | {value} |" for name, value in run.machine.items())
-    if any(figure.measured for figure in aimed):
+    if run.peers:
+        yield from ("", "| peers | version; what makes a message durable |", "|---|---|")
+        yield from (f"| {name} | {value} |" for name, value in run.peers.items())
+    if any(map(is_drawn, aimed)):
         yield from ("", f"![How far each aim was met]({_PLOT})")
     for part in run.parts:
         yield from ("", f"## {part.name}", "", f"It took {part.seconds:,.0f} s.", "")
@@ -49,6 +54,25 @@ def _lines(run: Run) -> Iterator[str]:
         yield from map(_row, part.figures)
         for name in _plots(part):
             yield from ("", f"![{part.name}: {name.removesuffix('.svg')}]({name})")
+        yield from _besides(part)
+
+
+def _besides(part: Part) -> Iterator[str]:
+    """Tell what each make did, by comparison, and draw all of them in one picture."""
+    for beside in part.besides:
+        yield from ("", f"### {beside.name}", "")
+        yield f"| make | median | lowest to highest round | {beside.ours} against it |"
+        yield "|---|---|---|---|"
+        for make in beside.rounds:
+            ratio = "-" if make == beside.ours else spelled(beside.times_as_good(make), "x as good")
+            cells = (make, beside.spelled(make), beside.spread(make) or "-", ratio)
+            yield f"| {' | '.join(cells)} |"
+    if part.besides:
+        yield from ("", f"![{part.name}: beside its peers]({_beside_plot(part)})")
+
+
+def _beside_plot(part: Part) -> str:
+    return f"{part.name}-beside.svg"
 
 
 def _plots(part: Part) -> dict[str, list[Curve]]:

@@ -7,7 +7,7 @@ import sys
 import time
 from importlib import import_module
 
-from bench.figures import Curve, Figure
+from bench.figures import Figure
 from bench.record import Part
 
 PARTS = (
@@ -45,8 +45,25 @@ PARTS = (
 )
 #: Parts that start Spark or fill millions of messages; without names they run with --long only.
 LONG = frozenset(PARTS[PARTS.index("staged") :]) - {"timeline"}
-#: Parts without a peer, a server or a browser: ``make test`` tries them at their smallest size.
-TRIED = ("units", "steady", "growth")
+#: Parts that ``make test`` tries at their smallest size, without a peer.
+TRIED = (
+    "units",
+    "messaging",
+    "client_peers",
+    "by_id",
+    "authority",
+    "channel",
+    "listener",
+    "fanout",
+    "opening",
+    "steady",
+    "delay",
+    "selectors",
+    "flood",
+    "growth",
+)
+#: Parts with peers: what of them compares makes is measured by ``--peers``.
+PEERED = ("units", "client_peers", "amqp", "delay", "growth")
 
 
 def usual_parts() -> list[str]:
@@ -61,20 +78,25 @@ def known_part(name: str) -> str:
     return name
 
 
-def measured(name: str, *, most: int | None = None, smallest: bool = False) -> Part:
+def measured(name: str, how: str = "", *, most: int | None = None) -> Part:
     """Measure a part in this process.
 
-    ``most`` is how many messages ``growth`` fills at most. ``smallest`` only shows that the part,
-    one of TRIED, runs: its figures say nothing.
+    ``how`` names a size of the part: ``SMALLEST`` only shows that it runs, ``BESIDE`` is what
+    compares makes; empty for all of it. ``most`` is how many messages ``growth`` fills at most.
     """
-    module = import_module(f"bench.{name}")
-    sizes = [module.SMALLEST] if smallest else []
-    if most is not None and hasattr(module.Size, "up_to"):
-        sizes = [module.Size().up_to(most)]
+    try:
+        module = import_module(f"bench.{name}")
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.partition(".")[0] in ("bench", "mayfly"):
+            raise
+        why = f"Python package {missing.name} not installed"
+        return Part(name, 0, [Figure(name, "-", "-", True, why)])
+    sizes = [getattr(module, how)] if how else []
+    if most is not None and hasattr(module, "Size") and hasattr(module.Size, "up_to"):
+        (size,) = sizes or [module.Size()]
+        sizes = [size.up_to(most)]
     if sys.stderr.isatty():
         print(f"measuring {name} …", file=sys.stderr, flush=True)
     begin = time.perf_counter()
     told = list(module.figures(*sizes))
-    figures = [one for one in told if isinstance(one, Figure)]
-    curves = [one for one in told if isinstance(one, Curve)]
-    return Part(name, time.perf_counter() - begin, figures, curves)
+    return Part.of(name, time.perf_counter() - begin, told)

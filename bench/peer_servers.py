@@ -1,50 +1,77 @@
-"""PostgreSQL and Redis, each started in a folder of its own and stopped again.
+"""PostgreSQL, Redis and NATS, each started in a folder of its own and stopped again.
 
-They listen on sockets in their folders, and sync what they have acknowledged.
+Each of them syncs what it has acknowledged.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
-import shutil
+import re
 import signal
 import subprocess
-import tempfile
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from importlib import import_module
-from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
-_START_SECONDS = 30
+from bench.peer_process import (
+    HOST,
+    NotHere,
+    client_library,
+    free_port,
+    own_folder,
+    program,
+    started,
+    told_by,
+    wait_for,
+    wait_for_port,
+)
+
 #: PostgreSQL refuses to run as root; the first of these accounts that exists runs it then.
-_ACCOUNTS = ("postgres", "nobody")
-_SETTINGS = (
+_ACCOUNTS: Final = ("postgres", "nobody")
+_SETTINGS: Final = (
     "fsync=on",
     "synchronous_commit=on",
     "listen_addresses=",
     "shared_buffers=256MB",
     "max_wal_size=4GB",
 )
+#: The first version of NATS that can sync each message.
+_NATS_SINCE: Final = (2, 10)
 
 
-class NotHere(Exception):
-    """A peer cannot be measured; the text says why."""
+def postgres_version() -> str:
+    """Return the version of PostgreSQL; raises NotHere."""
+    client_library("psycopg")
+    program("initdb")
+    return _version([program("postgres"), "--version"])
+
+
+def redis_version() -> str:
+    """Return the version of Redis; raises NotHere."""
+    client_library("redis")
+    return _version([program("redis-server"), "--version"])
+
+
+def nats_version() -> str:
+    """Return the version of NATS; raises NotHere, for one as well that does not sync in time."""
+    client_library("nats")
+    version = _version([program("nats-server"), "--version"])
+    if tuple(map(int, version.split(".")[:2])) < _NATS_SINCE:
+        since = ".".join(map(str, _NATS_SINCE))
+        raise NotHere(f"nats-server {version} cannot sync each message, which {since} can")
+    return version
 
 
 def postgres_folder(stack: ExitStack) -> str:
     """Start PostgreSQL; return the folder of its socket. Raises NotHere."""
-    initdb, server = _program("initdb"), _program("postgres")
-    psycopg = client_library("psycopg")
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    postgres_version()
+    psycopg, folder = client_library("psycopg"), own_folder(stack)
     data, account = folder / "data", _account()
     if account is not None:
         os.chown(folder, account.pw_uid, account.pw_gid)
     made = subprocess.run(
-        [initdb, "-D", data, "-A", "trust", "-U", "bench", "--no-locale", "-E", "UTF8"],
+        [program("initdb"), "-D", data, "-A", "trust", "-U", "bench", "--no-locale", "-E", "UTF8"],
         **_as_user(account),
         cwd=folder,
         capture_output=True,
@@ -54,10 +81,10 @@ def postgres_folder(stack: ExitStack) -> str:
     if made.returncode:
         raise NotHere(f"PostgreSQL: initdb failed: {' '.join(made.stderr.split()) or 'no reason'}")
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
-    command = [server, "-D", str(data), "-k", str(folder), *settings]
-    process = _run(stack, command, _as_user(account), signal.SIGINT)
+    command = [program("postgres"), "-D", str(data), "-k", str(folder), *settings]
+    process = started(stack, command, signal.SIGINT, account=_as_user(account))
     connect = connect_postgres(str(folder))
-    _wait_for("PostgreSQL", process, connect, psycopg.OperationalError).close()
+    wait_for("PostgreSQL", process, connect, psycopg.OperationalError).close()
     return str(folder)
 
 
@@ -69,39 +96,41 @@ def connect_postgres(folder: str) -> Callable[[], Any]:
 
 def redis_socket(stack: ExitStack) -> str:
     """Start Redis, which syncs each change; return its socket. Raises NotHere."""
-    server = _program("redis-server")
-    redis = client_library("redis")
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    redis_version()
+    redis, folder = client_library("redis"), own_folder(stack)
     path = str(folder / "socket")
     options = {"port": "0", "unixsocket": path, "dir": str(folder), "save": ""}
     options |= {"appendonly": "yes", "appendfsync": "always"}
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
-    process = _run(stack, [server, *words], {}, signal.SIGTERM)
+    process = started(stack, [program("redis-server"), *words])
 
     def ready() -> Any:
         connection = redis.Redis(unix_socket_path=path)
         connection.ping()
         return connection
 
-    _wait_for("Redis", process, ready, redis.exceptions.ConnectionError).close()
+    wait_for("Redis", process, ready, redis.exceptions.ConnectionError).close()
     return path
 
 
-def client_library(name: str) -> ModuleType:
-    """Import the client of a peer; raises NotHere."""
-    try:
-        return import_module(name)
-    except ModuleNotFoundError:
-        raise NotHere(f"Python package {name} not installed: pip install -e '.[bench]'") from None
+def nats_port(stack: ExitStack) -> str:
+    """Start NATS with JetStream, which syncs each message; return its port. Raises NotHere."""
+    version = nats_version()
+    folder, port = own_folder(stack), free_port()
+    settings = f'listen: "{HOST}:{port}"\n'
+    settings += f'jetstream {{ store_dir: "{folder}", sync_interval: always }}\n'
+    (folder / "nats.conf").write_text(settings, "utf-8")
+    process = started(stack, [program("nats-server"), "-c", str(folder / "nats.conf")])
+    wait_for_port(f"NATS {version}", process, port)
+    return str(port)
 
 
-def _program(name: str) -> str:
-    # Debian keeps PostgreSQL's server programs out of PATH.
-    homes = sorted(str(path) for path in Path("/usr/lib/postgresql").glob("*/bin"))
-    found = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), *homes]))
+def _version(command: list[str]) -> str:
+    told = told_by(command)
+    found = re.search(r"\d+(?:\.\d+)+", told)
     if found is None:
-        raise NotHere(f"no {name} found on this machine")
-    return found
+        raise NotHere(f"{command[0]} tells no version, but {told!r}")
+    return found[0]
 
 
 def _account() -> pwd.struct_passwd | None:
@@ -119,33 +148,3 @@ def _as_user(account: pwd.struct_passwd | None) -> dict[str, Any]:
     if account is None:
         return {}
     return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
-
-
-def _run(
-    stack: ExitStack, command: list[str], how: dict[str, Any], end: signal.Signals
-) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(command, **how, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def stop() -> None:
-        process.send_signal(end)
-        try:
-            process.wait(_START_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-    stack.callback(stop)
-    return process
-
-
-def _wait_for(
-    name: str, process: subprocess.Popen[bytes], connect: Callable[[], Any], refused: Any
-) -> Any:
-    deadline_seconds = time.monotonic() + _START_SECONDS
-    while process.poll() is None and time.monotonic() < deadline_seconds:
-        try:
-            return connect()
-        except refused:
-            # A server of another make tells nobody that it is up.
-            time.sleep(0.05)
-    raise NotHere(f"{name} did not start")

@@ -12,13 +12,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 from bench.clients import Client, Taken, body_of, read_body
-from bench.peer_servers import (
-    NotHere,
-    client_library,
-    connect_postgres,
-    postgres_folder,
-    redis_socket,
-)
+from bench.peer_process import NotHere, client_library
+from bench.peer_servers import connect_postgres, postgres_folder, redis_socket
 from mayfly.lifetime.times import Clock
 
 POLL_SECONDS = 0.001
@@ -51,11 +46,11 @@ class Peer(NamedTuple):
 
 
 @contextmanager
-def started_peers(clock: Clock) -> Iterator[tuple[list[Peer], list[str]]]:
+def started_peers(clock: Clock, *, has_peers: bool) -> Iterator[tuple[list[Peer], list[str]]]:
     """Start what is installed; also return why something is missing."""
-    peers, missing = [], []
+    peers, missing = list[Peer](), list[str]()
     with ExitStack() as stack:
-        for start in (_postgres, _redis):
+        for start in (_postgres, _redis) if has_peers else ():
             try:
                 peers.append(start(stack, clock))
             except NotHere as why:

@@ -7,7 +7,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench.figures import Curve, Figure, Measured
+from bench.figures import Beside, Curve, Figure, Measured, median
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -27,9 +27,15 @@ _COLORS: Final = (
 _MARKERS: Final = ("o", "X", "s", "^", "D", "v", "P", "*")
 
 
+def is_drawn(figure: Figure) -> bool:
+    """Whether a figure is among those of ``draw_aims``: it has a number and an aim."""
+    measured = figure.measured
+    return measured is not None and bool(measured.number and measured.aim)
+
+
 def draw_aims(figures: Sequence[Figure], file: Path) -> None:
     """Draw how far each aim was met; without a figure that has one, remove the file."""
-    drawn = [(f, f.measured) for f in figures if f.measured and f.measured.number]
+    drawn = [(f, f.measured) for f in figures if is_drawn(f) and f.measured]
     if not drawn:
         file.unlink(missing_ok=True)
         return
@@ -77,6 +83,30 @@ def draw_curves(curves: Sequence[Curve], file: Path) -> None:
     axes.set_xlabel(f"{curves[0].x_label} (log)")
     axes.set_ylabel(curves[0].y_label + (" (log)" if curves[0].spans_decades else ""))
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    picture.savefig(file, metadata={"Date": None})
+
+
+def draw_beside(besides: Sequence[Beside], file: Path) -> None:
+    """Draw what each make did, a row of bars for each comparison; ours is the first bar of each."""
+    rows = [len(beside.rounds) for beside in besides]
+    picture = _picture(10, sum(0.75 + 0.3 * count for count in rows))
+    each = picture.subplots(len(besides), 1, squeeze=False, height_ratios=[n + 1 for n in rows])
+    for beside, (axes,) in zip(besides, each, strict=True):
+        makes = [*beside.rounds]
+        for height, make in enumerate(reversed(makes)):
+            values = beside.rounds[make]
+            color = _COLORS[0] if make == beside.ours else _COLORS[-1]
+            middle = median(values)
+            axes.barh(height, middle, 0.7, color=color, alpha=0.75)
+            axes.plot((min(values), max(values)), (height, height), color="black", linewidth=1.5)
+        axes.set_yticks(range(len(makes)), [*reversed(makes)])
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.grid(axis="x", which="major", color="#DDDDDD")
+        axes.set_axisbelow(True)
+        better = "more" if beside.is_rate else "less"
+        title = f"{beside.name} ({beside.unit.strip()}; {better} is better)"
+        axes.set_title(title, loc="left", fontsize="medium")
     picture.savefig(file, metadata={"Date": None})
 
 

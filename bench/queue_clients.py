@@ -10,23 +10,19 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from bench.peer_servers import client_library, connect_postgres
-from mayfly.connection.endpoint import Address, Endpoint
-from mayfly.connection.remote import RemoteConnection, connect
-from mayfly.mqi import constants as c
-from mayfly.mqi.descriptor import Descriptor
+from bench.nats_client import NatsClient
+from bench.peer_process import HOST, client_library
+from bench.peer_servers import connect_postgres
 
-HOST, TOKEN = "127.0.0.1", "bench"
 #: A queue with a consumer, and one that is only filled.
 QUEUES = ("Q1", "Q2")
+BODY_BYTES = 200
 _TABLE = "CREATE TABLE {} (number bigserial PRIMARY KEY, body bytea NOT NULL)"
 _TAKE = """
 DELETE FROM {0} WHERE number = (
     SELECT number FROM {0} ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING body
 """
 _POLL_SECONDS = 0.001
-_BOTH_WAYS = c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT
-_PERSISTENT = Descriptor(persistence=c.MQPER_PERSISTENT)
 
 
 class QueueClient(Protocol):
@@ -36,20 +32,10 @@ class QueueClient(Protocol):
         """Put a message; it is durable on return."""
 
     def get(self) -> bytes:
-        """Wait for a message and take it; its end is durable on return."""
+        """Wait for a message and take it; its end is durable on return, where that is told."""
 
-
-class _Mayfly:
-    def __init__(self, address: str, queue: str) -> None:
-        self._connection = _connected(address)
-        self._queue = self._connection.open(queue, _BOTH_WAYS).handle
-
-    def put(self, body: bytes) -> None:
-        self._connection.put(self._queue, body, _PERSISTENT)
-
-    def get(self) -> bytes:
-        got = self._connection.get(self._queue, c.MQGMO_WAIT, wait_ms=c.MQWI_UNLIMITED)
-        return got.message.body
+    def close(self) -> None:
+        """Disconnect."""
 
 
 class _Redis:
@@ -65,6 +51,9 @@ class _Redis:
     def get(self) -> bytes:
         body: bytes = self._server.brpop([self._queue])[1]
         return body
+
+    def close(self) -> None:
+        self._server.close()
 
 
 class _Postgres:
@@ -83,6 +72,9 @@ class _Postgres:
             time.sleep(_POLL_SECONDS)
         return bytes(row[0])
 
+    def close(self) -> None:
+        self._connection.close()
+
 
 class _RabbitMq:
     """A durable queue; a put is confirmed, and a message is acknowledged one by one."""
@@ -90,7 +82,8 @@ class _RabbitMq:
     def __init__(self, address: str, queue: str) -> None:
         pika = client_library("pika")
         parameters = pika.ConnectionParameters(HOST, int(address))
-        self._channel: Any = pika.BlockingConnection(parameters).channel()
+        self._connection: Any = pika.BlockingConnection(parameters)
+        self._channel: Any = self._connection.channel()
         self._queue = queue
         self._channel.queue_declare(queue, durable=True)
         self._channel.confirm_delivery()
@@ -108,9 +101,27 @@ class _RabbitMq:
         self._channel.basic_ack(method.delivery_tag)
         return bytes(body)
 
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _mayfly(address: str, queue: str) -> QueueClient:
+    # Loaded here, as is proton: a program of another make does without.
+    from bench.own_client import OwnClient
+
+    return OwnClient(address, queue)
+
+
+def _artemis(address: str, queue: str) -> QueueClient:
+    from bench.amqp_client import AmqpQueue
+
+    return AmqpQueue(address, queue)
+
 
 CLIENTS: dict[str, Callable[[str, str], QueueClient]] = {
-    "Mayfly": _Mayfly,
+    "Artemis": _artemis,
+    "Mayfly": _mayfly,
+    "NATS": NatsClient,
     "PostgreSQL": _Postgres,
     "RabbitMQ": _RabbitMq,
     "Redis": _Redis,
@@ -124,14 +135,9 @@ def make_queues(make: str, address: str) -> None:
             for queue in QUEUES:
                 control.execute(_TABLE.format(queue))
     elif make == "Mayfly":
-        connection = _connected(address)
-        for queue in QUEUES:
-            connection.admin.mqsc(f"DEFINE QLOCAL({queue}) MAXDEPTH(999999999) REPLACE")
-        connection.close()
+        from bench.own_client import define
 
-
-def _connected(address: str) -> RemoteConnection:
-    return connect(Endpoint((Address(HOST, int(address)),), "", "BENCH"), "bench", TOKEN)
+        define(address, QUEUES)
 
 
 def _wait(client: QueueClient, count: int) -> None:
@@ -147,11 +153,13 @@ def _put(client: QueueClient, count: int) -> None:
     print("ready", flush=True)
     sys.stdin.readline()
     for _ in range(count):
-        client.put(bytes(200))
+        client.put(bytes(BODY_BYTES))
     print("done", flush=True)
 
 
 if __name__ == "__main__":
     roles: dict[str, Callable[[QueueClient, int], None]] = {"wait": _wait, "put": _put}
     role, make, address, queue, count = sys.argv[1:]
-    roles[role](CLIENTS[make](address, queue), int(count))
+    one = CLIENTS[make](address, queue)
+    roles[role](one, int(count))
+    one.close()

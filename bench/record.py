@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bench.figures import Curve, Figure, Measured
+from bench.figures import Beside, Curve, Figure, Measured, Told
 
 
 class Part(NamedTuple):
@@ -16,13 +16,30 @@ class Part(NamedTuple):
     seconds: float
     figures: Sequence[Figure]
     curves: Sequence[Curve] = ()
+    besides: Sequence[Beside] = ()
+
+    @classmethod
+    def of(cls, name: str, seconds: float, told: Sequence[Told]) -> Part:
+        """Return a part of what it told, in the order of each kind."""
+        return cls(
+            name,
+            seconds,
+            [one for one in told if isinstance(one, Figure)],
+            [one for one in told if isinstance(one, Curve)],
+            [one for one in told if isinstance(one, Beside)],
+        )
 
 
 class Run(NamedTuple):
-    """One run: the machine with its versions, and the parts in the order they ran."""
+    """One run: the machine with its versions, the parts in the order they ran, and the peers.
+
+    ``peers`` tells by make its version and what makes a message durable there, or why it is left
+    out.
+    """
 
     machine: Mapping[str, str]
     parts: Sequence[Part]
+    peers: Mapping[str, str] = {}
 
     @property
     def figures(self) -> list[Figure]:
@@ -38,10 +55,12 @@ def to_json(run: Run) -> str:
             "seconds": round(part.seconds, 1),
             "figures": [*map(_told, part.figures)],
             "curves": [curve._asdict() for curve in part.curves],
+            "besides": [beside._asdict() for beside in part.besides],
         }
         for part in run.parts
     ]
-    return json.dumps({"machine": run.machine, "parts": parts}, indent=1, ensure_ascii=False) + "\n"
+    told = {"machine": run.machine, "peers": run.peers, "parts": parts}
+    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
 
 
 def from_json(text: str) -> Run:
@@ -52,12 +71,13 @@ def from_json(text: str) -> Run:
             part["name"],
             part["seconds"],
             [*map(_figure, part["figures"])],
-            # A run kept before there were curves has none.
+            # A run kept before there were curves, or comparisons, has none.
             [*map(_curve, part.get("curves", ()))],
+            [Beside(**beside) for beside in part.get("besides", ())],
         )
         for part in told["parts"]
     ]
-    return Run(told["machine"], parts)
+    return Run(told["machine"], parts, told.get("peers", {}))
 
 
 def _told(figure: Figure) -> dict[str, object]:

@@ -8,14 +8,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from bench import messaging
 from bench.aims import most_cost
 from bench.child import processor_seconds
 from bench.figures import Figure, at_least, at_most, median, seconds_of
-from bench.messaging import many_threads_rate
 from mayfly import QueueManager
 from mayfly.connection import Connection, LocalConnection
 from mayfly.connection.endpoint import Address, Endpoint, Tls
@@ -31,22 +32,38 @@ from mayfly.servers.wire import WireServer
 
 BODY = os.urandom(200)
 _HOST, _TOKEN = "127.0.0.1", "bench"
-_ROUNDS, _TRIPS, _UNITS, _PER_UNIT = 5, 1_000, 20, 100
-_PROCESSES, _PUTS_EACH = 16, 400
-_IDLE, _IDLE_SECONDS = 1_000, 5
+_PER_UNIT = 100
 _BOTH_WAYS = c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT
 _VOLATILE = Descriptor(persistence=c.MQPER_NOT_PERSISTENT)
 _PERSISTENT = Descriptor(persistence=c.MQPER_PERSISTENT)
 
 
-def figures() -> Iterator[Figure]:
+class Size(NamedTuple):
+    """How much is measured."""
+
+    rounds: int = 5
+    trips: int = 1_000
+    #: From one program to another, a round.
+    waits: int = 50
+    units: int = 20
+    processes: int = 16
+    puts_each: int = 400
+    idle: int = 1_000
+    idle_seconds: float = 5.0
+
+
+#: Shows that this part runs; its figures say nothing.
+SMALLEST: Final = Size(1, 5, 3, 1, 1, 2, 2, 0.01)
+
+
+def figures(size: Size = Size()) -> Iterator[Figure]:  # noqa: B008  # it cannot be changed
     """Measure everything of this file."""
     with _served() as server:
-        yield from _round_trips(server.port)
-        yield from _latencies(server.port)
-    yield from _idle()
-    yield from _units_of_work()
-    yield from _processes()
+        yield from _round_trips(server.port, size)
+        yield from _latencies(server.port, size)
+    yield from _idle(size)
+    yield from _units_of_work(size)
+    yield from _processes(size)
 
 
 class Server(NamedTuple):
@@ -92,13 +109,14 @@ def _program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
         program.communicate("")
 
 
-def _round_trips(port: int) -> Iterator[Figure]:
+def _round_trips(port: int, size: Size) -> Iterator[Figure]:
     connection = _connect(port)
     queue = connection.open("Q1", _BOTH_WAYS).handle
     rounds: dict[str, list[list[float]]] = {"put": [], "get": []}
-    for _ in range(_ROUNDS):
-        rounds["put"].append(_times(lambda: connection.put(queue, BODY, _VOLATILE)))
-        rounds["get"].append(_times(lambda: connection.get(queue)))
+    for _ in range(size.rounds):
+        put = partial(connection.put, queue, BODY, _VOLATILE)
+        for verb, act in (("put", put), ("get", partial(connection.get, queue))):
+            rounds[verb].append([seconds_of(act) for _ in range(size.trips)])
     connection.close()
     for verb, times in rounds.items():
         middles_ms = [median(each) * 1_000 for each in times]
@@ -108,15 +126,11 @@ def _round_trips(port: int) -> Iterator[Figure]:
         yield at_most(name, median(middles_ms), aim, " ms", note, samples=middles_ms)
 
 
-def _times(verb: Callable[[], object]) -> list[float]:
-    return [seconds_of(verb) for _ in range(_TRIPS)]
-
-
 def _p99(times: list[float]) -> float:
     return sorted(times)[int(len(times) * 0.99)] * 1_000
 
 
-def _latencies(port: int) -> Iterator[Figure]:
+def _latencies(port: int, size: Size) -> Iterator[Figure]:
     """From the begin of a put to the return of a get that waits in another process."""
     connection = _connect(port)
     queue = connection.open("Q1", _BOTH_WAYS).handle
@@ -124,19 +138,29 @@ def _latencies(port: int) -> Iterator[Figure]:
         ("non-persistent", _VOLATILE, 0.35),
         ("durable", _PERSISTENT, 0.9),
     ):
-        with _program("wait", str(port), str(_TRIPS // 4)) as waiter:
-            assert waiter.stdout is not None
-            waiter.stdout.readline()
-            for _ in range(_TRIPS // 4):
-                time.sleep(0.001)
-                body = time.perf_counter_ns().to_bytes(8, "big")
-                connection.put(queue, body, descriptor)
-            delays = [int(waiter.stdout.readline()) / 1e6 for _ in range(_TRIPS // 4)]
-        yield at_most(f"put to get in another process, {name}, p50", median(delays), ceiling, " ms")
+        rounds = [
+            _latency_ms(port, queue, connection, descriptor, size) for _ in range(size.rounds)
+        ]
+        title = f"put to get in another process, {name}, p50"
+        yield at_most(title, median(rounds), ceiling, " ms", samples=rounds)
     connection.close()
 
 
-def _idle() -> Iterator[Figure]:
+def _latency_ms(
+    port: int, queue: int, connection: Connection, descriptor: Descriptor, size: Size
+) -> float:
+    """Return the median of one round."""
+    with _program("wait", str(port), str(size.waits)) as waiter:
+        assert waiter.stdout is not None
+        waiter.stdout.readline()
+        for _ in range(size.waits):
+            time.sleep(0.001)
+            body = time.perf_counter_ns().to_bytes(8, "big")
+            connection.put(queue, body, descriptor)
+        return median(int(waiter.stdout.readline()) / 1e6 for _ in range(size.waits))
+
+
+def _idle(size: Size) -> Iterator[Figure]:
     """Memory of a server for connections that do nothing, and its work for them."""
     for kind, ceiling in (("", 40), (" under TLS", 150)):
         # Each kind has a server of its own: it would reuse memory that the other has given back.
@@ -145,13 +169,13 @@ def _idle() -> Iterator[Figure]:
             port = server.tls_port if kind else server.port
             connections = [_connect(port, tls)]
             before = _resident_kib(server.pid)
-            connections += [_connect(port, tls) for _ in range(_IDLE)]
+            connections += [_connect(port, tls) for _ in range(size.idle)]
             grown = (_resident_kib(server.pid) - before) / 1_024
-            yield at_most(f"memory of {_IDLE} idle connections{kind}", grown, ceiling, " MB")
+            yield at_most(f"memory of {size.idle} idle connections{kind}", grown, ceiling, " MB")
             begun = processor_seconds(server.pid)
-            time.sleep(_IDLE_SECONDS)
-            load = (processor_seconds(server.pid) - begun) / _IDLE_SECONDS * 100
-            yield at_most(f"processor time of {_IDLE} idle connections{kind}", load, 1, " %")
+            time.sleep(size.idle_seconds)
+            load = (processor_seconds(server.pid) - begun) / size.idle_seconds * 100
+            yield at_most(f"processor time of {size.idle} idle connections{kind}", load, 1, " %")
             for connection in connections:
                 connection.close()
 
@@ -161,22 +185,22 @@ def _resident_kib(pid: int) -> int:
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
 
 
-def _units_of_work() -> Iterator[Figure]:
+def _units_of_work(size: Size) -> Iterator[Figure]:
     """Persistent puts, 100 a unit of work, in turn: in process, one by one, pipelined."""
     rates: dict[str, list[float]] = {"here": [], "one by one": [], "pipelined": []}
-    for _ in range(_ROUNDS):
+    for _ in range(size.rounds):
         with tempfile.TemporaryDirectory() as folder, _manager(Path(folder)) as manager:
             here = LocalConnection(manager.session(), manager)
-            rates["here"].append(_rate(here, c.MQPMO_SYNCPOINT))
+            rates["here"].append(_rate(here, size.units, c.MQPMO_SYNCPOINT))
             here.close()
         with _served() as server:
             far = _connect(server.port)
-            rates["one by one"].append(_rate(far, c.MQPMO_SYNCPOINT))
+            rates["one by one"].append(_rate(far, size.units, c.MQPMO_SYNCPOINT))
             far.close()
         with _served() as server:
             far = _connect(server.port)
             options = c.MQPMO_SYNCPOINT | c.MQPMO_ASYNC_RESPONSE
-            rates["pipelined"].append(_rate(far, options))
+            rates["pipelined"].append(_rate(far, size.units, options))
             far.close()
     for name, floor in (("one by one", 0.35), ("pipelined", 0.6)):
         ratios = [a / b for a, b in zip(rates[name], rates["here"], strict=True)]
@@ -185,57 +209,46 @@ def _units_of_work() -> Iterator[Figure]:
         yield at_least(title, median(ratios), floor, "x", note, samples=ratios)
 
 
-def _rate(connection: Connection, options: int) -> float:
+def _rate(connection: Connection, units: int, options: int) -> float:
     queue = connection.open("Q1", c.MQOO_OUTPUT).handle
 
     def put_all() -> None:
-        for _ in range(_UNITS):
+        for _ in range(units):
             for _ in range(_PER_UNIT):
                 connection.put(queue, BODY, _PERSISTENT, options)
             connection.commit()
 
-    return _UNITS * _PER_UNIT / seconds_of(put_all)
+    return units * _PER_UNIT / seconds_of(put_all)
 
 
-def _processes() -> Iterator[Figure]:
-    """16 processes of single durable puts beside 16 threads in process."""
-    here = many_threads_rate()
-    with _served() as server:
-        programs = [
-            subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "bench.remote_clients",
-                    "put",
-                    str(server.port),
-                    str(_PUTS_EACH),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for _ in range(_PROCESSES)
-        ]
+def _processes(size: Size) -> Iterator[Figure]:
+    """Processes of single durable puts beside as many threads in process, in turn."""
+    count, here, far = size.processes * size.puts_each, list[float](), list[float]()
+    threads = messaging.Size(threads=size.processes, puts_each=size.puts_each)
+    with _served() as server, ExitStack() as stack:
+        words = ("put", str(server.port), str(size.puts_each))
+        programs = [stack.enter_context(_program(*words)) for _ in range(size.processes)]
         for program in programs:
             assert program.stdout is not None
             program.stdout.readline()
+        for _ in range(size.rounds):
+            here.append(messaging.many_threads_rate(threads))
+            far.append(count / seconds_of(partial(_put_round, programs)))
+    ratios = [a / b for a, b in zip(far, here, strict=True)]
+    note = f"{median(far):,.0f}/s against {median(here):,.0f}/s"
+    name = f"{size.processes} remote processes of single durable puts"
+    yield at_least(name, median(ratios), 0.8, "x", note, samples=ratios)
 
-        def run() -> None:
-            for each in programs:
-                assert each.stdin is not None
-                each.stdin.write("\n")
-                each.stdin.flush()
-            for each in programs:
-                assert each.stdout is not None
-                each.stdout.readline()
 
-        far = _PROCESSES * _PUTS_EACH / seconds_of(run)
-        # The end of a program is no put: it takes longer than a hundred of them.
-        for program in programs:
-            program.communicate()
-    note = f"{far:,.0f}/s against {here:,.0f}/s"
-    yield at_least("16 remote processes of single durable puts", far / here, 0.8, "x", note)
+def _put_round(programs: list[subprocess.Popen[str]]) -> None:
+    """Let each program put a round, and wait for all."""
+    for each in programs:
+        assert each.stdin is not None
+        each.stdin.write("\n")
+        each.stdin.flush()
+    for each in programs:
+        assert each.stdout is not None
+        each.stdout.readline()
 
 
 def _serve(folder: str) -> None:
@@ -265,10 +278,10 @@ def _put(port: str, count: str) -> None:
     connection = _connect(int(port))
     queue = connection.open("Q1", _BOTH_WAYS).handle
     print("ready", flush=True)
-    sys.stdin.readline()
-    for _ in range(int(count)):
-        connection.put(queue, BODY, _PERSISTENT)
-    print("done", flush=True)
+    for _ in sys.stdin:
+        for _ in range(int(count)):
+            connection.put(queue, BODY, _PERSISTENT)
+        print("done", flush=True)
     connection.close()
 
 

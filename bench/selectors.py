@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from bench.figures import Figure, at_most, median, seconds_of
 from mayfly import QueueManager, jms
@@ -13,8 +14,7 @@ from mayfly.engine.session import Session
 from mayfly.mqi.constants import MQGMO_NONE, MQOO_INPUT_SHARED
 from mayfly.mqi.errors import NoMessage
 
-_COUNT, _PER_UNIT, _ROUNDS = 100_000, 2_000, 5
-_AMONG_FIRST = 1_000
+_PER_UNIT = 2_000
 _COLOURS = ("blue", "green", "red")
 _TEXT = "x" * 200
 _NOT_THERE = "colour = 'red' AND n = -1"
@@ -22,61 +22,83 @@ _NOT_THERE = "colour = 'red' AND n = -1"
 _PACE_SECONDS = 0.001
 
 
-def figures() -> Iterator[Figure]:
+class Size(NamedTuple):
+    """How much is measured."""
+
+    rounds: int = 5
+    message_count: int = 100_000
+    #: The match that is early.
+    early: int = 1_000
+
+
+#: Shows that this part runs; its figures say nothing.
+SMALLEST: Final = Size(1, 30, 3)
+
+
+def figures(size: Size = Size()) -> Iterator[Figure]:  # noqa: B008  # it cannot be changed
     """Fill a queue with JMS messages and browse it by selectors, whose matches are first or last.
 
-    Medians, messages with a text of 200 characters and two properties.
+    Messages have a text of 200 characters and two properties.
     """
+    count, last = f"{size.message_count:,}", size.message_count - 1
     with QueueManager("BENCH") as manager:
         manager.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(999999999)\nDEFINE QLOCAL(Q2) MAXDEPTH(999999999)")
-        _fill(manager)
+        _fill(manager, size.message_count)
         with manager.session() as session:
-            first_ms = _found_ms(session, f"n = {_AMONG_FIRST - 1}")
-            yield at_most("selector: the match is the 1,000th of 100k", first_ms, 10, " ms")
-            last_ms = _found_ms(session, f"n = {_COUNT - 1}")
-            yield at_most(
-                "selector: the match is the last of 100k", last_ms, 600, " ms", "a number"
-            )
-            text_ms = _found_ms(session, f"colour = 'red' AND n = {_COUNT - 1}")
-            yield at_most("selector: the same", text_ms, 600, " ms", "a text and a number")
-            field_ms = _found_ms(session, "JMSPriority > 8")
-            yield at_most("selector: none of 100k", field_ms, 600, " ms", "a field of the MQMD")
-            msg_id = _last_id(session)
-            by_id_ms = _found_ms(session, f"JMSMessageID = 'ID:{msg_id.hex()}'")
-            yield at_most("selector: the last of 100k by its id", by_id_ms, 1, " ms", "index")
-            again_ms = _again_ms(session)
-            yield at_most("selector: refused again by a handle", again_ms, 1, " ms", "nothing new")
-            waits_ms = _waits_of_others_ms(manager, session)
-        worst_ms = waits_ms[-1]
+            by_id = f"JMSMessageID = 'ID:{_id_of(session, last).hex()}'"
+            for name, selector, ceiling_ms, note in (
+                (f"match {size.early:,} of {count}", f"n = {size.early - 1}", 10, "a number"),
+                (f"the last of {count}, a property", f"n = {last}", 600, "a number"),
+                (
+                    f"the last of {count}, two properties",
+                    f"colour = 'red' AND n = {last}",
+                    600,
+                    "a text and a number",
+                ),
+                (
+                    f"none of {count}, a field of the MQMD",
+                    "JMSPriority > 8",
+                    600,
+                    "a field of the MQMD",
+                ),
+                (f"the last of {count}, its id", by_id, 1, "index"),
+            ):
+                found_ms = _found_ms(session, selector, size.rounds)
+                title = f"selector: {name}"
+                yield at_most(title, median(found_ms), ceiling_ms, " ms", note, samples=found_ms)
+            again_ms, name = _again_ms(session, size.rounds), "selector: refused again by a handle"
+            yield at_most(name, median(again_ms), 1, " ms", "nothing new", samples=again_ms)
+            waits_ms = _waits_of_others_ms(manager, session, size.rounds)
         note = f"median {median(waits_ms):.2g} ms, of {len(waits_ms)} puts"
-        yield at_most("selector: longest put of another meanwhile", worst_ms, 50, " ms", note)
+        yield at_most("selector: longest put of another meanwhile", waits_ms[-1], 50, " ms", note)
 
 
-def _fill(manager: QueueManager) -> None:
+def _fill(manager: QueueManager, count: int) -> None:
     with jms.ConnectionFactory(manager).create_context(jms.SESSION_TRANSACTED) as context:
         queue = context.create_queue("Q1")
         producer = context.create_producer().set_delivery_mode(jms.NON_PERSISTENT)
-        for number in range(_COUNT):
+        for number in range(count):
             producer.set_property("colour", _COLOURS[number % len(_COLOURS)])
             producer.set_property("n", number).send(queue, _TEXT)
             if number % _PER_UNIT == _PER_UNIT - 1:
                 context.commit()
+        context.commit()
 
 
-def _found_ms(session: Session, selector: str) -> float:
+def _found_ms(session: Session, selector: str, rounds: int) -> list[float]:
     """Return how long a browse takes to show the first match, or that there is none."""
-    return 1e3 * median(
-        seconds_of(lambda: next(session.browse("Q1", selector=selector), None))
-        for _ in range(_ROUNDS)
-    )
+    return [
+        1e3 * seconds_of(lambda: next(session.browse("Q1", selector=selector), None))
+        for _ in range(rounds)
+    ]
 
 
-def _last_id(session: Session) -> bytes:
-    message = next(session.browse("Q1", selector=f"n = {_COUNT - 1}"))
+def _id_of(session: Session, number: int) -> bytes:
+    message = next(session.browse("Q1", selector=f"n = {number}"))
     return message.msg_id
 
 
-def _again_ms(session: Session) -> float:
+def _again_ms(session: Session, rounds: int) -> list[float]:
     handle = session.open("Q1", MQOO_INPUT_SHARED, selector=_NOT_THERE)
 
     def get() -> None:
@@ -87,17 +109,17 @@ def _again_ms(session: Session) -> float:
         raise AssertionError(_NOT_THERE)
 
     get()
-    return 1e3 * median(seconds_of(get) for _ in range(_ROUNDS))
+    return [1e3 * seconds_of(get) for _ in range(rounds)]
 
 
-def _waits_of_others_ms(manager: QueueManager, session: Session) -> list[float]:
+def _waits_of_others_ms(manager: QueueManager, session: Session, rounds: int) -> list[float]:
     """Return, ascending, how long each put of another client took while selectors searched."""
     waits_ms: list[float] = []
     is_over = threading.Event()
 
     def put() -> None:
         with manager.session() as other:
-            while not is_over.wait(_PACE_SECONDS):
+            while not waits_ms or not is_over.wait(_PACE_SECONDS):
                 begin = time.perf_counter()
                 other.put("Q2", b"x")
                 waits_ms.append(1e3 * (time.perf_counter() - begin))
@@ -105,8 +127,7 @@ def _waits_of_others_ms(manager: QueueManager, session: Session) -> list[float]:
     thread = threading.Thread(target=put)
     thread.start()
     try:
-        for _ in range(_ROUNDS):
-            _found_ms(session, _NOT_THERE)
+        _found_ms(session, _NOT_THERE, rounds)
     finally:
         is_over.set()
         thread.join()

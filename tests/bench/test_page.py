@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.__main__ import main
-from bench.figures import Curve, Figure, at_least, at_most, table
+from bench.figures import Beside, Curve, Figure, at_least, at_most, table, without_aim
 from bench.machine import file_system_of
 from bench.page import page, write_page
 from bench.record import Part, Run, from_json, to_json
@@ -20,9 +20,14 @@ _CURVES = [
     Curve("sizes", name, "messages", "µs", [(10, y), (1_000, 2 * y)], spans_decades=True)
     for name, y in (("put", 5.0), ("get", 7.5))
 ]
+_BESIDE = Beside("put", " ms", False, {"Mayfly": [2.0, 4.0, 2.0], "Redis": [1.0, 2.0, 4.0]})
 _RUN = Run(
     {"processors": "2"},
-    [Part("one", 12.3, [_FAST], []), Part("two", 4, [_SLOW, _TOLD], _CURVES)],
+    [
+        Part("one", 12.3, [_FAST], [], []),
+        Part("two", 4, [_SLOW, _TOLD, _BESIDE.figure(["no NATS"])], _CURVES, [_BESIDE]),
+    ],
+    {"Redis": "7.0; appendfsync always"},
 )
 
 
@@ -33,6 +38,32 @@ def test_the_page_has_the_machine_and_each_figure_with_spread_and_verdict() -> N
     assert "| puts | 1,500/s | 1,400/s to 1,800/s | >= 1000/s | met | beside a \\| b |" in lines
     assert "| opening | 2 s | - | <= 0.5 s | **missed** | - |" in lines
     assert "| peers | - | - | - | - | redis is not installed |" in lines
+
+
+def test_the_page_tells_of_peers_and_what_each_of_them_did() -> None:
+    lines = page(_RUN).splitlines()
+    assert "| Redis | 7.0; appendfsync always |" in lines
+    assert "| put | 2 ms | 2 ms to 4 ms | - | - | Redis 2 ms; no NATS |" in lines
+    begin = lines.index("### put")
+    assert lines[begin + 2 : begin + 6] == [
+        "| make | median | lowest to highest round | Mayfly against it |",
+        "|---|---|---|---|",
+        "| Mayfly | 2 ms | 2 ms to 4 ms | - |",
+        "| Redis | 2 ms | 1 ms to 4 ms | 0.5x as good |",
+    ]
+    assert "![two: beside its peers](two-beside.svg)" in lines
+
+
+def test_a_comparison_is_the_median_of_the_ratios_of_rounds() -> None:
+    rates = Beside("puts", "/s", True, {"Mayfly": [100, 300, 200], "Redis": [200, 100, 200]})
+    assert (rates.times_as_good("Redis"), _BESIDE.times_as_good("Redis")) == (1, 0.5)
+
+
+def test_a_number_without_an_aim_is_neither_met_nor_drawn_beside_one(tmp_path: Path) -> None:
+    told = without_aim("lives", 5, "/s", is_rate=True)
+    assert (told.verdict, told.aim, told.value) == ("", "-", "5/s")
+    write_page(Run({}, [Part("one", 1, [told])]), tmp_path)
+    assert not (tmp_path / "aims.svg").exists()
 
 
 def test_what_was_not_measured_has_not_met_its_aim() -> None:
@@ -79,15 +110,20 @@ def test_a_kept_run_is_written_and_printed_again(
 def test_curves_of_one_plot_share_a_picture_that_the_page_shows(tmp_path: Path) -> None:
     write_page(_RUN, tmp_path)
     assert "![two: two-sizes](two-sizes.svg)" in page(_RUN).splitlines()
+    beside = (tmp_path / "two-beside.svg").read_text()
+    assert all(f"<!-- {text} -->" in beside for text in ("Mayfly", "Redis"))
     drawn = (tmp_path / "two-sizes.svg").read_text()
     assert all(f"<!-- {text} -->" in drawn for text in ("put", "get", "messages (log)", "µs (log)"))
 
 
-def test_a_run_kept_before_there_were_curves_is_read() -> None:
+def test_a_run_kept_before_there_were_curves_or_peers_is_read() -> None:
     kept = json.loads(to_json(_RUN))
+    del kept["peers"]
     for part in kept["parts"]:
-        del part["curves"]
-    assert [part.curves for part in from_json(json.dumps(kept)).parts] == [[], []]
+        del part["curves"], part["besides"]
+    read = from_json(json.dumps(kept))
+    assert read.peers == {}
+    assert [(part.curves, part.besides) for part in read.parts] == [([], []), ([], [])]
 
 
 def test_an_unknown_part_is_named(capsys: pytest.CaptureFixture[str]) -> None:
