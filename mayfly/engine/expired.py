@@ -164,7 +164,7 @@ def _put(
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"EXPQ of {origin.name} leads to {origin.name}")
     prepared = message.prepared
     size_bytes = size_on(path, prepared.descriptor, len(message.body))
-    check_room(core, path, size_bytes, persistent=prepared.persistent)
+    check_room(path, size_bytes, persistent=prepared.persistent)
     arrive(core, transaction, path, prepared, new_row(core, path, message))
 
 

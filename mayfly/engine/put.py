@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mayfly.engine.callbacks import Completion
@@ -13,23 +14,29 @@ from mayfly.engine.delay.staging import (
     staging_path,
 )
 from mayfly.engine.delivery import (
-    Ids,
-    OutgoingMessage,
-    check_lasting,
     check_open,
     check_room,
     new_id,
     new_row,
+    not_lasting,
+    refusal,
     size_on,
 )
-from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
+from mayfly.engine.descriptors import (
+    Context,
+    Prepared,
+    check_header,
+    plain_descriptor,
+    prepare,
+)
 from mayfly.engine.disposal import send_report
 from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import Path
+from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.direct_put import check_direct_put
 from mayfly.engine.remote.resolution import reply_address
 from mayfly.engine.transaction import Transaction
-from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
+from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.lifetime.window import Window, window_at_put
 from mayfly.mqi import reasons as rc
@@ -65,6 +72,14 @@ class PutRequest(NamedTuple):
     delay_ms: Any = 0
     context_option: int = MQPMO_NONE
     capped_by: str | None = None
+
+
+@lru_cache(maxsize=1024)
+def plain_request(
+    priority: int | None, persistent: bool | None, report: int, reply_to: str, *rest: int | str
+) -> PutRequest:
+    """Return the request of a put without ids, lifetime and delay; as ``plain_descriptor``."""
+    return PutRequest(plain_descriptor(priority, persistent, report, reply_to, *rest))
 
 
 class PutResult(NamedTuple):
@@ -113,10 +128,9 @@ def put(
         )
         if request.capped_by is not None and window.capped_by is None:
             window = window._replace(capped_by=request.capped_by)
-        pending = new_pending(core, path, prepared, window, (request, body))
-        queue, row, persistent = pending
+        queue, row, persistent = new_put(core, path, prepared, window, (request, body))
         if unit_of_work is not None:
-            unit_of_work.put(pending)
+            unit_of_work.put(queue, row, persistent=persistent)
             transaction = None
         else:
             transaction = Transaction()
@@ -131,25 +145,28 @@ def put(
         core.committer.run(transaction)
     else:
         completion.transaction = transaction
-    return result_of(core, path, pending, request, (prepared, window))
+    return result_of(core, path, row, request, (prepared, window))
 
 
 def result_of(
     core: Core,
     path: Path,
-    pending: UncommittedPut,
+    row: StoredMessage,
     request: PutRequest,
     resolved: tuple[Prepared, Window],
 ) -> PutResult:
     """Return the result of a put; where a message waits or travels it may have another MsgId."""
     prepared, window = resolved
-    row, here = pending.row, path.queue
-    queue, manager = (here.definition.name, core.name) if path.remote is None else path.remote
-    msg_id = row.msg_id
-    if here.is_staging and row.shown_id:
-        msg_id = row.shown_id
-    elif path.remote is not None and pending.queue is here:
-        msg_id = row.correl_id
+    here, msg_id = path.queue, row.msg_id
+    if path.remote is None:
+        queue, manager = here.definition.name, core.name
+        if here.is_staging and row.shown_id:
+            msg_id = row.shown_id
+    else:
+        queue, manager = path.remote
+        if not request.delay_ms:
+            # On the transmission queue it has an id of its own, on the staging queue it has not.
+            msg_id = row.correl_id
     return PutResult(
         msg_id,
         request.correl_id,
@@ -180,23 +197,26 @@ def prepared_for(
     return prepared
 
 
-def new_pending(
+def new_put(
     core: Core, path: Path, prepared: Prepared, window: Window, content: tuple[PutRequest, bytes]
-) -> UncommittedPut:
+) -> tuple[LocalQueue, StoredMessage, bool]:
+    """Return where a message goes now, its row there, and whether it is persistent; see put."""
     request, body = content
     persistent = prepared.persistent
-    if path.queue.is_staging:
+    queue = path.queue
+    if queue.is_staging:
         return _on_staging(core, path, prepared, window, content)
     if not request.delay_ms:
         size_bytes = len(body)
         if path.remote is not None:
             size_bytes = size_on(path, prepared.descriptor, size_bytes)
-        check_open(core, path, size_bytes)
-        if persistent:
-            check_lasting(path.queue)
-        ids = Ids(request.msg_id or new_id(core), request.correl_id)
-        message = OutgoingMessage(prepared, window, ids, body)
-        return UncommittedPut(path.queue, new_row(core, path, message), persistent)
+        # As check_room does, without a call: every put comes here.
+        if path.put_inhibited or size_bytes > path.largest_bytes or queue.depth >= path.max_depth:
+            raise refusal(path, size_bytes)
+        if persistent and path.is_temporary:
+            raise not_lasting(queue)
+        ids = request.msg_id, request.correl_id, None
+        return queue, new_row(core, path, (prepared, window, ids, body)), persistent
     _check_target(core, path, prepared, len(body))
     check_delay(core, prepared.descriptor)
     if path.fixes_binding:
@@ -204,21 +224,21 @@ def new_pending(
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms: {path.name} is clustered, not NOTFIXED")
     staging = staging_path(core, len(body))
     delayed = Delayed(prepared, window, request.msg_id, request.correl_id, body)
-    return UncommittedPut(staging.queue, staged_row(core, path, delayed), persistent)
+    return staging.queue, staged_row(core, path, delayed), persistent
 
 
 def _on_staging(
     core: Core, path: Path, prepared: Prepared, window: Window, content: tuple[PutRequest, bytes]
-) -> UncommittedPut:
+) -> tuple[LocalQueue, StoredMessage, bool]:
     """Take a message, with its header, that an application puts on the staging queue by name."""
     request, body = content
     if request.delay_ms:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms {request.delay_ms}: {path.name} has none")
-    check_open(core, path, len(body))
+    check_open(path, len(body))
     staging = staging_path(core, max(len(body) - HEADER_BYTES, 0))
     delayed = Delayed(prepared, window, request.msg_id, request.correl_id, body)
     row = row_of_staged_body(core, delayed, new_id(core))
-    return UncommittedPut(staging.queue, row, prepared.persistent)
+    return staging.queue, row, prepared.persistent
 
 
 def _with_reply_address(core: Core, asked: Descriptor) -> Descriptor:
@@ -236,7 +256,7 @@ def _check_target(core: Core, path: Path, prepared: Prepared, body_bytes: int) -
     """
     size_bytes = size_on(path, prepared.descriptor, body_bytes)
     try:
-        check_room(core, path, size_bytes, persistent=prepared.persistent)
+        check_room(path, size_bytes, persistent=prepared.persistent)
     except MQError as refusal:
         try:
             staging_path(core, body_bytes)

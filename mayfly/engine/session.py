@@ -18,9 +18,9 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.schedule import Schedule
 from mayfly.engine.deliveries import Deliveries
 from mayfly.engine.delivery import Identifier, bytes_of, stored_id
-from mayfly.engine.descriptors import Context, plain_descriptor
+from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.search import ANY, Match, selector_of
-from mayfly.engine.get import GetRequest, get
+from mayfly.engine.get import GetRequest, Getter, get, obtain
 from mayfly.engine.handles import Handle, Owner
 from mayfly.engine.message import Message
 from mayfly.engine.objects.dynamic import create_dynamic_queue
@@ -29,7 +29,7 @@ from mayfly.engine.objects.registry import Path, path_of_put, topic_alias
 from mayfly.engine.open_handles import OpenQueues, drop_ownerless
 from mayfly.engine.properties.putting import with_mapping
 from mayfly.engine.pubsub.topic_verbs import TopicVerbs
-from mayfly.engine.put import PutRequest, put
+from mayfly.engine.put import PutRequest, plain_request, put
 from mayfly.engine.remote.resolution import check_remote_open
 from mayfly.engine.status import Status
 from mayfly.engine.unit_of_work import UnitOfWork
@@ -116,18 +116,15 @@ class Session(TopicVerbs):
             check_life_ms(time_to_live_ms)
         if type(body) is not bytes:
             body = bytes_of(body)
-        descriptor = plain_descriptor(
-            priority, persistent, report, reply_to_q, msg_type, format_name
-        )
+        request = plain_request(priority, persistent, report, reply_to_q, msg_type, format_name)
+        if msg_id or correl_id:
+            ids = stored_id(msg_id, "msg_id"), stored_id(correl_id, "correl_id")
+            request = request._replace(msg_id=ids[0], correl_id=ids[1])
+        if time_to_live_ms is not None or delay_ms or type(delay_ms) is not int:
+            request = request._replace(life_ms=time_to_live_ms, delay_ms=delay_ms)
         if properties:
-            descriptor, body = with_mapping(self._core, descriptor, body, properties)
-        request = PutRequest(
-            descriptor,
-            stored_id(msg_id, "msg_id") if msg_id else b"",
-            stored_id(correl_id, "correl_id") if correl_id else b"",
-            time_to_live_ms,
-            delay_ms,
-        )
+            descriptor, body = with_mapping(self._core, request.descriptor, body, properties)
+            request = request._replace(descriptor=descriptor)
         path = path_of_put(self._core.registry, queue)
         if path is None:
             return self._publish_through(queue, body, request)
@@ -159,12 +156,12 @@ class Session(TopicVerbs):
             self.authority.check_queue(queue, words.GET)
         if path.queue.exclusive_holder is not None:
             self._check_exclusive(path)
-        if wait_ms or msg_id is not None or correl_id is not None or selector is not None:
-            request = GetRequest(_match(msg_id, correl_id, selector), wait_ms)
-        else:
-            request = _NEXT
+        core, requester = self._core, self._opened.requester
         try:
-            return get(self._core, path, request, unit_of_work, self._opened.requester).message
+            if wait_ms or msg_id is not None or correl_id is not None or selector is not None:
+                request = GetRequest(_match(msg_id, correl_id, selector), wait_ms)
+                return get(core, path, request, unit_of_work, requester).message
+            return obtain(core, Getter(core, path, _NEXT, unit_of_work, requester)).message
         except NoMessage:
             return None
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mayfly.engine.unit_of_work import UncommittedGet, UncommittedPut, UnitOfWork
+from mayfly.engine.queues import Found
+from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 
 
 def parts_of(unit_of_work: UnitOfWork) -> list[UnitOfWork]:
@@ -16,10 +17,10 @@ def open_puts(unit_of_work: UnitOfWork) -> Iterator[tuple[UncommittedPut, bool]]
     """Yield what it has put and not committed, and whether it has got that again (P9)."""
     assert unit_of_work._core.engine_lock.is_held()
     for part in parts_of(unit_of_work):
-        yield from ((pending, False) for pending in part._puts.values())
+        yield from ((UncommittedPut(*put), False) for put in part._puts.values())
         yield from ((pending, True) for pending in part._through)
 
 
-def taken_by(unit_of_work: UnitOfWork) -> list[UncommittedGet]:
+def taken_by(unit_of_work: UnitOfWork) -> list[Found]:
     """Return what it has got of what others had committed."""
     return [taken for part in parts_of(unit_of_work) for taken in part._takes]

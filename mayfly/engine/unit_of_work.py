@@ -15,7 +15,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.expired import discard_late
 from mayfly.engine.holding import messages, puts
 from mayfly.engine.holding.messages import Hold
-from mayfly.engine.queues import LocalQueue, QueueOwner
+from mayfly.engine.queues import Found, LocalQueue, QueueOwner
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import Event
 from mayfly.lifetime.window import is_expired
@@ -54,15 +54,15 @@ class UnitOfWork(Hold):
         """
         self._core, self.ending = core, ending
         self._is_part = is_part
-        self._puts: dict[int, UncommittedPut] = {}
+        self._puts: dict[int, tuple[LocalQueue, StoredMessage, bool]] = {}
         #: The keys of the puts by the number of their queue, in order.
         self._keys: dict[int, list[int]] = {}
-        self._takes: list[UncommittedGet] = []
+        self._takes: list[Found] = []
         self._through: list[UncommittedPut] = []
         #: Puts that the commit under way has found expired (E17).
         self._late: list[tuple[LocalQueue, StoredMessage]] = []
         #: Delayed messages that get another delivery time, and their rows with it.
-        self._rescheduled: list[tuple[UncommittedGet, StoredMessage]] = []
+        self._rescheduled: list[tuple[Found, StoredMessage]] = []
         self._statements: list[tuple[str, tuple[Any, ...]]] = []
         self._effects: list[Callable[[], Transaction | None]] = []
         #: Functions that a backout calls beside giving messages back, by their owner.
@@ -103,19 +103,18 @@ class UnitOfWork(Hold):
             or self._effects
         )
 
-    def put(self, pending: UncommittedPut) -> None:
+    def put(self, queue: LocalQueue, row: StoredMessage, *, persistent: bool) -> None:
         """Add a put; a delayed one reaches the staging queue, and its depth, at commit (D12)."""
         self.check_room()
-        queue, key = pending.queue, pending.row.k
         if self.began_ms is None:
-            self.began_ms = pending.row.put_ms
+            self.began_ms = row.put_ms
         if queue.home is not self._core:
-            self.at(queue.home).put(pending)
+            self.at(queue.home).put(queue, row, persistent=persistent)
             return
         puts.reserve_in_unit(queue)
         # As _add does, without a call: every put comes here.
-        self._puts[key] = pending
-        insort(self._keys.setdefault(queue.number, []), key)
+        self._puts[row.k] = (queue, row, persistent)
+        insort(self._keys.setdefault(queue.number, []), row.k)
         self._operation_count += 1
 
     def publish(
@@ -131,8 +130,8 @@ class UnitOfWork(Hold):
         if self.began_ms is None:
             self.began_ms = self._core.now_ms()
         self.adopt(transaction)
-        for pending in staged:
-            self._add(pending)
+        for put in staged:
+            self._add(put)
         self._effects.extend(effects)
         self._operation_count += 1
 
@@ -140,7 +139,7 @@ class UnitOfWork(Hold):
         """Take over what a transaction would put, reports above all, as puts of this unit."""
         for queue, row, persistence in transaction.arrivals:
             # It is reserved already.
-            self._add(UncommittedPut(queue, row, bool(persistence)))
+            self._add((queue, row, bool(persistence)))
         for home, part in transaction.parts.items():
             self.at(home).adopt(part)
 
@@ -151,7 +150,7 @@ class UnitOfWork(Hold):
         if queue.home is not self._core:
             self.at(queue.home).take(queue, row, persistence, now_ms)
             return
-        taken = UncommittedGet(queue, row, persistence)
+        taken = queue, row, persistence
         messages.hold_got(taken, self)
         if self._core.on_departure:
             # Backed out, it comes back unmarked.
@@ -159,18 +158,18 @@ class UnitOfWork(Hold):
         self._takes.append(taken)
         self._operation_count += 1
 
-    def reschedule(self, taken: UncommittedGet, row: StoredMessage) -> None:
+    def reschedule(self, taken: Found, row: StoredMessage) -> None:
         """Add a new delivery time of a committed delayed message, which is hidden from now on."""
         if self.began_ms is None:
             self.began_ms = self._core.now_ms()
         messages.hold(taken, self)
-        puts.reserve_in_unit(taken.queue)
+        puts.reserve_in_unit(taken[0])
         self._rescheduled.append((taken, row))
         self._operation_count += 1
 
     def has_taken(self, key: int) -> bool:
         """Return True if a message was got, and not rescheduled, in this unit of work."""
-        return any(taken.row.k == key for taken in self._takes)
+        return any(row.k == key for _queue, row, _side in self._takes)
 
     def on_backout(self, owner: object, undo: Callable[[], None]) -> None:
         """Let its backout, or a commit that fails, undo something; an owner's first undo counts."""
@@ -186,7 +185,7 @@ class UnitOfWork(Hold):
             yield from self.at(queue.home).own_puts(queue)
         elif not queue.is_staging:
             for key in self._keys.get(queue.number, ()):
-                yield self._puts[key]
+                yield UncommittedPut(*self._puts[key])
 
     def take_own(self, pending: UncommittedPut) -> None:
         """Add a get of an own uncommitted put; nobody else will ever see it."""
@@ -264,7 +263,7 @@ class UnitOfWork(Hold):
 
     def _end_commit(
         self,
-        ending: list[tuple[UnitOfWork, list[UncommittedGet]]],
+        ending: list[tuple[UnitOfWork, list[Found]]],
         undo: dict[object, Callable[[], None]],
         error: BaseException | None,
     ) -> None:
@@ -304,9 +303,9 @@ class UnitOfWork(Hold):
             self._clear()
             transaction = Transaction()
             unit = transaction.unit
-            for taken in takes:
-                backouts = unit.backouts if taken.persistence else unit.volatile_backouts
-                backouts.append((taken.row.k,))
+            for _queue, row, persistence in takes:
+                backouts = unit.backouts if persistence else unit.volatile_backouts
+                backouts.append((row.k,))
         try:
             if takes and counts and not core.is_stopped:
                 core.committer.run(transaction)
@@ -317,14 +316,14 @@ class UnitOfWork(Hold):
         finally:
             self._give_back([*takes, *rescheduled])
 
-    def _locked(self) -> list[UncommittedGet]:
+    def _locked(self) -> list[Found]:
         """Return what it has locked until its commit is over."""
         return [*self._takes, *(taken for taken, _row in self._rescheduled)]
 
-    def _let_go(self, takes: list[UncommittedGet]) -> None:
-        self._core.store.held_gets.settle([taken.row.k for taken in takes])
+    def _let_go(self, takes: list[Found]) -> None:
+        self._core.store.held_gets.settle([row.k for _queue, row, _side in takes])
 
-    def _give_back(self, takes: list[UncommittedGet]) -> None:
+    def _give_back(self, takes: list[Found]) -> None:
         core = self._core
         with core.engine_lock:
             self._let_go(takes)
@@ -349,18 +348,19 @@ class UnitOfWork(Hold):
         for pending in self._through:
             puts.end_own(transaction, pending.queue, pending.row, now_ms, ending)
         for taken in self._takes:
-            event = Event.CANCEL if taken.queue.is_staging else Event.COMMIT
+            event = Event.CANCEL if taken[0].is_staging else Event.COMMIT
             messages.end(core, transaction, taken, event, now_ms, ending=ending, by=self)
         for taken, row in self._rescheduled:
-            puts.withdraw_from_unit(taken.queue)
+            puts.withdraw_from_unit(taken[0])
             messages.put_off(transaction, taken, row, by=self)
         transaction.unit.statements.extend(self._statements)
         transaction.effects.extend(self._effects)
         return transaction
 
-    def _add(self, pending: UncommittedPut) -> None:
-        self._puts[pending.row.k] = pending
-        insort(self._keys.setdefault(pending.queue.number, []), pending.row.k)
+    def _add(self, put: tuple[LocalQueue, StoredMessage, bool]) -> None:
+        queue, row, _persistent = put
+        self._puts[row.k] = put
+        insort(self._keys.setdefault(queue.number, []), row.k)
 
     def _clear(self) -> None:
         self._puts, self._keys, self._takes, self._through = {}, {}, [], []
@@ -387,8 +387,8 @@ def absorb(unit_of_work: UnitOfWork, held: UnitOfWork) -> None:
     unit_of_work._takes += held._takes
     if unit_of_work.began_ms is None:
         unit_of_work.began_ms = held.began_ms
-    for pending in held._puts.values():
-        unit_of_work._add(pending)
+    for put in held._puts.values():
+        unit_of_work._add(put)
     unit_of_work._operation_count += held._operation_count
     for home, part in held._parts.items():
         absorb(unit_of_work.at(home), part)

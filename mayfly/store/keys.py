@@ -7,6 +7,7 @@ negative keys: 42 bits of delivery time in ms and 21 bits of order inside that m
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
 
 from mayfly.mqi.attribute_selectors import MQ_MSG_ID_LENGTH
@@ -75,8 +76,18 @@ def queue_number_of(key: int) -> int:
 
 def generated_id(manager_name: str, instance: int, sequence: int) -> bytes:
     """Return a new MsgId: ``AMQ ``, 12 characters of the name, 20 bits of instance, sequence."""
+    return generated_identity(manager_name, instance, sequence)[0]
+
+
+def generated_identity(manager_name: str, instance: int, sequence: int) -> tuple[bytes, int]:
+    """Return a new MsgId, as :func:`generated_id`, with its index value, as :func:`id_hash`."""
     unique = ((instance << SEQUENCE_BITS) | sequence).to_bytes(8, "big")
-    return GENERATED_PREFIX + manager_name.encode()[:12].ljust(12) + unique
+    return _generated_start(manager_name) + unique, int.from_bytes(unique, "big", signed=True)
+
+
+@lru_cache(maxsize=256)
+def _generated_start(manager_name: str) -> bytes:
+    return GENERATED_PREFIX + manager_name.encode()[:12].ljust(12)
 
 
 def delayed_id(manager_name: str, key: int, instance: int, sequence: int) -> bytes:

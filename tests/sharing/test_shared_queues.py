@@ -13,6 +13,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import StoreError
 from mayfly.queue_manager import managers_here as open_managers
+from mayfly.store.keys import id_hash
 from mayfly.testing import VirtualClock
 from tests.sharing.scene import PRIVATE, SHARED, Sharing
 from tests.spec.scene import BROWSE, INPUT, alter_manager, bodies, local, refused, take, waiting
@@ -44,6 +45,25 @@ def test_every_member_tells_where_a_message_on_a_shared_queue_is(
             assert "the open unit of work of bob" in sharing.qm2.why(msg_id).sentence
         for member in (sharing.qm1, sharing.qm2):
             assert member.why(msg_id).sentence.startswith(f"It was got from {SHARED} at ")
+
+
+def test_P1_each_message_has_a_MsgId_of_its_own_on_shared_and_private_queues(
+    sharing: Sharing,
+) -> None:
+    """A MsgId has the number of its key, but on a shared queue: there members number together."""
+    with sharing.qm1.session() as one, sharing.qm2.session() as two:
+        ids = [
+            session.put(queue, b"x")
+            for _ in range(20)
+            for queue in (SHARED, PRIVATE, SHARED)
+            for session in (one, two)
+        ]
+        assert len(set(ids)) == len({id_hash(msg_id) for msg_id in ids}) == len(ids)
+        for msg_id in ids:
+            # Found by the index of MsgIds.
+            queue = SHARED if one.get(SHARED, msg_id=msg_id) else PRIVATE
+            if queue == PRIVATE:
+                assert one.get(PRIVATE, msg_id=msg_id) or two.get(PRIVATE, msg_id=msg_id)
 
 
 def test_private_queues_of_one_name_are_apart(sharing: Sharing) -> None:

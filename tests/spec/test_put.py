@@ -22,6 +22,7 @@ from tests.spec.scene import (
     V2,
     ZERO_ID,
     alias,
+    alter,
     alter_manager,
     bodies,
     body,
@@ -294,6 +295,31 @@ def test_P8_length_of_the_manager(queue_manager: QueueManager, session: Session)
     with refused(rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR):
         session.put("Q1", b"x" * 32_769)
     session.put("Q1", b"x" * 32_768)
+
+
+def test_P8_limits_that_are_altered_count_for_a_handle_that_is_open(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    local(queue_manager, MAXMSGL=100_000)
+    handle, request = session.open("Q1", OUTPUT), PutRequest(Descriptor())
+    handle.put(bytes(100_000), request)
+
+    def neither_takes_it(reason: int) -> None:
+        with refused(reason):
+            handle.put(bytes(32_769), request)
+        with refused(reason):
+            session.put("Q1", bytes(32_769))
+
+    alter_manager(queue_manager, MAXMSGL=32_768)
+    neither_takes_it(rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR)
+    alter(queue_manager, "Q1", MAXMSGL=10)
+    neither_takes_it(rc.MQRC_MSG_TOO_BIG_FOR_Q)
+    alter(queue_manager, "Q1", PUT=c.MQQA_PUT_INHIBITED)
+    neither_takes_it(rc.MQRC_PUT_INHIBITED)
+    alter(queue_manager, "Q1", PUT=c.MQQA_PUT_ALLOWED, MAXMSGL=100_000)
+    alter_manager(queue_manager, MAXMSGL=100_000)
+    handle.put(bytes(100_000), request)
+    assert queue_manager.curdepth("Q1") == 2
 
 
 def test_P9_uncommitted_put_counts_is_invisible_and_may_be_got_by_its_unit(

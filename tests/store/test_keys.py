@@ -19,6 +19,7 @@ from mayfly.store.keys import (
     STAGING_ORDER_BITS,
     due_ms_of,
     generated_id,
+    generated_identity,
     id_hash,
     next_priority,
     optional_id_hash,
@@ -98,6 +99,15 @@ def test_a_full_millisecond_of_staging_passes_on_to_the_next() -> None:
         assert [message.body for message in session.browse("Q1")] == [b"last place"]
         clock.advance(1)
         assert [m.body for m in session.browse("Q1")] == [b"last place", b"next", b"next but one"]
+
+
+@pytest.mark.parametrize("instance", [0, 5, 2**19 - 1, 2**19, 2**20 - 1])
+@pytest.mark.parametrize("sequence", [1, 2**44 - 1])
+def test_a_generated_id_comes_with_its_index_value(instance: int, sequence: int) -> None:
+    msg_id, msg_hash = generated_identity("QM1", instance, sequence)
+    assert msg_id == generated_id("QM1", instance, sequence)
+    assert msg_id == b"AMQ QM1         " + ((instance << 44) + sequence).to_bytes(8, "big")
+    assert msg_hash == id_hash(msg_id)
 
 
 def test_generated_ids_have_24_bytes_and_are_unique_over_reopening(tmp_path: Path) -> None:

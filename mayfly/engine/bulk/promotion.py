@@ -28,7 +28,7 @@ from mayfly.engine.objects.registry import Path
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.transaction import Transaction
-from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
+from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.life import LifeRecord
 from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.lifetime.window import Window
@@ -36,6 +36,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.store.units import StoredMessage
 
 #: The queue manager is going: no fault of the row.
 _NOT_THE_ROW = (
@@ -105,17 +106,16 @@ class Promotion(UnitOfWork):
                 self._add_alone(rows, after, in_bulk.kind(after))
             row = after + 1
 
-    def put(self, pending: UncommittedPut) -> None:
+    def put(self, queue: LocalQueue, row: StoredMessage, *, persistent: bool) -> None:
         """Add a put, its life ending at the very deadline that the row names."""
-        deadline_ms, row = self._deadline_ms, pending.row
+        deadline_ms = self._deadline_ms
         if (
             deadline_ms is not None
             and row.expire_at_ms is not None
             and (deadline_ms < row.expire_at_ms)
         ):
             row = row._replace(expire_at_ms=deadline_ms, capped_by=None)
-            pending = pending._replace(row=row)
-        super().put(pending)
+        super().put(queue, row, persistent=persistent)
 
     def backout(self, *, counts: bool = True) -> None:
         """Withdraw everything."""
@@ -159,12 +159,11 @@ class Promotion(UnitOfWork):
             or path.transmits
             or queue.home is not core
             or queue.is_staging
-            or queue.definition.definition_type == c.MQQDT_TEMPORARY_DYNAMIC
+            or path.is_temporary
             or is_owed(Cause.COA, prepared.descriptor)
         ):
             return None
-        largest_bytes = min(path.max_message_bytes, core.registry.queue_manager.maxmsgl)
-        lane = Lane(path, prepared, largest_bytes, self._now_ms)
+        lane = Lane(path, prepared, path.largest_bytes, self._now_ms)
         self._lanes.append(lane)
         return lane
 
@@ -223,7 +222,7 @@ class Promotion(UnitOfWork):
         with core.engine_lock:
             path = core.registry.refreshed(path)
             size_bytes = size_on(path, prepared.descriptor, len(body))
-            check_room(core, path, size_bytes, persistent=prepared.persistent)
+            check_room(path, size_bytes, persistent=prepared.persistent)
             now_ms = core.now_ms()
             own = Ids(ids[0] or new_id(core), ids[1])
             window = Window(now_ms, now_ms, deadline_ms)

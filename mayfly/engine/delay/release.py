@@ -27,7 +27,7 @@ from mayfly.lifetime.life import Event
 from mayfly.lifetime.reports import Cause, is_owed
 from mayfly.lifetime.window import Window
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQPER_PERSISTENT, MQQDT_TEMPORARY_DYNAMIC, MQRO_DISCARD_MSG
+from mayfly.mqi.constants import MQPER_PERSISTENT, MQRO_DISCARD_MSG
 from mayfly.mqi.delay_header import HEADER_BYTES, STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
@@ -45,7 +45,7 @@ class _Lane:
         self.path = path
         self.descriptor = descriptor
         self.base_key = path.slots[as_given(core, descriptor).order_priority]
-        self.largest_bytes = min(path.max_message_bytes, core.registry.queue_manager.maxmsgl)
+        self.largest_bytes = path.largest_bytes
         self.old_keys: list[int] = []
         self.new_keys: list[int] = []
         self.target_numbers: Counter[int | None] = Counter()
@@ -137,7 +137,7 @@ class Release:
             or path.remote is not None
             or queue.home is not core
             or queue.is_staging
-            or queue.definition.definition_type == MQQDT_TEMPORARY_DYNAMIC
+            or path.is_temporary
         )
         return None if hindered else _Lane(core, path, descriptor)
 
@@ -179,7 +179,7 @@ class Release:
             check_release(core, descriptor.user_identifier, name)
         prepared = as_given(core, descriptor)
         size_bytes = size_on(path, descriptor, len(row.body))
-        check_room(core, path, size_bytes, persistent=prepared.persistent)
+        check_room(path, size_bytes, persistent=prepared.persistent)
         window = _window(row)
         if row.ttl_from_release == CAP_AT_RELEASE:
             window = window_on(path, window)

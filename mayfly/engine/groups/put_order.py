@@ -70,7 +70,7 @@ class PutOrder:
         request = request._replace(descriptor=placed)
         # A delayed message can be in no group, and so not in segments (D9).
         may_cut = placed.msg_flags & c.MQMF_SEGMENTATION_ALLOWED and not request.delay_ms
-        is_cut = may_cut and is_to_be_cut(self._core, path, placed, body)
+        is_cut = may_cut and is_to_be_cut(path, placed, body)
         verb = put_in_segments if is_cut else put
         unit_of_work = self._unit if in_unit else None
         core, context = self._core, self._context

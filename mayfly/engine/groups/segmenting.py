@@ -12,26 +12,28 @@ from mayfly.engine.put import (
     PutRequest,
     PutResult,
     confirm_arrival,
-    new_pending,
+    new_put,
     prepared_for,
     result_of,
 )
+from mayfly.engine.queues import LocalQueue
 from mayfly.engine.transaction import Transaction
-from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
+from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.window import window_at_put
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.headers import leading_headers
+from mayfly.store.units import StoredMessage
 
 #: Segments but the last are multiples of this; none is shorter.
 _STEP_BYTES = 16
 
 
-def is_to_be_cut(core: Core, path: Path, descriptor: Descriptor, body: bytes) -> bool:
+def is_to_be_cut(path: Path, descriptor: Descriptor, body: bytes) -> bool:
     """Return True if a message is longer than MAXMSGL of its queue or of the queue manager."""
-    return not path.queue.is_staging and len(body) > _room(core, path, descriptor)
+    return not path.queue.is_staging and len(body) > _room(path, descriptor)
 
 
 def put_in_segments(
@@ -49,7 +51,7 @@ def put_in_segments(
     message do not fit into a segment, or a segment would be under 16 bytes. MQRC_Q_FULL: there is
     no room for all of them.
     """
-    parts = _cut(core, path, body, request)
+    parts = _cut(path, body, request)
     prepared = [prepared_for(core, path, data, part, context) for part, data in parts]
     with core.engine_lock:
         core.check_running()
@@ -69,52 +71,52 @@ def put_in_segments(
             longest_ms=core.settings.longest_life_ms,
             capped_by=path.capped_by,
         )
-        pendings = [
-            new_pending(core, path, known, window, part)
+        messages = [
+            new_put(core, path, known, window, part)
             for known, part in zip(prepared, parts, strict=True)
         ]
-        transaction = _put_all(core, pendings, unit_of_work)
+        transaction = _put_all(core, messages, unit_of_work)
         if path.remote is None:
-            _confirm_all(core, pendings, prepared, transaction, unit_of_work)
+            _confirm_all(core, messages, prepared, transaction, unit_of_work)
         is_done = transaction is None or core.committer.run_at_once(transaction)
     if transaction is not None and not is_done:
         core.committer.run(transaction)
     else:
         core.committer.run_deferred()
-    return result_of(core, path, pendings[0], request, (prepared[0], window))
+    return result_of(core, path, messages[0][1], request, (prepared[0], window))
 
 
 def _put_all(
-    core: Core, pendings: list[UncommittedPut], unit_of_work: UnitOfWork | None
+    core: Core,
+    messages: list[tuple[LocalQueue, StoredMessage, bool]],
+    unit_of_work: UnitOfWork | None,
 ) -> Transaction | None:
     if unit_of_work is not None:
-        for pending in pendings:
-            unit_of_work.put(pending)
+        for queue, row, persistent in messages:
+            unit_of_work.put(queue, row, persistent=persistent)
         return None
     transaction = Transaction()
-    for queue, row, persistent in pendings:
+    for queue, row, persistent in messages:
         puts.arrive(core, transaction, queue, row, persistent=persistent)
     return transaction
 
 
 def _confirm_all(
     core: Core,
-    pendings: list[UncommittedPut],
+    messages: list[tuple[LocalQueue, StoredMessage, bool]],
     prepared: list[Prepared],
     transaction: Transaction | None,
     unit_of_work: UnitOfWork | None,
 ) -> None:
-    for pending, known in zip(pendings, prepared, strict=True):
+    for (_queue, row, _persistent), known in zip(messages, prepared, strict=True):
         if known.descriptor.report & c.MQRO_COA:
-            confirm_arrival(core, pending.row, known.descriptor, transaction, unit_of_work)
+            confirm_arrival(core, row, known.descriptor, transaction, unit_of_work)
 
 
-def _cut(
-    core: Core, path: Path, body: bytes, request: PutRequest
-) -> list[tuple[PutRequest, bytes]]:
+def _cut(path: Path, body: bytes, request: PutRequest) -> list[tuple[PutRequest, bytes]]:
     """Return the segments; the first one has the headers of the message, and its MsgId."""
     whole = request.descriptor
-    room = _room(core, path, whole) // _STEP_BYTES * _STEP_BYTES
+    room = _room(path, whole) // _STEP_BYTES * _STEP_BYTES
     headers_bytes, data_format = leading_headers(whole.format, body, whole.encoding)
     if room < max(_STEP_BYTES, headers_bytes):
         raise mq_error(
@@ -138,9 +140,8 @@ def _cut(
     return parts
 
 
-def _room(core: Core, path: Path, descriptor: Descriptor) -> int:
+def _room(path: Path, descriptor: Descriptor) -> int:
     """Return how long a segment may be; on a transmission queue its headers take their part."""
     # It will be a segment there in any case.
     part = descriptor._replace(msg_flags=descriptor.msg_flags | c.MQMF_SEGMENT)
-    largest = min(path.max_message_bytes, core.registry.queue_manager.maxmsgl)
-    return largest - size_on(path, part, 0)
+    return path.largest_bytes - size_on(path, part, 0)

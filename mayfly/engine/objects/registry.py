@@ -26,6 +26,7 @@ from mayfly.mqi.constants import (
     MQOT_TOPIC,
     MQQA_GET_INHIBITED,
     MQQA_PUT_INHIBITED,
+    MQQDT_TEMPORARY_DYNAMIC,
 )
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import mq_error
@@ -57,6 +58,8 @@ class Path:
         "default_priority",
         "fixes_binding",
         "get_inhibited",
+        "is_temporary",
+        "largest_bytes",
         "max_depth",
         "max_message_bytes",
         "name",
@@ -73,16 +76,17 @@ class Path:
 
     def __init__(
         self,
+        registry: Registry,
         name: str,
         objects: list[QueueDefinition],
         queue: LocalQueue,
-        version: int,
         remote: Remote | None,
     ) -> None:
         """Derive the values that every call needs from the definitions as they stand."""
+        # The version comes first: where definitions change meanwhile, the path is made again.
+        self.version = registry.version
         first, last = objects[0], objects[-1]
         self.names = [o.name for o in objects]
-        self.version = version
         self.name = name
         self.queue = queue
         #: The queue of another queue manager; the one here is then its transmission queue.
@@ -98,6 +102,9 @@ class Path:
         self.get_inhibited = any(o.get == MQQA_GET_INHIBITED for o in objects)
         self.max_depth = last.maxdepth
         self.max_message_bytes = last.maxmsgl
+        #: The longest message that both the queue and the queue manager take.
+        self.largest_bytes = min(last.maxmsgl, registry.queue_manager.maxmsgl)
+        self.is_temporary = last.definition_type == MQQDT_TEMPORARY_DYNAMIC
         #: The lowest key of a message by its priority. On a FIFO queue all messages stand in one
         #: priority slot, that of the default, where they also stay when the queue becomes a
         #: PRIORITY queue (G1).
@@ -262,7 +269,7 @@ class Registry:
         if None in objects or self.find(path.queue.name) is not path.queue.definition:
             raise mq_error(rc.MQRC_Q_DELETED, f"{path.name} was deleted")
         known = [o for o in objects if o is not None]
-        renewed = Path(path.name, known, path.queue, self.version, None)
+        renewed = Path(self, path.name, known, path.queue, None)
         if renewed.transmits != path.transmits or not _lead_on(known):
             raise mq_error(rc.MQRC_OBJECT_CHANGED, f"{path.name} was altered: open it again")
         return renewed
@@ -327,7 +334,7 @@ class Registry:
                 return path
         objects, remote = route(self.find, self.queue_manager, name)
         own_name = name if remote is not None else name.partition("@")[0]
-        return Path(own_name, objects, self.queue(objects[-1].name), self.version, remote)
+        return Path(self, own_name, objects, self.queue(objects[-1].name), remote)
 
 
 def _check_text(name: object) -> None:

@@ -8,7 +8,7 @@ from mayfly.engine.descriptors import Prepared
 from mayfly.engine.disposal import as_given
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.subscriptions import Subscription
-from mayfly.mqi.constants import MQPER_NOT_PERSISTENT, MQQDT_TEMPORARY_DYNAMIC
+from mayfly.mqi.constants import MQPER_NOT_PERSISTENT
 from mayfly.store.units import StoredMessage
 
 
@@ -25,8 +25,7 @@ def prepared_for(
         priority = path.default_priority
     elif subscription.priority != PRIORITY_AS_PUBLISHED:
         priority = subscription.priority
-    is_temporary = path.queue.definition.definition_type == MQQDT_TEMPORARY_DYNAMIC
-    makes_volatile = is_temporary and publication.persistent
+    makes_volatile = path.is_temporary and publication.persistent
     if priority == publication.descriptor.priority and not makes_volatile:
         return publication
     descriptor = publication.descriptor._replace(priority=priority)

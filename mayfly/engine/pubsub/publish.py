@@ -312,7 +312,7 @@ class _FanOut:
         path = core.registry.resolve_target(subscription.destination)
         prepared = prepared_for(core, subscription, path, publication)
         size_bytes = size_on(path, prepared.descriptor, len(body))
-        check_room(core, path, size_bytes, persistent=prepared.persistent)
+        check_room(path, size_bytes, persistent=prepared.persistent)
         # The lowest of all caps wins (X3).
         window = capped_from(self._window, self._now_ms, path.cap_ms, path.capped_by)
         message = OutgoingMessage(prepared, window, self._ids(subscription), body)

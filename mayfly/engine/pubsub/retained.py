@@ -106,7 +106,7 @@ def retain(
     silent = as_given(core, dated)
     try:
         path = core.registry.resolve(RETAINED_QUEUE)
-        check_open(core, path, len(body))
+        check_open(path, len(body))
     except MQError as error:
         said = f"{RETAINED_QUEUE} refuses it: {error}"
         raise mq_error(rc.MQRC_PUT_NOT_RETAINED, said) from error
@@ -279,7 +279,7 @@ def _add_copy(
         publication, body = enveloped(publication, body, topic, journey)
     prepared = prepared_for(core, subscription, path, publication)
     size_bytes = size_on(path, prepared.descriptor, len(body))
-    check_room(core, path, size_bytes, persistent=prepared.persistent)
+    check_room(path, size_bytes, persistent=prepared.persistent)
     now_ms = core.now_ms()
     window = Window(now_ms, now_ms, row.expire_at_ms, row.capped_by)
     window = capped_from(window, now_ms, path.cap_ms, path.capped_by)

@@ -86,14 +86,14 @@ class GroupDirectory:
             return None
         shared = self.queue(queue_name)
         if shared is not None:
-            return Path(queue_name, [shared.definition], shared, asker.version, None)
+            return Path(asker, queue_name, [shared.definition], shared, None)
         if member is None or not member.is_usable:
             return None
         there = member.registry.resolve_target(queue_name)
         if there.remote is not None:
             return None
         passed = [d for n in there.names if (d := member.registry.find(n)) is not None]
-        return Path(there.name, passed, there.queue, asker.version, None)
+        return Path(asker, there.name, passed, there.queue, None)
 
     def has(self, queue: LocalQueue) -> bool:
         """Return True if a queue is a shared one."""

@@ -43,7 +43,7 @@ def put_trigger_messages(
     for _ in range(count):
         message = OutgoingMessage(prepared, window, Ids(new_id(core), b""), body)
         try:
-            check_room(core, path, len(body), persistent=False)
+            check_room(path, len(body), persistent=False)
         except MQError as failure:
             try:
                 dead_letter(core, transaction, message, failure.reason, initiation_queue)
