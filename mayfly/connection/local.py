@@ -285,7 +285,7 @@ class LocalConnection:
         elif msg_id or correl_id or token is not None:
             match = Match(msg_id or None, correl_id or None, token=token)
         view = source.view(options, has_handle=in_handle)
-        request = GetRequest(match, wait_ms, max_length, view=view, extends=with_extension)
+        request = GetRequest(match, wait_ms, max_length, False, False, view, with_extension)
         return source.get(request, options)
 
     def unlock(self, handle: int, options: int = c.MQGMO_UNLOCK) -> int:

@@ -29,6 +29,7 @@ from mayfly.engine.status import is_asynchronous
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import (
     BROWSE,
+    CHANGES_PUT,
     INPUT,
     MARKS,
     SYNCPOINT,
@@ -136,7 +137,8 @@ class Handle:
     @property
     def path(self) -> Path:
         """The path that the name resolves to, with its definitions as they stand now."""
-        self._path = self._core.registry.refreshed(self._path)
+        if self._path.version != self._core.registry.version:
+            self._path = self._core.registry.refreshed(self._path)
         return self._path
 
     def _last_path(self) -> Path:
@@ -174,7 +176,8 @@ class Handle:
         if request.delay_ms and self._owner.authority is not None:
             # The put opens the staging queue, which asks for the target once more (D13).
             self._owner.authority.check_queue(self._path.name, words.PUT)
-        request = with_options(self._core, request, self.options, options)
+        if options & CHANGES_PUT or request.context_option:
+            request = with_options(self._core, request, self.options, options)
         if options & PASSES:
             request = passed_on(request, self._owner.opens.saved_message(index(context)))
         if request.descriptor.msg_flags or options & c.MQPMO_LOGICAL_ORDER or self._put_order:

@@ -63,6 +63,8 @@ _CONTRADICTIONS = (
     (c.MQGMO_UNMARKED_BROWSE_MSG, c.MQGMO_UNMARK_BROWSE_CO_OP),
 )
 SYNCPOINT = c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT
+#: The options of a get that its request takes over, beside MQGMO_WAIT for one with a wait.
+_CHANGES_GET = c.MQGMO_ACCEPT_TRUNCATED_MSG | c.MQGMO_SYNCPOINT_IF_PERSISTENT
 #: Get options this queue manager knows; any other bit is MQRC_OPTIONS_ERROR.
 _KNOWN_GET = (
     c.MQGMO_WAIT
@@ -111,6 +113,8 @@ _CONTEXTS = (
     c.MQPMO_SET_IDENTITY_CONTEXT,
     c.MQPMO_SET_ALL_CONTEXT,
 )
+#: The options of a put that make another request of it, see ``with_options``.
+CHANGES_PUT = sum(_CONTEXTS) | c.MQPMO_NEW_MSG_ID | c.MQPMO_NEW_CORREL_ID
 
 
 def with_options(core: Core, request: PutRequest, open_options: int, options: int) -> PutRequest:
@@ -189,16 +193,18 @@ def checked_get(
 
     ``opened_with`` are the MQOO options of the handle, the selector is its own.
     """
-    check_get_options(options)
-    if options & c.MQGMO_UNLOCK:
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, "MQGMO_UNLOCK gets nothing; call unlock()")
-    if options & (BROWSE | c.MQGMO_MSG_UNDER_CURSOR) and not opened_with & c.MQOO_BROWSE:
-        raise not_open(rc.MQRC_NOT_OPEN_FOR_BROWSE, "MQOO_BROWSE")
-    if options & CO_OP_MARKS and not opened_with & c.MQOO_CO_OP:
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{options:#x}: not opened with MQOO_CO_OP")
-    if not options & BROWSE and not opened_with & INPUT:
-        raise not_open(rc.MQRC_NOT_OPEN_FOR_INPUT, "MQOO_INPUT_*")
+    _check_get(options, opened_with)
     match = request.match
+    if not (
+        options & _CHANGES_GET
+        or request.wait_ms
+        or selector is not None
+        or match.token is not None
+        or request.accept_truncated
+        or request.persistent_only_syncpoint
+    ):
+        # It is already what the options make of it.
+        return request
     if match.token is not None and options & c.MQGMO_WAIT and not options & _UNDER_CURSOR:
         raise mq_error(rc.MQRC_MSG_TOKEN_ERROR, "MQMO_MATCH_MSG_TOKEN with MQGMO_WAIT")
     return GetRequest(
@@ -210,6 +216,19 @@ def checked_get(
         request.view,
         request.extends,
     )
+
+
+@lru_cache(maxsize=1024)
+def _check_get(options: int, opened_with: int) -> None:
+    check_get_options(options)
+    if options & c.MQGMO_UNLOCK:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, "MQGMO_UNLOCK gets nothing; call unlock()")
+    if options & (BROWSE | c.MQGMO_MSG_UNDER_CURSOR) and not opened_with & c.MQOO_BROWSE:
+        raise not_open(rc.MQRC_NOT_OPEN_FOR_BROWSE, "MQOO_BROWSE")
+    if options & CO_OP_MARKS and not opened_with & c.MQOO_CO_OP:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{options:#x}: not opened with MQOO_CO_OP")
+    if not options & BROWSE and not opened_with & INPUT:
+        raise not_open(rc.MQRC_NOT_OPEN_FOR_INPUT, "MQOO_INPUT_*")
 
 
 def told_of_closing(error: MQError, options: int) -> MQError:

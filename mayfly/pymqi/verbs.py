@@ -185,6 +185,8 @@ def _match(fields: Fields, given: Fields) -> Match:
         _check_match_options(fields["Version"], version, wanted)
     if version == c.MQGMO_VERSION_1:
         wanted = _MATCH_IDS
+    if wanted == _MATCH_IDS:
+        return {"msg_id": stored_id(fields["MsgId"]), "correl_id": stored_id(fields["CorrelId"])}
     match: Match = {}
     if wanted & c.MQMO_MATCH_MSG_ID:
         match["msg_id"] = stored_id(fields["MsgId"])

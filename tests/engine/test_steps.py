@@ -106,7 +106,7 @@ def test_a_non_persistent_put_and_get_of_pymqi(qm: QueueManager) -> None:
         queue.put(BODY, pymqi.MD(), pymqi.PMO())
         queue.get(None, pymqi.MD(), pymqi.GMO())
 
-    check(pair, 134)
+    check(pair, 129)
     queue.close()
     connection.disconnect()
 
