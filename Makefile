@@ -8,7 +8,7 @@ SOURCES := mayfly tests hatch_build.py $(wildcard bench examples interop)
 # Hundreds of processes import the same modules; each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup compiled test-compiled demo test all-tests pages soak search interop lint bench bench-compare bench-peers clean
+.PHONY: setup compiled compiled-tree test-compiled demo test all-tests pages soak search interop lint bench bench-compare bench-peers clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -97,12 +97,14 @@ compiled: $(READY)
 	@MAYFLY_COMPILE=1 $(BIN)/python -m pip wheel -qq --disable-pip-version-check --no-deps \
 	  --no-build-isolation -w build/wheel .
 
-# All tests with it (TESTS="tests/engine …": some), in a copy of the source: beside the source itself
-# it would hide what is edited.
-test-compiled: compiled
+# A copy of the source with it: beside the source itself it would hide what is edited.
+compiled-tree: compiled
 	@rm -rf build/tree && mkdir build/tree
 	@git ls-files -z | tar -c --null -T - | tar -x -C build/tree
 	@cd build/tree && $(CURDIR)/$(BIN)/python -m zipfile -e ../wheel/mayfly_mq-*.whl .
+
+# All tests with it; some: TESTS="tests/engine …".
+test-compiled: compiled-tree
 	@cd build/tree && PYTHONPATH=$$PWD $(CURDIR)/$(BIN)/python -m pytest -q -n 3 --dist loadfile $(TESTS)
 
 lint: $(READY)
@@ -116,21 +118,25 @@ $(PEERS): $(READY) $(AMQP)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@touch $@
 
+# With COMPILED=1 it is the compiled build that is measured, in a copy of the source.
+BUILD := $(if $(COMPILED),compiled,pure)
+BENCH = cd $(if $(COMPILED),build/tree,.) && PYTHONPATH=$$PWD $(CURDIR)/$(BIN)/python -m bench
+
 # Peers are used where they are installed. Parts of a run: make bench ONLY="messaging fanout"; the
 # long ones too: make bench LONG=1. Of a whole run the page docs/benchmarks is written, of named
 # parts out/benchmarks.
-bench: $(PEERS)
+bench: $(PEERS) $(if $(COMPILED),compiled-tree)
 	@mkdir -p out
-	@$(BIN)/python -m bench $(ONLY) $(if $(LONG),--long) --json out/bench.json \
-	  --page $(if $(ONLY),out/benchmarks,docs/benchmarks)
+	@$(BENCH) $(ONLY) $(if $(LONG),--long) --json $(CURDIR)/out/bench.json --page \
+	  $(CURDIR)/$(if $(ONLY),out/benchmarks,docs/benchmarks/$(BUILD) --summary)
 
 # Only what compares makes: PostgreSQL, Redis, RabbitMQ, NATS and Artemis, each where it is installed,
 # started on a port and in a folder of its own, with a sync of what it acknowledges. Of a whole run the
 # page docs/benchmarks/peers is written.
-bench-peers: $(PEERS)
+bench-peers: $(PEERS) $(if $(COMPILED),compiled-tree)
 	@mkdir -p out
-	@$(BIN)/python -m bench --peers $(ONLY) --json out/peers.json \
-	  --page $(if $(ONLY),out/peers,docs/benchmarks/peers)
+	@$(BENCH) --peers $(ONLY) --json $(CURDIR)/out/peers.json --page \
+	  $(CURDIR)/$(if $(ONLY),out/peers,docs/benchmarks/peers)
 
 # Parts with the Mayfly of a commit and with that of today, in turn, each with today's bench:
 # make bench-compare REV=HEAD~5 ONLY="messaging fanout"; more rounds than five: ROUNDS=9.

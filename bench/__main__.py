@@ -13,6 +13,7 @@ from bench.page import write_page
 from bench.parts import LONG, PARTS, PEERED, TRIED, known_part, measured, usual_parts
 from bench.peer_survey import survey
 from bench.record import Run, from_json, to_json
+from bench.summary import write_summary
 
 
 def main(arguments: list[str]) -> int:
@@ -25,6 +26,8 @@ def main(arguments: list[str]) -> int:
     run = from_json(told.read.read_text()) if told.read else _measured(told)
     if told.page:
         write_page(run, told.page)
+        if told.summary:
+            write_summary(told.page.parent)
     print(table(run.figures))
     return 0 if all(figure.holds for figure in run.figures) else 1
 
@@ -67,6 +70,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--long", action="store_true", help="without names: the long parts too")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep the run, part by part")
     parser.add_argument("--page", type=Path, metavar="FOLDER", help="write the page with its plot")
+    parser.add_argument(
+        "--summary", action="store_true", help="write the page of both builds, beside --page"
+    )
     parser.add_argument("--read", type=Path, metavar="FILE", help="measure nothing: a kept run")
     parser.add_argument("--most", type=int, metavar="N", help="growth: so many messages at most")
     parser.add_argument(

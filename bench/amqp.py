@@ -35,8 +35,9 @@ class Size(NamedTuple):
     rounds: int = 5
     #: Messages of a round of puts, and of gets.
     message_count: int = 5_000
-    #: Messages at a pace, for latency.
-    paced: int = 1_000
+    #: Messages at a pace, for latency, in each of so many rounds.
+    paced: int = 400
+    paced_rounds: int = 3
     #: Delayed messages, and as many of many lives.
     late_count: int = 100_000
     idle_count: int = 1_000
@@ -46,7 +47,7 @@ class Size(NamedTuple):
 
 
 #: Shows that this part runs; its figures say nothing.
-SMALLEST: Final = Size(1, 20, 10, 0, 0, has_peers=False, has_alone=False)
+SMALLEST: Final = Size(1, 20, 10, 1, 0, 0, has_peers=False, has_alone=False)
 #: Enough to compare makes.
 BESIDE: Final = Size(has_alone=False)
 
@@ -60,7 +61,7 @@ def figures(size: Size = Size()) -> Iterator[Figure | Beside]:  # noqa: B008  # 
         ):
             measured = _measured([ours, *peers], size)
             yield from _rates(measured, missing)
-            yield from _latency([ours, *peers], size.paced)
+            yield from _latency([ours, *peers], size)
             if not size.has_alone:
                 return
             # Lives and delays are to begin after the last put, on a machine as busy as it is. A
@@ -163,16 +164,19 @@ def _rates(measured: list[_Rates], missing: list[str]) -> Iterator[Figure | Besi
         yield at_least(name, median(ratios), floor, "x", note, samples=ratios)
 
 
-def _latency(peers: list[AmqpPeer], count: int) -> Iterator[Figure | Beside]:
+def _latency(peers: list[AmqpPeer], size: Size) -> Iterator[Figure | Beside]:
     """From the put of one client to another one that waits for it in a process of its own."""
-    delays = {peer.name: _paced(peer, count) for peer in peers}
+    delays: dict[str, list[list[float]]] = {peer.name: [] for peer in peers}
+    for _ in range(size.paced_rounds):
+        for peer in peers:
+            delays[peer.name].append(_paced(peer, size.paced))
     name = f"AMQP put to get, durable, {_PER_SECOND}/s"
     for percent, ceiling in ((50, 1.5), (99, 6)):
-        each = {make: [percentile(found, percent)] for make, found in delays.items()}
+        each = {n: [percentile(found, percent) for found in r] for n, r in delays.items()}
         beside = Beside(f"{name}, p{percent}", " ms", False, each)
         yield beside
-        value, note = each[_OURS][0], beside.figure().note
-        yield at_most(beside.name, value, ceiling, " ms", note)
+        own, note = each[_OURS], beside.figure().note
+        yield at_most(beside.name, median(own), ceiling, " ms", note, samples=own)
 
 
 def _paced(peer: AmqpPeer, count: int) -> list[float]:

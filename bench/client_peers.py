@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from bench.amqp_peers import start_artemis, start_rabbitmq
 from bench.figures import Beside, Figure, median, seconds_of
 from bench.peer_process import NotHere, client_library
-from bench.peer_servers import nats_port, postgres_folder, redis_socket
+from bench.peer_servers import postgres_folder, redis_socket, start_nats
 from bench.queue_clients import BODY_BYTES, CLIENTS, QUEUES, make_queues
 
 
@@ -29,11 +29,13 @@ class Size(NamedTuple):
     trips: int = 300
     processes: int = 16
     puts_each: int = 100
+    #: Of a program that is alone.
+    puts_alone: int = 500
     has_peers: bool = True
 
 
 #: Shows that this part runs; its figures say nothing.
-SMALLEST: Final = Size(1, 3, 2, 2, has_peers=False)
+SMALLEST: Final = Size(1, 3, 2, 2, 2, has_peers=False)
 #: All of this part is beside its peers.
 BESIDE: Final = Size()
 
@@ -43,8 +45,8 @@ class _Measured(NamedTuple):
 
     put_ms: float
     put_to_get_ms: float
-    one_rate: float
-    rate: float
+    rate_alone: float
+    rate_together: float
 
 
 def figures(size: Size = Size()) -> Iterator[Figure | Beside]:  # noqa: B008  # it cannot be changed
@@ -76,7 +78,7 @@ def _started(stack: ExitStack, *, has_peers: bool) -> tuple[dict[str, str], list
         ("Redis", redis_socket),
         ("PostgreSQL", postgres_folder),
         ("RabbitMQ", _rabbitmq),
-        ("NATS", nats_port),
+        ("NATS", lambda own: start_nats(own).port),
         ("Artemis", _artemis),
     )
     for make, start in peers if has_peers else ():
@@ -135,8 +137,9 @@ def _measured(make: str, address: str, size: Size) -> _Measured:
             puts.append(seconds_of(lambda body=body: client.put(body)))  # type: ignore[misc]  # bound here
             delays.append(int(waiter.stdout.readline()) / 1e6)
     client.close()
-    rates = (_rate(make, address, filled, n, size.puts_each) for n in (1, size.processes))
-    return _Measured(median(puts) * 1_000, median(delays), *rates)
+    alone = _rate(make, address, filled, 1, size.puts_alone)
+    together = _rate(make, address, filled, size.processes, size.puts_each)
+    return _Measured(median(puts) * 1_000, median(delays), alone, together)
 
 
 def _rate(make: str, address: str, queue: str, processes: int, puts_each: int) -> float:

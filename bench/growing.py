@@ -1,6 +1,7 @@
 """What verbs and the work behind them cost as a folder fills: one process, one folder that grows.
 
-Half of the messages wait on a queue and have a deadline far away, half are delayed for as long.
+Half of the messages wait on a queue and have a deadline far away, half are delayed for as long. At
+each size a small folder is measured in turn, so that a load of the machine is not taken for growth.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final, NamedTuple
 
 from bench.child import resident_mb
 from bench.figures import seconds_of
+from bench.turns import Costs, in_turn
 from mayfly import QueueManager
 from mayfly.engine.session import Session
 from mayfly.lifetime.times import SECOND_MS
@@ -32,13 +34,16 @@ DEFINE QLOCAL(Q1) MAXDEPTH(999999999)
 
 
 class Grown(NamedTuple):
-    """What was measured at one size: by step the costs of the rounds, in µs; bytes a message."""
+    """What was measured at one size, and in turn at the smallest; bytes of disk and memory."""
 
     size: int
-    costs_us: dict[str, list[float]]
+    costs_us: Costs
+    smallest_us: Costs
     fill_rate: float
     disk_bytes: int
+    #: Of the process, and how many of them it had before there was a message.
     resident_bytes: float
+    empty_bytes: float
 
 
 def grown(counts: Sequence[int], rounds: int, batch: int) -> list[Grown]:
@@ -47,8 +52,22 @@ def grown(counts: Sequence[int], rounds: int, batch: int) -> list[Grown]:
     It is meant for a process of its own, whose memory is told.
     """
     with tempfile.TemporaryDirectory() as name:
-        folder = _Folder(Path(name), batch)
-        return [folder.at(count, rounds) for count in counts]
+        folder, empty_bytes = _Folder(Path(name), batch), resident_mb() * 1e6
+        return [_measured(folder, count, counts[0], rounds, empty_bytes) for count in counts]
+
+
+def _measured(folder: _Folder, count: int, smallest: int, rounds: int, empty_bytes: float) -> Grown:
+    fill_rate = folder.fill(count, rounds)
+    with tempfile.TemporaryDirectory() as name:
+        # A new one each time: a round takes messages that the next one does not find.
+        small = _Folder(Path(name), folder.batch)
+        small.fill(smallest, rounds)
+        large_us, small_us = in_turn(rounds, folder.round, small.round)
+        disk_bytes = folder.disk_bytes()
+        small_us["verify, a message"] = [small.verify_us()[0]]
+    verify_us, resident_bytes = folder.verify_us()
+    large_us["verify, a message"] = [verify_us]
+    return Grown(count, large_us, small_us, fill_rate, disk_bytes, resident_bytes, empty_bytes)
 
 
 class _Folder:
@@ -56,7 +75,7 @@ class _Folder:
 
     def __init__(self, path: Path, batch: int) -> None:
         """Take the path of an empty folder; each step of a round is done with so many messages."""
-        self._path, self._batch = path, batch
+        self._path, self.batch = path, batch
         self._clock, self._random = VirtualClock(), random.Random(_SEED)
         self._count = 0
         self._ids: list[bytes] = []
@@ -65,21 +84,22 @@ class _Folder:
         #: An empty folder has its log, its ballast and its definitions.
         self._empty_bytes = self._bytes()
 
-    def at(self, count: int, rounds: int) -> Grown:
-        """Fill up to a count; return what the steps cost there."""
+    def fill(self, count: int, rounds: int) -> float:
+        """Fill up to a count, to measure so many rounds there; return messages a second."""
         filled = count - self._count
         with self._opened() as manager:
-            seconds = seconds_of(lambda: self._fill(manager, count, rounds * self._batch))
-        costs_us: dict[str, list[float]] = {}
-        for _ in range(rounds):
-            for step, cost_us in self._round():
-                costs_us.setdefault(step, []).append(cost_us)
-        disk_bytes = self._bytes() - self._empty_bytes
+            seconds = seconds_of(lambda: self._fill(manager, count, rounds * self.batch))
+        return filled / seconds
+
+    def disk_bytes(self) -> int:
+        """Return the bytes of all files, but for those of an empty folder."""
+        return self._bytes() - self._empty_bytes
+
+    def verify_us(self) -> tuple[float, float]:
+        """Return what a verification costs a message, and the bytes resident after it."""
         with self._opened() as manager:
             verified = seconds_of(manager.verify)
-            resident_bytes = resident_mb() * 1e6
-        costs_us["verify, a message"] = [verified / count * 1e6]
-        return Grown(count, costs_us, filled / seconds, disk_bytes, resident_bytes)
+            return verified / self._count * 1e6, resident_mb() * 1e6
 
     def _bytes(self) -> int:
         return sum(file.stat().st_size for file in self._path.iterdir())
@@ -106,19 +126,19 @@ class _Folder:
         self._random.shuffle(self._ids)
         self._count = count
 
-    def _round(self) -> Iterator[tuple[str, float]]:
+    def round(self) -> Iterator[tuple[str, float]]:
         """Yield each step and its cost: of a message where the step does many."""
         manager = self._opened()
         with manager.session(transacted=True) as session:
             for step, run in self._steps(manager, session):
-                yield step, seconds_of(run) / self._batch * 1e6
+                yield step, seconds_of(run) / self.batch * 1e6
         yield "checkpoint and close", seconds_of(manager.close) * 1e6
         yield "open, depth and first get", seconds_of(self._look) * 1e6
 
     def _steps(
         self, manager: QueueManager, session: Session
     ) -> Iterator[tuple[str, Callable[[], object]]]:
-        ids = [self._ids.pop() for _ in range(self._batch)]
+        ids = [self._ids.pop() for _ in range(self.batch)]
         yield "put", lambda: self._in_units(session, lambda _: self._put(session))
         yield "get", lambda: self._in_units(session, lambda _: session.get("Q1"))
         yield "get by MsgId", lambda: self._in_units(session, lambda n: _get(session, ids[n]))
@@ -138,7 +158,7 @@ class _Folder:
         )
 
     def _in_units(self, session: Session, verb: Callable[[int], object]) -> None:
-        for number in range(self._batch):
+        for number in range(self.batch):
             done = verb(number)
             assert done is not None
             if number % _PER_UNIT == _PER_UNIT - 1:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from bench.child import in_child
-from bench.figures import Curve, Figure, at_most, median
+from bench.figures import Beside, Curve, Figure, Told, at_most, median, without_aim
 from bench.growing import Grown, grown
-from bench.growth_peers import held_by_peers
+from bench.growth_peers import Held, HeldBy, held_by_peers
 from bench.many_queues import Peopled, peopled
 
 P = ParamSpec("P")
@@ -27,7 +27,16 @@ _DISK_BYTES_EACH: Final = 1_200
 _MOST_GROWTH: Final = 3.0
 #: Not measured: what is told of it follows from the largest size that was.
 _FAR_COUNT: Final = 50_000_000
-_MESSAGES, _QUEUES, _HELD = "messages", "queues", "disk"
+_MESSAGES, _QUEUES, _OURS = "messages", "queues", "Mayfly"
+#: What is told of each make: its plot, what it is, its unit, and its rounds.
+_KINDS: Final[tuple[tuple[str, str, str, Callable[[Held], Sequence[float]]], ...]] = (
+    ("disk", "disk a message", " bytes", lambda held: [held.disk_bytes]),
+    ("memory", "memory a message", " bytes", lambda held: [held.memory_bytes]),
+    ("put", "put, 100 a unit of work", " µs", lambda held: held.put_us),
+    ("get", "get, 100 a unit of work", " µs", lambda held: held.get_us),
+)
+#: Plots whose values span decades.
+_LOG: Final = ("put", "get")
 
 
 class Size(NamedTuple):
@@ -58,7 +67,7 @@ BESIDE: Final = Size((10_000, 100_000, 1_000_000), ())
 SMALLEST: Final = Size([2_000, 2_500], [1, 2, 3], [], 1, 100, has_processes=False)
 
 
-def figures(size: Size = Size()) -> Iterator[Figure | Curve]:  # noqa: B008  # it cannot be changed
+def figures(size: Size = Size()) -> Iterator[Told]:  # noqa: B008  # it cannot be changed
     """Measure everything of this file."""
     largest = size.counts[-1]
     free = shutil.disk_usage(tempfile.gettempdir()).free
@@ -68,12 +77,17 @@ def figures(size: Size = Size()) -> Iterator[Figure | Curve]:  # noqa: B008  # i
         return
     run = in_child if size.has_processes else _here
     found = run(grown, size.counts, size.rounds, size.batch)
-    yield from _steps(_MESSAGES, found, 0)
+    yield from _steps(_MESSAGES, found, size.counts[0])
     yield from _held(found)
-    if size.queue_counts:
-        many = [run(peopled, count, size.rounds, size.batch) for count in size.queue_counts]
-        yield from _steps(_QUEUES, many, 1)
-    yield from held_by_peers(size.peer_counts)
+    if len(size.queue_counts) > 1:
+        base = size.queue_counts[1]
+        many = [run(peopled, n, base, size.rounds, size.batch) for n in size.queue_counts]
+        yield from _steps(_QUEUES, many, base)
+        last = many[-1]
+        name = f"{last.size:,} queues, each with a subscription, memory"
+        yield without_aim(name, last.bytes_each, " bytes each", is_rate=False)
+    peers, missing = held_by_peers(size.peer_counts)
+    yield from _beside({_OURS: {one.size: _own(one) for one in found}, **peers}, missing)
 
 
 def _here(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -83,35 +97,54 @@ def _here(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 def _steps(
     what: str, found: Sequence[Grown] | Sequence[Peopled], base: int
 ) -> Iterator[Figure | Curve]:
-    """Tell of each step how its cost at the largest size stands to the one at ``base``."""
-    first, last = found[base], found[-1]
+    """Tell of each step how its cost at the largest size stands to the one at ``base``, in turn."""
+    last = found[-1]
     for step in last.costs_us:
         points = [(one.size, median(one.costs_us[step])) for one in found]
         yield Curve(what, step, what, "µs", points, spans_decades=True)
-        ratio = median(last.costs_us[step]) / median(first.costs_us[step])
-        each = [cost / median(first.costs_us[step]) for cost in last.costs_us[step]]
+        each = [a / b for a, b in zip(last.costs_us[step], last.smallest_us[step], strict=True)]
         costs = ", ".join(f"{cost:,.3g}" for _, cost in points)
-        name = f"{step}: {last.size:,} {what} against {first.size:,}"
-        note = f"µs at {', '.join(f'{one.size:,}' for one in found)}: {costs}"
-        yield at_most(name, ratio, _MOST_GROWTH, "x", note, samples=each)
+        name = f"{step}: {last.size:,} {what} against {base:,}"
+        note = f"µs at {', '.join(f'{one.size:,}' for one in found)}: {costs}; "
+        note += f"at {base:,} in turn with the last: {median(last.smallest_us[step]):,.3g}"
+        yield at_most(name, median(each), _MOST_GROWTH, "x", note, samples=each)
 
 
-def _held(found: Sequence[Grown]) -> Iterator[Figure | Curve]:
+def _held(found: Sequence[Grown]) -> Iterator[Figure]:
     """Disk and memory a message, and what 50 million would take."""
-    last, points = found[-1], [(one.size, one.disk_bytes / one.size) for one in found]
-    yield Curve(_HELD, "Mayfly", "messages", "bytes on disk a message", points, spans_decades=False)
+    last = found[-1]
     name = f"{last.size:,} messages of 200 bytes, "
     note = (
         f"filled at {last.fill_rate:,.0f}/s; half delayed, half with a deadline; "
         "log and ledger included, an empty folder left out"
     )
     yield at_most(f"{name}disk", last.disk_bytes / last.size, 600, " bytes each", note)
-    grown_mb = (last.resident_bytes - found[0].resident_bytes) / 1e6
-    note = f"{last.resident_bytes / 1e6:,.0f} MB, {grown_mb:,.0f} more than at {found[0].size:,}"
+    grown_mb = (last.resident_bytes - last.empty_bytes) / 1e6
+    note = f"{grown_mb:,.0f} MB more than with none; caches of SQLite are most of it"
     yield at_most(f"{name}memory of the process", last.resident_bytes / 1e6, 200, " MB", note)
-    verify_s = median(last.costs_us["verify, a message"]) * _FAR_COUNT / 1e6
-    open_ms = median(last.costs_us["open, depth and first get"]) / 1e3
-    disk_gb = last.disk_bytes / last.size * _FAR_COUNT / 1e9
-    note = f"EXTRAPOLATED from {last.size:,}, not measured: verify {verify_s:,.0f} s"
-    name = f"{_FAR_COUNT:,} messages, disk"
-    yield Figure(name, f"{disk_gb:,.0f} GB", "-", True, f"{note}, open {open_ms:.0f} ms")
+    if last.size < _FAR_COUNT:
+        verify_s = median(last.costs_us["verify, a message"]) * _FAR_COUNT / 1e6
+        open_ms = median(last.costs_us["open, depth and first get"]) / 1e3
+        disk_gb = last.disk_bytes / last.size * _FAR_COUNT / 1e9
+        note = f"EXTRAPOLATED from {last.size:,}, not measured: verify {verify_s:,.0f} s"
+        name = f"{_FAR_COUNT:,} messages, disk"
+        yield Figure(name, f"{disk_gb:,.0f} GB", "-", True, f"{note}, open {open_ms:.0f} ms")
+
+
+def _own(one: Grown) -> Held:
+    memory_bytes = (one.resident_bytes - one.empty_bytes) / one.size
+    return Held(one.disk_bytes / one.size, memory_bytes, one.costs_us["put"], one.costs_us["get"])
+
+
+def _beside(held: HeldBy, missing: list[str]) -> Iterator[Told]:
+    """Draw what each make holds and costs over sizes; compare at the largest that all have."""
+    common = max(set.intersection(*({*each} for each in held.values())))
+    for plot, what, unit, values in _KINDS:
+        for make, each in held.items():
+            points = [(count, median(values(one))) for count, one in each.items()]
+            yield Curve(plot, make, "messages", f"{what} ({unit.strip()})", points, plot in _LOG)
+        if len(held) > 1:
+            rounds = {make: values(each[common]) for make, each in held.items()}
+            beside = Beside(f"{what}, {common:,} messages", unit, False, rounds)
+            yield beside
+            yield beside.figure(missing)

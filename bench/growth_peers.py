@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from bench.amqp_peers import start_rabbitmq
 from bench.child import resident_mb_of
-from bench.figures import Curve, Figure, median, seconds_of
+from bench.figures import seconds_of
+from bench.nats_client import NatsClient
 from bench.peer_process import HOST, NotHere, client_library
-from bench.peer_servers import connect_postgres, postgres_folder, redis_socket
+from bench.peer_servers import connect_postgres, postgres_folder, redis_socket, start_nats
 
 _BODY: Final = os.urandom(200)
 _BODIES: Final = [_BODY] * 100
 _FILL_PER_UNIT, _ROUNDS, _UNITS = 10_000, 5, 10
-#: A quorum queue takes so many minutes for a million that it gets this share of the largest size.
-_QUORUM_SHARE: Final = 0.1
+#: Some take so many minutes for a million that they get this share of the largest size.
+_SLOW_SHARE: Final = 0.1
 _TAKE = """
 DELETE FROM message WHERE number = ANY(ARRAY(
     SELECT number FROM message ORDER BY number LIMIT 100 FOR UPDATE SKIP LOCKED)) RETURNING body
@@ -38,23 +39,39 @@ class _Peer(NamedTuple):
     largest_share: float = 1.0
 
 
-def held_by_peers(counts: Sequence[int]) -> Iterator[Figure | Curve]:
-    """Fill each peer up to the counts, ascending, and tell; no counts ask for no peers."""
-    if not counts:
-        return
-    for start in (_postgres, _redis, _rabbitmq):
+class Held(NamedTuple):
+    """What one make holds at one size, a message each; µs of a put and a get in units of 100."""
+
+    disk_bytes: float
+    memory_bytes: float
+    put_us: Sequence[float]
+    get_us: Sequence[float]
+
+
+#: By make, and by count.
+HeldBy: TypeAlias = dict[str, dict[int, Held]]
+
+
+def held_by_peers(counts: Sequence[int]) -> tuple[HeldBy, list[str]]:
+    """Fill each peer up to the counts, ascending; also return why one is missing."""
+    found: HeldBy = {}
+    missing: list[str] = []
+    # No counts ask for no peers.
+    for start in (_postgres, _redis, _nats, _rabbitmq) if counts else ():
         with ExitStack() as stack:
             try:
                 peer = start(stack)
             except NotHere as why:
-                yield Figure(f"growth of {start.__name__[1:]}", "-", "", True, str(why))
+                missing.append(str(why))
                 continue
-            yield from _held(peer, [n for n in counts if n <= counts[-1] * peer.largest_share])
+            some = [count for count in counts if count <= counts[-1] * peer.largest_share]
+            found[peer.name] = _held(peer, some)
+    return found, missing
 
 
-def _held(peer: _Peer, counts: Sequence[int]) -> Iterator[Figure | Curve]:
-    filled, empty, told = 0, peer.resident_mb(), list[str]()
-    empty_bytes, points = peer.disk_bytes(), list[tuple[float, float]]()
+def _held(peer: _Peer, counts: Sequence[int]) -> dict[int, Held]:
+    filled, empty_mb, empty_bytes = 0, peer.resident_mb(), peer.disk_bytes()
+    found: dict[int, Held] = {}
     for count in counts:
         peer.fill(count - filled)
         filled = count
@@ -62,15 +79,10 @@ def _held(peer: _Peer, counts: Sequence[int]) -> Iterator[Figure | Curve]:
         for _ in range(_ROUNDS):
             puts.append(seconds_of(partial(_units, peer.put_unit)) / (_UNITS * 100) * 1e6)
             gets.append(seconds_of(partial(_units, peer.get_unit)) / (_UNITS * 100) * 1e6)
-        told.append(f"{count:,}: put {median(puts):.3g} µs, get {median(gets):.3g} µs")
-        points.append((count, (peer.disk_bytes() - empty_bytes) / count))
-    yield Curve(
-        "disk", peer.name, "messages", "bytes on disk a message", points, spans_decades=False
-    )
-    disk = f"{points[-1][1]:,.0f} bytes each"
-    memory_bytes = (peer.resident_mb() - empty) * 1e6 / filled
-    note = f"memory of its processes {memory_bytes:,.0f} bytes each; {'; '.join(told)}"
-    yield Figure(f"{filled:,} messages in {peer.name}, disk", disk, "-", True, note)
+        disk_bytes = (peer.disk_bytes() - empty_bytes) / count
+        memory_bytes = (peer.resident_mb() - empty_mb) * 1e6 / count
+        found[count] = Held(disk_bytes, memory_bytes, puts, gets)
+    return found
 
 
 def _units(unit: Callable[[], object]) -> None:
@@ -145,6 +157,26 @@ def _redis(stack: ExitStack) -> _Peer:
     return _Peer("Redis", fill, put, take, partial(_size, folder), lambda: resident_mb_of(pid))
 
 
+def _nats(stack: ExitStack) -> _Peer:
+    server = start_nats(stack)
+    client = NatsClient(server.port, "queue")
+    stack.callback(client.close)
+
+    def fill(count: int) -> None:
+        for _ in range(count // len(_BODIES)):
+            client.put_all(_BODIES)
+
+    return _Peer(
+        "NATS",
+        fill,
+        lambda: client.put_all(_BODIES),
+        lambda: client.get_all(len(_BODIES)),
+        partial(_size, server.folder),
+        lambda: resident_mb_of(server.pid),
+        _SLOW_SHARE,
+    )
+
+
 def _rabbitmq(stack: ExitStack) -> _Peer:
     pika = client_library("pika")
     peer = start_rabbitmq(stack)
@@ -189,5 +221,5 @@ def _rabbitmq(stack: ExitStack) -> _Peer:
         take,
         partial(_size, peer.folder),
         lambda: resident_mb_of(peer.pid),
-        _QUORUM_SHARE,
+        _SLOW_SHARE,
     )

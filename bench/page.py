@@ -49,12 +49,20 @@ def _lines(run: Run) -> Iterator[str]:
         yield from ("", f"![How far each aim was met]({_PLOT})")
     for part in run.parts:
         yield from ("", f"## {part.name}", "", f"It took {part.seconds:,.0f} s.", "")
-        yield "| figure | measured | lowest to highest round | aim | | beside, notes |"
-        yield "|---|---|---|---|---|---|"
-        yield from map(_row, part.figures)
+        yield from _figures(part)
         for name in _plots(part):
             yield from ("", f"![{part.name}: {name.removesuffix('.svg')}]({name})")
         yield from _besides(part)
+
+
+def _figures(part: Part) -> Iterator[str]:
+    """Tell the figures, but for those without an aim that a comparison tells."""
+    compared = {beside.name for beside in part.besides}
+    told = [figure for figure in part.figures if figure.verdict or figure.name not in compared]
+    if told:
+        yield "| figure | measured | lowest to highest round | aim | | beside, notes |"
+        yield "|---|---|---|---|---|---|"
+        yield from map(_row, told)
 
 
 def _besides(part: Part) -> Iterator[str]:

@@ -12,7 +12,8 @@ import signal
 import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from bench.peer_process import (
     HOST,
@@ -113,8 +114,16 @@ def redis_socket(stack: ExitStack) -> str:
     return path
 
 
-def nats_port(stack: ExitStack) -> str:
-    """Start NATS with JetStream, which syncs each message; return its port. Raises NotHere."""
+class NatsServer(NamedTuple):
+    """A running NATS: its port, its process, and where it keeps everything."""
+
+    port: str
+    pid: int
+    folder: Path
+
+
+def start_nats(stack: ExitStack) -> NatsServer:
+    """Start NATS with JetStream, which syncs each message; raises NotHere."""
     version = nats_version()
     folder, port = own_folder(stack), free_port()
     settings = f'listen: "{HOST}:{port}"\n'
@@ -122,7 +131,7 @@ def nats_port(stack: ExitStack) -> str:
     (folder / "nats.conf").write_text(settings, "utf-8")
     process = started(stack, [program("nats-server"), "-c", str(folder / "nats.conf")])
     wait_for_port(f"NATS {version}", process, port)
-    return str(port)
+    return NatsServer(str(port), process.pid, folder)
 
 
 def _version(command: list[str]) -> str:

@@ -24,6 +24,8 @@ _COLORS: Final = (
     "#56B4E9",
     "#7F7F7F",
 )
+#: Of an axis: a million is not 1e+06.
+_NUMBER: Final = "{x:,.12g}"
 _MARKERS: Final = ("o", "X", "s", "^", "D", "v", "P", "*")
 
 
@@ -76,7 +78,7 @@ def draw_curves(curves: Sequence[Curve], file: Path) -> None:
     else:
         axes.set_ylim(bottom=0)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter("{x:,g}")
+        axis.set_major_formatter(_NUMBER)
         axis.set_minor_formatter("")
     axes.grid(which="major", color="#DDDDDD")
     axes.set_axisbelow(True)
@@ -101,7 +103,7 @@ def draw_beside(besides: Sequence[Beside], file: Path) -> None:
             axes.plot((min(values), max(values)), (height, height), color="black", linewidth=1.5)
         axes.set_yticks(range(len(makes)), [*reversed(makes)])
         axes.set_xlim(left=0)
-        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.xaxis.set_major_formatter(_NUMBER)
         axes.grid(axis="x", which="major", color="#DDDDDD")
         axes.set_axisbelow(True)
         better = "more" if beside.is_rate else "less"

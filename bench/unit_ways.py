@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from bench.amqp_peers import start_rabbitmq
 from bench.nats_client import NatsClient
 from bench.peer_process import HOST, NotHere, client_library
-from bench.peer_servers import connect_postgres, nats_port, postgres_folder, redis_socket
+from bench.peer_servers import connect_postgres, postgres_folder, redis_socket, start_nats
 
 PER_UNIT: Final = 100
 BODY: Final = os.urandom(200)
@@ -111,7 +111,7 @@ def _redis_ways(stack: ExitStack) -> dict[str, Way]:
 
 
 def _nats_ways(stack: ExitStack) -> dict[str, Way]:
-    client = NatsClient(nats_port(stack), "queue")
+    client = NatsClient(start_nats(stack).port, "queue")
     stack.callback(client.close)
     return {
         "NATS, 100 published; 100 acknowledged": Way(

@@ -43,7 +43,7 @@ def test_the_page_has_the_machine_and_each_figure_with_spread_and_verdict() -> N
 def test_the_page_tells_of_peers_and_what_each_of_them_did() -> None:
     lines = page(_RUN).splitlines()
     assert "| Redis | 7.0; appendfsync always |" in lines
-    assert "| put | 2 ms | 2 ms to 4 ms | - | - | Redis 2 ms; no NATS |" in lines
+    assert not any(line.startswith("| put |") for line in lines)
     begin = lines.index("### put")
     assert lines[begin + 2 : begin + 6] == [
         "| make | median | lowest to highest round | Mayfly against it |",

@@ -104,12 +104,19 @@ FIGURES: Final = {
         **{f"{step}: 3 queues against 2": "x" for step in _MANY},
         "open, a queue: 3 queues against 2": "x",
         "define and subscribe, a queue: 3 queues against 2": "x",
+        "3 queues, each with a subscription, memory": " bytes each",
     },
 }
 
 
 #: By part the plots of its curves with the points of each, and its comparisons with peers.
-CURVES: Final = {"growth": {("messages", 2), ("disk", 2), ("queues", 3)}}
+CURVES: Final = {
+    "growth": {
+        ("messages", 2),
+        ("queues", 3),
+        *((plot, 2) for plot in ("disk", "memory", "put", "get")),
+    }
+}
 BESIDE_COUNTS: Final = {"units": 2, "client_peers": 4, "delay": 3}
 
 
