@@ -112,7 +112,7 @@ class DueWork:
             self._try(partial(end_expired, core))
             self._try(self.claims.end_lapsed)
             self._try(self.processor.run)
-            self._try(self._scan.run)
+            self._try(partial(self._scan.run, self._is_release_due))
             self._try(self._triggering.run)
         self._end_waits()
         if self._postponed_to_ms <= core.now_ms():

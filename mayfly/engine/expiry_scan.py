@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mayfly.contracts.endings import MetBy
 from mayfly.engine.core import Core
 from mayfly.engine.expired import discard_expired
@@ -27,6 +29,8 @@ class ExpiryScan:
         self._core = core
         self._interval_ms = 0
         self._next_ms: int | None = None
+        #: When the scan began of which a part is left; None when none is.
+        self._began_ms: int | None = None
 
     def next_due_ms(self) -> int | None:
         """Return when the next scan is due that can find something.
@@ -40,7 +44,7 @@ class ExpiryScan:
         interval_ms = 0 if seconds == MQEXPI_OFF else ms_of_seconds(seconds)
         now_ms = self._core.now_ms()
         if interval_ms != self._interval_ms:
-            self._interval_ms = interval_ms
+            self._interval_ms, self._began_ms = interval_ms, None
             self._next_ms = now_ms + interval_ms if interval_ms else None
         if self._next_ms is None:
             return None
@@ -55,24 +59,35 @@ class ExpiryScan:
             self._next_ms = next_scan_ms(self._next_ms, interval_ms, now_ms + 1)
         return None if first_ms is None else next_scan_ms(self._next_ms, interval_ms, first_ms)
 
-    def run(self) -> None:
+    def run(self, is_pressed: Callable[[], bool]) -> None:
         """Scan when due; the next scan is to end an interval after this one began.
 
-        So it begins earlier by the time that this one has taken, up to half of the interval.
+        So it begins earlier by the time that this one has taken, up to half of the interval. While
+        messages wait to be released (``is_pressed``), one batch is done, and the rest at the next
+        calls.
         """
         core = self._core
         with core.engine_lock:
             due_ms = self.next_due_ms()
-        began_ms = core.now_ms()
-        if due_ms is None or due_ms > began_ms:
+        now_ms = core.now_ms()
+        if due_ms is None or due_ms > now_ms:
             return
-        self.discard_all()
-        taken_ms = min(core.now_ms() - began_ms, self._interval_ms // 2)
-        self._next_ms = began_ms + self._interval_ms - taken_ms
+        began_ms = now_ms if self._began_ms is None else self._began_ms
+        # A scan that fails begins anew.
+        self._began_ms = None
+        if self.discard_all(is_pressed):
+            taken_ms = min(core.now_ms() - began_ms, self._interval_ms // 2)
+            self._next_ms = began_ms + self._interval_ms - taken_ms
+        else:
+            self._began_ms = began_ms
 
-    def discard_all(self) -> int:
-        """Discard every expired message that nobody hides; return how many."""
-        return sum(self._discard(h, persistence) for h in self._holders() for persistence in _SIDES)
+    def discard_all(self, is_pressed: Callable[[], bool] = lambda: False) -> bool:
+        """Discard every expired message that nobody hides; False when ``is_pressed`` ended it."""
+        return all(
+            self._discard(holder, persistence, is_pressed)
+            for holder in self._holders()
+            for persistence in _SIDES
+        )
 
     def _holders(self) -> list[Core]:
         group = self._core.group
@@ -91,8 +106,8 @@ class ExpiryScan:
                 found = [(ms, key) for ms, key in found if key not in requester.hidden]
         return found[0][0] if found else None
 
-    def _discard(self, requester: Core, persistence: int) -> int:
-        core, discarded, after = self._core, 0, _START
+    def _discard(self, requester: Core, persistence: int, is_pressed: Callable[[], bool]) -> bool:
+        core, after = self._core, _START
         while True:
             with core.engine_lock:
                 now_ms = core.now_ms()
@@ -106,9 +121,10 @@ class ExpiryScan:
                 transactions = [discard_expired(core, found, now_ms, MetBy.SCAN)] if found else []
             if transactions:
                 core.committer.run(*transactions)
-                discarded += len(found)
             if len(rows) < _BATCH:
-                return discarded
+                return True
+            if transactions and is_pressed():
+                return False
             last = rows[-1]
             assert last.expire_at_ms is not None
             after = (last.expire_at_ms, last.k)

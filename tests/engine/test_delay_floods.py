@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Receipt
+from mayfly.engine import Receipt, expiry_scan
 from mayfly.engine.delay import delay_processor
 from mayfly.lifetime.times import SECOND_MS, Driven
 from mayfly.mqi import reasons as rc
@@ -176,6 +176,38 @@ def test_a_release_waits_for_one_piece_of_bookkeeping_at_a_time() -> None:
         assert store.retention.first_position > 1
         assert not run_pass()
         assert qm.curdepth("Q1") == 9
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_a_release_waits_for_one_batch_of_the_expiry_scan_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nine messages are due and seven have expired: the scan goes on behind each release."""
+    monkeypatch.setattr(expiry_scan, "_BATCH", 2)
+    clock = ByHand()
+    with QueueManager("QM1", None, clock) as qm:
+        local(qm)
+        local(qm, "Q2")
+        assert qm.mqsc("ALTER QMGR EXPRYINT(1)").ok
+        run_pass = qm.engine.due_work.run_pass
+        run_pass()
+        put_many(qm, 9, delay_ms=SECOND_MS)
+        with qm.session() as session:
+            for _ in range(7):
+                session.put("Q2", b"short", time_to_live_ms=100, persistent=True)
+        clock.at_ms += SECOND_MS
+        seen = []
+        while True:
+            is_more = run_pass()
+            seen.append((qm.curdepth("Q1"), qm.curdepth("Q2")))
+            if not is_more:
+                break
+        # The last release leaves nothing due, so the scan comes to its end.
+        assert seen == [(3, 5), (6, 3), (9, 0)]
+        run_pass()
+        assert qm.curdepth("Q2") == 0
+        with qm.engine.engine_lock:
+            assert qm.engine.due_work._scan.next_due_ms() is None
 
 
 @pytest.mark.usefixtures("small_batches")

@@ -665,10 +665,10 @@ class SlowScan(ExpiryScan):
         self._clock, self._takes_ms = clock, takes_ms
         self.began_ms: list[int] = []
 
-    def discard_all(self) -> int:
+    def discard_all(self, is_pressed: Callable[[], bool] = lambda: False) -> bool:
         self.began_ms.append(self._clock.now_ms())
         self._clock.advance(self._takes_ms)
-        return super().discard_all()
+        return super().discard_all(is_pressed)
 
 
 @pytest.mark.interpreted
@@ -692,6 +692,6 @@ def test_X9_a_scan_ends_an_interval_after_the_last_one_began(takes_ms: int, paus
             assert scan.next_due_ms() == clock.now_ms() + 1_000
         while len(scan.began_ms) < 3:
             clock.advance(1)
-            scan.run()
+            scan.run(lambda: False)
         first, second, third = scan.began_ms
         assert (second - first, third - second) == (pause_ms, pause_ms)
