@@ -32,12 +32,21 @@ INSERT_LIFE = (
     f"VALUES (?, {KIND_LIFE}, {', '.join('?' * len(LifeRecord._fields))})"
 )
 #: The lives on staging of what has been moved just now, read off the messages at their new keys.
-_INSERT_MOVED = f"""
+_MOVED = f"""
 INSERT INTO ledger (position, kind, {", ".join(LifeRecord._fields)})
-SELECT ? + row_number() OVER (), {KIND_LIFE}, ?, m.origin_id, m.msg_id, NULL, m.put_ms,
-    m.deliver_at_ms, m.expire_at_ms, ?, ?, 0, ?, 1, length(m.body) + ?, ?, ?, 0, ?,
+SELECT ?1 + %s, {KIND_LIFE}, ?2, m.origin_id, m.msg_id, NULL, m.put_ms,
+    m.deliver_at_ms, m.expire_at_ms, ?3, ?4, 0, ?5, 1, length(m.body) + ?6, ?7, ?8, 0, ?9,
     m.capped_by, NULL, m.released_by, NULL
-FROM (SELECT value AS new FROM json_each(?)) p CROSS JOIN message m ON m.k = p.new"""
+FROM %s"""
+_INSERT_MOVED = _MOVED % (
+    "row_number() OVER ()",
+    "(SELECT value AS new FROM json_each(?10)) p CROSS JOIN message m ON m.k = p.new",
+)
+#: Of consecutive keys, which are the positions but for where they begin.
+_INSERT_MOVED_RUN = _MOVED % (
+    "m.k - ?10 + 1",
+    "message m WHERE m.k >= ?10 AND m.k < ?11 ORDER BY m.k",
+)
 _ENDED = f"""
 INSERT INTO ledger (position, kind, {", ".join(LifeRecord._fields)})
 SELECT ?1 + c.r, {KIND_LIFE}, ?2, c.msg_id, c.correl_id, c.origin_id, c.put_ms,
@@ -166,21 +175,22 @@ class Book:
         ]
 
     def _write_moved(self, move: Move) -> None:
-        self._writer.execute(
-            _INSERT_MOVED,
-            (
-                self._position,
-                move.queue,
-                move.ended_ms,
-                move.outcome,
-                move.priority,
-                move.header_bytes,
-                move.report,
-                move.reply_to_q,
-                move.user_identifier,
-                move.keys,
-            ),
+        common = (
+            self._position,
+            move.queue,
+            move.ended_ms,
+            move.outcome,
+            move.priority,
+            move.header_bytes,
+            move.report,
+            move.reply_to_q,
+            move.user_identifier,
         )
+        if move.first_new_key:
+            new_keys = move.first_new_key, move.first_new_key + move.message_count
+            self._writer.execute(_INSERT_MOVED_RUN, (*common, *new_keys))
+        else:
+            self._writer.execute(_INSERT_MOVED, (*common, move.keys))
         self._position += move.message_count
 
     def _write_ended(self, ended: EndedRows) -> None:

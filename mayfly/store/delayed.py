@@ -18,6 +18,9 @@ SELECT p.new, put_ms, deliver_at_ms, expire_at_ms, coalesce(msg_hash, m.k), corr
 FROM (SELECT CAST(key AS INTEGER) AS old, value AS new FROM json_each(?)) p
 CROSS JOIN message m ON m.k = p.old"""
 _MOVE_OUT = "DELETE FROM message WHERE k IN (SELECT CAST(key AS INTEGER) FROM json_each(?))"
+#: Of a flood they are all that is there: a delete of a range takes a third of the time.
+_COUNT = "SELECT count(*) FROM message WHERE k >= ? AND k <= ?"
+_MOVE_OUT_ALL = "DELETE FROM message WHERE k >= ? AND k <= ?"
 _DUE = (
     "SELECT k, expire_at_ms, target, target_number, sub_id, topic, descriptor, length(body), "
     "backout_count, ttl_from_release FROM message WHERE k >= ? AND k < ? ORDER BY k"
@@ -49,8 +52,13 @@ class DelayedMessages(Messages):
 
     def move(self, move: Move) -> None:
         """Give staged messages their keys on the target, in one statement for all."""
-        self.writer.execute(_MOVE_IN, (move.keys,))
-        self.writer.execute(_MOVE_OUT, (move.keys,))
+        writer, between = self.writer, (move.first_key, move.last_key)
+        writer.execute(_MOVE_IN, (move.keys,))
+        # Another may have been put between them since they were looked for.
+        if move.first_key and writer.execute(_COUNT, between).fetchall() == [(move.message_count,)]:
+            writer.execute(_MOVE_OUT_ALL, between)
+        else:
+            writer.execute(_MOVE_OUT, (move.keys,))
 
     def due(self, low: int, high: int, limit: int) -> list[Due]:
         """Return what release needs to know of up to ``limit`` staged messages, by key."""

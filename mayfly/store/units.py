@@ -47,7 +47,8 @@ class Move(NamedTuple):
 
     ``keys`` is a JSON object, key on the staging queue to key on the target. The rest is what the
     records of their lives on the staging queue have in common; ``header_bytes`` is the length of
-    their header.
+    their header. The last three say between which keys they are, and where the new ones begin when
+    these are consecutive in the same order; 0 means unknown.
     """
 
     keys: str
@@ -60,6 +61,9 @@ class Move(NamedTuple):
     reply_to_q: str
     user_identifier: str
     header_bytes: int
+    first_key: int = 0
+    last_key: int = 0
+    first_new_key: int = 0
 
 
 class Run(NamedTuple):

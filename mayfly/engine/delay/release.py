@@ -50,6 +50,11 @@ class _Lane:
         self.new_keys: list[int] = []
         self.target_numbers: Counter[int | None] = Counter()
 
+    def is_run(self) -> bool:
+        """Return True if the new keys are consecutive, as those of one lane alone are."""
+        first, new_keys = self.new_keys[0], self.new_keys
+        return new_keys == list(range(first, first + len(new_keys)))
+
 
 class Release:
     """One batch of due messages: it is built under the lock, then its transactions are run."""
@@ -159,6 +164,9 @@ class Release:
                 descriptor.reply_to_q,
                 descriptor.user_identifier,
                 HEADER_BYTES,
+                min(lane.old_keys),
+                max(lane.old_keys),
+                lane.new_keys[0] if lane.is_run() else 0,
             ),
         )
         many.leave(transaction, Moving(self._staging, target, lane.old_keys, lane.new_keys))
