@@ -182,12 +182,17 @@ def prepared_for(
     core: Core, path: Path, body: bytes, request: PutRequest, context: Context
 ) -> Prepared:
     """Return the descriptor checked and filled in; the data are checked as far as it asks."""
-    asked = request.descriptor
+    asked, known = request.descriptor, path.prepared
+    is_plain = not request.context_option
+    if known is not None and known[0] is asked and known[1] is context and is_plain:
+        return known[2]
     if asked.reply_to_q and not asked.reply_to_q_mgr:
         asked = _with_reply_address(core, asked)
     defaults = path.default_priority, path.default_persistence
     if not path.transmits:
         prepared = prepare(asked, *defaults, context, request.context_option)
+        if is_plain and asked is request.descriptor and not prepared.checks_header:
+            path.prepared = asked, context, prepared
     else:
         prepared = prepare(asked, *defaults, context, request.context_option, transmits=True)
         if path.remote is None:

@@ -338,13 +338,16 @@ class UnitOfWork(Hold):
     def _work(self) -> Transaction:
         core, transaction, ending = self._core, Transaction(), self.ending
         now_ms = core.now_ms()
-        for queue, row, persistent in self._puts.values():
+        in_time: list[tuple[LocalQueue, StoredMessage, bool]] = []
+        for put in self._puts.values():
+            queue, row, _persistent = put
             if queue.is_staging:
                 puts.redeem(queue)
             elif row.expire_at_ms is not None and is_expired(row.expire_at_ms, now_ms):
                 self._late.append((queue, row))
                 continue
-            puts.add_reserved(core, transaction, queue, row, persistent=persistent)
+            in_time.append(put)
+        puts.add_all_reserved(core, transaction, in_time)
         for pending in self._through:
             puts.end_own(transaction, pending.queue, pending.row, now_ms, ending)
         for taken in self._takes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from mayfly.lifetime.life import LifeRecord
@@ -256,6 +256,19 @@ class Unit:
         else:
             delta.present_volatile += 1
             self.volatile_inserts.append(row)
+
+    def put_all(
+        self, queue_number: int, rows: Sequence[StoredMessage], *, persistent: bool
+    ) -> None:
+        """Add messages to a queue."""
+        delta = self.delta(queue_number)
+        delta.puts += len(rows)
+        delta.present += len(rows)
+        if persistent:
+            self.inserts += rows
+        else:
+            delta.present_volatile += len(rows)
+            self.volatile_inserts += rows
 
     def put_bulk(self, queue_number: int, bulk: Bulk) -> None:
         """Add persistent messages to a queue."""

@@ -130,7 +130,7 @@ def test_a_get_in_a_unit_of_work(unit: Session) -> None:
 
 
 def test_a_commit_of_a_hundred_puts(unit: Session) -> None:
-    check(unit.commit, 380, prepare=lambda: put(unit, 100))
+    check(unit.commit, 185, prepare=lambda: put(unit, 100))
 
 
 def test_a_commit_of_a_hundred_gets(session: Session, unit: Session) -> None:
@@ -139,7 +139,7 @@ def test_a_commit_of_a_hundred_gets(session: Session, unit: Session) -> None:
         unit.commit()
         get(unit, 100)
 
-    check(unit.commit, 480, prepare=a_hundred_gets)
+    check(unit.commit, 485, prepare=a_hundred_gets)
 
 
 def test_a_delayed_put(session: Session) -> None:

@@ -322,6 +322,57 @@ def test_P8_limits_that_are_altered_count_for_a_handle_that_is_open(
     assert queue_manager.curdepth("Q1") == 2
 
 
+def test_P6_one_descriptor_has_the_context_of_each_put_and_the_defaults_of_the_moment(
+    queue_manager: QueueManager,
+) -> None:
+    """What a path remembers of its last put counts for the same put alone."""
+    local(queue_manager)
+    request = PutRequest(Descriptor(user_identifier="carol"))
+    with queue_manager.session("alice") as alice, queue_manager.session("bob") as bob:
+        handles = [
+            session.open("Q1", OUTPUT | c.MQOO_SET_ALL_CONTEXT) for session in (alice, bob, alice)
+        ]
+
+        def users(options: int) -> list[str]:
+            return [
+                handle.put(b"x", request, options).descriptor.user_identifier for handle in handles
+            ]
+
+        for _ in range(2):
+            assert users(c.MQPMO_NONE) == ["alice", "bob", "alice"]
+            assert users(c.MQPMO_SET_ALL_CONTEXT) == ["carol"] * 3
+            assert users(c.MQPMO_NO_CONTEXT) == [""] * 3
+        alter(queue_manager, "Q1", DEFPRTY=7, DEFPSIST=c.MQPER_PERSISTENT)
+        put = handles[0].put(b"x", request).descriptor
+        assert (put.priority, put.persistence) == (7, c.MQPER_PERSISTENT)
+
+
+def test_P12_the_header_of_each_message_is_checked(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    local(queue_manager)
+    handle = session.open("Q1", OUTPUT)
+    request = PutRequest(Descriptor(version=2, format="MQDEAD"))
+    for _ in range(2):
+        handle.put(DLH.pack({}), request)
+        with refused(rc.MQRC_DLH_ERROR):
+            handle.put(b"no header", request)
+
+
+def test_C2_a_reply_queue_that_is_defined_between_two_puts_counts_for_the_second(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    local(queue_manager)
+    handle = session.open("Q1", OUTPUT)
+    request = PutRequest(Descriptor(reply_to_q="R"))
+    for expected in (("R", "QM1"), ("R", "QM1")):
+        put = handle.put(b"x", request).descriptor
+        assert (put.reply_to_q, put.reply_to_q_mgr) == expected
+    queue_manager.mqsc("DEFINE QREMOTE(R) RNAME(FAR) RQMNAME(QM9)")
+    put = handle.put(b"x", request).descriptor
+    assert (put.reply_to_q, put.reply_to_q_mgr) == ("FAR", "QM9")
+
+
 def test_P9_uncommitted_put_counts_is_invisible_and_may_be_got_by_its_unit(
     any_manager: QueueManager, persistent: bool, new_session: NewSession
 ) -> None:

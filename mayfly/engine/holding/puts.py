@@ -6,6 +6,8 @@ They are UNCOMMITTED: CURDEPTH counts them (P9), nobody else can see them. In th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mayfly.contracts.endings import Ending, MetBy
 from mayfly.engine.holding.lives import LOCKED_ENDS, OPEN_ENDS, life_of
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue, QueueOwner
@@ -94,6 +96,28 @@ def add_reserved(
     transaction.arrivals.append((queue, row, PERSISTENT if persistent else VOLATILE))
     if queue.is_staging:
         count_staged(transaction, queue, row, +1, persistent=persistent)
+
+
+def add_all_reserved(
+    owner: QueueOwner,
+    transaction: Transaction,
+    reserved: Iterable[tuple[LocalQueue, StoredMessage, bool]],
+) -> None:
+    """Add puts that are reserved already, and whether they are persistent, queue by queue."""
+    rows_of: dict[tuple[LocalQueue, bool], list[StoredMessage]] = {}
+    for queue, row, persistent in reserved:
+        rows = rows_of.get((queue, persistent))
+        if rows is None:
+            rows = rows_of[queue, persistent] = []
+        rows.append(row)
+    for (queue, persistent), rows in rows_of.items():
+        part = transaction if queue.home is owner else transaction.at(queue.home)
+        part.unit.put_all(queue.number, rows, persistent=persistent)
+        side = PERSISTENT if persistent else VOLATILE
+        part.arrivals += [(queue, row, side) for row in rows]
+        if queue.is_staging:
+            for row in rows:
+                count_staged(part, queue, row, +1, persistent=persistent)
 
 
 def redeem(queue: LocalQueue) -> None:

@@ -12,6 +12,7 @@ from mayfly.engine.attributes.definition import Definition
 from mayfly.engine.attributes.of_manager import ManagerDefinition
 from mayfly.engine.attributes.of_queues import TTL_FROM_SEND, QueueDefinition
 from mayfly.engine.authority.records import AuthorityRecords
+from mayfly.engine.descriptors import Context, Prepared
 from mayfly.engine.pubsub.subscriptions import Subscriptions
 from mayfly.engine.pubsub.topics import TopicTree
 from mayfly.engine.queues import LocalQueue, QueueOwner
@@ -29,6 +30,7 @@ from mayfly.mqi.constants import (
     MQQDT_TEMPORARY_DYNAMIC,
 )
 from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
 from mayfly.store.keys import LARGEST_QUEUE_NUMBER, STAGING_NUMBER
 
@@ -64,6 +66,7 @@ class Path:
         "max_message_bytes",
         "name",
         "names",
+        "prepared",
         "property_control",
         "put_inhibited",
         "queue",
@@ -115,6 +118,10 @@ class Path:
         self.fixes_binding = any(o.cluster and o.defbind != MQBND_BIND_NOT_FIXED for o in objects)
         self.ttl_from_release = last.ttlfrom != TTL_FROM_SEND
         self.property_control = first.propctl
+        #: The descriptor that was put last by this path, whose context it got, and what it became:
+        #: nothing in it is to be looked at when the next message is put. None for one that needs
+        #: more, like a look at the data. A tuple, so that no thread reads halves of two puts.
+        self.prepared: tuple[Descriptor, Context, Prepared] | None = None
 
 
 class Directory(Protocol):
