@@ -10,7 +10,7 @@ from typing import Any
 from mayfly.engine.queues import QueueOwner
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.runtime import Event
+from mayfly.runtime import Signal
 from mayfly.runtime.virtual_clock import check_wait
 from mayfly.runtime.weak import weakly_held
 
@@ -56,8 +56,8 @@ class Waiter:
         self._take = take
         self._on_decided = on_decided
         self._is_decided = False
-        #: The event for which the waiting thread waits; None while it does not.
-        self._decision: Event | None = None
+        #: The signal for which the waiting thread waits; None while it does not.
+        self._decision: Signal | None = None
 
     def attempt(self) -> bool:
         """Try to take a message; True when the wait is decided, which happens once."""
@@ -99,7 +99,7 @@ class Waiter:
         Raises RuntimeError where it is certain that nobody will decide it, see ``check_wait``.
         """
         with owner.engine_lock:
-            decision = None if self._is_decided else owner.runtime.event()
+            decision = None if self._is_decided else owner.runtime.signal()
             self._decision = decision
         if decision is not None:
             if not owner.server_count:
