@@ -118,14 +118,15 @@ $(PEERS): $(READY) $(AMQP)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@touch $@
 
-# With COMPILED=1 it is the compiled build that is measured, in a copy of the source.
-BUILD := $(if $(COMPILED),compiled,pure)
-BENCH = cd $(if $(COMPILED),build/tree,.) && PYTHONPATH=$$PWD $(CURDIR)/$(BIN)/python -m bench
+# With BUILD=compiled it is the compiled build that is measured, in a copy of the source.
+BUILD := pure
+IS_COMPILED = $(filter compiled,$(BUILD))
+BENCH = cd $(if $(IS_COMPILED),build/tree,.) && PYTHONPATH=$$PWD $(CURDIR)/$(BIN)/python -m bench
 
 # Peers are used where they are installed. Parts of a run: make bench ONLY="messaging fanout"; the
 # long ones too: make bench LONG=1. Of a whole run the page docs/benchmarks is written, of named
 # parts out/benchmarks.
-bench: $(PEERS) $(if $(COMPILED),compiled-tree)
+bench: $(PEERS) $(if $(IS_COMPILED),compiled-tree)
 	@mkdir -p out
 	@$(BENCH) $(ONLY) $(if $(LONG),--long) --json $(CURDIR)/out/bench.json --page \
 	  $(CURDIR)/$(if $(ONLY),out/benchmarks,docs/benchmarks/$(BUILD) --summary)
@@ -133,7 +134,7 @@ bench: $(PEERS) $(if $(COMPILED),compiled-tree)
 # Only what compares makes: PostgreSQL, Redis, RabbitMQ, NATS and Artemis, each where it is installed,
 # started on a port and in a folder of its own, with a sync of what it acknowledges. Of a whole run the
 # page docs/benchmarks/peers is written.
-bench-peers: $(PEERS) $(if $(COMPILED),compiled-tree)
+bench-peers: $(PEERS) $(if $(IS_COMPILED),compiled-tree)
 	@mkdir -p out
 	@$(BENCH) --peers $(ONLY) --json $(CURDIR)/out/peers.json --page \
 	  $(CURDIR)/$(if $(ONLY),out/peers,docs/benchmarks/peers)

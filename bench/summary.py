@@ -33,7 +33,7 @@ def summary(runs: Mapping[str, Run]) -> str:
 
 def _lines(runs: Mapping[str, Run]) -> Iterator[str]:
     yield from ("# Benchmarks", "")
-    yield "`make bench` and `make bench COMPILED=1` write this page, each from a run of its build."
+    yield "`make bench` and `make bench BUILD=compiled` write this page, each from its own run."
     yield "An aim is that of the compiled build; what differs for pure Python stands in brackets."
     yield from ("A figure that misses the aim of its build is bold.", "")
     columns = " | ".join(f"[{name}]({build}/README.md)" for build, name in _named(runs))
