@@ -10,6 +10,7 @@ from typing import Protocol
 from weakref import WeakSet
 
 from mayfly.engine.attributes.of_queues import QueueDefinition
+from mayfly.engine.finding.read_ahead import ReadAhead
 from mayfly.engine.finding.search_starts import SearchStarts
 from mayfly.engine.triggering.trigger import Trigger
 from mayfly.lifetime.times import Clock
@@ -68,6 +69,7 @@ class LocalQueue:
     """
 
     __slots__ = (
+        "ahead",
         "browse_locked",
         "claimed",
         "definition",
@@ -106,6 +108,8 @@ class LocalQueue:
         self.low, self.high = queue_range(number)
         self.first = [self.low, self.low]
         self.present = [0, 0]
+        #: By side, what was read before anybody asks for it.
+        self.ahead = ReadAhead(), ReadAhead()
         self.depth = 0
         self.uncommitted = 0
         #: On the staging queue, what open units of work are to put, which is no part of the depth

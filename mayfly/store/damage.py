@@ -23,11 +23,16 @@ def rows_of(
     sql: str,
     bindings: tuple[Any, ...] = (),
     on_damage: Callable[[], None] = lambda: None,
+    read: Callable[[apsw.Cursor], list[tuple[Any, ...]]] | None = None,
 ) -> list[tuple[Any, ...]]:
-    """Return all rows of a statement; calls ``on_damage``, then raises StoreDamaged."""
+    """Return all rows of a statement, or those that ``read`` takes from it before it closes it.
+
+    Calls ``on_damage``, then raises StoreDamaged.
+    """
     try:
+        cursor = connection.execute(sql, bindings)
         # It ends the read at once; a statement left open would keep the WAL from shrinking.
-        return connection.execute(sql, bindings).fetchall()
+        return cursor.fetchall() if read is None else read(cursor)
     except apsw.Error as error:
         if not is_damage(error):
             raise

@@ -8,7 +8,7 @@ delete is under way: callers pass over keys they know to be taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import apsw
@@ -18,6 +18,7 @@ from mayfly.store.damage import rows_of
 from mayfly.store.many_rows import delete_keys, insert_rows
 from mayfly.store.units import StoredMessage
 
+_BODY = StoredMessage._fields.index("body")
 _COLUMNS = ", ".join(StoredMessage._fields)
 INSERT = f"INSERT INTO message ({_COLUMNS}) VALUES ({', '.join('?' * len(StoredMessage._fields))})"
 DELETE = "DELETE FROM message WHERE k = ?"
@@ -84,9 +85,19 @@ class Messages:
         """Raise the backout count of messages by one."""
         self.writer.executemany(_BACKOUT, keys)
 
-    def in_order(self, low: int, high: int, limit: int) -> list[StoredMessage]:
-        """Return up to ``limit`` messages with ``low <= k < high`` by key."""
-        return self._rows(limited(IN_ORDER, limit), (low, high))
+    def in_order(
+        self, low: int, high: int, limit: int, most_body_bytes: int | None = None
+    ) -> list[StoredMessage]:
+        """Return up to ``limit`` messages with ``low <= k < high`` by key.
+
+        Those behind the first have no more than ``most_body_bytes`` of bodies together with it.
+        """
+        sql, bindings = limited(IN_ORDER, limit), (low, high)
+        if most_body_bytes is None:
+            return self._rows(sql, bindings)
+        read = partial(_within, most_body_bytes)
+        rows = rows_of(self._reader, sql, bindings, self._on_damage, read)
+        return [StoredMessage._make(row) for row in rows]
 
     def by_msg_id(self, msg_hash: int, low: int, high: int, limit: int) -> list[StoredMessage]:
         """Return up to ``limit`` messages of a key range whose MsgId has this hash, by key."""
@@ -159,3 +170,17 @@ class Messages:
     def fetch(self, sql: str, bindings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         """Return all rows of a statement; raises StoreDamaged."""
         return rows_of(self._reader, sql, bindings, self._on_damage)
+
+
+def _within(most_body_bytes: int, cursor: apsw.Cursor) -> list[tuple[Any, ...]]:
+    rows = list[tuple[Any, ...]]()
+    left_bytes = most_body_bytes
+    try:
+        for row in cursor:
+            left_bytes -= len(row[_BODY])
+            if left_bytes < 0 and rows:
+                break
+            rows.append(row)
+    finally:
+        cursor.close()
+    return rows

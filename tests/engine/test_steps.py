@@ -95,7 +95,7 @@ def test_a_non_persistent_put_and_get(session: Session) -> None:
         session.put("Q1", BODY)
         session.get("Q1")
 
-    check(pair, 80)
+    check(pair, 77)
 
 
 def test_a_non_persistent_put_and_get_of_pymqi(qm: QueueManager) -> None:
@@ -106,7 +106,7 @@ def test_a_non_persistent_put_and_get_of_pymqi(qm: QueueManager) -> None:
         queue.put(BODY, pymqi.MD(), pymqi.PMO())
         queue.get(None, pymqi.MD(), pymqi.GMO())
 
-    check(pair, 129)
+    check(pair, 126)
     queue.close()
     connection.disconnect()
 
@@ -116,7 +116,7 @@ def test_a_durable_put_and_get(session: Session) -> None:
         session.put("Q1", BODY, persistent=True)
         session.get("Q1")
 
-    check(pair, 190)
+    check(pair, 182)
 
 
 def test_a_put_in_a_unit_of_work(unit: Session) -> None:
@@ -126,7 +126,7 @@ def test_a_put_in_a_unit_of_work(unit: Session) -> None:
 def test_a_get_in_a_unit_of_work(unit: Session) -> None:
     put(unit, WARM_UP + TIMES)
     unit.commit()
-    check(lambda: unit.get("Q1"), 41)
+    check(lambda: unit.get("Q1"), 33)
 
 
 def test_a_commit_of_a_hundred_puts(unit: Session) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
-from mayfly.engine.finding.search import Match, asker, in_order
+from mayfly.engine.finding.in_turn import first_in_turn, is_in_turn
+from mayfly.engine.finding.search import ANY, Match, asker, in_order
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.lifetime.window import is_expired
@@ -46,6 +47,12 @@ def look(
     Messages that the selector refuses are passed over, dead or alive (E11).
     """
     assert core.engine_lock.is_held()
+    if match is ANY and low == queue.low and is_in_turn(queue, requester):
+        found = first_in_turn(queue)
+        if found is None or (before is not None and before < found[0].k):
+            return Look(None, [], low)
+        if not is_expired(found[0].expire_at_ms, now_ms):
+            return Look(found, [], found[0].k)
     # A look that may discard nothing on its own must find out whether there is a live one (K7).
     may_discard = core.settings.discard_on_empty
     selects = None if match.selector is None else asker(match, core, queue, now_ms)

@@ -17,6 +17,9 @@ def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
         if hidden.pop(row.k) is not transaction:
             queue.locked -= 1
         queue.present[persistence] -= 1
+        # One that leaves out of turn may have been read ahead.
+        if queue.first[persistence] <= row.k < queue.ahead[persistence].end:
+            queue.ahead[persistence].forget()
     for source, target, old_keys, new_keys in transaction.moves:
         for key in old_keys:
             del hidden[key]
@@ -32,6 +35,8 @@ def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
         queue.present[VOLATILE] -= volatile_count
         queue.present[PERSISTENT] -= len(keys) - volatile_count
         queue.claimed += len(keys)
+        for ahead in queue.ahead:
+            ahead.forget()
     for unclaiming in transaction.ended_claims:
         _unclaim(unclaiming)
     for queue, row, persistence in transaction.arrivals:
@@ -40,6 +45,8 @@ def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
         queue.uncommitted -= 1
         if key < queue.first[persistence]:
             queue.first[persistence] = key
+        if key < queue.ahead[persistence].end:
+            queue.ahead[persistence].forget()
         if queue.watchers:
             for watcher in queue.watchers:
                 watcher.lower(key)
@@ -100,12 +107,15 @@ def _unclaim(unclaiming: Unclaiming) -> None:
             queue.present[persistence] += count
             queue.depth += count
             queue.first[persistence] = min(queue.first[persistence], low_key)
+            queue.ahead[persistence].lower(low_key)
             for watcher in queue.watchers or ():
                 watcher.lower_from(low_key)
 
 
 def _show_all(queue: LocalQueue, keys: Sequence[int], persistence: int) -> None:
-    queue.first[persistence] = min(queue.first[persistence], *keys)
+    low_key = min(keys)
+    queue.first[persistence] = min(queue.first[persistence], low_key)
+    queue.ahead[persistence].lower(low_key)
     for watcher in queue.watchers or ():
         for key in keys:
             watcher.lower(key)
