@@ -9,7 +9,6 @@ from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import Path
-from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.resolution import Remote
 from mayfly.engine.remote.wrapping import header_bytes, wrapped
 from mayfly.engine.transaction import Transaction
@@ -109,7 +108,7 @@ def check_room(path: Path, body_bytes: int, *, persistent: bool) -> None:
         raise mq_error(rc.MQRC_NOT_AUTHORIZED, f"only delivery delay puts on {queue.name}")
     check_open(path, body_bytes)
     if persistent and path.is_temporary:
-        raise not_lasting(queue)
+        raise refusal(path, body_bytes)
 
 
 def check_open(path: Path, body_bytes: int) -> None:
@@ -122,7 +121,7 @@ def check_open(path: Path, body_bytes: int) -> None:
 
 
 def refusal(path: Path, body_bytes: int) -> MQError:
-    """Return what refuses a message of this size on a path that does not take it."""
+    """Return what refuses a message of this size, persistent maybe, that a path does not take."""
     queue = path.queue
     if path.put_inhibited:
         return mq_error(rc.MQRC_PUT_INHIBITED, f"PUT(DISABLED) on the way to {path.name}")
@@ -132,11 +131,8 @@ def refusal(path: Path, body_bytes: int) -> MQError:
     if body_bytes > path.largest_bytes:
         said = f"{body_bytes} bytes; MAXMSGL({path.largest_bytes})"
         return mq_error(rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR, said)
-    return mq_error(rc.MQRC_Q_FULL, f"{queue.name} holds MAXDEPTH({path.max_depth})")
-
-
-def not_lasting(queue: LocalQueue) -> MQError:
-    """Return MQRC_PERSISTENT_NOT_ALLOWED: no persistent message on a temporary queue (C5)."""
+    if queue.depth >= path.max_depth:
+        return mq_error(rc.MQRC_Q_FULL, f"{queue.name} holds MAXDEPTH({path.max_depth})")
     return mq_error(rc.MQRC_PERSISTENT_NOT_ALLOWED, f"{queue.name} is a temporary queue")
 
 

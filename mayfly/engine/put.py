@@ -15,10 +15,8 @@ from mayfly.engine.delay.staging import (
 )
 from mayfly.engine.delivery import (
     check_open,
-    check_room,
     new_id,
     new_row,
-    not_lasting,
     refusal,
     size_on,
 )
@@ -211,18 +209,21 @@ def new_put(
     queue = path.queue
     if queue.is_staging:
         return _on_staging(core, path, prepared, window, content)
+    size_bytes = len(body)
+    if path.remote is not None:
+        size_bytes = size_on(path, prepared.descriptor, size_bytes)
+    # As check_room does, without a call: every put comes here.
+    if (
+        path.put_inhibited
+        or size_bytes > path.largest_bytes
+        or queue.depth >= path.max_depth
+        or (persistent and path.is_temporary)
+    ):
+        refused = refusal(path, size_bytes)
+        raise _refused_by_target(core, refused, len(body)) if request.delay_ms else refused
     if not request.delay_ms:
-        size_bytes = len(body)
-        if path.remote is not None:
-            size_bytes = size_on(path, prepared.descriptor, size_bytes)
-        # As check_room does, without a call: every put comes here.
-        if path.put_inhibited or size_bytes > path.largest_bytes or queue.depth >= path.max_depth:
-            raise refusal(path, size_bytes)
-        if persistent and path.is_temporary:
-            raise not_lasting(queue)
         ids = request.msg_id, request.correl_id, None
         return queue, new_row(core, path, (prepared, window, ids, body)), persistent
-    _check_target(core, path, prepared, len(body))
     check_delay(core, prepared.descriptor)
     if path.fixes_binding:
         # D6.
@@ -253,22 +254,18 @@ def _with_reply_address(core: Core, asked: Descriptor) -> Descriptor:
     return asked._replace(reply_to_q=address[0], reply_to_q_mgr=address[1])
 
 
-def _check_target(core: Core, path: Path, prepared: Prepared, body_bytes: int) -> None:
-    """Raise what refuses a delayed message at its target now (D19).
+def _refused_by_target(core: Core, refused: MQError, body_bytes: int) -> MQError:
+    """Return what refuses a delayed message at its target now (D19).
 
     The reason is that of the target; where the staging queue would refuse the message as well
     (D14), the detail says so of both.
     """
-    size_bytes = size_on(path, prepared.descriptor, body_bytes)
     try:
-        check_room(path, size_bytes, persistent=prepared.persistent)
-    except MQError as refusal:
-        try:
-            staging_path(core, body_bytes)
-        except MQError as other:
-            said = f"{refusal.detail}; the staging queue refuses it, too: {other}"
-            raise mq_error(refusal.reason, said) from refusal
-        raise
+        staging_path(core, body_bytes)
+    except MQError as other:
+        said = f"{refused.detail}; the staging queue refuses it, too: {other}"
+        return mq_error(refused.reason, said)
+    return refused
 
 
 def check_delay(core: Core, descriptor: Descriptor) -> None:

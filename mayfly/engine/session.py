@@ -117,11 +117,11 @@ class Session(TopicVerbs):
         if type(body) is not bytes:
             body = bytes_of(body)
         request = plain_request(priority, persistent, report, reply_to_q, msg_type, format_name)
-        if msg_id or correl_id:
-            ids = stored_id(msg_id, "msg_id"), stored_id(correl_id, "correl_id")
-            request = request._replace(msg_id=ids[0], correl_id=ids[1])
-        if time_to_live_ms is not None or delay_ms or type(delay_ms) is not int:
-            request = request._replace(life_ms=time_to_live_ms, delay_ms=delay_ms)
+        has_times = time_to_live_ms is not None or delay_ms or type(delay_ms) is not int
+        if has_times or msg_id or correl_id:
+            own_id = stored_id(msg_id, "msg_id") if msg_id else b""
+            other_id = stored_id(correl_id, "correl_id") if correl_id else b""
+            request = PutRequest(request.descriptor, own_id, other_id, time_to_live_ms, delay_ms)
         if properties:
             descriptor, body = with_mapping(self._core, request.descriptor, body, properties)
             request = request._replace(descriptor=descriptor)

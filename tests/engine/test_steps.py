@@ -143,4 +143,9 @@ def test_a_commit_of_a_hundred_gets(session: Session, unit: Session) -> None:
 
 
 def test_a_delayed_put(session: Session) -> None:
-    check(lambda: session.put("Q1", BODY, delay_ms=1_000), 53)
+    check(lambda: session.put("Q1", BODY, delay_ms=1_000), 48)
+
+
+def test_a_put_with_a_life(session: Session) -> None:
+    """The life is checked, and the request made: two calls more than a put without."""
+    check(lambda: session.put("Q1", BODY, time_to_live_ms=60_000), 33)
