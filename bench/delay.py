@@ -135,9 +135,9 @@ def _cliff_figures(
     ours: Cliff, count: int, peers: dict[str, list[float]]
 ) -> Iterator[Figure | Beside]:
     name = f"{count:,} due in one second, "
-    own = {"Mayfly: all available": [ours.seconds]}
-    own["Mayfly: the same, and handed out"] = [ours.seconds + count / ours.get_rate]
-    beside = Beside(f"{name}handed out by peers", " s", False, {**own, **peers})
+    # Peers do nothing when a message falls due; a consumer of ours need not wait for the last one.
+    own = {"Mayfly, all available, then handed out": [ours.seconds + count / ours.get_rate]}
+    beside = Beside(f"{name}handed out to one client", " s", False, {**own, **peers})
     yield beside
     rates = f"put at {ours.fill_rate:,.0f}/s, then got at {ours.get_rate:,.0f}/s"
     note = "; ".join([rates, *(f"{n} hands them out in {beside.spelled(n)}" for n in peers)])

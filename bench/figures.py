@@ -97,6 +97,10 @@ class Beside(NamedTuple):
         """Our name among the makes."""
         return next(iter(self.rounds))
 
+    def is_ours(self, make: str) -> bool:
+        """Whether a make is ours in one of its ways: ``Mayfly, JMS`` as well."""
+        return make.partition(",")[0] == self.ours.partition(",")[0]
+
     def times_as_good(self, make: str) -> float:
         """How many times as good as a make we are, by the medians of the ratios of the rounds."""
         pairs = zip(self.rounds[self.ours], self.rounds[make], strict=True)

@@ -35,7 +35,7 @@ _KINDS: Final[tuple[tuple[str, str, str, Callable[[Held], Sequence[float]]], ...
     ("put", "put, 100 a unit of work", " µs", lambda held: held.put_us),
     ("get", "get, 100 a unit of work", " µs", lambda held: held.get_us),
 )
-#: Plots whose values span decades.
+#: Plots of costs, whose values span decades.
 _LOG: Final = ("put", "get")
 
 
@@ -102,12 +102,20 @@ def _steps(
     for step in last.costs_us:
         points = [(one.size, median(one.costs_us[step])) for one in found]
         yield Curve(what, step, what, "µs", points, spans_decades=True)
-        each = [a / b for a, b in zip(last.costs_us[step], last.smallest_us[step], strict=True)]
+        ratios = [(one.size, median(_ratios(one, step))) for one in found]
+        label = f"times the cost at {base:,}, in turn"
+        yield Curve(f"{what}-in-turn", step, what, label, ratios, spans_decades=False)
+        each = _ratios(last, step)
         costs = ", ".join(f"{cost:,.3g}" for _, cost in points)
         name = f"{step}: {last.size:,} {what} against {base:,}"
         note = f"µs at {', '.join(f'{one.size:,}' for one in found)}: {costs}; "
         note += f"at {base:,} in turn with the last: {median(last.smallest_us[step]):,.3g}"
         yield at_most(name, median(each), _MOST_GROWTH, "x", note, samples=each)
+
+
+def _ratios(one: Grown | Peopled, step: str) -> list[float]:
+    """Return by round what a step costs at a size, as a multiple of the cost at the base."""
+    return [a / b for a, b in zip(one.costs_us[step], one.smallest_us[step], strict=True)]
 
 
 def _held(found: Sequence[Grown]) -> Iterator[Figure]:
@@ -143,7 +151,8 @@ def _beside(held: HeldBy, missing: list[str]) -> Iterator[Told]:
         for make, each in held.items():
             points = [(count, median(values(one))) for count, one in each.items()]
             yield Curve(plot, make, "messages", f"{what} ({unit.strip()})", points, plot in _LOG)
-        if len(held) > 1:
+        # Makes are filled one after the other: only what no load changes is compared.
+        if len(held) > 1 and plot not in _LOG:
             rounds = {make: values(each[common]) for make, each in held.items()}
             beside = Beside(f"{what}, {common:,} messages", unit, False, rounds)
             yield beside

@@ -89,7 +89,7 @@ def draw_curves(curves: Sequence[Curve], file: Path) -> None:
 
 
 def draw_beside(besides: Sequence[Beside], file: Path) -> None:
-    """Draw what each make did, a row of bars for each comparison; ours is the first bar of each."""
+    """Draw what each make did, bars for each comparison; ours have a colour of their own."""
     rows = [len(beside.rounds) for beside in besides]
     picture = _picture(10, sum(0.75 + 0.3 * count for count in rows))
     each = picture.subplots(len(besides), 1, squeeze=False, height_ratios=[n + 1 for n in rows])
@@ -97,7 +97,7 @@ def draw_beside(besides: Sequence[Beside], file: Path) -> None:
         makes = [*beside.rounds]
         for height, make in enumerate(reversed(makes)):
             values = beside.rounds[make]
-            color = _COLORS[0] if make == beside.ours else _COLORS[-1]
+            color = _COLORS[0] if beside.is_ours(make) else _COLORS[-1]
             middle = median(values)
             axes.barh(height, middle, 0.7, color=color, alpha=0.75)
             axes.plot((min(values), max(values)), (height, height), color="black", linewidth=1.5)

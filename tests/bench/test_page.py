@@ -59,6 +59,11 @@ def test_a_comparison_is_the_median_of_the_ratios_of_rounds() -> None:
     assert (rates.times_as_good("Redis"), _BESIDE.times_as_good("Redis")) == (1, 0.5)
 
 
+def test_ways_of_ours_are_known_from_those_of_peers() -> None:
+    ways = Beside("put", "/s", True, {"Mayfly, session": [1], "Mayfly, JMS": [1], "Redis": [1]})
+    assert [ways.is_ours(make) for make in ways.rounds] == [True, True, False]
+
+
 def test_a_number_without_an_aim_is_neither_met_nor_drawn_beside_one(tmp_path: Path) -> None:
     told = without_aim("lives", 5, "/s", is_rate=True)
     assert (told.verdict, told.aim, told.value) == ("", "-", "5/s")

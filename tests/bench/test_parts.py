@@ -112,9 +112,8 @@ FIGURES: Final = {
 #: By part the plots of its curves with the points of each, and its comparisons with peers.
 CURVES: Final = {
     "growth": {
-        ("messages", 2),
-        ("queues", 3),
-        *((plot, 2) for plot in ("disk", "memory", "put", "get")),
+        *((plot, 3) for plot in ("queues", "queues-in-turn")),
+        *((plot, 2) for plot in ("messages", "messages-in-turn", "disk", "memory", "put", "get")),
     }
 }
 BESIDE_COUNTS: Final = {"units": 2, "client_peers": 4, "delay": 3}
