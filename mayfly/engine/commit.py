@@ -187,11 +187,18 @@ class Committer:
             state.check_running()
         self._running += 1
         self.under_way.update(transactions)
+        for transaction in transactions:
+            unit = transaction.unit
+            if unit.volatile_inserts and (unit.inserts or unit.moves):
+                effect.hide_arrivals(state, transaction)
 
     def leave(self, transactions: Collection[Transaction]) -> None:
         """End to run transactions whose effect is left open."""
-        with self._state.engine_lock:
+        state = self._state
+        with state.engine_lock:
             self.under_way.difference_update(transactions)
+            for transaction in transactions:
+                effect.let_arrivals_be_seen(state, transaction)
         self.settle(())
 
     def settle(self, transactions: Collection[Transaction]) -> list[Transaction]:

@@ -5,7 +5,9 @@ A message is asked for its state as anybody asks (``why``); how a life has ended
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,20 @@ from mayfly.lifetime.life import NEXT, OUTCOMES, Event, State, TransitionError, 
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
-from tests.spec.scene import DEAD, REPLIES, STAGING, alter, alter_manager, local, refused, take
-from tests.store.scene import failing_disk
+from tests.spec.scene import (
+    DEAD,
+    JOIN_SECONDS,
+    REPLIES,
+    STAGING,
+    Running,
+    alter,
+    alter_manager,
+    bodies,
+    local,
+    refused,
+    take,
+)
+from tests.store.scene import failing_disk, gate, statement
 
 EDGES = [(state, event) for state, events in NEXT.items() for event in events]
 DELAY_MS = 5_000
@@ -427,3 +441,52 @@ def test_a_get_in_logical_order_takes_off_the_schedule(scene: Scene) -> None:
     assert take(handle, c.MQGMO_LOGICAL_ORDER).message.correl_id == msg_id
     handle.close()
     assert scene.state(msg_id, STAGING) is State.CANCELLED
+
+
+@pytest.mark.parametrize("is_released", [False, True])
+def test_G1_messages_of_both_persistences_are_seen_in_one_moment(
+    tmp_path: Path, is_released: bool
+) -> None:
+    """The disk has the persistent ones a moment before the others are on their queue."""
+    clock = VirtualClock()
+    with gate() as opening:
+        qm = QueueManager("QM1", tmp_path, clock)
+    queue, delay_ms = qm.engine.registry.queue(local(qm)), DELAY_MS if is_released else 0
+    with qm.session() as session, qm.session(transacted=True) as unit:
+        session.put("Q1", b"before", persistent=True)
+        for body_, persistent in ((b"1", False), (b"2", True), (b"3", False), (b"4", True)):
+            unit.put("Q1", body_, persistent=persistent, delay_ms=delay_ms)
+        if is_released:
+            unit.commit()
+            # The bookkeeping of that time is done.
+            clock.advance(DELAY_MS - 1)
+        leader = Running(lambda: qm.engine.store.commit([statement("SELECT gate()")]))
+        assert opening.reached.wait(JOIN_SECONDS)
+        bringing = Running(partial(clock.advance, 1) if is_released else unit.commit)
+        while not qm.engine.store.group._waiting:
+            threading.Event().wait(0.001)
+        with qm.engine.engine_lock:
+            opening.opened.set()
+            while len(qm.engine.store.persistent.in_order(queue.low, queue.high, 9)) < 3:
+                threading.Event().wait(0.001)
+            seen = [row.body for row, _side in in_order(qm.engine, queue, ANY, queue.low)]
+        assert seen == [b"before"]
+        leader.finish()
+        bringing.finish()
+        assert bodies(session, "Q1") == [b"before", b"1", b"2", b"3", b"4"]
+        assert qm.verify().ok
+    qm.close()
+
+
+def test_those_of_a_unit_that_failed_are_hidden_from_nobody(tmp_path: Path) -> None:
+    with failing_disk() as disk, QueueManager("QM1", tmp_path, VirtualClock()) as qm:
+        disk.error = apsw.FullError
+        local(qm)
+        with qm.session(transacted=True) as unit:
+            unit.put("Q1", b"1", persistent=False)
+            unit.put("Q1", b"2", persistent=True)
+            disk.failing = "write"
+            with refused(rc.MQRC_STORAGE_MEDIUM_FULL):
+                unit.commit()
+            disk.failing = ""
+        assert (qm.curdepth("Q1"), qm.engine.hidden) == (0, {})

@@ -10,9 +10,36 @@ from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue, QueueO
 from mayfly.engine.transaction import Transaction, Unclaiming
 
 
+def hide_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
+    """Hide persistent messages until their transaction takes effect.
+
+    The disk has them a moment before that, when the others that it brings are not yet on their
+    queue, which come before them (G1).
+    """
+    hidden = owner.hidden
+    for _queue, row, persistence in transaction.arrivals:
+        if persistence:
+            hidden.setdefault(row.k, transaction)
+    for moving in transaction.moves:
+        hidden.update(dict.fromkeys(moving.new_keys, transaction))
+
+
+def let_arrivals_be_seen(owner: QueueOwner, transaction: Transaction) -> None:
+    """Hide what a transaction brings no more: it is as far as the others, or is not run."""
+    hidden = owner.hidden
+    for _queue, row, _side in transaction.arrivals:
+        if hidden.get(row.k) is transaction:
+            del hidden[row.k]
+    for moving in transaction.moves:
+        for key in moving.new_keys:
+            hidden.pop(key, None)
+
+
 def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
     """Let all that a transaction of an owner of queues has announced be so."""
-    hidden = owner.hidden
+    hidden, unit = owner.hidden, transaction.unit
+    if unit.volatile_inserts and (unit.inserts or unit.moves):
+        let_arrivals_be_seen(owner, transaction)
     for queue, row, persistence in transaction.departures:
         if hidden.pop(row.k) is not transaction:
             queue.locked -= 1
@@ -62,9 +89,7 @@ def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
     Returns the messages that were to leave and can be seen again.
     """
     hidden, returned = owner.hidden, list[Found]()
-    for _queue, row, _side in transaction.arrivals:
-        if hidden.get(row.k) is transaction:
-            del hidden[row.k]
+    let_arrivals_be_seen(owner, transaction)
     for found in transaction.departures:
         queue, row, persistence = found
         requester = hidden.get(row.k)
