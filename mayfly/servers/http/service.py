@@ -78,13 +78,14 @@ class Service:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
         channel = self.channels.administrators if channel is None else channel
         manager = next(iter(self.managers)) if manager is None else manager
-        credentials = self.credentials(request)
         remembered = line_of(request).remembered
-        key = manager, channel, credentials
+        # A header is not read again; a cookie is: its login may have ended.
+        header = request.headers.get("authorization", "")
+        key = manager, channel, header or self.credentials(request)
         known = remembered.get(key)
         if isinstance(known, Visit):
             return known
-        visit = await self.let_in(request, credentials, channel, manager)
+        visit = await self.let_in(request, self.credentials(request), channel, manager)
         remembered.note(key, visit)
         return visit
 

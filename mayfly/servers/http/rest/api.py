@@ -6,6 +6,7 @@ A path is read as it was sent: names of queues and topics hold ``/`` as ``%2F``.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
@@ -93,21 +94,32 @@ class RestApi:
         await answer.send(send)
 
     async def _answered(self, request: Request) -> Answer:
-        version, segments = _segments(request.scope["raw_path"])
-        for resource in _RESOURCES:
-            names = _names(resource.pattern, segments)
-            if names is None or version < resource.since:
-                continue
-            handler = resource.handlers.get(request.method)
-            if handler is None:
-                raise _wrong_method(request.method, resource.handlers)
-            is_checked = request.method not in (SAFE_METHODS | resource.open_to_all)
-            if is_checked and CSRF_HEADER not in request.headers:
-                said = f"the header {CSRF_HEADER} is missing"
-                raise RestError(HTTPStatus.FORBIDDEN, errors.NO_CSRF_HEADER, said)
-            return await handler(Call(self._service, request, version, names))
-        said = f"nothing is at {request.url.path}"
-        raise RestError(HTTPStatus.NOT_FOUND, errors.FAILED, said)
+        found = _at(request.scope["raw_path"])
+        if found is None:
+            said = f"nothing is at {request.url.path}"
+            raise RestError(HTTPStatus.NOT_FOUND, errors.FAILED, said)
+        version, resource, names = found
+        method = request.method
+        handler = resource.handlers.get(method)
+        if handler is None:
+            raise _wrong_method(method, resource.handlers)
+        is_checked = method not in SAFE_METHODS and method not in resource.open_to_all
+        if is_checked and CSRF_HEADER not in request.headers:
+            said = f"the header {CSRF_HEADER} is missing"
+            raise RestError(HTTPStatus.FORBIDDEN, errors.NO_CSRF_HEADER, said)
+        return await handler(Call(self._service, request, version, names))
+
+
+# A client asks for few paths again and again. A path has 16 kB at most.
+@lru_cache(maxsize=256)
+def _at(raw_path: bytes) -> tuple[int, _Resource, tuple[str, ...]] | None:
+    """Return version and resource of a path, and the parts that its pattern leaves open."""
+    version, segments = _segments(raw_path)
+    for resource in _RESOURCES:
+        names = _names(resource.pattern, segments)
+        if names is not None and version >= resource.since:
+            return version, resource, names
+    return None
 
 
 def _segments(raw_path: bytes) -> tuple[int, list[str]]:
