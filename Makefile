@@ -128,7 +128,7 @@ BENCH = cd $(if $(IS_COMPILED),build/tree,.) && PYTHONPATH=$$PWD $(CURDIR)/$(BIN
 # parts out/benchmarks.
 bench: $(PEERS) $(if $(IS_COMPILED),compiled-tree)
 	@mkdir -p out
-	@$(BENCH) $(ONLY) $(if $(LONG),--long) --json $(CURDIR)/out/bench.json --page \
+	@$(BENCH) $(ONLY) $(if $(LONG),--long) --json $(CURDIR)/out/$(BUILD)$(if $(ONLY),-only).json --page \
 	  $(CURDIR)/$(if $(ONLY),out/benchmarks,docs/benchmarks/$(BUILD) --summary)
 
 # Only what compares makes: PostgreSQL, Redis, RabbitMQ, NATS and Artemis, each where it is installed,

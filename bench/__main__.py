@@ -12,7 +12,7 @@ from bench.machine import machine
 from bench.page import write_page
 from bench.parts import LONG, PARTS, PEERED, TRIED, known_part, measured, usual_parts
 from bench.peer_survey import survey
-from bench.record import Run, from_json, to_json
+from bench.record import OtherMayfly, Run, from_json, merged, to_json
 from bench.summary import write_summary
 
 
@@ -23,13 +23,20 @@ def main(arguments: list[str]) -> int:
     for option, parts in (("smallest", TRIED), ("peers", PEERED)):
         if getattr(told, option) and not {*told.parts} <= {*parts}:
             parser.error(f"--{option} is for {', '.join(parts)}")
-    run = from_json(told.read.read_text()) if told.read else _measured(told)
+    try:
+        run = merged([*map(_kept, told.read)]) if told.read else _measured(told)
+    except OtherMayfly as why:
+        parser.error(f"these records are not of one Mayfly: {why}")
     if told.page:
         write_page(run, told.page)
         if told.summary:
             write_summary(told.page.parent)
     print(table(run.figures))
     return 0 if all(figure.holds for figure in run.figures) else 1
+
+
+def _kept(file: Path) -> Run:
+    return from_json(file.read_text())
 
 
 def _measured(told: argparse.Namespace) -> Run:
@@ -73,7 +80,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--summary", action="store_true", help="write the page of both builds, beside --page"
     )
-    parser.add_argument("--read", type=Path, metavar="FILE", help="measure nothing: a kept run")
+    parser.add_argument(
+        "--read",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="measure nothing: a kept run; parts of further ones replace its own",
+    )
     parser.add_argument("--most", type=int, metavar="N", help="growth: so many messages at most")
     parser.add_argument(
         "--peers", action="store_true", help=f"only what compares makes, of {', '.join(PEERED)}"

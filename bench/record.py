@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bench.figures import Beside, Curve, Figure, Measured, Told
+from bench.machine import LOAD
 
 
 class Part(NamedTuple):
@@ -45,6 +46,29 @@ class Run(NamedTuple):
     def figures(self) -> list[Figure]:
         """The figures of all parts."""
         return [figure for part in self.parts for figure in part.figures]
+
+
+class OtherMayfly(Exception):
+    """Records are not of one build of one commit; the text names both."""
+
+
+def merged(runs: Sequence[Run]) -> Run:
+    """Return one run of several of one build: a part of a later one replaces that of an earlier."""
+    first, *others = runs
+    for run in others:
+        if _mayfly(run) != _mayfly(first):
+            raise OtherMayfly(f"{_mayfly(first)} and {_mayfly(run)}")
+    machine = {**first.machine}
+    if others:
+        machine[LOAD] = ", ".join(run.machine[LOAD] for run in runs)
+    parts = {part.name: part for run in runs for part in run.parts}
+    peers = {make: told for run in runs for make, told in run.peers.items()}
+    return Run(machine, [*parts.values()], peers)
+
+
+def _mayfly(run: Run) -> str:
+    # A page that a run has written makes the next one dirty.
+    return f"{run.machine['Mayfly'].removesuffix('-dirty')}, {run.machine['build']}"
 
 
 def to_json(run: Run) -> str:

@@ -9,9 +9,9 @@ import pytest
 
 from bench.__main__ import main
 from bench.figures import Beside, Curve, Figure, at_least, at_most, table, without_aim
-from bench.machine import file_system_of
+from bench.machine import LOAD, file_system_of
 from bench.page import page, write_page
-from bench.record import Part, Run, from_json, to_json
+from bench.record import Part, Run, from_json, merged, to_json
 
 _FAST = at_least("puts", 1500, 1000, "/s", "beside a | b", samples=[1400, 1500, 1800])
 _SLOW = at_most("opening", 2, 0.5, " s")
@@ -22,7 +22,7 @@ _CURVES = [
 ]
 _BESIDE = Beside("put", " ms", False, {"Mayfly": [2.0, 4.0, 2.0], "Redis": [1.0, 2.0, 4.0]})
 _RUN = Run(
-    {"processors": "2"},
+    {"processors": "2", LOAD: "2.0", "Mayfly": "1.0, commit 1a", "build": "compiled"},
     [
         Part("one", 12.3, [_FAST], [], []),
         Part("two", 4, [_SLOW, _TOLD, _BESIDE.figure(["no NATS"])], _CURVES, [_BESIDE]),
@@ -129,6 +129,34 @@ def test_a_run_kept_before_there_were_curves_or_peers_is_read() -> None:
     read = from_json(json.dumps(kept))
     assert read.peers == {}
     assert [(part.curves, part.besides) for part in read.parts] == [([], []), ([], [])]
+
+
+def test_parts_of_a_further_record_replace_those_of_the_first() -> None:
+    slower = at_least("puts", 900, 1000, "/s")
+    further = Run(
+        {**_RUN.machine, LOAD: "3.0", "Mayfly": "1.0, commit 1a-dirty"},
+        [Part("one", 2, [slower]), Part("six", 1, [_TOLD])],
+    )
+    both = merged([_RUN, further])
+    assert [(part.name, part.seconds) for part in both.parts] == [
+        ("one", 2),
+        ("two", 4),
+        ("six", 1),
+    ]
+    assert (both.machine[LOAD], both.peers) == ("2.0, 3.0", _RUN.peers)
+    assert merged([_RUN]) == _RUN
+
+
+def test_records_of_two_builds_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [tmp_path / build for build in ("pure Python", "compiled")]
+    for file in files:
+        file.write_text(to_json(Run({"Mayfly": "1.0", "build": file.name}, [])))
+    with pytest.raises(SystemExit) as raised:
+        main(["--read", *map(str, files)])
+    assert raised.value.code == 2
+    assert "not of one Mayfly: 1.0, pure Python and 1.0, compiled" in capsys.readouterr().err
 
 
 def test_an_unknown_part_is_named(capsys: pytest.CaptureFixture[str]) -> None:
