@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from mayfly.store.messages import Messages
+from mayfly.store.messages import Messages, limited
 
 _DEADLINES = "SELECT count(*) FROM message WHERE expire_at_ms > ?"
-_EARLIEST = """
-SELECT expire_at_ms, k FROM message WHERE expire_at_ms IS NOT NULL ORDER BY expire_at_ms LIMIT ?"""
+_EARLIEST = (
+    "SELECT expire_at_ms, k FROM message WHERE expire_at_ms IS NOT NULL ORDER BY expire_at_ms"
+)
 _PUT_AFTER = "SELECT count(*) FROM message WHERE k >= 0 AND put_ms > ?"
 _MOVE_BACK = """
 UPDATE message SET put_ms = put_ms - ?, deliver_at_ms = deliver_at_ms - ?,
@@ -17,7 +18,7 @@ UPDATE message SET put_ms = put_ms - ?, deliver_at_ms = deliver_at_ms - ?,
 
 def earliest_deadlines(messages: Messages, limit: int) -> list[tuple[int, int]]:
     """Return up to ``limit`` of the earliest deadlines with the keys of their messages."""
-    return [(expire_at_ms, k) for expire_at_ms, k in messages.fetch(_EARLIEST, (limit,))]
+    return [(expire_at_ms, k) for expire_at_ms, k in messages.fetch(limited(_EARLIEST, limit), ())]
 
 
 def count_deadlines(messages: Messages, after_ms: int, until_ms: int | None) -> int:

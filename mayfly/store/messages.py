@@ -24,9 +24,11 @@ INSERT = f"INSERT INTO message ({_COLUMNS}) VALUES ({', '.join('?' * len(StoredM
 DELETE = "DELETE FROM message WHERE k = ?"
 _BACKOUT = "UPDATE message SET backout_count = backout_count + 1 WHERE k = ?"
 IN_ORDER = f"SELECT {_COLUMNS} FROM message WHERE k >= ? AND k < ? ORDER BY k"
-_BY_MSG_ID = f"SELECT {_COLUMNS} FROM message WHERE msg_hash = ? AND k >= ? AND k < ? ORDER BY k"
+# The sign hides a bound value from SQLite's planner, which would prepare the statement anew for
+# each one: 23 µs against 5.
+_BY_MSG_ID = f"SELECT {_COLUMNS} FROM message WHERE msg_hash = +? AND k >= ? AND k < ? ORDER BY k"
 _BY_CORREL_ID = (
-    f"SELECT {_COLUMNS} FROM message WHERE correl_hash = ? AND k >= ? AND k < ? ORDER BY k"
+    f"SELECT {_COLUMNS} FROM message WHERE correl_hash = +? AND k >= ? AND k < ? ORDER BY k"
 )
 _DESCRIBED = "SELECT k, descriptor FROM message WHERE k >= ? AND k < ? ORDER BY k"
 _EXPIRED = (
