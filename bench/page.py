@@ -48,11 +48,15 @@ def _lines(run: Run) -> Iterator[str]:
     if any(map(is_drawn, aimed)):
         yield from ("", f"![How far each aim was met]({_PLOT})")
     for part in run.parts:
-        yield from ("", f"## {part.name}", "", f"It took {part.seconds:,.0f} s.", "")
+        yield from ("", f"## {part.name}", "", f"It took {part.seconds:,.0f} s{_load(part)}.", "")
         yield from _figures(part)
         for name in _plots(part):
             yield from ("", f"![{part.name}: {name.removesuffix('.svg')}]({name})")
         yield from _besides(part)
+
+
+def _load(part: Part) -> str:
+    return f"; the load of its last minute was {part.load:.1f}" if part.load else ""
 
 
 def _figures(part: Part) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from importlib import import_module
@@ -99,4 +100,4 @@ def measured(name: str, how: str = "", *, most: int | None = None) -> Part:
         print(f"measuring {name} …", file=sys.stderr, flush=True)
     begin = time.perf_counter()
     told = list(module.figures(*sizes))
-    return Part.of(name, time.perf_counter() - begin, told)
+    return Part.of(name, time.perf_counter() - begin, told, os.getloadavg()[0])

@@ -11,16 +11,20 @@ from bench.machine import LOAD
 
 
 class Part(NamedTuple):
-    """A part that was measured: its name, how long it took, its figures, and what is drawn."""
+    """A part that was measured: its name, how long it took, its figures, and what is drawn.
+
+    ``load`` is that of the machine in the last minute of the part; 0 where it was not kept.
+    """
 
     name: str
     seconds: float
     figures: Sequence[Figure]
     curves: Sequence[Curve] = ()
     besides: Sequence[Beside] = ()
+    load: float = 0.0
 
     @classmethod
-    def of(cls, name: str, seconds: float, told: Sequence[Told]) -> Part:
+    def of(cls, name: str, seconds: float, told: Sequence[Told], load: float) -> Part:
         """Return a part of what it told, in the order of each kind."""
         return cls(
             name,
@@ -28,6 +32,7 @@ class Part(NamedTuple):
             [one for one in told if isinstance(one, Figure)],
             [one for one in told if isinstance(one, Curve)],
             [one for one in told if isinstance(one, Beside)],
+            load,
         )
 
 
@@ -77,6 +82,7 @@ def to_json(run: Run) -> str:
         {
             "name": part.name,
             "seconds": round(part.seconds, 1),
+            "load": round(part.load, 1),
             "figures": [*map(_told, part.figures)],
             "curves": [curve._asdict() for curve in part.curves],
             "besides": [beside._asdict() for beside in part.besides],
@@ -98,6 +104,7 @@ def from_json(text: str) -> Run:
             # A run kept before there were curves, or comparisons, has none.
             [*map(_curve, part.get("curves", ()))],
             [Beside(**beside) for beside in part.get("besides", ())],
+            part.get("load", 0.0),
         )
         for part in told["parts"]
     ]

@@ -25,7 +25,7 @@ _RUN = Run(
     {"processors": "2", LOAD: "2.0", "Mayfly": "1.0, commit 1a", "build": "compiled"},
     [
         Part("one", 12.3, [_FAST], [], []),
-        Part("two", 4, [_SLOW, _TOLD, _BESIDE.figure(["no NATS"])], _CURVES, [_BESIDE]),
+        Part("two", 4, [_SLOW, _TOLD, _BESIDE.figure(["no NATS"])], _CURVES, [_BESIDE], 1.5),
     ],
     {"Redis": "7.0; appendfsync always"},
 )
@@ -69,6 +69,12 @@ def test_a_number_without_an_aim_is_neither_met_nor_drawn_beside_one(tmp_path: P
     assert (told.verdict, told.aim, told.value) == ("", "-", "5/s")
     write_page(Run({}, [Part("one", 1, [told])]), tmp_path)
     assert not (tmp_path / "aims.svg").exists()
+
+
+def test_the_page_tells_how_busy_the_machine_was_in_each_part() -> None:
+    lines = page(_RUN).splitlines()
+    assert "It took 4 s; the load of its last minute was 1.5." in lines
+    assert "It took 12 s." in lines
 
 
 def test_what_was_not_measured_has_not_met_its_aim() -> None:
@@ -125,10 +131,10 @@ def test_a_run_kept_before_there_were_curves_or_peers_is_read() -> None:
     kept = json.loads(to_json(_RUN))
     del kept["peers"]
     for part in kept["parts"]:
-        del part["curves"], part["besides"]
+        del part["curves"], part["besides"], part["load"]
     read = from_json(json.dumps(kept))
     assert read.peers == {}
-    assert [(part.curves, part.besides) for part in read.parts] == [([], []), ([], [])]
+    assert [(p.curves, p.besides, p.load) for p in read.parts] == [([], [], 0), ([], [], 0)]
 
 
 def test_parts_of_a_further_record_replace_those_of_the_first() -> None:
