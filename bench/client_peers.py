@@ -28,9 +28,9 @@ class Size(NamedTuple):
     rounds: int = 3
     trips: int = 300
     processes: int = 16
-    puts_each: int = 100
+    puts_each: int = 400
     #: Of a program that is alone.
-    puts_alone: int = 500
+    puts_alone: int = 1_000
     has_peers: bool = True
 
 
