@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import apsw
@@ -29,13 +29,8 @@ from tests.spec.scene import JOIN_SECONDS, Running, bodies, local
 from tests.store.scene import NUMBER, gate, held, opened, put_unit, statement
 from tests.store.test_group_commit import queued
 
-COMMIT = GroupCommit.commit.__code__
 #: What a leader does after its commit is queued.
-LEADING = tuple(
-    each.__code__
-    for name, each in vars(GroupCommit).items()
-    if name in {"_lead", "_gather", "_run_undecided", "_hand_over"}
-)
+LEADING = "_lead", "_gather", "_run_undecided", "_hand_over"
 
 
 class CtrlC:
@@ -153,12 +148,13 @@ def test_a_leader_interrupted_while_it_waits_for_others_still_leads(
 
 
 def interrupted_at(
-    line: int, call: Callable[[], object], codes: Collection[CodeType] = (COMMIT,)
+    line: int, call: Callable[[], object], steps: Collection[str] = ("commit",)
 ) -> bool:
     """Interrupt a commit before so many lines of it have begun; tell whether it came to that.
 
     A line is met again at the end of a ``with``, where no signal comes before its lock is let go.
     """
+    codes = {vars(GroupCommit)[step].__code__ for step in steps}
     met: set[int] = set()
 
     def trace(frame: FrameType, event: str, _argument: object) -> Any:
