@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -246,6 +247,8 @@ def test_time_stands_still_until_an_operator_moves_it(
             assert json.loads(mayfly("ping", "QM1", "--json").stdout)["state"] == "ready"
             monkeypatch.setattr(ping, "ANSWER_SECONDS", 0.1)
             process.send_signal(signal.SIGSTOP)
+            # It has stopped, and not only been told to.
+            os.waitpid(process.pid, os.WUNTRACED)
             silent = json.loads(mayfly("ping", "QM1", "--json", "--live").stdout)
             process.send_signal(signal.SIGCONT)
             assert (silent["state"], silent["live"]) == ("silent", False)
