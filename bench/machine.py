@@ -27,7 +27,7 @@ def machine() -> dict[str, str]:
         LOAD: f"{os.getloadavg()[0]:.1f}",
         "memory": f"{memory_bytes / 2**30:.1f} GiB",
         "file system of the folders": file_system_of(folder, Path("/proc/mounts").read_text()),
-        "kernel": f"{platform.system()} {platform.release()}",
+        "kernel": f"{platform.system()} {platform.release().partition('-')[0]}",
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
         "SQLite": apsw.sqlite_lib_version(),
         "apsw": apsw.apsw_version(),
