@@ -47,7 +47,9 @@ class Lateness:
 
     def note(self, moments_ms: Iterable[int], now_ms: int) -> None:
         """Count moments that are met now: one in the future is not late."""
-        ordered = sorted(min(moment_ms, now_ms) for moment_ms in moments_ms)
+        ordered = sorted(moments_ms)
+        if ordered and ordered[-1] > now_ms:
+            ordered = [min(moment_ms, now_ms) for moment_ms in ordered]
         end = len(ordered)
         self._sum_ms += end * now_ms - sum(ordered)
         # Each bound parts those that are within it from all that are beyond, with one search.

@@ -37,6 +37,18 @@ class Sequence:
             self.is_low = True
         return number
 
+    def next_run(self, count: int) -> int:
+        """Return the first of new consecutive numbers; call it with the lock held.
+
+        They must be few beside what is left of a block when it is extended.
+        """
+        assert count < _LOW
+        first = self._last + 1
+        self._last += count
+        if self._last > self._low_from:
+            self.is_low = True
+        return first
+
     def extend(self) -> None:
         """Reserve the next block, durably; call it without the lock."""
         reserved = self._last + _BLOCK

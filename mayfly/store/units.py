@@ -45,10 +45,11 @@ class StoredMessage(NamedTuple):
 class Move(NamedTuple):
     """Staged messages of one descriptor that go to their queue, all persistent.
 
-    ``keys`` is a JSON object, key on the staging queue to key on the target. The rest is what the
+    ``keys`` is a JSON object, key on the staging queue to key on the target. Then comes what the
     records of their lives on the staging queue have in common; ``header_bytes`` is the length of
-    their header. The last three say between which keys they are, and where the new ones begin when
-    these are consecutive in the same order; 0 means unknown.
+    their header. The next two say between which keys they are, 0 for unknown. Of a run the keys on
+    the target are consecutive, and ``first_new_key`` is their first; ``old_keys`` are those on the
+    staging queue, ascending, and ``keys`` is empty.
     """
 
     keys: str
@@ -64,6 +65,8 @@ class Move(NamedTuple):
     first_key: int = 0
     last_key: int = 0
     first_new_key: int = 0
+    #: An intent of an older Mayfly has none: its ``keys`` are those of a run as well.
+    old_keys: Sequence[int] | None = None
 
 
 class Run(NamedTuple):

@@ -25,8 +25,9 @@ THREADS = 3
 SINGLE, RELEASED_IN_BULK, CANCELLED_IN_BULK = ("Q1", "Q2"), "QR", "QC"
 QUEUES = (*SINGLE, RELEASED_IN_BULK, CANCELLED_IN_BULK)
 BURST = 60
-#: Batches so small that a kill hits the middle of what is done in bulk.
-BATCH, STEP = 40, 25
+#: Batches so small that a kill hits the middle of what is done in bulk, and that what a step makes
+#: due is more than one.
+BATCH, STEP = 12, 25
 LONG_MS = 600_000
 
 

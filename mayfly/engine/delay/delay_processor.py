@@ -8,6 +8,7 @@ from heapq import merge
 from mayfly.contracts.endings import MetBy
 from mayfly.engine.attributes.of_manager import DDELAY_SPARK
 from mayfly.engine.core import Core
+from mayfly.engine.delay.alike import due_alike
 from mayfly.engine.delay.release import Release
 from mayfly.engine.delay.staging import why_unsuitable
 from mayfly.engine.expired import discard_expired
@@ -48,6 +49,8 @@ class DelayProcessor:
         #: Why it has shut down by itself (z/OS), empty while it has not.
         self._shut_down_because = ""
         self._enabled_count = 0
+        #: Whether the last batch was a full one: as many are likely to be due now.
+        self._is_flooded = False
 
     @property
     def is_left_to_spark(self) -> bool:
@@ -80,7 +83,11 @@ class DelayProcessor:
             due_ms, now_ms = self.next_due_ms(), core.now_ms()
             if due_ms is None or due_ms > now_ms:
                 return
-            transactions = self.let_go(self.due(now_ms, BATCH), now_ms)
+            transactions = self._let_go_alike(now_ms) if self._is_flooded else []
+            if not transactions:
+                dues = self.due(now_ms, BATCH)
+                self._is_flooded = len(dues) == BATCH
+                transactions = self.let_go(dues, now_ms)
         if transactions:
             core.committer.run(*transactions)
         self.look_ahead()
@@ -183,6 +190,18 @@ class DelayProcessor:
         if expired:
             transactions.append(discard_expired(core, expired, now_ms, MetBy.RELEASE))
         return transactions
+
+    def _let_go_alike(self, now_ms: int) -> list[Transaction]:
+        """Return what sends the next due messages to their target, empty unless they are alike."""
+        core, staging = self._core, self._core.registry.staging()
+        if staging is None or self._retry_at_ms:
+            return []
+        alike = due_alike(core, staging, staging_key(now_ms + 1, 0), now_ms, BATCH)
+        release = Release(core, staging, now_ms)
+        if alike is None or not release.take_alike(alike):
+            return []
+        core.release_lateness.note([due_ms_of(key) for key in alike.keys], now_ms)
+        return release.transactions()
 
     def _due_of_side(
         self, queue: LocalQueue, persistence: int, up_to_ms: int, limit: int

@@ -1,6 +1,6 @@
 """The release of messages whose delivery time has come: to their targets, in bulk where possible.
 
-Persistent messages of one descriptor and one target are moved together, by three statements for all
+Persistent messages of one descriptor and one target are moved together, by few statements for all
 of them; so are copies of publications for one subscription. Other messages go one by one: those
 with a report to send, for a full queue, with a damaged header, for a subscriber that is gone, or in
 memory only. Both ways keep due order.
@@ -31,7 +31,7 @@ from mayfly.mqi.constants import MQPER_PERSISTENT, MQRO_DISCARD_MSG
 from mayfly.mqi.delay_header import HEADER_BYTES, STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.store.delayed import Due
+from mayfly.store.delayed import Alike, Due
 from mayfly.store.units import Move, StoredMessage
 
 _LOG = logging.getLogger("mayfly.delay")
@@ -53,7 +53,14 @@ class _Lane:
     def is_run(self) -> bool:
         """Return True if the new keys are consecutive, as those of one lane alone are."""
         first, new_keys = self.new_keys[0], self.new_keys
-        return new_keys == list(range(first, first + len(new_keys)))
+        if new_keys != list(range(first, first + len(new_keys))):
+            return False
+        return self.old_keys == sorted(self.old_keys)
+
+    def pairs(self) -> str:
+        """Return the old keys with the new ones as JSON, see store.units.Move."""
+        pairs = zip(self.old_keys, self.new_keys, strict=True)
+        return "{" + ",".join([f'"{old}":{new}' for old, new in pairs]) + "}"
 
 
 class Release:
@@ -71,15 +78,8 @@ class Release:
 
     def take_in_bulk(self, due: Due) -> bool:
         """Add a persistent message to those that move together; False when it cannot."""
-        # Messages for one subscription go together, whatever their topic.
-        place = (due.target, due.sub_id, due.descriptor)
-        if place not in self._lanes:
-            self._lanes[place] = self._lane(due)
-        lane = self._lanes[place]
-        # The lives of those that move together say that nobody has had them before.
-        if lane is None or due.body_bytes > lane.largest_bytes or due.backout_count:
-            return False
-        if due.ttl_from_release == CAP_AT_RELEASE:
+        lane = self._lane_for(due, due.body_bytes)
+        if lane is None:
             return False
         queue = lane.path.queue
         if queue.depth >= lane.path.max_depth:
@@ -88,6 +88,19 @@ class Release:
         lane.old_keys.append(due.k)
         lane.new_keys.append(lane.base_key | self._core.store.sequence.next())
         lane.target_numbers[due.target_number] += 1
+        return True
+
+    def take_alike(self, alike: Alike) -> bool:
+        """Add persistent messages that are alike to those that move; False when not all can."""
+        first, keys, largest_bytes = alike
+        lane, count = self._lane_for(first, largest_bytes), len(keys)
+        if lane is None or lane.path.queue.depth + count > lane.path.max_depth:
+            return False
+        puts.reserve(lane.path.queue, count)
+        new_key = lane.base_key | self._core.store.sequence.next_run(count)
+        lane.old_keys += keys
+        lane.new_keys += range(new_key, new_key + count)
+        lane.target_numbers[first.target_number] += count
         return True
 
     def take(self, found: Found) -> bool:
@@ -121,6 +134,18 @@ class Release:
         delivered = [self._work] if self._work.departures or self._work.moves else []
         return delivered + self._failures
 
+    def _lane_for(self, due: Due, largest_bytes: int) -> _Lane | None:
+        """Return the lane of messages with data of up to so many bytes, None when there is none."""
+        # Messages for one subscription go together, whatever their topic.
+        place = (due.target, due.sub_id, due.descriptor)
+        if place not in self._lanes:
+            self._lanes[place] = self._lane(due)
+        lane = self._lanes[place]
+        # The lives of those that move together say that nobody has had them before.
+        if lane is None or largest_bytes > lane.largest_bytes or due.backout_count:
+            return None
+        return None if due.ttl_from_release == CAP_AT_RELEASE else lane
+
     def _lane(self, due: Due) -> _Lane | None:
         core, name = self._core, due.target
         if name is None:
@@ -149,12 +174,12 @@ class Release:
     def _add_lane(self, lane: _Lane) -> None:
         transaction, count = self._work, len(lane.old_keys)
         descriptor, target = lane.descriptor, lane.path.queue
-        keys = ",".join([f'"{a}":{b}' for a, b in zip(lane.old_keys, lane.new_keys, strict=True)])
+        is_run = lane.is_run()
         transaction.unit.move(
             self._staging.number,
             target.number,
             Move(
-                "{" + keys + "}",
+                "" if is_run else lane.pairs(),
                 count,
                 self._staging.name,
                 self._now_ms,
@@ -166,7 +191,8 @@ class Release:
                 HEADER_BYTES,
                 min(lane.old_keys),
                 max(lane.old_keys),
-                lane.new_keys[0] if lane.is_run() else 0,
+                lane.new_keys[0] if is_run else 0,
+                lane.old_keys if is_run else None,
             ),
         )
         many.leave(transaction, Moving(self._staging, target, lane.old_keys, lane.new_keys))
