@@ -8,7 +8,7 @@ delete is under way: callers pass over keys they know to be taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import apsw
@@ -16,7 +16,7 @@ import apsw
 from mayfly.mqi.errors import StoreDamaged
 from mayfly.store.damage import rows_of
 from mayfly.store.many_rows import delete_keys, insert_rows
-from mayfly.store.units import StoredMessage
+from mayfly.store.units import StoredMessage, stored_message
 
 _BODY = StoredMessage._fields.index("body")
 _COLUMNS = ", ".join(StoredMessage._fields)
@@ -87,19 +87,21 @@ class Messages:
         """Raise the backout count of messages by one."""
         self.writer.executemany(_BACKOUT, keys)
 
-    def in_order(
-        self, low: int, high: int, limit: int, most_body_bytes: int | None = None
-    ) -> list[StoredMessage]:
-        """Return up to ``limit`` messages with ``low <= k < high`` by key.
+    def in_order(self, low: int, high: int, limit: int) -> list[StoredMessage]:
+        """Return up to ``limit`` messages with ``low <= k < high`` by key."""
+        return self._rows(limited(IN_ORDER, limit), (low, high))
+
+    def page(
+        self, low: int, high: int, limit: int, most_body_bytes: int
+    ) -> tuple[list[StoredMessage], bool]:
+        """Return messages as :meth:`in_order`, and whether the range has no others.
 
         Those behind the first have no more than ``most_body_bytes`` of bodies together with it.
         """
-        sql, bindings = limited(IN_ORDER, limit), (low, high)
-        if most_body_bytes is None:
-            return self._rows(sql, bindings)
-        read = partial(_within, most_body_bytes)
-        rows = rows_of(self._reader, sql, bindings, self._on_damage, read)
-        return [StoredMessage._make(row) for row in rows]
+        page = _Page(most_body_bytes)
+        sql = limited(IN_ORDER, limit)
+        rows = rows_of(self._reader, sql, (low, high), self._on_damage, page.read)
+        return [stored_message(row) for row in rows], len(rows) < limit and not page.is_cut
 
     def by_msg_id(self, msg_hash: int, low: int, high: int, limit: int) -> list[StoredMessage]:
         """Return up to ``limit`` messages of a key range whose MsgId has this hash, by key."""
@@ -159,7 +161,7 @@ class Messages:
                 yield str(finding).replace(_WRONG_CHECKSUM, "its checksum is wrong")
 
     def _rows(self, sql: str, bindings: tuple[Any, ...]) -> list[StoredMessage]:
-        return [StoredMessage._make(row) for row in self.fetch(sql, bindings)]
+        return [stored_message(row) for row in self.fetch(sql, bindings)]
 
     def _number(self, sql: str, bindings: tuple[Any, ...]) -> int:
         number: Any = self.fetch(sql, bindings)[0][0]
@@ -174,15 +176,24 @@ class Messages:
         return rows_of(self._reader, sql, bindings, self._on_damage)
 
 
-def _within(most_body_bytes: int, cursor: apsw.Cursor) -> list[tuple[Any, ...]]:
-    rows = list[tuple[Any, ...]]()
-    left_bytes = most_body_bytes
-    try:
-        for row in cursor:
-            left_bytes -= len(row[_BODY])
-            if left_bytes < 0 and rows:
-                break
-            rows.append(row)
-    finally:
-        cursor.close()
-    return rows
+class _Page:
+    """Rows of a statement up to a number of bytes of their bodies; one row in any case."""
+
+    def __init__(self, most_body_bytes: int) -> None:
+        self._left_bytes = most_body_bytes
+        #: Whether there was a row more.
+        self.is_cut = False
+
+    def read(self, cursor: apsw.Cursor) -> list[tuple[Any, ...]]:
+        rows = list[tuple[Any, ...]]()
+        left_bytes = self._left_bytes
+        try:
+            for row in cursor:
+                left_bytes -= len(row[_BODY])
+                if left_bytes < 0 and rows:
+                    self.is_cut = True
+                    break
+                rows.append(row)
+        finally:
+            cursor.close()
+        return rows

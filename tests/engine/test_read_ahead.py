@@ -6,11 +6,15 @@ Each test fails when nobody tells the rows that were read ahead of what it does.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count as count_up
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import apsw
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -277,6 +281,84 @@ def test_D22_those_released_together_come_before_those_read_ahead(tmp_path: Path
         assert bodies(session, "Q1") == [b"urgent"] * 3 + _numbers(*range(3, 20))
 
 
+@SIDES
+def test_one_that_has_just_come_is_got_without_a_read(tmp_path: Path, persistent: bool) -> None:
+    with QueueManager("QM1", tmp_path, VirtualClock()) as qm, qm.session() as session:
+        local(qm)
+        _fill(session, 3, persistent=persistent)
+        assert bodies(session, "Q1") == _numbers(0, 1, 2)
+        with _reads(qm, persistent=persistent) as statements:
+            for n in range(200):
+                session.put("Q1", b"%d" % n, persistent=persistent)
+                assert body(session.get("Q1")) == b"%d" % n
+            assert statements == []
+            _fill(session, 100, persistent=persistent)
+            assert bodies(session, "Q1") == _numbers(*range(100))
+            # Only 64 of them are kept.
+            assert len(statements) == 1
+
+
+@SIDES
+def test_G1_those_that_come_behind_the_end_are_got_in_order(
+    tmp_path: Path, persistent: bool
+) -> None:
+    """What is got under another's hands, and what one of a higher priority passes, come first."""
+    with QueueManager("QM1", tmp_path, VirtualClock()) as qm, qm.session() as session:
+        local(qm)
+        other = qm.session(transacted=True)
+        _fill(session, 3, persistent=persistent)
+        assert [body(session.get("Q1")) for _ in range(2)] == _numbers(0, 1)
+        assert body(other.get("Q1")) == b"2"
+        assert session.get("Q1") is None
+        session.put("Q1", b"low", persistent=persistent, priority=0)
+        session.put("Q1", b"high", persistent=persistent, priority=9)
+        session.put("Q1", b"lowest", persistent=persistent, priority=0)
+        other.backout()
+        assert bodies(session, "Q1") == [b"high", b"2", b"low", b"lowest"]
+
+
+@SIDES
+def test_G1_those_that_come_behind_the_end_stand_in_the_order_of_their_priorities(
+    persistent: bool,
+) -> None:
+    with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
+        local(qm)
+        for n in range(3):
+            session.put("Q1", b"%d" % n, persistent=persistent, priority=9)
+        assert [body(session.get("Q1")) for _ in range(2)] == _numbers(0, 1)
+        for priority in (1, 5, 3):
+            session.put("Q1", b"of %d" % priority, persistent=persistent, priority=priority)
+        assert bodies(session, "Q1") == [b"2", b"of 5", b"of 3", b"of 1"]
+
+
+@SIDES
+def test_G8_one_given_back_that_no_read_has_met_is_got(persistent: bool) -> None:
+    with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
+        local(qm)
+        other = qm.session(transacted=True)
+        ids = _fill(session, 2, persistent=persistent)
+        assert body(other.get("Q1")) == b"0"
+        assert body(next(session.browse("Q1"))) == b"1"
+        assert body(session.get("Q1", msg_id=ids[1])) == b"1"
+        # It begins behind the one that is held, and comes to the end.
+        assert session.get("Q1") is None
+        other.backout()
+        assert bodies(session, "Q1") == [b"0"]
+
+
+@SIDES
+def test_no_row_is_kept_of_those_that_are_gone(persistent: bool) -> None:
+    with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
+        local(qm)
+        ahead = qm.engine.registry.queue("Q1").ahead[persistent]
+        for length in (0, 200, 2_000, 60_000):
+            for _ in range(300):
+                session.put("Q1", bytes(length), persistent=persistent)
+                assert session.get("Q1") is not None
+                assert len(ahead._rows) <= 64 + 1
+                assert sum(len(row.body) for row in ahead._rows) <= 65_536
+
+
 def test_bodies_read_ahead_stay_within_64_KiB_of_a_queue(tmp_path: Path) -> None:
     """Nor is a long one kept that was only browsed, and its get refused for a short buffer."""
     long = os.urandom(100_000)
@@ -300,6 +382,23 @@ def test_bodies_read_ahead_stay_within_64_KiB_of_a_queue(tmp_path: Path) -> None
 
 def _seen(message: Message | None) -> tuple[bytes, int] | None:
     return None if message is None else (message.msg_id, message.backout_count)
+
+
+@contextmanager
+def _reads(qm: QueueManager, *, persistent: bool) -> Iterator[list[str]]:
+    """Collect the statements that read messages."""
+    statements = list[str]()
+    store = qm.engine.store
+    reader = (store.persistent if persistent else store.volatile)._reader
+    told = partial(_note_read, statements)
+    reader.trace_v2(apsw.SQLITE_TRACE_STMT, told)
+    yield statements
+    reader.trace_v2(0, None)
+
+
+def _note_read(statements: list[str], event: dict[str, Any]) -> None:
+    if event["sql"].startswith("SELECT") and "FROM message" in event["sql"]:
+        statements.append(event["sql"])
 
 
 def _numbers(*numbers: int) -> list[bytes]:

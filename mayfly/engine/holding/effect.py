@@ -72,8 +72,9 @@ def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
         queue.uncommitted -= 1
         if key < queue.first[persistence]:
             queue.first[persistence] = key
-        if key < queue.ahead[persistence].end:
-            queue.ahead[persistence].forget()
+        ahead = queue.ahead[persistence]
+        if ahead.has_all or key < ahead.end:
+            ahead.arrive(row)
         if queue.watchers:
             for watcher in queue.watchers:
                 watcher.lower(key)

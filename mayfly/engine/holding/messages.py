@@ -185,8 +185,7 @@ def show(queue: LocalQueue, key: int, persistence: int) -> None:
     """Note that a message can be seen, so that reading starts no later than there."""
     if key < queue.first[persistence]:
         queue.first[persistence] = key
-    if key < queue.ahead[persistence].end:
-        queue.ahead[persistence].forget()
+    queue.ahead[persistence].lower(key)
     if queue.watchers:
         for watcher in queue.watchers:
             watcher.lower(key)
