@@ -14,29 +14,32 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 #: Not ``lifetime``: NumPy, Spark and numba take its rules as Python.
-COMPILED = ("engine", "mqi", "store")
+COMPILED = ("engine", "mqi", "runtime", "store")
 #: What stays interpreted, and why. Compiled, a wrong argument is refused for its type before our
 #: own checks can name the field and the reason code; so what programs call is not compiled.
 INTERPRETED = {
     "mayfly/engine/arrivals.py": "a class that others extend",
     "mayfly/engine/attributes/": "tables of dataclasses, made once",
     "mayfly/engine/configuration.py": "what programs call",
-    "mayfly/engine/core.py": "a class that others extend, held by weak references",
     "mayfly/engine/delay/schedule.py": "what programs call",
     "mayfly/engine/delay/schedule_change.py": "what programs call",
     "mayfly/engine/engine.py": "what programs call",
     "mayfly/engine/forwarding.py": "what programs call, with sessions of a network as well",
     "mayfly/engine/handles.py": "what programs call",
-    "mayfly/engine/message.py": "a class that others extend",
     "mayfly/engine/objects/handle.py": "what programs call",
-    "mayfly/engine/properties/readable.py": "a class that others extend",
     "mayfly/engine/pubsub/topic_handle.py": "what programs call",
     "mayfly/engine/pubsub/topic_verbs.py": "what programs call",
     "mayfly/engine/session.py": "what programs call",
-    "mayfly/engine/state.py": "a class that others extend, held by weak references",
     "mayfly/engine/whereabouts/": "questions about single messages",
     "mayfly/mqi/constants.py": "names of other modules",
     "mayfly/mqi/errors.py": "exceptions that others extend",
+    "mayfly/runtime/driving.py": "a thread that sleeps; tests let it sleep longer",
+    "mayfly/runtime/extended.py": "what the compiler is told, for the interpreter",
+    "mayfly/runtime/files.py": "a class that others extend",
+    "mayfly/runtime/locks.py": "a class of the interpreter's own lock; tests watch who waits",
+    "mayfly/runtime/runtime.py": "a class that others extend",
+    "mayfly/runtime/virtual_clock.py": "a class that others extend",
+    "mayfly/runtime/weak.py": "what the compiler is told, for the interpreter",
     "mayfly/store/intents.py": "JSON, in which lists stand for tuples",
 }
 #: One version of the compiler, because each refuses other things.

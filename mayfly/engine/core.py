@@ -7,8 +7,10 @@ from mayfly.engine.commit import Committer
 from mayfly.engine.state import State
 from mayfly.lifetime.times import Clock
 from mayfly.runtime import EngineLock, Runtime
+from mayfly.runtime.extended import mypyc_attr
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Core(State):
     """The state of a queue manager with its committer."""
 

@@ -361,7 +361,8 @@ def seen(
     length = len(visible.body)
     message = Message(name, visible, now_ms, visible.body)
     if request.max_length is None or length <= request.max_length:
-        return GetResult(message, rc.MQRC_NONE, length, handed, failure)
+        # Made without a call of Python, as every get comes here.
+        return tuple.__new__(GetResult, (message, rc.MQRC_NONE, length, handed, failure))
     warning = (
         rc.MQRC_TRUNCATED_MSG_ACCEPTED if request.accept_truncated else rc.MQRC_TRUNCATED_MSG_FAILED
     )

@@ -6,12 +6,14 @@ from mayfly.engine.properties.readable import Readable
 from mayfly.lifetime.times import put_date, put_time
 from mayfly.lifetime.window import remaining_ms, remaining_tenths
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
+from mayfly.runtime.extended import mypyc_attr
 from mayfly.store.keys import message_token
 from mayfly.store.units import StoredMessage
 
 _ZERO_ID = bytes(24)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Message(Readable):
     """One message, seen at one moment; times are epoch ms, ids 24 bytes.
 

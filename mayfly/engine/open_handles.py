@@ -294,6 +294,16 @@ class OpenQueues:
                     triggering_of(self._core).input_closed(queue)
 
 
+def begin_verb(core: Core) -> None:
+    """Let a verb of a session begin: raise what hinders all, and end what was dropped."""
+    # Before any lock: in a forked child a lock may be held by a thread that is not there.
+    if core.is_stopped or core.is_closing or core.store.group.is_broken:
+        core.check_running()
+    left = core.left_behind
+    if left.sessions or left.objects or left.queues:
+        drop_ownerless(core)
+
+
 def drop_ownerless(core: Core) -> None:
     """End what was dropped without a close, and temporary queues; call it as a verb begins."""
     core.left_behind.end_objects()

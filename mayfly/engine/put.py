@@ -165,15 +165,10 @@ def result_of(
         if not request.delay_ms:
             # On the transmission queue it has an id of its own, on the staging queue it has not.
             msg_id = row.correl_id
-    return PutResult(
-        msg_id,
-        request.correl_id,
-        prepared.descriptor,
-        window,
-        prepared.warning,
-        queue,
-        manager,
-    )
+    correl_id, warning = request.correl_id, prepared.warning
+    # Made without a call of Python, as every put comes here.
+    values = msg_id, correl_id, prepared.descriptor, window, warning, queue, manager
+    return tuple.__new__(PutResult, values)
 
 
 def prepared_for(

@@ -26,7 +26,7 @@ from mayfly.engine.message import Message
 from mayfly.engine.objects.dynamic import create_dynamic_queue
 from mayfly.engine.objects.handle import DefinitionHandle, open_definition
 from mayfly.engine.objects.registry import Path, path_of_put, topic_alias
-from mayfly.engine.open_handles import OpenQueues, drop_ownerless
+from mayfly.engine.open_handles import OpenQueues, begin_verb
 from mayfly.engine.properties.putting import with_mapping
 from mayfly.engine.pubsub.topic_verbs import TopicVerbs
 from mayfly.engine.put import PutRequest, plain_request, put
@@ -349,13 +349,7 @@ class Session(TopicVerbs):
         """Raise MQRC_HCONN_ERROR when closed; return True if verbs are under syncpoint."""
         if not self.is_open:
             raise mq_error(self.end_error.reason, self.end_error.detail)
-        # Here, before any lock: in a forked child a lock may be held by a thread that is not there.
-        core = self._core
-        if core.is_stopped or core.is_closing or core.store.group.is_broken:
-            core.check_running()
-        left = core.left_behind
-        if left.sessions or left.objects or left.queues:
-            drop_ownerless(core)
+        begin_verb(self._core)
         return self._transacted
 
     def _check_exclusive(self, path: Path) -> None:

@@ -20,12 +20,14 @@ from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.runtime import EngineLock, Runtime
+from mayfly.runtime.extended import mypyc_attr
 from mayfly.store.delayed import DelayedMessages
 from mayfly.store.store import Store
 
 _LOG = logging.getLogger("mayfly")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class State:
     """Data that verbs and engine transactions share, under the engine's lock.
 

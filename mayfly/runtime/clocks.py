@@ -1,4 +1,4 @@
-"""The machine's clocks: own time that survives steps of the wall clock, and threads that it drives.
+"""The machine's clock: own time that survives steps of the wall clock.
 
 The only module that reads the time of the machine.
 """
@@ -10,7 +10,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from mayfly.lifetime.times import SECOND_MS, SLEW_MS, Driven
+from mayfly.lifetime.times import SLEW_MS, Driven
+from mayfly.runtime.driving import Driver
+from mayfly.runtime.extended import mypyc_attr
 from mayfly.runtime.runtime import Runtime
 
 _NS_PER_MS = 1_000_000
@@ -26,6 +28,7 @@ def elapsed_ms() -> int:
     return time.monotonic_ns() // _NS_PER_MS
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SystemClock:
     """The machine's time, protected against steps of its wall clock.
 
@@ -62,7 +65,7 @@ class SystemClock:
         #: Whether the last step was forward beyond the tolerance: drift may bring the wall clock
         #: back within it, and own time would jump by all of the tolerance.
         self._is_step_kept = False
-        self._drivers: dict[int, _Driver] = {}
+        self._drivers: dict[int, Driver] = {}
 
     def now_ms(self) -> int:
         """Return milliseconds since the epoch, UTC; never less than an earlier answer."""
@@ -92,7 +95,7 @@ class SystemClock:
 
     def attach(self, driven: Driven) -> None:
         """Start the thread that runs the due work of one queue manager."""
-        self._drivers[id(driven)] = _Driver(self, driven)
+        self._drivers[id(driven)] = Driver(self, driven, self.runtime)
 
     def detach(self, driven: Driven) -> None:
         """Stop that thread and wait for the run under way to finish."""
@@ -153,50 +156,3 @@ def _own_ns(elapsed_ns: int, anchor: tuple[int, int | None]) -> int:
     if slowed_since_ns is None:
         return elapsed_ns + offset_ns
     return elapsed_ns + offset_ns - (elapsed_ns - slowed_since_ns) // _SLOWED_BY
-
-
-class _Driver:
-    """The thread that sleeps until a queue manager's next due moment and runs what is due."""
-
-    #: A step of the wall clock must not be noticed later than this.
-    _LONGEST_SLEEP_SECONDS = 1.0
-
-    def __init__(self, clock: SystemClock, driven: Driven) -> None:
-        self._clock = clock
-        self._driven = driven
-        self._runtime = clock.runtime
-        self._condition = self._runtime.condition()
-        self._woken = False
-        self._stopped = False
-        self._thread = self._runtime.thread(self._run, "mayfly-due")
-        self._thread.start()
-
-    def wake(self) -> None:
-        with self._condition:
-            self._woken = True
-            self._condition.notify_all()
-
-    def stop(self) -> None:
-        with self._condition:
-            self._stopped = True
-            self._condition.notify_all()
-        if self._thread.ident != self._runtime.thread_id():
-            self._thread.join()
-
-    def _run(self) -> None:
-        while True:
-            due_ms = self._driven.next_due_ms()
-            with self._condition:
-                if not self._woken and not self._stopped:
-                    self._condition.wait(self._sleep_seconds(due_ms))
-                self._woken = False
-                if self._stopped:
-                    return
-            if due_ms is None or due_ms <= self._clock.now_ms():
-                self._driven.run_due()
-
-    def _sleep_seconds(self, due_ms: int | None) -> float:
-        if due_ms is None:
-            return self._LONGEST_SLEEP_SECONDS
-        ahead = (due_ms - self._clock.now_ms()) / SECOND_MS
-        return min(max(ahead, 0.0), self._LONGEST_SLEEP_SECONDS)

@@ -18,7 +18,6 @@ from mayfly.store.damage import rows_of
 from mayfly.store.many_rows import delete_keys, insert_rows
 from mayfly.store.units import StoredMessage, stored_message
 
-_BODY = StoredMessage._fields.index("body")
 _COLUMNS = ", ".join(StoredMessage._fields)
 INSERT = f"INSERT INTO message ({_COLUMNS}) VALUES ({', '.join('?' * len(StoredMessage._fields))})"
 DELETE = "DELETE FROM message WHERE k = ?"
@@ -91,18 +90,6 @@ class Messages:
         """Return up to ``limit`` messages with ``low <= k < high`` by key."""
         return self._rows(limited(IN_ORDER, limit), (low, high))
 
-    def page(
-        self, low: int, high: int, limit: int, most_body_bytes: int
-    ) -> tuple[list[StoredMessage], bool]:
-        """Return messages as :meth:`in_order`, and whether the range has no others.
-
-        Those behind the first have no more than ``most_body_bytes`` of bodies together with it.
-        """
-        page = _Page(most_body_bytes)
-        sql = limited(IN_ORDER, limit)
-        rows = rows_of(self._reader, sql, (low, high), self._on_damage, page.read)
-        return [stored_message(row) for row in rows], len(rows) < limit and not page.is_cut
-
     def by_msg_id(self, msg_hash: int, low: int, high: int, limit: int) -> list[StoredMessage]:
         """Return up to ``limit`` messages of a key range whose MsgId has this hash, by key."""
         return self._rows(limited(_BY_MSG_ID, limit), (msg_hash, low, high))
@@ -171,29 +158,11 @@ class Messages:
         key: Any = self.fetch(sql, bindings)[0][0]
         return None if key is None else int(key)
 
-    def fetch(self, sql: str, bindings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement; raises StoreDamaged."""
-        return rows_of(self._reader, sql, bindings, self._on_damage)
-
-
-class _Page:
-    """Rows of a statement up to a number of bytes of their bodies; one row in any case."""
-
-    def __init__(self, most_body_bytes: int) -> None:
-        self._left_bytes = most_body_bytes
-        #: Whether there was a row more.
-        self.is_cut = False
-
-    def read(self, cursor: apsw.Cursor) -> list[tuple[Any, ...]]:
-        rows = list[tuple[Any, ...]]()
-        left_bytes = self._left_bytes
-        try:
-            for row in cursor:
-                left_bytes -= len(row[_BODY])
-                if left_bytes < 0 and rows:
-                    self.is_cut = True
-                    break
-                rows.append(row)
-        finally:
-            cursor.close()
-        return rows
+    def fetch(
+        self,
+        sql: str,
+        bindings: tuple[Any, ...],
+        read: Callable[[apsw.Cursor], list[tuple[Any, ...]]] | None = None,
+    ) -> list[tuple[Any, ...]]:
+        """Return all rows of a statement, or those that ``read`` takes; raises StoreDamaged."""
+        return rows_of(self._reader, sql, bindings, self._on_damage, read)

@@ -11,8 +11,8 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.mqi import reasons as rc
-from mayfly.runtime import clocks
 from mayfly.runtime.clocks import SystemClock
+from mayfly.runtime.driving import Driver
 from mayfly.testing import VirtualClock
 from tests.spec.scene import Running, bodies, body, local, waiting
 from tests.store.scene import statement
@@ -155,7 +155,7 @@ def test_an_advance_from_inside_of_due_work_is_an_error(clock: VirtualClock) -> 
 
 def test_a_system_clock_misses_no_wake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Delays that begin while the driver is about to sleep; late would be an hour late."""
-    monkeypatch.setattr(clocks._Driver, "_LONGEST_SLEEP_SECONDS", 3_600.0)
+    monkeypatch.setattr(Driver, "_LONGEST_SLEEP_SECONDS", 3_600.0)
     with QueueManager("QM1", tmp_path, SystemClock()) as qm:
         local(qm)
         session = qm.session()

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayfly.runtime.clocks import SystemClock, _Driver
+from mayfly.runtime.clocks import SystemClock
+from mayfly.runtime.driving import Driver
 
 MS = 1_000_000
 HOUR_MS = 3_600_000
@@ -270,7 +271,7 @@ def test_a_wake_while_the_clock_looks_for_what_is_due_is_not_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It would sleep to the end of its longest sleep."""
-    monkeypatch.setattr(_Driver, "_LONGEST_SLEEP_SECONDS", 3_600.0)
+    monkeypatch.setattr(Driver, "_LONGEST_SLEEP_SECONDS", 3_600.0)
 
     class Late(Work):
         """Falls due right after it has said that nothing is to come."""

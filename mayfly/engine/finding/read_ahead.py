@@ -11,6 +11,7 @@ from collections.abc import Container
 from typing import Final
 
 from mayfly.store.messages import Messages
+from mayfly.store.pages import page_of
 from mayfly.store.units import StoredMessage
 
 #: Rows read with one statement, at first and at most: the next page is so many times as long.
@@ -100,7 +101,7 @@ class ReadAhead:
                 self._place = len(rows)
                 return None
             start = max(first, self.end)
-            rows, self.has_all = messages.page(start, high, self._size, _KEPT_BYTES)
+            rows, self.has_all = page_of(messages, start, high, self._size, _KEPT_BYTES)
             self._rows, self._place = rows, 0
             if not rows:
                 self._left_bytes = _KEPT_BYTES

@@ -35,7 +35,7 @@ def life_of(
         if queue.is_staging
         else (row.msg_id, row.correl_id, row.origin_id, len(row.body))
     )
-    return LifeRecord(
+    values = (
         queue.definition.name,
         msg_id,
         correl_id,
@@ -58,3 +58,5 @@ def life_of(
         ending.ended_by,
         ending.ended_program,
     )
+    # Made without a call of Python, as every life comes here.
+    return tuple.__new__(LifeRecord, values)

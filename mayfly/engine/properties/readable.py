@@ -8,8 +8,10 @@ from mayfly.mqi.delay_header import DelayHeader, find_delay_header
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import Value
 from mayfly.properties.folders import Parts, parts_of
+from mayfly.runtime.extended import mypyc_attr
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Readable(ABC):
     """A message whose properties can be read; nothing is read before it is asked for."""
 
