@@ -50,7 +50,7 @@ def figures(size: Size = Size()) -> Iterator[Figure | Beside]:  # noqa: B008  # 
         yield from _rate_figures(rates, missing)
         yield from _late_figures(clock, peers, size)
         if size.cliff_count:
-            ours = cliff(size.cliff_count, median(rates[_OURS]))
+            ours = cliff(size.cliff_count)
             others = _peer_cliffs(clock, peers, size.cliff_count)
             yield from _cliff_figures(ours, size.cliff_count, others)
 

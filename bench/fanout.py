@@ -38,19 +38,36 @@ def figures(size: Size = Size()) -> Iterator[Figure]:  # noqa: B008  # it cannot
 
 
 def _durable(size: Size) -> Iterator[Figure]:
-    """Persistent publications beside the bare inserts of their copies, a commit each."""
-    count, rates, raw = size.subscribers * size.publications, list[float](), list[float]()
+    """Persistent publications beside the bare inserts of their copies, a commit each.
+
+    One loop inserts for one queue, whose rows follow one another on few pages; the other for as
+    many queues as there are copies, each of which has pages of its own.
+    """
+    rates, raw, spread = list[float](), list[float](), list[float]()
     for _ in range(size.rounds):
-        with tempfile.TemporaryDirectory() as folder:
-            raw.append(count / put_seconds(Path(folder), count, size.subscribers, _BODY))
+        raw.append(_raw_rate(size, 1))
         with tempfile.TemporaryDirectory() as folder:
             rates.append(_rate(size, Path(folder), "", persistent=True))
-    name = f"fan-out to {size.subscribers}, persistent"
+        spread.append(_raw_rate(size, size.subscribers))
+    name, aim = f"fan-out to {size.subscribers}, persistent", least_rate(0.5)
     yield at_least(name, median(rates), 5_000, "/s", samples=rates)
-    ratios = [a / b for a, b in zip(rates, raw, strict=True)]
-    note = f"a loop of inserts, {size.subscribers} a commit: {median(raw):,.0f}/s"
-    aim = least_rate(0.5)
-    yield at_least(f"{name}, beside bare inserts", median(ratios), aim, "x", note, samples=ratios)
+    name, loop = f"{name}, beside bare inserts", f"a loop of inserts, {size.subscribers} a commit"
+    ratios = _ratios(rates, raw)
+    note = f"{loop}: {median(raw):,.0f}/s"
+    yield at_least(name, median(ratios), aim, "x", note, samples=ratios)
+    ratios = _ratios(rates, spread)
+    note = f"{loop}: {median(spread):,.0f}/s"
+    yield at_least(f"{name} for as many queues", median(ratios), aim, "x", note, samples=ratios)
+
+
+def _raw_rate(size: Size, queue_count: int) -> float:
+    count = size.subscribers * size.publications
+    with tempfile.TemporaryDirectory() as folder:
+        return count / put_seconds(Path(folder), count, size.subscribers, _BODY, queue_count)
+
+
+def _ratios(rates: list[float], others: list[float]) -> list[float]:
+    return [a / b for a, b in zip(rates, others, strict=True)]
 
 
 def _figure(size: Size, name: str, floor: float, selector: str = "") -> Figure:

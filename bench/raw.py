@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.figures import seconds_of
 from mayfly.lifetime.life import LifeRecord
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor
 from mayfly.store import keys
 from mayfly.store.book import INSERT_LIFE
@@ -19,17 +20,19 @@ from mayfly.store.units import StoredMessage
 _DESCRIPTOR = pack_descriptor(Descriptor(persistence=1, priority=0))
 #: What a life ended by a get has beside its ids and times, as far as the size of its body.
 _GOT = ("got", 0, 0, 1, 200, 0)
+#: The same of one that is released.
+_RELEASED = ("released", 0, 0, 1, 408, 0)
 _MOVE = "UPDATE message SET k = ?, msg_hash = ? WHERE k = ?"
 #: A moment whose staging keys are like those of today.
 _DUE_MS = 1_800_000_000_000
 _LOW, _HIGH = keys.queue_range(1)
 
 
-def row(number: int, body: bytes) -> StoredMessage:
+def row(number: int, body: bytes, queue_number: int = 1) -> StoredMessage:
     """Return a message row as the engine would store it."""
     msg_id = keys.generated_id("BENCH", 5, number)
     return StoredMessage(
-        keys.order_key(1, 0, number),
+        keys.order_key(queue_number, 0, number),
         1,
         None,
         None,
@@ -44,28 +47,36 @@ def row(number: int, body: bytes) -> StoredMessage:
     )
 
 
-def put_loop(database: Database, count: int, per_unit: int, body: bytes) -> None:
-    """Insert messages, so many a transaction."""
+def put_loop(
+    database: Database, count: int, per_unit: int, body: bytes, queue_count: int = 1
+) -> None:
+    """Insert messages, so many a transaction, for so many queues in turn."""
     writer = database.writer
     for first in range(0, count, per_unit):
         writer.execute("BEGIN IMMEDIATE")
         for number in range(first, first + per_unit):
-            writer.execute(INSERT, row(number, body))
+            writer.execute(INSERT, row(number, body, 1 + number % queue_count))
         writer.execute("COMMIT")
 
 
-def put_seconds(folder: Path, count: int, per_unit: int, body: bytes) -> float:
-    """Return how long so many inserts take in a new database, so many a transaction."""
+def put_seconds(
+    folder: Path, count: int, per_unit: int, body: bytes, queue_count: int = 1
+) -> float:
+    """Return how long so many inserts take in a new database, as :func:`put_loop`."""
     database = Database(folder)
-    seconds = seconds_of(lambda: put_loop(database, count, per_unit, body))
+    seconds = seconds_of(lambda: put_loop(database, count, per_unit, body, queue_count))
     database.close()
     return seconds
 
 
-def move_seconds(folder: Path, count: int, per_unit: int, body: bytes) -> float:
+def move_seconds(
+    folder: Path, count: int, per_unit: int, body: bytes, *, with_lives: bool = False
+) -> float:
     """Return how long staged rows take to move to their queue, each by one UPDATE of its key.
 
-    The rows are due within one second, and get the index entry of their MsgId as they move.
+    The rows are due within one second, and get the index entry of their MsgId as they move. With
+    lives each has its record on the staging queue as well. Time counts from the ids of a message
+    on: some 1.5 µs of each are the program's, not SQLite's.
     """
     database = Database(folder)
     units = [range(n, min(n + per_unit, count)) for n in range(0, count, per_unit)]
@@ -80,16 +91,31 @@ def move_seconds(folder: Path, count: int, per_unit: int, body: bytes) -> float:
     def move() -> None:
         for numbers in units:
             rows = [(one.k, one.msg_hash, staged(n)) for n in numbers for one in [row(n, b"")]]
-            _in_transaction(database, _MOVE, rows)
+            _in_transaction(database, _MOVE, rows, _released(numbers) if with_lives else ())
 
     seconds = seconds_of(move)
     database.close()
     return seconds
 
 
-def _in_transaction(database: Database, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+def _released(numbers: range) -> list[tuple[Any, ...]]:
+    """Return what the ledger has of staged messages that are released, beginning with position."""
+    ids = [keys.generated_id("BENCH", 5, number) for number in numbers]
+    return [
+        (n + 1, *LifeRecord(STAGING_QUEUE, i, i, None, 1, 1, None, 1, *_RELEASED, "", 0, ""))
+        for n, i in zip(numbers, ids, strict=True)
+    ]
+
+
+def _in_transaction(
+    database: Database,
+    sql: str,
+    rows: Sequence[tuple[Any, ...]],
+    lives: Sequence[tuple[Any, ...]] = (),
+) -> None:
     database.writer.execute("BEGIN IMMEDIATE")
     database.writer.executemany(sql, rows)
+    database.writer.executemany(INSERT_LIFE, lives)
     database.writer.execute("COMMIT")
 
 

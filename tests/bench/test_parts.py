@@ -70,6 +70,7 @@ FIGURES: Final = {
         "fan-out to 5, non-persistent, each with a selector": "/s",
         "fan-out to 5, persistent": "/s",
         "fan-out to 5, persistent, beside bare inserts": "x",
+        "fan-out to 5, persistent, beside bare inserts for as many queues": "x",
     },
     "opening": {"opening a folder with 20 messages": " s"},
     "steady": {
@@ -93,7 +94,10 @@ FIGURES: Final = {
         "selector: refused again by a handle": " ms",
         "selector: longest put of another meanwhile": " ms",
     },
-    "flood": {"500 due in one second, beside bare UPDATEs": "x"},
+    "flood": {
+        "500 due in one second, beside bare UPDATEs": "x",
+        "500 due in one second, beside bare UPDATEs that write lives as well": "x",
+    },
     "growth": {
         **{f"{step}: 2,500 messages against 2,000": "x" for step in _STEPS},
         "open, depth and first get: 2,500 messages against 2,000": "x",
