@@ -4,7 +4,7 @@ The first caller to arrive leads: it takes the units that others have queued mea
 transaction, then wakes their callers and hands the lead to the first that came after. Which of
 them share it is decided in commit_order.py: due before new. A leader that shared its last
 transaction waits up to 0.5 ms for the same callers, unless a release waits: one sync then serves
-all of them. A unit that fails alone is undone alone (savepoint). A full disk fails the whole batch
+all of them. A unit that fails alone is undone alone. A full disk fails the whole batch
 and nothing of it is kept; with a ballast to give up, only units that add messages fail. Damage that
 a transaction reads undoes it, and the store stops. An I/O error at COMMIT leaves its outcome
 unknown, so the store stops and the commit is never tried again.
@@ -259,10 +259,7 @@ class GroupCommit:
         if not batch:
             return
         writer.execute("BEGIN IMMEDIATE")
-        if len(batch) == 1:
-            self._write(batch[0])
-        else:
-            self._write_all(batch)
+        self._write_all(batch)
         book.finish()
         if self._room is not None and self._room.most_pages is not None:
             self._room.check_size(batch)
@@ -276,7 +273,30 @@ class GroupCommit:
             unit.is_safe = unit.error is None
 
     def _write_all(self, batch: list[Unit]) -> None:
-        """Write several units: at one go what may be, for each statement costs all who wait."""
+        """Write units: at one go what may be, for each statement costs all who wait."""
+        if len(batch) == 1:
+            self._write(batch[0])
+            return
+        whole = joined(batch)
+        if whole is None:
+            self._write_mixed(batch)
+        elif not self._write_first(whole):
+            for unit in batch:
+                unit.error = self._try(unit)
+
+    def _write_first(self, whole: Unit) -> bool:
+        """Write what begins a transaction; on an error begin it anew, and return False."""
+        try:
+            self._write(whole)
+        except _WRONG_UNIT:
+            # Units are seldom wrong: a savepoint would be two statements of each transaction.
+            self._roll_back()
+            self._writer.execute("BEGIN IMMEDIATE")
+            return False
+        return True
+
+    def _write_mixed(self, batch: list[Unit]) -> None:
+        """Write units in their order, those beside each other at one go where that may be."""
         plain: list[Unit] = []
         for unit in batch:
             if unit.is_plain():

@@ -14,8 +14,10 @@ from typing import Any, Final
 
 import apsw
 
-#: Rows of one statement. Few sizes, so that all statements stay prepared.
+#: Keys of one delete. Few sizes, so that all statements stay prepared.
 SIZES: Final = (64, 16, 4)
+#: Rows of one insert; the last one has any number up to the smaller.
+_INSERTED: Final = (64, 16)
 _VALUES: Final = " VALUES "
 _KEY: Final = " = ?"
 
@@ -26,14 +28,12 @@ def insert_rows(writer: apsw.Connection, sql: str, rows: Sequence[tuple[Any, ...
     SQLite holds a copy of the values of one statement.
     """
     start, left = 0, len(rows)
-    for size in SIZES:
-        while left >= size:
-            end = start + size
-            values = tuple(chain.from_iterable(rows[start:end]))
-            writer.execute(_repeated(sql, size), values)
-            start, left = end, left - size
-    if left:
-        writer.executemany(sql, rows[start:])
+    many, some = _INSERTED
+    while left:
+        size = many if left >= many else min(left, some)
+        end = start + size
+        writer.execute(_repeated(sql, size), tuple(chain.from_iterable(rows[start:end])))
+        start, left = end, left - size
 
 
 def delete_keys(writer: apsw.Connection, sql: str, keys: Sequence[tuple[int]]) -> None:
@@ -47,7 +47,7 @@ def delete_keys(writer: apsw.Connection, sql: str, keys: Sequence[tuple[int]]) -
         writer.execute(_any_of(sql, size), part + part[-1:] * (size - len(part)))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _repeated(sql: str, count: int) -> str:
     head, values = sql.split(_VALUES)
     return head + _VALUES + ", ".join([values] * count)

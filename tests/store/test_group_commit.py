@@ -217,6 +217,27 @@ def test_a_lone_caller_gathers_nobody(tmp_path: Path) -> None:
     store.close()
 
 
+def test_gets_that_share_a_transaction_are_written_by_four_statements(tmp_path: Path) -> None:
+    """Each statement lets another thread have the interpreter, and the leader waits for it."""
+    with gate() as opening:
+        store = opened(tmp_path)
+    rows = [new_row(store) for _ in range(7)]
+    store.commit([put_unit(store, *rows)])
+    begun: list[str] = []
+
+    def note(_cursor: apsw.Cursor, sql: str, _bindings: object) -> bool:
+        begun.append(" ".join(sql.split()[:3]))
+        return True
+
+    store._database.writer.exec_trace = note
+    assert opening.batch(store, *(get_unit(row) for row in rows)) == [None] * 7
+    # That of the gate comes before.
+    last = begun[len(begun) - begun[::-1].index("BEGIN IMMEDIATE") - 1 :]
+    assert last == ["BEGIN IMMEDIATE", "DELETE FROM message", "INSERT INTO ledger", "COMMIT"]
+    assert held(store) == []
+    store.close()
+
+
 def test_a_bad_unit_fails_alone(tmp_path: Path) -> None:
     with gate() as opening:
         store = opened(tmp_path)

@@ -31,10 +31,10 @@ def inserts(store: Store, insert: str = INSERT) -> list[int]:
     ("count", "sizes"),
     [
         (1, [1]),
-        (3, [1, 1, 1]),
-        (4, [4]),
-        (23, [16, 4, 1, 1, 1]),
-        (149, [64, 64, 16, 4, 1]),
+        (3, [3]),
+        (16, [16]),
+        (23, [16, 7]),
+        (149, [64, 64, 16, 5]),
     ],
 )
 def test_rows_are_inserted_in_order_by_few_statements(
@@ -79,7 +79,7 @@ def test_lives_are_written_in_order_by_few_statements(tmp_path: Path) -> None:
     store.commit([put_unit(store, *rows)])
     counts = inserts(store, INSERT_LIFE)
     store.commit([get_unit(*rows)])
-    assert counts == [64, 16, 4, 1]
+    assert counts == [64, 16, 5]
     sql = "SELECT position, msg_id FROM ledger ORDER BY position"
     lives = store._database.writer.execute(sql).fetchall()
     assert lives == [(n, row.msg_id) for n, row in enumerate(rows, 1)]
