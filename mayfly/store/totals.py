@@ -16,6 +16,7 @@ from mayfly.contracts.outcomes import pack_counts, unpack_counts
 from mayfly.lifetime.life import KIND_LIFE
 from mayfly.runtime import Lock
 from mayfly.store.damage import damaged
+from mayfly.store.many_rows import insert_rows
 from mayfly.store.units import Delta, Unit
 
 #: How many positions of the ledger an opening reads to know the totals.
@@ -180,7 +181,7 @@ class TotalsTable:
                     due.setdefault(number, self._held[number])
         else:
             due = {number: due[number] for number in self._untold}
-        self._writer.executemany(_SAVE, [totals.row(n, position) for n, totals in due.items()])
+        insert_rows(self._writer, _SAVE, [totals.row(n, position) for n, totals in due.items()])
         self._written = set(due)
 
     def accept(self, position: int) -> None:

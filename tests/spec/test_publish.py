@@ -58,6 +58,37 @@ def test_each_subscriber_has_a_copy_with_one_MsgId(
 
 
 @pytest.mark.in_process
+def test_copies_side_by_side_have_each_what_their_subscription_says(
+    queue_manager: QueueManager, persistent: bool, new_session: NewSession
+) -> None:
+    """Two that are alike come after one another, and after one that is not like them."""
+    own, other = b"own".ljust(24, b"\0"), b"other".ljust(24, b"\0")
+    capped = {"CAPEXPRY": 50}
+    asked: list[tuple[dict[str, int], dict[str, str | int], bytes, int, int | None]] = [
+        ({}, {"DESTCORL": own.hex()}, own, 4, None),
+        ({}, {"DESTCORL": own.hex()}, own, 4, None),
+        (capped, {"DESTCORL": own.hex()}, own, 4, START_MS + 5_000),
+        (capped, {"DESTCORL": own.hex(), "PUBPRTY": 9}, own, 9, START_MS + 5_000),
+        ({}, {"DESTCORL": own.hex(), "PUBPRTY": 9}, own, 9, None),
+        ({}, {"DESTCORL": other.hex()}, other, 4, None),
+        ({}, {"DESTCORL": own.hex()}, own, 4, None),
+        ({}, {"DESTCORL": own.hex()}, own, 4, None),
+    ]
+    for n, (queue, attributes, *_) in enumerate(asked):
+        local(queue_manager, f"Q{n}", **queue)
+        admin_sub(queue_manager, f"S{n}", "a", f"Q{n}", **attributes)
+    with new_session(queue_manager) as session:
+        msg_id = session.publish("a", b"x", persistent=persistent, priority=4).msg_id
+        for n, (_queue, _attributes, correl_id, priority, expire_at_ms) in enumerate(asked):
+            message = session.get(f"Q{n}")
+            assert message is not None
+            assert (message.msg_id, message.body, message.topic) == (msg_id, b"x", "a")
+            said = message.correl_id, message.descriptor.priority, message.expire_at_ms
+            assert said == (correl_id, priority, expire_at_ms), n
+            assert session.get(f"Q{n}") is None
+
+
+@pytest.mark.in_process
 def test_2550_only_when_asked_for(session: Session) -> None:
     assert session.publish("a", b"x").warning == 0
     warned = session.publish("a", b"x", warn_if_no_subscribers=True)

@@ -15,14 +15,13 @@ from mayfly.engine.delivery import (
     arrive,
     check_room,
     new_id,
-    new_row,
     size_on,
 )
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
 from mayfly.engine.groups.fields import IN_GROUP, IN_SEGMENTS
 from mayfly.engine.holding import puts
-from mayfly.engine.pubsub.copies import copy_row, prepared_for
+from mayfly.engine.pubsub.copies import CopyRows, prepared_for
 from mayfly.engine.pubsub.delayed_copies import staged_copy
 from mayfly.engine.pubsub.proxies import HERE, Journey, enveloped, is_proxy, neighbour_of
 from mayfly.engine.pubsub.retained import (
@@ -170,6 +169,7 @@ class _FanOut:
         self._promise = _promise(values, self._prepared)
         self._check_kind()
         self._msg_id = request.msg_id or new_id(core)
+        self._rows = CopyRows(core, topic, self._msg_id)
         self._matched_count = self._missed_count = 0
         self.transaction = Transaction()
         self.staged: list[UncommittedPut] = []
@@ -315,8 +315,7 @@ class _FanOut:
         check_room(path, size_bytes, persistent=prepared.persistent)
         # The lowest of all caps wins (X3).
         window = capped_from(self._window, self._now_ms, path.cap_ms, path.capped_by)
-        message = OutgoingMessage(prepared, window, self._ids(subscription), body)
-        row = copy_row(new_row(core, path, message), self._topic)
+        row = self._rows.row(path, prepared, window, self._correl_id(subscription), body)
         arrive(core, self.transaction, path, prepared, row)
         if path.remote is None:
             self._arrived.append(row)
@@ -339,8 +338,11 @@ class _FanOut:
         self.staged.append(pending)
 
     def _ids(self, subscription: Subscription) -> Ids:
+        return Ids(self._msg_id, self._correl_id(subscription))
+
+    def _correl_id(self, subscription: Subscription) -> bytes:
         correl_id = subscription.correl_id
-        return Ids(self._msg_id, self._request.correl_id if correl_id is None else correl_id)
+        return self._request.correl_id if correl_id is None else correl_id
 
     def _miss(self, subscription: Subscription, failure: MQError) -> None:
         """Dead-letter a copy that its queue refuses; where that fails, it is not delivered."""
