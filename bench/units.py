@@ -14,7 +14,9 @@ from bench.figures import Beside, Figure, at_least, median, seconds_of
 from bench.unit_ways import BODY, PER_UNIT, POSTGRES, REDIS, Way, peer_ways
 from mayfly import QueueManager
 
-_OURS = "Mayfly"
+_OURS: Final = "Mayfly"
+#: A batch by one call, as PostgreSQL deletes one; outside of units of work, as that does.
+_BY_ONE_CALL: Final = "Mayfly, get_many of 100"
 
 
 class Size(NamedTuple):
@@ -37,14 +39,17 @@ def figures(size: Size = Size()) -> Iterator[Figure | Beside]:  # noqa: B008  # 
     with ExitStack() as stack:
         ways, missing = peer_ways(stack) if size.has_peers else ({}, ["no peers were asked for"])
         for _ in range(size.rounds):
-            with _own_way() as own:
-                for name, way in {_OURS: own, **ways}.items():
+            with _own_ways() as own:
+                for name, way in {**own, **ways}.items():
                     full, count = partial(_full, way.get_unit), int(size.message_count * way.share)
-                    puts.setdefault(name, []).append(_rate(way.put_unit, count))
+                    put_rate = _rate(way.put_unit, count)
                     gets.setdefault(name, []).append(_rate(full, count))
+                    if name != _BY_ONE_CALL:
+                        puts.setdefault(name, []).append(put_rate)
     for peer, put_aim, get_aim in ((POSTGRES, 1.5, 0.8), (REDIS, 1.25, 1.0)):
-        yield _beside("puts", peer, puts, put_aim, missing)
-        yield _beside("gets", peer, gets, get_aim, missing)
+        yield _beside("puts, 100 a unit of work", peer, (puts, _OURS), put_aim, missing)
+        yield _beside("gets, 100 a unit of work", peer, (gets, _OURS), get_aim, missing)
+        yield _beside("gets, 100 by one call", peer, (gets, _BY_ONE_CALL), get_aim, missing)
     for verb, rates in (("puts", puts), ("gets", gets)):
         all_ways = Beside(f"durable {verb}, {PER_UNIT} a unit of work", "/s", True, rates)
         yield all_ways
@@ -52,14 +57,19 @@ def figures(size: Size = Size()) -> Iterator[Figure | Beside]:  # noqa: B008  # 
 
 
 def _beside(
-    verb: str, peer: str, rates: dict[str, list[float]], aim: float, missing: list[str]
+    what: str,
+    peer: str,
+    ours: tuple[dict[str, list[float]], str],
+    aim: float,
+    missing: list[str],
 ) -> Figure:
+    rates, own = ours
     make, _, _ = peer.partition(",")
-    name, floor = f"durable {verb}, 100 a unit of work, beside {make}", least_rate(aim)
+    name, floor = f"durable {what}, beside {make}", least_rate(aim)
     if peer not in rates:
         return Figure(name, "-", f">= {floor:g}x", True, "; ".join(missing))
-    ratios = [a / b for a, b in zip(rates[_OURS], rates[peer], strict=True)]
-    note = f"{median(rates[_OURS]):,.0f}/s against {median(rates[peer]):,.0f}/s ({peer})"
+    ratios = [a / b for a, b in zip(rates[own], rates[peer], strict=True)]
+    note = f"{median(rates[own]):,.0f}/s against {median(rates[peer]):,.0f}/s ({peer})"
     return at_least(name, median(ratios), floor, "x", note, samples=ratios)
 
 
@@ -77,11 +87,12 @@ def _full(get_unit: Callable[[], int]) -> None:
 
 
 @contextmanager
-def _own_way() -> Iterator[Way]:
+def _own_ways() -> Iterator[dict[str, Way]]:
     with (
         tempfile.TemporaryDirectory() as folder,
         QueueManager("BENCH", Path(folder)) as manager,
         manager.session(transacted=True) as session,
+        manager.session() as alone,
     ):
         manager.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(999999999)")
 
@@ -95,4 +106,5 @@ def _own_way() -> Iterator[Way]:
             session.commit()
             return found
 
-        yield Way(put_unit, get_unit)
+        by_one_call = Way(put_unit, lambda: len(alone.get_many("Q1", PER_UNIT)))
+        yield {_OURS: Way(put_unit, get_unit), _BY_ONE_CALL: by_one_call}

@@ -105,8 +105,11 @@ def get(
     return obtain(core, getter)
 
 
-def obtain(core: Core, getter: Getter) -> GetResult:
-    """Let a getter take its message, waiting for it if asked to; raises as :func:`get`."""
+def obtain(core: Core, getter: Getter, left: list[Transaction] | None = None) -> GetResult:
+    """Let a getter take its message, waiting for it if asked to; raises as :func:`get`.
+
+    With a list the work that makes the get final is left there for the caller to run.
+    """
     path, requester, place = getter.path, getter.requester, getter.place
     is_over = False
     while not is_over:
@@ -135,7 +138,9 @@ def obtain(core: Core, getter: Getter) -> GetResult:
     if outcome is None:
         raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no message for this get on {path.name}")
     result, transaction = outcome
-    if transaction is not None:
+    if transaction is not None and left is not None:
+        left.append(transaction)
+    elif transaction is not None:
         core.committer.run(transaction)
     return result
 

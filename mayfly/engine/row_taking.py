@@ -1,13 +1,18 @@
-"""A message that was found is taken: into a unit of work, or by a transaction of its own."""
+"""Messages that were found are taken, and expired ones that were met are discarded."""
 
 from __future__ import annotations
 
-from mayfly.contracts.endings import Ending
+from collections.abc import Sequence
+
+from mayfly.contracts.endings import Ending, MetBy
 from mayfly.engine.core import Core
 from mayfly.engine.disposal import original_of, send_report
-from mayfly.engine.holding import messages
+from mayfly.engine.expired import discard_expired
+from mayfly.engine.holding import many, messages
 from mayfly.engine.queues import Found
+from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
+from mayfly.engine.unit_contents import take_all
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.reports import Cause
 from mayfly.mqi.constants import MQRO_COD
@@ -53,3 +58,41 @@ def confirm_delivery(
     send_report(core, report, Cause.COD, original_of(queue, row, descriptor, now_ms))
     if transaction is None and unit_of_work is not None:
         unit_of_work.adopt(report)
+
+
+def take_rows(
+    core: Core,
+    found: Sequence[Found],
+    into: UnitOfWork | Transaction,
+    now_ms: int,
+    requester: Requester,
+) -> None:
+    """Take rows of one queue under the lock that are the next ones of all.
+
+    They go into a unit of work, or into a transaction to be run.
+    """
+    queue = found[0][0]
+    for _queue, row, persistence in found:
+        # All before it was looked at, and is hidden.
+        messages.pass_over(queue, persistence, row.k)
+    if requester.locked is not None:
+        for _queue, row, _persistence in found:
+            requester.forget_lock(row.k)
+    if isinstance(into, UnitOfWork):
+        take_all(into, found, now_ms)
+    else:
+        event = messages.GETS[queue.is_staging]
+        many.end_all(core, into, found, event, now_ms, ending=requester.ending)
+
+
+def discard_met(core: Core, expired: Sequence[Found], now_ms: int, requester: Requester) -> None:
+    """Discard expired messages under the lock that a get of whatever comes next has met.
+
+    The caller runs what is deferred.
+    """
+    for queue, row, persistence in expired:
+        messages.pass_over(queue, persistence, row.k)
+        requester.forget_lock(row.k)
+    core.committer.deferred.append(
+        discard_expired(core, expired, now_ms, MetBy.GET, requester.ending)
+    )

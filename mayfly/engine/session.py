@@ -21,11 +21,12 @@ from mayfly.engine.delivery import Identifier, bytes_of, stored_id
 from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.search import ANY, Match, selector_of
 from mayfly.engine.get import GetRequest, Getter, get, obtain
+from mayfly.engine.get_many import check_most, get_many
 from mayfly.engine.handles import Handle, Owner
 from mayfly.engine.message import Message
 from mayfly.engine.objects.dynamic import create_dynamic_queue
 from mayfly.engine.objects.handle import DefinitionHandle, open_definition
-from mayfly.engine.objects.registry import Path, path_of_put, topic_alias
+from mayfly.engine.objects.registry import Path, path_of_put
 from mayfly.engine.open_handles import OpenQueues, begin_verb
 from mayfly.engine.properties.putting import with_mapping
 from mayfly.engine.pubsub.topic_verbs import TopicVerbs
@@ -151,6 +152,7 @@ class Session(TopicVerbs):
         MQRC_OBJECT_IN_USE when another session has the queue open for exclusive input.
         """
         unit_of_work = self.unit_of_work if self._usable() else None
+        # As _path_to_get does, without a call.
         path = self._core.registry.resolve(queue)
         if self.authority is not None:
             self.authority.check_queue(queue, words.GET)
@@ -164,6 +166,19 @@ class Session(TopicVerbs):
             return obtain(core, Getter(core, path, _NEXT, unit_of_work, requester)).message
         except NoMessage:
             return None
+
+    def get_many(self, queue: str, most: int, *, wait_ms: int = 0) -> list[Message]:
+        """Take the next messages, up to ``most`` of those that are there; [] when none came.
+
+        It waits for the first one alone. See ``get_many.get_many``; raises as :meth:`get`.
+        """
+        check_most(most)
+        unit_of_work = self.unit_of_work if self._usable() else None
+        path = self._path_to_get(queue)
+        requester = self._opened.requester
+        return get_many(
+            self._core, path, most, wait_ms, unit_of_work=unit_of_work, requester=requester
+        )
 
     def browse(
         self,
@@ -206,10 +221,6 @@ class Session(TopicVerbs):
         """Commit the unit of work; ``completion`` and errors are as in ``UnitOfWork.commit``."""
         self._usable()
         self.unit_of_work.commit(completion)
-
-    def leads_to_topic(self, queue: str) -> bool:
-        """Return True if a queue here is the alias of a topic: puts to it are published."""
-        return topic_alias(self._core.registry, queue) is not None
 
     def backout(self) -> None:
         """Back the unit of work out: puts vanish, gets return with their backout count raised."""
@@ -351,6 +362,15 @@ class Session(TopicVerbs):
             raise mq_error(self.end_error.reason, self.end_error.detail)
         begin_verb(self._core)
         return self._transacted
+
+    def _path_to_get(self, name: str) -> Path:
+        """Return what a name resolves to; raises what forbids the user to get there."""
+        path = self._core.registry.resolve(name)
+        if self.authority is not None:
+            self.authority.check_queue(name, words.GET)
+        if path.queue.exclusive_holder is not None:
+            self._check_exclusive(path)
+        return path
 
     def _check_exclusive(self, path: Path) -> None:
         if path.queue.exclusive_holder not in self._opened:

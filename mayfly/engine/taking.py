@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from mayfly.contracts.endings import MetBy
 from mayfly.engine.core import Core
-from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import DISCARD_BATCH
-from mayfly.engine.finding.search import ANY, in_order
+from mayfly.engine.finding.search import ANY, Page, in_order
 from mayfly.engine.get import GetRequest, GetResult, Getter, seen
 from mayfly.engine.holding import messages
 from mayfly.engine.holding.messages import Hold
 from mayfly.engine.queues import Found
-from mayfly.engine.row_taking import take_row
+from mayfly.engine.row_taking import discard_met, take_row
 from mayfly.engine.unit_of_work import UncommittedGet, UnitOfWork
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi.constants import MQRO_COD
@@ -81,8 +79,8 @@ def _by_one_search(
     queue, now_ms, requester = getter.ready(), core.now_ms(), getter.requester
     expired: list[Found] = []
     left_bytes, left = room.body_bytes, room.messages
-    # The first page has one row, and the second all others that there is room for.
-    rows = in_order(core, queue, ANY, queue.low, requester, growth=max(left - 1, 1))
+    page = Page(left, left_bytes)
+    rows = in_order(core, queue, ANY, queue.low, requester, page=page)
     try:
         while left > 0 and left_bytes > 0 and len(expired) < DISCARD_BATCH:
             found = next(rows, None)
@@ -114,9 +112,4 @@ def _by_one_search(
                 yield Taken(got, result)
     finally:
         if expired and (left < room.messages or core.settings.discard_on_empty):
-            for _queue, row, persistence in expired:
-                messages.pass_over(queue, persistence, row.k)
-                requester.forget_lock(row.k)
-            core.committer.deferred.append(
-                discard_expired(core, expired, now_ms, MetBy.GET, requester.ending)
-            )
+            discard_met(core, expired, now_ms, requester)

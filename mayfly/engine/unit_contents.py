@@ -1,9 +1,10 @@
-"""The content of a unit of work, for those who list messages or look for one."""
+"""The content of a unit of work, for those who list messages, look for one or add many."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from mayfly.engine.holding import many
 from mayfly.engine.queues import Found
 from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 
@@ -21,6 +22,28 @@ def open_puts(unit_of_work: UnitOfWork) -> Iterator[tuple[UncommittedPut, bool]]
         yield from ((pending, True) for pending in part._through)
 
 
+def has_taken(unit_of_work: UnitOfWork, key: int) -> bool:
+    """Return True if a delayed message was got, and not rescheduled, in a unit of work."""
+    return any(row.k == key for _queue, row, _side in unit_of_work._takes)
+
+
 def taken_by(unit_of_work: UnitOfWork) -> list[Found]:
     """Return what it has got of what others had committed."""
     return [taken for part in parts_of(unit_of_work) for taken in part._takes]
+
+
+def take_all(unit_of_work: UnitOfWork, found: Sequence[Found], now_ms: int) -> None:
+    """Add gets of committed messages of one queue, as ``UnitOfWork.take`` does with one."""
+    if unit_of_work.began_ms is None:
+        unit_of_work.began_ms = now_ms
+    home = found[0][0].home
+    if home is not unit_of_work._core:
+        take_all(unit_of_work.at(home), found, now_ms)
+        return
+    core = unit_of_work._core
+    many.hold_gets(found, unit_of_work)
+    if core.on_departure:
+        # Backed out, they come back unmarked.
+        core.note_departure([row.k for _queue, row, _side in found])
+    unit_of_work._takes += found
+    unit_of_work._operation_count += len(found)

@@ -7,13 +7,15 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from mayfly.contracts.endings import NOBODY, Ending
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.expired import discard_late
-from mayfly.engine.holding import messages, puts
+from mayfly.engine.holding import many, messages, puts
 from mayfly.engine.holding.messages import Hold
 from mayfly.engine.queues import Found, LocalQueue, QueueOwner
 from mayfly.engine.transaction import Transaction
@@ -167,10 +169,6 @@ class UnitOfWork(Hold):
         self._rescheduled.append((taken, row))
         self._operation_count += 1
 
-    def has_taken(self, key: int) -> bool:
-        """Return True if a message was got, and not rescheduled, in this unit of work."""
-        return any(row.k == key for _queue, row, _side in self._takes)
-
     def on_backout(self, owner: object, undo: Callable[[], None]) -> None:
         """Let its backout, or a commit that fails, undo something; an owner's first undo counts."""
         self._undo.setdefault(owner, undo)
@@ -199,22 +197,24 @@ class UnitOfWork(Hold):
         self._through.append(pending)
         self._operation_count += 1
 
-    def check_room(self, operation_count: int = 1) -> None:
-        """Raise MQRC_SYNCPOINT_LIMIT_REACHED unless MAXUMSGS allows so many operations more.
+    def check_room(self, operation_count: int = 1) -> int:
+        """Return how many operations more MAXUMSGS allows.
 
         It is that of the queue manager of the session, wherever the queues are. Raises
-        MQRC_HCONN_ERROR once its session is closed: nobody would end it again.
+        MQRC_SYNCPOINT_LIMIT_REACHED unless it allows so many, and MQRC_HCONN_ERROR once the session
+        is closed: nobody would end it again.
         """
         if self.is_ended:
             raise mq_error(rc.MQRC_HCONN_ERROR, "the session was closed")
         if self._is_part:
-            return
+            return operation_count
         limit = self._core.registry.queue_manager.maxumsgs
         done_count = self._operation_count
         if self._parts:
             done_count += sum(part._operation_count for part in self._parts.values())
         if done_count + operation_count > limit:
             raise mq_error(rc.MQRC_SYNCPOINT_LIMIT_REACHED, f"MAXUMSGS is {limit}")
+        return limit - done_count
 
     def commit(self, completion: Completion | None = None) -> None:
         """Make puts visible and gets final, durably together.
@@ -350,9 +350,9 @@ class UnitOfWork(Hold):
         puts.add_all_reserved(core, transaction, in_time)
         for pending in self._through:
             puts.end_own(transaction, pending.queue, pending.row, now_ms, ending)
-        for taken in self._takes:
-            event = Event.CANCEL if taken[0].is_staging else Event.COMMIT
-            messages.end(core, transaction, taken, event, now_ms, ending=ending, by=self)
+        for queue, takes in groupby(self._takes, itemgetter(0)):
+            event = Event.CANCEL if queue.is_staging else Event.COMMIT
+            many.end_all(core, transaction, [*takes], event, now_ms, ending=ending, by=self)
         for taken, row in self._rescheduled:
             puts.withdraw_from_unit(taken[0])
             messages.put_off(transaction, taken, row, by=self)

@@ -19,8 +19,10 @@ FIGURES: Final = {
     "units": {
         "durable puts, 100 a unit of work, beside PostgreSQL": "",
         "durable gets, 100 a unit of work, beside PostgreSQL": "",
+        "durable gets, 100 by one call, beside PostgreSQL": "",
         "durable puts, 100 a unit of work, beside Redis": "",
         "durable gets, 100 a unit of work, beside Redis": "",
+        "durable gets, 100 by one call, beside Redis": "",
         "durable puts, 100 a unit of work": "/s",
         "durable gets, 100 a unit of work": "/s",
     },

@@ -102,6 +102,14 @@ class ReadAheadMachine(RuleBasedStateMachine):
         for _ in range(count):
             self.alone.get("Q1")
 
+    @rule(most=st.integers(1, 12))
+    def get_many(self, most: int) -> None:
+        self.alone.get_many("Q1", most)
+
+    @rule(number=st.integers(0, 1), most=st.integers(1, 12))
+    def get_many_in_a_unit(self, number: int, most: int) -> None:
+        self.getters[number].get_many("Q1", most)
+
     @rule(place=st.integers(0, 12))
     def get_by_id(self, place: int) -> None:
         ids = [message.msg_id for message in self.alone.browse("Q1")]

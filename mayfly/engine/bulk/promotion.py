@@ -84,8 +84,9 @@ class Promotion(UnitOfWork):
         """The outcome of the rows."""
         return Counted(self._put_count, self._expired_count, len(self.refusals))
 
-    def check_room(self, operation_count: int = 1, queue: LocalQueue | None = None) -> None:
+    def check_room(self, operation_count: int = 1, queue: LocalQueue | None = None) -> int:
         """Take all: not MAXUMSGS but the size of a transaction is its limit."""
+        return operation_count
 
     def add(self, rows: StagedRows) -> None:
         """Put the rows of a blob, in their order; call it without the lock.

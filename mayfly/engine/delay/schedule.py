@@ -34,6 +34,7 @@ from mayfly.engine.delay.schedule_query import (
 from mayfly.engine.delivery import Identifier, stored_id
 from mayfly.engine.queues import Found
 from mayfly.engine.transaction import Transaction
+from mayfly.engine.unit_contents import has_taken
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
@@ -331,7 +332,7 @@ class Schedule:
         if owner is self._core.staging.releasing:
             return Receipt.ALREADY_RELEASED
         if owner is not None:
-            is_own = unit_of_work is not None and unit_of_work.has_taken(key)
+            is_own = unit_of_work is not None and has_taken(unit_of_work, key)
             return Receipt.CANCELLED if is_own else Receipt.LOCKED
         is_over = is_expired(found[1].expire_at_ms, self._core.now_ms())
         return Receipt.EXPIRED if is_over else None

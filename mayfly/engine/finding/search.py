@@ -16,11 +16,19 @@ from mayfly.engine.requester import Requester
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.selectors import MessageFields, Selector, compile_selector
 from mayfly.store.keys import id_hash, key_of_delayed_id, key_of_token, message_token, staging_id
+from mayfly.store.pages import page_of
 from mayfly.store.units import StoredMessage
 
 _FIRST_PAGE, _PAGE_GROWTH, _LARGEST_PAGE = 1, 8, 512
 #: Bodies are read with their rows: pages of long ones have fewer.
 _PAGE_BYTES = 1024 * 1024
+
+
+class Page(NamedTuple):
+    """How much one statement reads: rows, and bytes of bodies behind the first."""
+
+    rows: int
+    body_bytes: int
 
 
 class Match(NamedTuple):
@@ -103,18 +111,18 @@ def in_order(
     low: int,
     requester: Requester | None = None,
     *,
-    growth: int = _PAGE_GROWTH,
+    page: Page | None = None,
 ) -> Iterator[tuple[StoredMessage, int]]:
     """Yield (row, side) of the visible messages with a key from ``low`` on, in key order.
 
     They match, but the selector is not asked. Messages that the ``requester`` has locked are
     visible to it alone (B5). The lock is held until the last one is read; the search may be left at
-    any point. Each page read is ``growth`` times as long as the one before, the first has one row.
+    any point. Pages grow from one row on, unless a search for ANY has a ``page`` of one size.
     """
     assert core.engine_lock.is_held()
     if queue.is_staging and not (match.msg_id is None and match.correl_id is None):
         return _shown_with(core, queue, match, low, requester)
-    return _stored(queue, match, low, requester, growth)
+    return _stored(queue, match, low, requester, page)
 
 
 def _stored(
@@ -122,18 +130,19 @@ def _stored(
     match: Match,
     low: int,
     requester: Requester | None,
-    growth: int = _PAGE_GROWTH,
+    page: Page | None = None,
 ) -> Iterator[tuple[StoredMessage, int]]:
-    volatile, persistent = queue.present
-    if requester is not None and requester.locked is not None:
-        sides = [_side(queue, side, match, low, growth) for side in (VOLATILE, PERSISTENT)]
-        return _merged(_merged(*sides), _locked(requester.locked, match, low))
-    if not persistent:
-        return _side(queue, VOLATILE, match, low, growth) if volatile else iter(())
-    if not volatile:
-        return _side(queue, PERSISTENT, match, low, growth)
-    sides = [_side(queue, side, match, low, growth) for side in (VOLATILE, PERSISTENT)]
-    return _merged(*sides)
+    locked = None if requester is None else requester.locked
+    sides = [
+        _side(queue, side, match, low) if page is None else _paged(queue, side, low, page)
+        for side in (VOLATILE, PERSISTENT)
+        if queue.present[side] or locked is not None
+    ]
+    if locked is not None:
+        return merged(merged(*sides), _locked(locked, match, low))
+    if len(sides) == len(queue.present):
+        return merged(*sides)
+    return sides[0] if sides else iter(())
 
 
 def _shown_with(
@@ -144,7 +153,7 @@ def _shown_with(
     stored_id = None if shown_id is None else staging_id(shown_id)
     delayed = _stored(queue, _as_delayed(core, match, stored_id), low, requester)
     damaged = _stored(queue, match._replace(msg_id=stored_id), low, requester)
-    return _merged(
+    return merged(
         (f for f in delayed if f[0].target is not None and shown_id in (None, f[0].shown_id)),
         (f for f in damaged if f[0].target is None),
     )
@@ -168,9 +177,10 @@ def _as_delayed(core: Core, match: Match, stored_id: bytes | None) -> Match:
     return match._replace(msg_id=stored_id, correl_id=None)
 
 
-def _merged(
+def merged(
     one: Iterator[tuple[StoredMessage, int]], other: Iterator[tuple[StoredMessage, int]]
 ) -> Iterator[tuple[StoredMessage, int]]:
+    """Yield of two, which are in key order, all in key order."""
     a, b = next(one, None), next(other, None)
     while a is not None and b is not None:
         if a[0].k < b[0].k:
@@ -195,8 +205,23 @@ def _locked(found: Found, match: Match, low: int) -> Iterator[tuple[StoredMessag
         yield now, persistence
 
 
+def _paged(
+    queue: LocalQueue, persistence: int, low: int, page: Page
+) -> Iterator[tuple[StoredMessage, int]]:
+    home, is_last = queue.home, False
+    messages, hidden = home.messages(persistence), home.hidden
+    low = max(low, queue.first[persistence])
+    while not is_last:
+        rows, is_last = page_of(messages, low, queue.high, page.rows, page.body_bytes)
+        for row in rows:
+            if row.k not in hidden:
+                yield row, persistence
+        if rows:
+            low = rows[-1].k + 1
+
+
 def _side(
-    queue: LocalQueue, persistence: int, match: Match, low: int, growth: int
+    queue: LocalQueue, persistence: int, match: Match, low: int
 ) -> Iterator[tuple[StoredMessage, int]]:
     hidden = queue.home.hidden
     fetch = _fetcher(queue, persistence, match)
@@ -226,7 +251,7 @@ def _side(
                 _starts_of(queue).note(ids, rows[-1].k + 1 if rows else low)
             return
         low = rows[-1].k + 1
-        size = _next_size(size, rows, growth)
+        size = _next_size(size, rows)
 
 
 def _starts_of(queue: LocalQueue) -> SearchStarts:
@@ -243,9 +268,9 @@ def _has_only_ids(match: Match) -> bool:
     return match._replace(msg_id=None, correl_id=None, selector=None) == ANY
 
 
-def _next_size(size: int, rows: list[StoredMessage], growth: int) -> int:
+def _next_size(size: int, rows: list[StoredMessage]) -> int:
     row_bytes = 1 + sum([len(row.body) for row in rows]) // len(rows)
-    return max(1, min(size * growth, _LARGEST_PAGE, _PAGE_BYTES // row_bytes))
+    return max(1, min(size * _PAGE_GROWTH, _LARGEST_PAGE, _PAGE_BYTES // row_bytes))
 
 
 def _fetcher(

@@ -1,14 +1,17 @@
-"""Many messages at a time: held by a pipeline, released to their target, claimed and given back."""
+"""Many messages at a time: got, held by a pipeline, released, claimed and given back."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from mayfly.engine.holding.lives import LOCKED_ENDS, OPEN_ENDS
+from mayfly.contracts.endings import Ending
+from mayfly.engine.holding import messages
+from mayfly.engine.holding.lives import LOCKED_ENDS, OPEN_ENDS, life_of
 from mayfly.engine.holding.messages import Hold, not_free, show, unhide
-from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.holding.puts import count_staged
+from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue, QueueOwner
 from mayfly.engine.transaction import Claiming, Moving, Transaction, Unclaiming
-from mayfly.lifetime.life import Event
+from mayfly.lifetime.life import Event, TransitionError
 
 #: How the lives end of those that are released together.
 RELEASED = OPEN_ENDS[True][Event.DUE]
@@ -19,6 +22,52 @@ def hold(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
     _hide_all(queue, keys, by)
     queue.locked += len(keys)
     by.count += len(keys)
+
+
+def hold_gets(found: Sequence[Found], by: Hold) -> None:
+    """Do as ``messages.hold_got`` with messages of one queue, many at a time."""
+    queue = found[0][0]
+    keys = [row.k for _queue, row, _side in found]
+    _hide_all(queue, keys, by)
+    queue.locked += len(keys)
+    held_gets = queue.home.store.held_gets
+    for _queue, row, persistence in found:
+        if persistence:
+            held_gets.note(row.k, row.backout_count)
+
+
+def end_all(
+    owner: QueueOwner,
+    transaction: Transaction,
+    found: Sequence[Found],
+    event: Event,
+    now_ms: int,
+    *,
+    ending: Ending,
+    by: Hold | None = None,
+) -> None:
+    """Do as ``messages.end`` with messages of one queue, many at a time."""
+    queue = found[0][0]
+    home, is_staging = queue.home, queue.is_staging
+    keys = [row.k for _queue, row, _side in found]
+    ends = LOCKED_ENDS if by is not None and by.locks else OPEN_ENDS[is_staging]
+    if event not in ends:
+        state = messages.state_of(queue, keys[0])
+        raise TransitionError(f"{state}: a life does not end there by {event}")
+    if home is not owner:
+        transaction = transaction.at(home)
+    if by is None:
+        _hide_all(queue, keys, transaction)
+    else:
+        _check_held(queue, keys, by)
+    lives = [life_of(queue, row, now_ms, ends[event], ending) for _queue, row, _side in found]
+    volatile_keys = [(row.k,) for _queue, row, persistence in found if not persistence]
+    durable_keys = [(row.k,) for _queue, row, persistence in found if persistence]
+    transaction.unit.end_all(queue.number, volatile_keys, durable_keys, lives)
+    transaction.departures += found
+    if is_staging:
+        for _queue, row, persistence in found:
+            count_staged(transaction, queue, row, -1, persistent=bool(persistence))
 
 
 def give_back(queue: LocalQueue, keys: Collection[int], by: Hold) -> None:
@@ -92,3 +141,10 @@ def _hide_all(queue: LocalQueue, keys: Sequence[int], by: object) -> None:
         raise not_free(queue, next(key for key in keys if key in hidden))
     hidden.update(dict.fromkeys(keys, by))
     queue.depth -= len(keys)
+
+
+def _check_held(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
+    hidden = queue.home.hidden
+    for key in keys:
+        if hidden.get(key) is not by:
+            raise not_free(queue, key)

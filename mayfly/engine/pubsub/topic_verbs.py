@@ -14,6 +14,7 @@ from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Identifier, bytes_of, stored_id
 from mayfly.engine.descriptors import Context
+from mayfly.engine.objects.registry import topic_alias
 from mayfly.engine.open_handles import OpenQueues
 from mayfly.engine.properties.putting import with_mapping
 from mayfly.engine.pubsub.proxies import HERE, Journey
@@ -141,6 +142,10 @@ class TopicVerbs(ABC):
             journey=journey,
             completion=completion,
         )
+
+    def leads_to_topic(self, queue: str) -> bool:
+        """Return True if a queue here is the alias of a topic: puts to it are published."""
+        return topic_alias(self._core.registry, queue) is not None
 
     def open_topic(
         self,

@@ -1,0 +1,214 @@
+"""Get of many messages by one call: those that come next, in turns of the lock."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+from mayfly.engine.core import Core
+from mayfly.engine.finding.next_ones import OWN, Picked, pick
+from mayfly.engine.get import GetRequest, Getter, obtain, seen
+from mayfly.engine.message import Message
+from mayfly.engine.objects.registry import Path
+from mayfly.engine.queues import Found, LocalQueue
+from mayfly.engine.remote.wrapping import TRANSMISSION_MARK
+from mayfly.engine.requester import Requester
+from mayfly.engine.row_taking import confirm_delivery, discard_met, take_rows
+from mayfly.engine.transaction import Transaction
+from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
+from mayfly.lifetime.window import is_expired
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, NoMessage, mq_error
+
+#: The most messages of one call: one transaction ends them all.
+MOST_MESSAGES: Final = 10_000
+#: Bytes of bodies after which a call has enough; the message that reaches them is the last one.
+MOST_BYTES: Final = 16 * 1024 * 1024
+#: Messages of one turn of the lock, some 2 ms, and bytes of their bodies.
+_TURN_MESSAGES, _TURN_BYTES = 128, 1024 * 1024
+_PLAIN: Final = GetRequest()
+
+
+def check_most(most: object) -> None:
+    """Raise MQRC_OPTIONS_ERROR unless a number of messages can be that of one call."""
+    if type(most) is not int or not 1 <= most <= MOST_MESSAGES:
+        said = f"most {most!r} is no number from 1 to {MOST_MESSAGES}"
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+
+
+def get_many(
+    core: Core,
+    path: Path,
+    most: int,
+    wait_ms: int,
+    *,
+    unit_of_work: UnitOfWork | None,
+    requester: Requester,
+) -> list[Message]:
+    """Take up to ``most`` messages in the order of gets; only the first one is waited for.
+
+    It takes those that are there, as a loop of ``get`` does, until the bodies have MOST_BYTES: own
+    uncommitted puts in their place (P9), and expired messages met on the way are discarded and
+    reported on before this returns (E9, E14). In a unit of work that has not room for all of them
+    (MAXUMSGS) it takes those that it has room for.
+
+    Without a unit of work one transaction with one sync takes them all, with their COD reports.
+    They are gone on return, and after a kill before that all of them are there or none.
+
+    Returns [] when none came. Raises as ``get.get`` when not even one is taken, and what is wrong
+    with the transaction: all are on the queue then.
+    """
+    getter = Getter(core, path, GetRequest(wait_ms=wait_ms), unit_of_work, requester)
+    batch = _Batch(core, getter, most, unit_of_work)
+    try:
+        batch.take()
+        if not batch.messages and getter.may_wait():
+            batch.wait()
+            batch.take()
+        batch.make_final()
+    except NoMessage:
+        return []
+    except BaseException:
+        batch.give_back()
+        raise
+    return batch.messages
+
+
+class _Batch:
+    """The messages of one call, as far as they are taken."""
+
+    def __init__(
+        self, core: Core, getter: Getter, most: int, unit_of_work: UnitOfWork | None
+    ) -> None:
+        """Begin with none."""
+        self._core, self._getter, self._unit_of_work = core, getter, unit_of_work
+        self._requester = getter.requester
+        self.messages: list[Message] = []
+        self._left, self._left_bytes = most, MOST_BYTES
+        #: The end of their lives without a unit of work.
+        self._transaction = Transaction()
+
+    def take(self) -> None:
+        """Take what is there, as far as there is room."""
+        while self._left > 0 and self._left_bytes > 0 and self._take_some():
+            pass
+
+    def wait(self) -> None:
+        """Wait for the first message and take it; raises as ``get.get``."""
+        left = list[Transaction]()
+        result = obtain(self._core, self._getter, left)
+        self._note([result.message])
+        if left:
+            self._transaction = left[0]
+        elif self._unit_of_work is None:
+            # It has come before the wait and is final, whatever would become of others.
+            self._left = 0
+
+    def make_final(self) -> None:
+        """Run what ends them without a unit of work; raises as ``Committer.run``."""
+        core, transaction = self._core, self._transaction
+        if not _has_work(transaction):
+            return
+        with core.engine_lock:
+            core.check_running()
+            self._transaction = Transaction()
+            is_final = core.committer.run_at_once(transaction)
+        if is_final:
+            core.committer.run_deferred()
+        else:
+            core.committer.run(transaction)
+
+    def give_back(self) -> None:
+        """Take none of them after all, but for those in a unit of work."""
+        core = self._core
+        if _has_work(self._transaction):
+            with core.engine_lock:
+                core.committer.take_back(self._transaction)
+            core.committer.run_deferred()
+
+    def _take_some(self) -> bool:
+        """Take messages in one turn of the lock; return True if there may be more."""
+        core = self._core
+        with core.engine_lock:
+            core.check_running()
+            queue = self._ready()
+            if queue is None:
+                return False
+            picked = self._take_next(queue, core.now_ms())
+        core.committer.run_deferred()
+        # Reports on expired ones may have come to this queue.
+        return picked.is_cut or bool(picked.alive and picked.expired)
+
+    def _ready(self) -> LocalQueue | None:
+        """Return the queue; None when nothing more can be got, raises why if nothing was."""
+        try:
+            self._requester.check()
+            return self._getter.ready()
+        except MQError:
+            if not self.messages or self._requester.is_backed_out:
+                raise
+            return None
+
+    def _take_next(self, queue: LocalQueue, now_ms: int) -> Picked:
+        """Take messages, and discard the expired ones between them."""
+        core, unit_of_work, most = self._core, self._unit_of_work, min(self._left, _TURN_MESSAGES)
+        if unit_of_work is not None:
+            most = min(most, unit_of_work.check_room())
+        own = self._own_puts(queue, most, now_ms)
+        picked = pick(
+            core,
+            queue,
+            self._requester,
+            [pending.row for pending in own],
+            now_ms,
+            most=most,
+            body_bytes=min(self._left_bytes, _TURN_BYTES),
+            until_report=unit_of_work is not None,
+        )
+        visible = _seen_by(core, queue, picked.alive, now_ms)
+        if picked.expired:
+            discard_met(core, picked.expired, now_ms, self._requester)
+        self._end(picked, own, now_ms)
+        self._note(visible)
+        return picked
+
+    def _own_puts(self, queue: LocalQueue, most: int, now_ms: int) -> list[UncommittedPut]:
+        if self._unit_of_work is None:
+            return []
+        # An expired one stays until the commit: no discard and no report before it (E17).
+        own = self._unit_of_work.own_puts(queue)
+        live = (pending for pending in own if not is_expired(pending.row.expire_at_ms, now_ms))
+        return [*islice(live, most)]
+
+    def _end(self, picked: Picked, own: list[UncommittedPut], now_ms: int) -> None:
+        core, unit_of_work = self._core, self._unit_of_work
+        into = self._transaction if unit_of_work is None else unit_of_work
+        stored = [found for found in picked.alive if found[2] != OWN] if own else picked.alive
+        if stored:
+            take_rows(core, stored, into, now_ms, self._requester)
+        if unit_of_work is not None:
+            for pending in own[: len(picked.alive) - len(stored)]:
+                unit_of_work.take_own(pending)
+        transaction = None if unit_of_work is not None else self._transaction
+        for found in picked.confirmed:
+            confirm_delivery(core, found, transaction, unit_of_work, now_ms)
+
+    def _note(self, messages: list[Message]) -> None:
+        self.messages += messages
+        self._left -= len(messages)
+        self._left_bytes -= sum([len(message.body) for message in messages])
+
+
+def _has_work(transaction: Transaction) -> bool:
+    return bool(transaction.departures or transaction.parts)
+
+
+def _seen_by(core: Core, queue: LocalQueue, found: list[Found], now_ms: int) -> list[Message]:
+    """Return messages as a getter sees them now; nearly all are as they are stored."""
+    name, is_staging = queue.definition.name, queue.is_staging
+    return [
+        seen(core, _PLAIN, queue, row, now_ms).message
+        if is_staging or row.body.startswith(TRANSMISSION_MARK)
+        else Message(name, row, now_ms, row.body)
+        for _queue, row, _side in found
+    ]
