@@ -128,7 +128,8 @@ class DelayedMessages(Messages):
         )
         found = self.fetch(_ALIKE % limit, (first.k, before, *like, now_ms))
         [(keys, largest_bytes, other_count)] = found
-        if other_count:
+        # Those that another transaction has taken meanwhile may have been all there were.
+        if largest_bytes is None or other_count:
             return None
         return Alike(first, json.loads(keys), largest_bytes)
 

@@ -1,4 +1,4 @@
-"""Staged messages are found by their id whatever moves them between two reads."""
+"""Staged messages are found whatever moves them between two reads."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.store.delayed import DelayedMessages
-from mayfly.store.keys import id_hash, key_of_delayed_id
-from mayfly.store.units import StoredMessage
+from mayfly.store.keys import STAGING_LOW, STAGING_NUMBER, id_hash, key_of_delayed_id, staging_key
+from mayfly.store.units import StoredMessage, Unit
+from tests.store.scene import NOW_MS, life, new_row, opened
 
 
 class MovedBetween(DelayedMessages):
@@ -54,3 +55,21 @@ def test_D3_a_message_that_is_rescheduled_between_two_reads_is_found() -> None:
         messages.__class__ = DelayedMessages
         assert {row.msg_id for row in found} == {msg_id}
         assert found[-1].k in (key, key + 1_000)
+
+
+def test_what_is_alike_are_those_that_no_transaction_has_taken_meanwhile() -> None:
+    store = opened(None)
+    store.book.totals.open_queue(STAGING_NUMBER, "SYSTEM.DDELAY.LOCAL.QUEUE")
+    rows = [new_row(store)._replace(k=staging_key(NOW_MS, n), target="Q1") for n in range(3)]
+    staged = Unit()
+    staged.put_all(STAGING_NUMBER, rows, persistent=True)
+    store.commit([staged])
+    [first, *_] = store.persistent.due(STAGING_LOW, 0, 10)
+    for left in (rows, rows[1:], rows[2:]):
+        alike = store.persistent.due_alike(first, 0, NOW_MS, 10)
+        assert alike == (first, [row.k for row in left], len(left[0].body))
+        got = Unit()
+        got.end(STAGING_NUMBER, left[0].k, life(left[0].msg_id))
+        store.commit([got])
+    assert store.persistent.due_alike(first, 0, NOW_MS, 10) is None
+    store.close()
