@@ -13,8 +13,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-#: Not ``lifetime``: NumPy, Spark and numba take its rules as Python.
-COMPILED = ("engine", "mqi", "runtime", "store")
+#: Of ``lifetime`` what each put asks: NumPy, Spark and numba take the other rules as Python.
+COMPILED = ("engine", "lifetime/window.py", "mqi", "runtime", "store")
 #: What stays interpreted, and why. Compiled, a wrong argument is refused for its type before our
 #: own checks can name the field and the reason code; so what programs call is not compiled.
 INTERPRETED = {
@@ -48,7 +48,10 @@ _COMPILER = "mypy[mypyc]==2.4.1"
 
 def compiled_modules(root: Path) -> list[str]:
     """Return the paths of the modules to compile, below ``root``."""
-    paths = (path for package in COMPILED for path in (root / "mayfly" / package).rglob("*.py"))
+    places = [root / "mayfly" / name for name in COMPILED]
+    paths = (
+        path for place in places for path in (place.rglob("*.py") if place.is_dir() else [place])
+    )
     names = sorted(str(path.relative_to(root)) for path in paths if path.name != "__init__.py")
     return [name for name in names if not name.startswith(tuple(INTERPRETED))]
 

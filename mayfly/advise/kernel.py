@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from mayfly.lifetime.columns import Ints
+from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.transactions import is_timed_out
-from mayfly.lifetime.window import is_expired
 from mayfly.replay.kernel import COMPILED_FROM_COUNT, NEVER_MS
 
 #: An int64 array where numba runs, a list where Python does.

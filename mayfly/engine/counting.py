@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
-from mayfly.lifetime.window import is_expired
+from mayfly.lifetime.moments import is_expired
 from mayfly.store.aside import EXPIRED_BY_QUEUE, EXPIRED_OF_KEYS
 from mayfly.store.keys import queue_number_of
 from mayfly.store.totals import Totals

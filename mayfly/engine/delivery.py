@@ -17,7 +17,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import generated_id, generated_identity, id_hash, optional_id_hash
-from mayfly.store.units import StoredMessage, stored_message
+from mayfly.store.units import NO_MORE_COLUMNS, StoredMessage, stored_message
 
 ID_BYTES = 24
 #: JMS prints it before the digits of an id.
@@ -25,8 +25,6 @@ _ID_PREFIX = "ID:"
 #: A MsgId or CorrelId as a program gives it: up to 24 bytes, or their hexadecimal digits.
 Identifier: TypeAlias = bytes | str
 _ZERO_ID = bytes(ID_BYTES)
-#: The columns of a row behind its body, which most messages do without.
-_NO_MORE = (None,) * (len(StoredMessage._fields) - StoredMessage._fields.index("body") - 1)
 
 
 class Ids(NamedTuple):
@@ -177,7 +175,7 @@ def new_row(core: Core, path: Path, message: MessageFields) -> StoredMessage:
     )
     # An argument by name would cost each put 0.7 µs of 17.
     if window.capped_by is None:
-        return stored_message(columns + _NO_MORE)
+        return stored_message(columns + NO_MORE_COLUMNS)
     return StoredMessage(*columns, capped_by=window.capped_by)
 
 

@@ -23,8 +23,8 @@ from mayfly.engine.received import Refused, add_refusal
 from mayfly.engine.session import Session
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import Event
+from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.reports import Cause, Original
-from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_INPUT_EXCLUSIVE
 from mayfly.mqi.errors import MQError, mq_error

@@ -14,7 +14,7 @@ from mayfly.engine.holding.messages import Hold
 from mayfly.engine.queues import Found
 from mayfly.engine.row_taking import discard_met, take_row
 from mayfly.engine.unit_of_work import UncommittedGet, UnitOfWork
-from mayfly.lifetime.window import is_expired
+from mayfly.lifetime.moments import is_expired
 from mayfly.mqi.constants import MQRO_COD
 
 

@@ -20,7 +20,7 @@ from mayfly.engine.holding.messages import Hold
 from mayfly.engine.queues import Found, LocalQueue, QueueOwner
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import Event
-from mayfly.lifetime.window import is_expired
+from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.units import StoredMessage

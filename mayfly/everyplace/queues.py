@@ -24,7 +24,7 @@ from mayfly.everyplace.rules import (
 )
 from mayfly.everyplace.site import Site
 from mayfly.lifetime.everyplace import deadline_ms
-from mayfly.lifetime.window import is_expired
+from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 
 #: States that a get looks at; a message that another getter holds is not in its way.

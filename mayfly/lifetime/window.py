@@ -7,7 +7,7 @@ fixed at the put (E17, D17) and runs through units of work, staging, locks and d
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mayfly.lifetime.times import ms_of_tenths, tenths_of_ms
 from mayfly.mqi.constants import MQCEX_NOLIMIT, MQEI_UNLIMITED
@@ -67,7 +67,8 @@ def lowest_cap_ms(caps_tenths: Iterable[int]) -> int | None:
 def window_at_put(
     put_ms: int,
     life_ms: int | None,
-    delay_ms: int = 0,
+    # int; a program may give anything, which is refused here.
+    delay_ms: Any = 0,
     cap_ms: int | None = None,
     *,
     from_release: bool = False,
@@ -98,7 +99,8 @@ def window_at_put(
     else:
         expire_at_ms = put_ms + life_ms
     if delay_ms == 0 and type(delay_ms) is int:
-        return Window(put_ms, put_ms, expire_at_ms, capped_by)
+        # Made without a call of Python, as every put comes here.
+        return tuple.__new__(Window, (put_ms, put_ms, expire_at_ms, capped_by))
     deliver_at_ms = due_at(put_ms, delay_ms)
     if from_release and life_ms is not None:
         expire_at_ms = deliver_at_ms + life_ms
@@ -121,7 +123,7 @@ def capped_from(window: Window, now_ms: int, cap_ms: int | None, capped_by: str 
     return window._replace(expire_at_ms=end_ms, capped_by=capped_by)
 
 
-def check_life_ms(life_ms: int | None, longest_ms: int = LONGEST_LIFE_MS) -> None:
+def check_life_ms(life_ms: object, longest_ms: int = LONGEST_LIFE_MS) -> None:
     """Raise MQRC_EXPIRY_ERROR unless a lifetime in ms is None or within 1 .. ``longest_ms``."""
     if life_ms is not None and not (type(life_ms) is int and 0 < life_ms <= longest_ms):
         raise mq_error(
@@ -138,7 +140,7 @@ def _too_long(life_ms: int, longest_ms: int) -> MQError:
     )
 
 
-def due_at(now_ms: int, delay_ms: int) -> int:
+def due_at(now_ms: int, delay_ms: Any) -> int:
     """Return the delivery time of a delay that begins now.
 
     Raises MQRC_OPTIONS_ERROR unless the delay is a whole number, not negative, and ends by the year
@@ -150,16 +152,6 @@ def due_at(now_ms: int, delay_ms: int) -> int:
             f"delay_ms {delay_ms!r} is not a number of ms from 0 to {LATEST_DUE_MS - now_ms}",
         )
     return now_ms + delay_ms
-
-
-def is_expired(expire_at_ms: int | None, now_ms: int) -> bool:
-    """Return True if a deadline has been reached: from that very millisecond on (E4, E8)."""
-    return expire_at_ms is not None and now_ms >= expire_at_ms
-
-
-def is_due(deliver_at_ms: int, now_ms: int) -> bool:
-    """Return True if a delivery time has come: from that very millisecond on (D1)."""
-    return now_ms >= deliver_at_ms
 
 
 def remaining_ms(expire_at_ms: int | None, now_ms: int) -> int | None:

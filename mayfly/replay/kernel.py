@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from mayfly.lifetime.columns import NONE, Ints
-from mayfly.lifetime.window import is_due, is_expired
+from mayfly.lifetime.moments import is_due, is_expired
 
 #: An int64 array where numba runs, a list where Python does: each is slow for the other.
 Numbers: TypeAlias = Any

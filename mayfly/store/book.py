@@ -123,7 +123,8 @@ class Book:
         self._notes_time |= unit.notes_time
         if unit.lives:
             position = self._position
-            rows = [(position + n, *life) for n, life in enumerate(unit.lives, 1)]
+            # Compiled, `(position + n, *life)` makes a list first.
+            rows = [(position + n,) + life for n, life in enumerate(unit.lives, 1)]  # noqa: RUF005
             insert_rows(self._writer, INSERT_LIFE, rows)
             self._position = position + len(rows)
         for move in unit.moves:

@@ -12,6 +12,7 @@ import logging
 import mmap
 import os
 import struct
+import sys
 import zlib
 from collections.abc import Iterable
 from contextlib import suppress
@@ -23,7 +24,7 @@ from mayfly.runtime.files import FILE_MODE
 HELD_GETS_FILE = "mayfly.db-gets"
 #: Key, backout count, and a mark, which is written last: an entry without it is not whole, or is
 #: free. No entry crosses a sector of the disk.
-_ENTRY = struct.Struct("<qii")
+_ENTRY = struct.Struct("=qii")
 _ENTRY_BYTES: Final = 16
 #: So many bytes the file grows by, room for 4,096 messages.
 _STEP_BYTES = 65_536
@@ -48,6 +49,8 @@ class HeldGets:
         self._file = None if folder is None else folder / HELD_GETS_FILE
         #: Never 0, nor is it when combined with a count.
         self._mark = zlib.crc32(instance_id.encode()) % 2**31 - 2**31
+        #: Count and mark of a message that was never backed out, as a half of an entry.
+        self._fresh = int.from_bytes(struct.pack("=ii", 0, self._mark), sys.byteorder, signed=True)
         self._descriptor = -1
         self._map: mmap.mmap | None = None
         self._area = memoryview(bytearray())
@@ -86,7 +89,12 @@ class HeldGets:
         if not self._free and not self._grow():
             return
         place = self._places[key] = self._free.pop()
-        _ENTRY.pack_into(self._area, place, key, backout_count, self._mark ^ backout_count)
+        if backout_count:
+            _ENTRY.pack_into(self._area, place, key, backout_count, self._mark ^ backout_count)
+        else:
+            # The mark last, as there.
+            self._halves[place >> 3] = key
+            self._halves[(place >> 3) + 1] = self._fresh
 
     def settle(self, keys: Iterable[int]) -> None:
         """Note that gets are committed or backed out; call it with the lock held."""

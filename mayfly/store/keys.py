@@ -7,6 +7,7 @@ negative keys: 42 bits of delivery time in ms and 21 bits of order inside that m
 
 from __future__ import annotations
 
+import struct
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -26,6 +27,7 @@ _ZERO_ID = bytes(MQ_MSG_ID_LENGTH)
 GENERATED_PREFIX = b"AMQ "
 #: Where the id of a delayed message has this byte, which no name contains, its staging key follows.
 _DELAYED_MARK, _MARK_AT, _KEY_AT, _KEY_END = b"\x01", 11, 12, 20
+_UNIQUE, _SIGN = struct.Struct(">q"), 2**63
 #: Turns ``AMQ `` into ``AMQD``.
 _STAGING_BITS = 0x64
 
@@ -81,8 +83,10 @@ def generated_id(manager_name: str, instance: int, sequence: int) -> bytes:
 
 def generated_identity(manager_name: str, instance: int, sequence: int) -> tuple[bytes, int]:
     """Return a new MsgId, as :func:`generated_id`, with its index value, as :func:`id_hash`."""
-    unique = ((instance << SEQUENCE_BITS) | sequence).to_bytes(8, "big")
-    return _generated_start(manager_name) + unique, int.from_bytes(unique, "big", signed=True)
+    unique = (instance << SEQUENCE_BITS) + sequence
+    if unique >= _SIGN:
+        unique -= 2 * _SIGN
+    return _generated_start(manager_name) + _UNIQUE.pack(unique), unique
 
 
 @lru_cache(maxsize=256)

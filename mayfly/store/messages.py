@@ -16,10 +16,20 @@ import apsw
 from mayfly.mqi.errors import StoreDamaged
 from mayfly.store.damage import rows_of
 from mayfly.store.many_rows import delete_keys, insert_rows
-from mayfly.store.units import StoredMessage, stored_message
+from mayfly.store.units import (
+    NO_MORE_COLUMNS,
+    PLAIN_COLUMN_COUNT,
+    StoredMessage,
+    stored_message,
+)
 
 _COLUMNS = ", ".join(StoredMessage._fields)
 INSERT = f"INSERT INTO message ({_COLUMNS}) VALUES ({', '.join('?' * len(StoredMessage._fields))})"
+_PLAIN_COLUMNS = ", ".join(StoredMessage._fields[:PLAIN_COLUMN_COUNT])
+#: Of a row whose other columns are NULL; SQLite takes 0.4 µs less.
+_INSERT_PLAIN = (
+    f"INSERT INTO message ({_PLAIN_COLUMNS}) VALUES ({', '.join('?' * PLAIN_COLUMN_COUNT)})"
+)
 DELETE = "DELETE FROM message WHERE k = ?"
 _BACKOUT = "UPDATE message SET backout_count = backout_count + 1 WHERE k = ?"
 IN_ORDER = f"SELECT {_COLUMNS} FROM message WHERE k >= ? AND k < ? ORDER BY k"
@@ -68,12 +78,15 @@ class Messages:
 
     def insert(self, rows: list[StoredMessage]) -> None:
         """Add messages."""
-        if len(rows) == 1:
-            self.writer.execute(INSERT, rows[0])
+        sql, values = INSERT, list[tuple[Any, ...]](rows)
+        if all(row[PLAIN_COLUMN_COUNT:] == NO_MORE_COLUMNS for row in rows):
+            sql, values = _INSERT_PLAIN, [row[:PLAIN_COLUMN_COUNT] for row in rows]
+        if len(values) == 1:
+            self.writer.execute(sql, values[0])
         elif sum([len(row.body) for row in rows]) <= _COPIED_BYTES:
-            insert_rows(self.writer, INSERT, rows)
+            insert_rows(self.writer, sql, values)
         else:
-            self.writer.executemany(INSERT, rows)
+            self.writer.executemany(sql, values)
 
     def delete(self, keys: list[tuple[int]]) -> None:
         """Remove messages by key."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mayfly.lifetime.life import LifeRecord
 
@@ -40,6 +40,11 @@ class StoredMessage(NamedTuple):
     only_here: int | None = None
     capped_by: str | None = None
     released_by: str | None = None
+
+
+#: How many columns every message has; those behind, of most, are all NULL.
+PLAIN_COLUMN_COUNT: Final = StoredMessage._fields.index("body") + 1
+NO_MORE_COLUMNS: Final = (None,) * (len(StoredMessage._fields) - PLAIN_COLUMN_COUNT)
 
 
 def stored_message(columns: tuple[Any, ...]) -> StoredMessage:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mayfly.lifetime.moments import is_due, is_expired
 from mayfly.lifetime.window import (
     LATEST_DUE_MS,
     LONGEST_LIFE_MS,
@@ -11,8 +12,6 @@ from mayfly.lifetime.window import (
     Window,
     capped_from,
     check_life_ms,
-    is_due,
-    is_expired,
     life_ms_of_expiry,
     lowest_cap_ms,
     remaining_ms,

@@ -12,14 +12,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from mayfly.lifetime.window import (
-    LATEST_DUE_MS,
-    LONGEST_LIFE_MS,
-    check_life_ms,
-    is_due,
-    is_expired,
-    window_at_put,
-)
+from mayfly.lifetime.moments import is_due, is_expired
+from mayfly.lifetime.window import LATEST_DUE_MS, LONGEST_LIFE_MS, check_life_ms, window_at_put
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import MQRC_MD_ERROR
 from mayfly.spark.delay_line import (

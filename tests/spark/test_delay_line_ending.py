@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly.bulk.schema import MESSAGE
+from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.reports import Cause, Original, build_report, is_owed
-from mayfly.lifetime.window import is_expired, remaining_ms
+from mayfly.lifetime.window import remaining_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR

@@ -26,7 +26,7 @@ from mayfly.engine.row_taking import take_row
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.waiting import LOOK_YOURSELF
-from mayfly.lifetime.window import is_expired
+from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error

@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from mayfly.engine.holding.messages import show
 from mayfly.engine.queues import Found, LocalQueue
-from mayfly.lifetime.window import is_expired
+from mayfly.lifetime.moments import is_expired
 from mayfly.runtime.weak import weakly_held
 from mayfly.store.units import StoredMessage
 

@@ -13,7 +13,7 @@ from mayfly.engine.finding.search import Match, in_order
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.remote.wrapping import seen_in_transit
-from mayfly.lifetime.window import is_expired
+from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import mq_error

@@ -27,8 +27,8 @@ from mayfly.engine.holding import many
 from mayfly.engine.holding.messages import pass_over
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.transaction import Claiming, Transaction, Unclaiming
+from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.reports import Cause, is_owed
-from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQQDT_TEMPORARY_DYNAMIC
 from mayfly.mqi.descriptor import unpack_descriptor

@@ -25,7 +25,7 @@ from mayfly.engine.delay.delay_processor import BATCH, DelayProcessor, DueOfSide
 from mayfly.engine.holding import many
 from mayfly.engine.queues import VOLATILE, LocalQueue
 from mayfly.engine.transaction import Transaction
-from mayfly.lifetime.window import is_expired
+from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.store import claimed as store

@@ -16,8 +16,8 @@ from mayfly.engine.holding.messages import pass_over
 from mayfly.engine.put import DELAY_COMMAND_LEVEL
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.transaction import Transaction
+from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.lifetime.window import is_expired
 from mayfly.mqi.constants import MQQA_GET_INHIBITED, MQQA_PUT_INHIBITED
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.delayed import Due

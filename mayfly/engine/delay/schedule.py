@@ -36,7 +36,7 @@ from mayfly.engine.queues import Found
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_contents import has_taken
 from mayfly.engine.unit_of_work import UnitOfWork
-from mayfly.lifetime.window import is_expired
+from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.descriptor import unpack_descriptor

@@ -9,7 +9,7 @@ from mayfly.engine.finding.in_turn import first_in_turn, is_in_turn
 from mayfly.engine.finding.search import ANY, Match, asker, in_order
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.requester import Requester
-from mayfly.lifetime.window import is_expired
+from mayfly.lifetime.moments import is_expired
 from mayfly.store.units import StoredMessage
 
 #: Expired messages that one turn of the lock passes over; then they are discarded, and on.

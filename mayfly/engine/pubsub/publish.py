@@ -37,14 +37,9 @@ from mayfly.engine.pubsub.topics import TopicValues
 from mayfly.engine.put import PutRequest, check_delay
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
+from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.reports import Cause, Original, is_owed
-from mayfly.lifetime.window import (
-    Window,
-    capped_from,
-    is_expired,
-    remaining_ms,
-    window_at_put,
-)
+from mayfly.lifetime.window import Window, capped_from, remaining_ms, window_at_put
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.attribute_selectors import MQPSM_ENABLED

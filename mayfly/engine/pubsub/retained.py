@@ -34,8 +34,9 @@ from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
 from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import Event
+from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.times import put_date, put_time
-from mayfly.lifetime.window import Window, capped_from, is_expired
+from mayfly.lifetime.window import Window, capped_from
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor

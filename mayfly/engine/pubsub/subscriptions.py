@@ -12,7 +12,7 @@ from mayfly.engine.attributes.of_topics import (
 from mayfly.engine.pubsub.topic_index import TopicIndex
 from mayfly.engine.pubsub.topic_strings import levels_of
 from mayfly.engine.queues import LocalQueue
-from mayfly.lifetime.window import is_expired
+from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.selectors import Selector, compile_selector

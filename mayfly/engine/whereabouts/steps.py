@@ -9,8 +9,8 @@ from mayfly.engine.whereabouts.answer import Relation, Stay, Step
 from mayfly.engine.whereabouts.sentences import GOES_ON, deadline
 from mayfly.engine.whereabouts.wording import cap_of, ender_of, meeting_of
 from mayfly.lifetime.life import State
+from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.spelling import spelled_moment
-from mayfly.lifetime.window import is_expired
 from mayfly.mqi.causes import cause_name
 
 _BEGINNINGS = {Relation.REPORT: "report", Relation.CORRELATED: "correlated"}
