@@ -188,9 +188,7 @@ class Committer:
         self._running += 1
         self.under_way.update(transactions)
         for transaction in transactions:
-            unit = transaction.unit
-            if unit.volatile_inserts and (unit.inserts or unit.moves):
-                effect.hide_arrivals(state, transaction)
+            effect.hide_arrivals(state, transaction)
 
     def leave(self, transactions: Collection[Transaction]) -> None:
         """End to run transactions whose effect is left open."""

@@ -79,7 +79,8 @@ class Messages:
     def insert(self, rows: list[StoredMessage]) -> None:
         """Add messages."""
         sql, values = INSERT, list[tuple[Any, ...]](rows)
-        if all(row[PLAIN_COLUMN_COUNT:] == NO_MORE_COLUMNS for row in rows):
+        with_more = [row.k for row in rows if row[PLAIN_COLUMN_COUNT:] != NO_MORE_COLUMNS]
+        if not with_more:
             sql, values = _INSERT_PLAIN, [row[:PLAIN_COLUMN_COUNT] for row in rows]
         if len(values) == 1:
             self.writer.execute(sql, values[0])

@@ -478,6 +478,32 @@ def test_G1_messages_of_both_persistences_are_seen_in_one_moment(
     qm.close()
 
 
+def test_a_message_that_the_disk_has_is_seen_when_its_put_takes_effect(tmp_path: Path) -> None:
+    """Got before it has arrived, it would arrive all the same, and be got twice."""
+    with gate() as opening:
+        qm = QueueManager("QM1", tmp_path, VirtualClock())
+    queue = qm.engine.registry.queue(local(qm))
+    with qm.session() as session, qm.session() as putter:
+        session.put("Q1", b"before", persistent=True)
+        leader = Running(lambda: qm.engine.store.commit([statement("SELECT gate()")]))
+        assert opening.reached.wait(JOIN_SECONDS)
+        putting = Running(lambda: putter.put("Q1", b"late", persistent=True))
+        while not qm.engine.store.group._waiting:
+            threading.Event().wait(0.001)
+        with qm.engine.engine_lock:
+            opening.opened.set()
+            while len(qm.engine.store.persistent.in_order(queue.low, queue.high, 9)) < 2:
+                threading.Event().wait(0.001)
+            seen = [row.body for row, _side in in_order(qm.engine, queue, ANY, queue.low)]
+        assert seen == [b"before"]
+        leader.finish()
+        putting.finish()
+        assert bodies(session, "Q1") == [b"before", b"late"]
+        assert qm.engine.hidden == {}
+        assert qm.verify().ok
+    qm.close()
+
+
 def test_those_of_a_unit_that_failed_are_hidden_from_nobody(tmp_path: Path) -> None:
     with failing_disk() as disk, QueueManager("QM1", tmp_path, VirtualClock()) as qm:
         disk.error = apsw.FullError

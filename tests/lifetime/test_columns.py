@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly.lifetime import columns, window
+from mayfly.lifetime.moments import is_due, is_expired
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_NONE, MQRC_OPTIONS_ERROR
 
@@ -93,14 +94,14 @@ def test_E4_E5_E8_D1_deadline_delivery_and_remaining_expiry_agree(
     """is_expired, is_due and remaining_tenths, each at T-1, T and T+1 of some row."""
     column = pa.array(moments, type=pa.int64())
     assert columns.is_expired(column, now_ms).tolist() == [
-        window.is_expired(moment, now_ms) for moment in moments
+        is_expired(moment, now_ms) for moment in moments
     ]
     assert columns.remaining_tenths(column, now_ms).tolist() == [
         window.remaining_tenths(moment, now_ms) for moment in moments
     ]
     known = [moment for moment in moments if moment is not None]
     assert columns.is_due(np.array(known, dtype=np.int64), now_ms).tolist() == [
-        window.is_due(moment, now_ms) for moment in known
+        is_due(moment, now_ms) for moment in known
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from mayfly.lifetime import window
+from mayfly.lifetime import moments, window
 from mayfly.mqi.errors import MQError
 from mayfly.replay.run import EXPIRED, GOT, LEFT, REFUSED
 from mayfly.replay.settings import FIFO, PRIORITY, WhatIf
@@ -120,7 +120,7 @@ class Walk:
 
     def _end_lives(self, now_ms: int) -> None:
         for seq, its in self.windows.items():
-            if seq not in self.ends and window.is_expired(its.expire_at_ms, now_ms):
+            if seq not in self.ends and moments.is_expired(its.expire_at_ms, now_ms):
                 self.ends[seq] = (EXPIRED, its.expire_at_ms, None)
         self.ready = [row for row in self.ready if row["seq"] not in self.ends]
 

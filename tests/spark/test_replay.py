@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from mayfly.demo import flights
-from mayfly.lifetime import columns, window
+from mayfly.lifetime import columns, moments, window
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_NONE, MQRC_OPTIONS_ERROR
 from mayfly.spark.replay import (
@@ -191,10 +191,10 @@ def _walk(messages: list[Message]) -> list[tuple[str, int | None]]:
     for now_ms in range(25):
         on_queue = [m for m in by_put if m["seq"] not in ends]
         for m in on_queue:
-            if window.is_expired(windows[m["seq"]].expire_at_ms, now_ms):
+            if moments.is_expired(windows[m["seq"]].expire_at_ms, now_ms):
                 ends[m["seq"]] = (EXPIRED, now_ms)
         ready = [m for m in on_queue if m["seq"] not in ends]
-        ready = [m for m in ready if window.is_due(windows[m["seq"]].deliver_at_ms, now_ms)]
+        ready = [m for m in ready if moments.is_due(windows[m["seq"]].deliver_at_ms, now_ms)]
         ready.sort(key=lambda m: windows[m["seq"]].deliver_at_ms)
         for getter in (m for m in by_put if m["get_ms"] == now_ms):
             key = (getter["queue"], getter["correl_id"])

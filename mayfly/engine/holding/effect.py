@@ -13,22 +13,25 @@ from mayfly.engine.transaction import Transaction, Unclaiming
 def hide_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
     """Hide persistent messages until their transaction takes effect.
 
-    The disk has them a moment before that, when the others that it brings are not yet on their
-    queue, which come before them (G1).
+    The disk has them a moment before that. The non-persistent ones that it brings are not yet on
+    their queue then, and may come before them (G1); and a message that is gone before it has
+    arrived would arrive all the same. What is moved is hidden only for the first.
     """
-    hidden = owner.hidden
-    for _queue, row, persistence in transaction.arrivals:
-        if persistence:
-            hidden.setdefault(row.k, transaction)
-    for moving in transaction.moves:
-        hidden.update(dict.fromkeys(moving.new_keys, transaction))
+    hidden, unit = owner.hidden, transaction.unit
+    if unit.inserts:
+        for _queue, row, persistence in transaction.arrivals:
+            if persistence:
+                hidden[row.k] = transaction
+    if unit.volatile_inserts:
+        for moving in transaction.moves:
+            hidden.update(dict.fromkeys(moving.new_keys, transaction))
 
 
 def let_arrivals_be_seen(owner: QueueOwner, transaction: Transaction) -> None:
     """Hide what a transaction brings no more: it is as far as the others, or is not run."""
     hidden = owner.hidden
     for _queue, row, _side in transaction.arrivals:
-        if hidden.get(row.k) is transaction:
+        if row.k in hidden and hidden[row.k] is transaction:
             del hidden[row.k]
     for moving in transaction.moves:
         for key in moving.new_keys:
@@ -38,7 +41,7 @@ def let_arrivals_be_seen(owner: QueueOwner, transaction: Transaction) -> None:
 def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
     """Let all that a transaction of an owner of queues has announced be so."""
     hidden, unit = owner.hidden, transaction.unit
-    if unit.volatile_inserts and (unit.inserts or unit.moves):
+    if unit.inserts or (unit.moves and unit.volatile_inserts):
         let_arrivals_be_seen(owner, transaction)
     for queue, row, persistence in transaction.departures:
         if hidden.pop(row.k) is not transaction:
