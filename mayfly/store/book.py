@@ -123,8 +123,10 @@ class Book:
         self._notes_time |= unit.notes_time
         if unit.lives:
             position = self._position
-            # Compiled, `(position + n, *life)` makes a list first.
-            rows = [(position + n,) + life for n, life in enumerate(unit.lives, 1)]  # noqa: RUF005
+            rows = [
+                (position + n,) + life  # noqa: RUF005  # compiled, a star makes a list first
+                for n, life in enumerate(unit.lives, 1)
+            ]
             insert_rows(self._writer, INSERT_LIFE, rows)
             self._position = position + len(rows)
         for move in unit.moves:

@@ -95,7 +95,7 @@ def test_a_non_persistent_put_and_get(session: Session) -> None:
         session.put("Q1", BODY)
         session.get("Q1")
 
-    check(pair, 77)
+    check(pair, 72)
 
 
 def test_a_non_persistent_put_and_get_of_pymqi(qm: QueueManager) -> None:
@@ -106,7 +106,7 @@ def test_a_non_persistent_put_and_get_of_pymqi(qm: QueueManager) -> None:
         queue.put(BODY, pymqi.MD(), pymqi.PMO())
         queue.get(None, pymqi.MD(), pymqi.GMO())
 
-    check(pair, 126)
+    check(pair, 119)
     queue.close()
     connection.disconnect()
 
@@ -116,7 +116,7 @@ def test_a_durable_put_and_get(session: Session) -> None:
         session.put("Q1", BODY, persistent=True)
         session.get("Q1")
 
-    check(pair, 182)
+    check(pair, 180)
 
 
 def test_a_put_in_a_unit_of_work(unit: Session) -> None:
@@ -126,7 +126,7 @@ def test_a_put_in_a_unit_of_work(unit: Session) -> None:
 def test_a_get_in_a_unit_of_work(unit: Session) -> None:
     put(unit, WARM_UP + TIMES)
     unit.commit()
-    check(lambda: unit.get("Q1"), 33)
+    check(lambda: unit.get("Q1"), 34)
 
 
 def test_a_commit_of_a_hundred_puts(unit: Session) -> None:
@@ -143,9 +143,9 @@ def test_a_commit_of_a_hundred_gets(session: Session, unit: Session) -> None:
 
 
 def test_a_delayed_put(session: Session) -> None:
-    check(lambda: session.put("Q1", BODY, delay_ms=1_000), 48)
+    check(lambda: session.put("Q1", BODY, delay_ms=1_000), 49)
 
 
 def test_a_put_with_a_life(session: Session) -> None:
     """The life is checked, and the request made: two calls more than a put without."""
-    check(lambda: session.put("Q1", BODY, time_to_live_ms=60_000), 33)
+    check(lambda: session.put("Q1", BODY, time_to_live_ms=60_000), 34)

@@ -15,7 +15,7 @@ def hide_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
 
     The disk has them a moment before that. The non-persistent ones that it brings are not yet on
     their queue then, and may come before them (G1); and a message that is gone before it has
-    arrived would arrive all the same. What is moved is hidden only for the first.
+    arrived would arrive all the same. Moved ones are hidden only for the first reason.
     """
     hidden, unit = owner.hidden, transaction.unit
     if unit.inserts:
