@@ -16,7 +16,7 @@ from mayfly.engine.requester import Requester
 from mayfly.engine.row_taking import confirm_delivery, discard_met, take_rows
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
-from mayfly.lifetime.window import is_expired
+from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
 

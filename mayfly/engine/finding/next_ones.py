@@ -11,7 +11,7 @@ from mayfly.engine.finding.alive import DISCARD_BATCH
 from mayfly.engine.finding.search import ANY, Page, in_order, merged
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.requester import Requester
-from mayfly.lifetime.window import is_expired
+from mayfly.lifetime.moments import is_expired
 from mayfly.mqi.constants import MQRO_COD
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.store.units import StoredMessage
