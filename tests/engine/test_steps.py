@@ -116,7 +116,7 @@ def test_a_durable_put_and_get(session: Session) -> None:
         session.put("Q1", BODY, persistent=True)
         session.get("Q1")
 
-    check(pair, 180)
+    check(pair, 182)
 
 
 def test_a_put_in_a_unit_of_work(unit: Session) -> None:
