@@ -116,7 +116,7 @@ def test_a_durable_put_and_get(session: Session) -> None:
         session.put("Q1", BODY, persistent=True)
         session.get("Q1")
 
-    check(pair, 182)
+    check(pair, 184)
 
 
 def test_a_put_in_a_unit_of_work(unit: Session) -> None:
@@ -130,7 +130,7 @@ def test_a_get_in_a_unit_of_work(unit: Session) -> None:
 
 
 def test_a_commit_of_a_hundred_puts(unit: Session) -> None:
-    check(unit.commit, 185, prepare=lambda: put(unit, 100))
+    check(unit.commit, 187, prepare=lambda: put(unit, 100))
 
 
 def test_a_commit_of_a_hundred_gets(session: Session, unit: Session) -> None:
