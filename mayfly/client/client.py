@@ -16,7 +16,7 @@ from mayfly.client.asking import (
     to_queue,
     to_topic,
 )
-from mayfly.client.many import Outcome, msg_ids_of, put_all
+from mayfly.client.many import Outcome, get_all, msg_ids_of, put_all
 from mayfly.client.open_objects import OpenObjects
 from mayfly.client.subscriptions import ClientSubscription, resumed, subscribed
 from mayfly.connection import Administration, Connection, Message, PutResult, ScheduleVerbs
@@ -42,6 +42,11 @@ class Client:
         self._objects = OpenObjects(connection)
         self._put_option = c.MQPMO_SYNCPOINT if transacted else c.MQPMO_NO_SYNCPOINT
         self._get_option = c.MQGMO_SYNCPOINT if transacted else c.MQGMO_NO_SYNCPOINT
+        #: The delayed messages: list, show, cancel, reschedule and release them. Changes of a
+        #: transacted client are part of its unit of work.
+        self.schedule: ScheduleVerbs = (
+            connection.schedule_in_unit if transacted else connection.schedule
+        )
 
     def put(
         self,
@@ -147,6 +152,21 @@ class Client:
             return self._objects.use(from_queue(queue, selector), verb).message
         except NoMessage:
             return None
+
+    def get_many(self, queue: str, most: int, *, wait_ms: int = 0) -> list[Message]:
+        """Take the next messages, up to ``most`` (10,000) of those that are there.
+
+        Returns [] when none came within ``wait_ms``, in which it waits for the first one alone. A
+        short list does not say that the queue is empty: over a network it has up to 1,000 messages
+        or 1 MiB. Not transacted, all are gone when this returns, taken by one transaction, but for
+        a first one that was waited for. Raises as ``Connection.get``, MQRC_OPTIONS_ERROR for a
+        wrong ``most``.
+        """
+        options = get_options(0) | self._get_option
+        return self._objects.use(
+            from_queue(queue, None),
+            lambda handle: get_all(self._connection, handle, options, most, wait_ms),
+        )
 
     def browse(
         self,
@@ -295,15 +315,6 @@ class Client:
     def admin(self) -> Administration:
         """An operator's verbs beside MQSC: ``counts``, ``curdepth``, ``why``, ``verify`` …"""
         return self._connection.admin
-
-    @property
-    def schedule(self) -> ScheduleVerbs:
-        """The delayed messages: list, show, cancel, reschedule and release them.
-
-        Changes of a transacted client are part of its unit of work.
-        """
-        in_unit = self._put_option == c.MQPMO_SYNCPOINT
-        return self._connection.schedule_in_unit if in_unit else self._connection.schedule
 
     @property
     def name(self) -> str:

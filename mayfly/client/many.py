@@ -1,4 +1,4 @@
-"""Many puts at once: none waits for the answer to the one before it."""
+"""Many messages by one call: puts, none of which waits for the one before it, and gets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TypeAlias
 from mayfly.client.open_objects import OUTDATED
 from mayfly.connection import Connection, PutResult
 from mayfly.connection.interface import OnDone
-from mayfly.mqi.errors import LostAnswer, MQError, mq_error
+from mayfly.connection.values import MOST_BYTES, Message, check_most
+from mayfly.mqi import constants as c
+from mayfly.mqi.errors import LostAnswer, MQError, NoMessage, mq_error
 
 #: So many are on their way at a time.
 MOST_UNDER_WAY = 1_000
@@ -47,6 +49,27 @@ def msg_ids_of(outcomes: Sequence[Outcome]) -> list[bytes]:
             said = f"message {number} of {len(outcomes)} is refused, {len(found)} are put"
             raise mq_error(outcome.reason, f"{said}: {outcome.detail}") from outcome
     return found
+
+
+def get_all(
+    connection: Connection, handle: int, options: int, most: int, wait_ms: int
+) -> list[Message]:
+    """Get messages that are there; only the first one is waited for."""
+    check_most(most)
+    found = connection.many.get(handle, options, most, MOST_BYTES)
+    if found or not wait_ms:
+        return found
+    try:
+        first = connection.get(handle, options | c.MQGMO_WAIT, wait_ms=wait_ms).message
+    except NoMessage:
+        return []
+    if most == 1:
+        return [first]
+    try:
+        return [first, *connection.many.get(handle, options, most - 1, MOST_BYTES)]
+    except MQError:
+        # The first one is got, whatever becomes of others.
+        return [first]
 
 
 def _put_part(connection: Connection, bodies: Sequence[bytes], begin: Begin) -> list[Outcome]:

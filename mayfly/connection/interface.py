@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
-from mayfly.connection.onward import Held, Onward
+from mayfly.connection.onward import Held, Many, Onward
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
 from mayfly.connection.topics import Topics
 from mayfly.connection.values import (
@@ -82,6 +82,7 @@ class Connection(Protocol):
     schedule: ScheduleVerbs
     schedule_in_unit: ScheduleVerbs
     held: Held
+    many: Many
     onward: Onward
     runtime: Runtime
 
@@ -235,10 +236,7 @@ class Objects(Protocol):
         """
 
     def backout_rule(self, handle: int) -> BackoutRule:
-        """Return BOTHRESH and BOQNAME of the queue behind a handle.
-
-        Raises MQRC_HOBJ_ERROR.
-        """
+        """Return BOTHRESH and BOQNAME of the queue of a handle; raises MQRC_HOBJ_ERROR."""
 
     def command_level(self) -> int:
         """Return the command level of the queue manager, for every user.

@@ -12,10 +12,11 @@ from mayfly.connection.interface import (
 )
 from mayfly.connection.local_calls import LocalCalls, LocalHeld
 from mayfly.connection.local_claims import LocalClaims
+from mayfly.connection.local_many import LocalMany
 from mayfly.connection.local_onward import LocalOnward
 from mayfly.connection.local_topics import LocalTopics
 from mayfly.connection.objects import AnyHandle, OpenObjects, not_open_here
-from mayfly.connection.onward import Held, Onward
+from mayfly.connection.onward import Held, Many, Onward
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
 from mayfly.connection.topics import Topics
 from mayfly.connection.values import GetResult, Property, PutResult, Status
@@ -80,6 +81,7 @@ class LocalConnection:
         calls = LocalCalls(session, objects)
         self.asynchronous: Asynchronous = calls
         self.held: Held = LocalHeld(session, objects)
+        self.many: Many = LocalMany(session, objects)
         #: Verbs that move messages that the unit of work has got.
         self.got_messages = LocalOnward(session, objects)
         self.onward: Onward = self.got_messages

@@ -29,6 +29,22 @@ class Held(Protocol):
         """
 
 
+class Many(Protocol):
+    """Messages that a program gets many at a time."""
+
+    def get(self, handle: int, options: int, most: int, most_bytes: int) -> list[Message]:
+        """Get messages that are there, as a loop of MQGET does, without waiting.
+
+        Returns at most ``most`` messages, and stops behind the one with which their bodies together
+        reach ``most_bytes``. There may be more on the queue: over a network an answer has 1,000 of
+        them or 1 MiB, and a server that is older gives one. Outside of syncpoint one transaction
+        takes them all. Properties come in an MQRFH2: other options than
+        MQGMO_PROPERTIES_FORCE_MQRFH2, and those of syncpoint and of quiescing, are
+        MQRC_OPTIONS_ERROR, as is a handle with a selector. Returns [] in the place of
+        MQRC_NO_MSG_AVAILABLE; raises the other reason codes of a get when it has none.
+        """
+
+
 class Onward(Protocol):
     """Verbs that move or answer a message in the unit of work that gets it.
 

@@ -12,6 +12,7 @@ from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerb
 from mayfly.connection.reconnecting_calls import (
     ReconnectingCalls,
     ReconnectingHeld,
+    ReconnectingMany,
     ReconnectingOnward,
 )
 from mayfly.connection.reconnecting_topics import ReconnectingTopics
@@ -71,6 +72,7 @@ class ReconnectingConnection:
         calls = ReconnectingCalls(again, self.number)
         self.asynchronous = calls
         self.held = ReconnectingHeld(again, calls.deliveries)
+        self.many = ReconnectingMany(again)
         self.onward = ReconnectingOnward(again)
         #: The verbs of an operator.
         admin = _Part(again, lambda now: now.admin)

@@ -303,6 +303,22 @@ class ReconnectingHeld:
         return self._again.run(verb)
 
 
+class ReconnectingMany:
+    """See ``onward.Many``, whose method this is."""
+
+    def __init__(self, again: Reconnection) -> None:
+        """Stand on a reconnection."""
+        self._again = again
+
+    def get(self, handle: int, options: int, most: int, most_bytes: int) -> list[Message]:
+        """Get messages that are there."""
+
+        def verb(now: Connection) -> list[Message]:
+            return now.many.get(self._again.objects.inner(handle), options, most, most_bytes)
+
+        return self._again.run(verb, in_unit=bool(options & c.MQGMO_SYNCPOINT))
+
+
 class ReconnectingOnward:
     """See ``interface.Onward``, whose methods these are; they are part of the unit of work."""
 

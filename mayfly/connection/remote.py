@@ -9,9 +9,9 @@ from operator import index
 from mayfly.connection.endpoint import Address, AnyAddress, Endpoint
 from mayfly.connection.interface import Asynchronous, Objects, Opened
 from mayfly.connection.local_puts import PutTarget
-from mayfly.connection.onward import Held, Onward
+from mayfly.connection.onward import Held, Many, Onward
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
-from mayfly.connection.remote_calls import RemoteCalls, RemoteHeld, RemoteOnward
+from mayfly.connection.remote_calls import RemoteCalls, RemoteHeld, RemoteMany, RemoteOnward
 from mayfly.connection.remote_conversation import Conversation
 from mayfly.connection.remote_link import Link
 from mayfly.connection.remote_objects import RemoteObjects, RemoteTopics
@@ -136,6 +136,7 @@ class RemoteConnection:
         self.schedule: ScheduleVerbs = RemoteSchedule(conversation)
         self.schedule_in_unit: ScheduleVerbs = RemoteSchedule(conversation, in_unit=True)
         self.held: Held = RemoteHeld(conversation)
+        self.many: Many = RemoteMany(conversation)
         self.onward: Onward = RemoteOnward(conversation)
         self.runtime = conversation.link.runtime
         self._admin = RemoteAdministration(conversation)

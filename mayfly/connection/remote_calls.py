@@ -23,6 +23,7 @@ from mayfly.connection.values import (
 )
 from mayfly.connection.wire_values import (
     delivery_of_row,
+    message_of_row,
     put_of_row,
     result_of_row,
     rows_of_properties,
@@ -33,7 +34,7 @@ from mayfly.contracts.wire_verbs import Verb
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.errors import MQError, NoMessage, mq_error
 
 _T = TypeVar("_T")
 
@@ -260,6 +261,35 @@ class RemoteHeld:
             if error.reason == rc.MQRC_NO_MSG_AVAILABLE:
                 return []
             raise
+
+
+class RemoteMany:
+    """See ``onward.Many``, whose method this is."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        """Ask over a conversation."""
+        self._call = conversation.call
+
+    def get(self, handle: int, options: int, most: int, most_bytes: int) -> list[Message]:
+        """Get messages that are there."""
+        is_doubtful = not options & c.MQGMO_SYNCPOINT
+        try:
+            asked = [index(handle), options, most, most_bytes]
+            rows = self._call(Verb.GET_MANY, asked, is_doubtful=is_doubtful)
+        except MQError as error:
+            if error.reason != rc.MQRC_FUNCTION_NOT_SUPPORTED:
+                raise
+            return self._one_of_an_older_server(index(handle), options)
+        return [message_of_row(row) for row in rows]
+
+    def _one_of_an_older_server(self, handle: int, options: int) -> list[Message]:
+        asked = [handle, options, 0, None, b"", b"", b"", None, None, None, False, False]
+        is_doubtful = not options & c.MQGMO_SYNCPOINT
+        try:
+            row = self._call(Verb.GET, asked, is_doubtful=is_doubtful)
+        except NoMessage:
+            return []
+        return [result_of_row(row).message]
 
 
 class RemoteOnward:

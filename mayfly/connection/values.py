@@ -2,7 +2,8 @@
 
 ``stored_id`` makes an id of 24 bytes, ``plain_descriptor`` a descriptor of the values that a
 program gives, ``bytes_of`` the body of a message, ``token_of`` its MsgToken. ``text_length`` is the
-padded length of a text attribute.
+padded length of a text attribute. ``check_most`` refuses a wrong number of messages to get, whose
+bodies have MOST_BYTES at about the most.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from mayfly.engine import (
     stored_id,
 )
 from mayfly.engine.face.programs import (
+    MOST_BYTES,
     Counts,
     Delivery,
     GetResult,
@@ -34,6 +36,7 @@ from mayfly.engine.face.programs import (
     Status,
     SubscriptionFacts,
     bytes_of,
+    check_most,
     plain_descriptor,
     text_length,
     token_of,
@@ -52,6 +55,7 @@ __all__ = [
     "GetResult",
     "Identifier",
     "Inquiry",
+    "MOST_BYTES",
     "Message",
     "NewMessage",
     "OwnTime",
@@ -70,6 +74,7 @@ __all__ = [
     "Whereabouts",
     "bytes_of",
     "plain_descriptor",
+    "check_most",
     "check_name",
     "check_topic_string",
     "stored_id",

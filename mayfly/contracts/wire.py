@@ -41,6 +41,9 @@ MOST_REQUESTS: Final = 16_384
 MOST_UNANSWERED_PUTS: Final = 256
 #: So many puts one frame may have: the loop of a server does nothing else meanwhile.
 MOST_PUTS_IN_FRAME: Final = 32
+#: So many messages one answer may have, and about so many bytes of their bodies.
+MOST_GOT_IN_FRAME: Final = 1_000
+MOST_GOT_BYTES: Final = 1_048_576
 
 #: How an answer begins: with a value, with a failure (class, reason code, detail).
 DONE, FAILED = 0, 1

@@ -127,6 +127,11 @@ GET_RESULT: Final = Row(
     handed=maybe(HANDED),
     failure=maybe(FAILURE),
 )
+#: Request and answer of a get of many messages that are there.
+GET_MANY: Final = (
+    Row("get_many", handle=whole, options=whole, most=whole, most_bytes=whole),
+    many(MESSAGE),
+)
 DELIVERY: Final = Row("delivery", number=whole, result=GET_RESULT, handle=whole)
 WINDOW: Final = Row("window", put_ms=whole, deliver_at_ms=whole, expire_at_ms=maybe(whole))
 PUT_RESULT: Final = Row(

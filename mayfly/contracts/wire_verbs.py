@@ -35,6 +35,7 @@ from mayfly.contracts.wire_rows import (
     COUNTS,
     DELIVERY,
     FILTER,
+    GET_MANY,
     GET_RESULT,
     INQUIRY,
     LEDGER_ROW,
@@ -82,6 +83,7 @@ class Verb(IntEnum):
     NEW_IDS = 44
     #: Several puts to one queue.
     PUTS = 45
+    GET_MANY = 46
     #: Deliveries: messages that are held, and settled one by one.
     GET_ANY = 20
     SETTLE = 21
@@ -249,6 +251,7 @@ FORMS: Final[dict[int, Form]] = {
         ),
         GET_RESULT,
     ),
+    Verb.GET_MANY: Form(*GET_MANY),
     Verb.UNLOCK: Form(Row("unlock", handle=whole, options=whole), whole),
     Verb.STATUS: Form(_none(Verb.STATUS), STATUS),
     Verb.COMMIT: Form(_none(Verb.COMMIT), _nothing),
@@ -277,10 +280,7 @@ FORMS: Final[dict[int, Form]] = {
         ),
         SUBSCRIBED,
     ),
-    Verb.CLOSE_SUBSCRIPTION: Form(
-        Row("close_subscription", number=whole, remove=flag),
-        _nothing,
-    ),
+    Verb.CLOSE_SUBSCRIPTION: Form(Row("close_subscription", number=whole, remove=flag), _nothing),
     Verb.REQUEST_RETAINED: Form(Row("request_retained", number=whole), whole),
     Verb.NOW: Form(_none(Verb.NOW), whole),
     Verb.CANCEL: Form(Row("cancel", request=whole), flag),

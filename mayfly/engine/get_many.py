@@ -9,11 +9,10 @@ from mayfly.engine.core import Core
 from mayfly.engine.finding.next_ones import OWN, Picked, pick
 from mayfly.engine.get import GetRequest, Getter, obtain, seen
 from mayfly.engine.message import Message
-from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.remote.wrapping import TRANSMISSION_MARK
-from mayfly.engine.requester import Requester
 from mayfly.engine.row_taking import confirm_delivery, discard_met, take_rows
+from mayfly.engine.taking import Room
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 from mayfly.lifetime.moments import is_expired
@@ -38,19 +37,18 @@ def check_most(most: object) -> None:
 
 def get_many(
     core: Core,
-    path: Path,
+    getter: Getter,
     most: int,
-    wait_ms: int,
-    *,
     unit_of_work: UnitOfWork | None,
-    requester: Requester,
+    *,
+    most_bytes: int = MOST_BYTES,
 ) -> list[Message]:
     """Take up to ``most`` messages in the order of gets; only the first one is waited for.
 
-    It takes those that are there, as a loop of ``get`` does, until the bodies have MOST_BYTES: own
-    uncommitted puts in their place (P9), and expired messages met on the way are discarded and
-    reported on before this returns (E9, E14). In a unit of work that has not room for all of them
-    (MAXUMSGS) it takes those that it has room for.
+    The getter is one for whatever comes next. It takes those that are there, as a loop of ``get``
+    does, until the bodies have ``most_bytes``: own uncommitted puts in their place (P9), and
+    expired messages met on the way are discarded and reported on before this returns (E9, E14). In
+    a unit of work that has not room for all of them (MAXUMSGS) it takes those that it has room for.
 
     Without a unit of work one transaction with one sync takes them all, with their COD reports.
     They are gone on return, and after a kill before that all of them are there or none.
@@ -58,8 +56,7 @@ def get_many(
     Returns [] when none came. Raises as ``get.get`` when not even one is taken, and what is wrong
     with the transaction: all are on the queue then.
     """
-    getter = Getter(core, path, GetRequest(wait_ms=wait_ms), unit_of_work, requester)
-    batch = _Batch(core, getter, most, unit_of_work)
+    batch = _Batch(core, getter, Room(most, most_bytes), unit_of_work)
     try:
         batch.take()
         if not batch.messages and getter.may_wait():
@@ -78,13 +75,13 @@ class _Batch:
     """The messages of one call, as far as they are taken."""
 
     def __init__(
-        self, core: Core, getter: Getter, most: int, unit_of_work: UnitOfWork | None
+        self, core: Core, getter: Getter, room: Room, unit_of_work: UnitOfWork | None
     ) -> None:
         """Begin with none."""
         self._core, self._getter, self._unit_of_work = core, getter, unit_of_work
         self._requester = getter.requester
         self.messages: list[Message] = []
-        self._left, self._left_bytes = most, MOST_BYTES
+        self._left, self._left_bytes = room
         #: The end of their lives without a unit of work.
         self._transaction = Transaction()
 

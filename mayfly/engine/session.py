@@ -175,10 +175,9 @@ class Session(TopicVerbs):
         check_most(most)
         unit_of_work = self.unit_of_work if self._usable() else None
         path = self._path_to_get(queue)
-        requester = self._opened.requester
-        return get_many(
-            self._core, path, most, wait_ms, unit_of_work=unit_of_work, requester=requester
-        )
+        request, requester = GetRequest(wait_ms=wait_ms), self._opened.requester
+        getter = Getter(self._core, path, request, unit_of_work, requester)
+        return get_many(self._core, getter, most, unit_of_work)
 
     def browse(
         self,

@@ -81,6 +81,15 @@ class Observed:
         running.end()
         return result
 
+    def one_of_many(self, running: Running, message: Message, options: int) -> Message:
+        """Note one of the messages that a get has found; return it as the program sees it."""
+        result = GetResult(message, rc.MQRC_NONE, len(message.body))
+        result, creation = shown(result, as_it_is=self._shows_contexts)
+        if creation is not None:
+            running.span.add_link(creation)
+        self._note_got(running.target, result, creation, options)
+        return result.message
+
     def end_delivery(self, running: Running, delivery: Delivery, options: int) -> Delivery:
         """End a get that has found a message, which the connection may hold."""
         delivery, creation = self.shown(delivery)
@@ -149,6 +158,7 @@ class TracedConnection:
         """Take the connection that does the work."""
         self._made, self.observed = made, observed
         self.asynchronous, self.held = asynchronous, TracedHeld(made, observed)
+        self.many = TracedMany(made, observed)
 
     def __getattr__(self, name: str) -> Any:
         """Return what is not recorded."""
@@ -300,6 +310,29 @@ class TracedHeld:
                 running.span.add_link(creation)
             self._observed.note_delivery(delivery, creation, options)
             told.append(delivery)
+        running.say({names.BATCH_COUNT: len(told)})
+        running.end()
+        return told
+
+
+class TracedMany:
+    """Gets of many messages, as ``onward.Many``, recorded."""
+
+    def __init__(self, made: Connection, observed: Observed) -> None:
+        """Take the connection that does the work."""
+        self._made, self._observed = made, observed
+
+    def get(self, handle: int, options: int, most: int, most_bytes: int) -> list[Message]:
+        """MQGET of the messages that are there: one span, with a link for each of them."""
+        running = self._observed.begin_get(handle, options)
+        try:
+            found = self._made.many.get(handle, options, most, most_bytes)
+        except BaseException as error:
+            running.fail(error)
+            raise
+        if not found:
+            return found
+        told = [self._observed.one_of_many(running, message, options) for message in found]
         running.say({names.BATCH_COUNT: len(told)})
         running.end()
         return told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from mayfly.testing import VirtualClock
 from tests.client.conftest import MakeClient
 from tests.conftest import Connect
 from tests.facts import wait_until
+from tests.spec.scene import Running, ends
 
 
 def test_a_message_has_what_its_put_said(make_client: MakeClient, clock: VirtualClock) -> None:
@@ -85,6 +87,61 @@ def test_put_many_is_part_of_the_unit_of_work(
     client.put_many("Q1", [b"3"])
     client.commit()
     assert queue_manager.curdepth("Q1") == 1
+
+
+def test_get_many_takes_what_is_there_in_the_order_of_gets(
+    client: Client, clock: VirtualClock, queue_manager: QueueManager
+) -> None:
+    client.put_many("Q1", [b"%d" % number for number in range(20)])
+    client.put("Q1", b"first", priority=9, time_to_live_ms=1_000, properties={"colour": "red"})
+    client.put("Q1", b"late", priority=9, time_to_live_ms=999)
+    clock.advance(999)
+    found = client.get_many("Q1", 10)
+    assert [message.data for message in found] == [b"first", *(b"%d" % n for n in range(9))]
+    assert (dict(found[0].properties), found[0].remaining_ms) == ({"colour": "red"}, 1)
+    assert sorted(end.outcome for end in ends(queue_manager, "Q1")) == ["expired", *["got"] * 10]
+    assert len(client.get_many("Q1", 99)) == 11
+    assert client.get_many("Q1", 99) == []
+
+
+def test_get_many_is_part_of_the_unit_of_work(
+    make_client: MakeClient, queue_manager: QueueManager
+) -> None:
+    client = make_client(transacted=True)
+    client.put_many("Q1", [b"1", b"2", b"3"])
+    assert [message.body for message in client.get_many("Q1", 2)] == [b"1", b"2"]
+    client.commit()
+    assert [end.outcome for end in ends(queue_manager, "Q1")] == ["got", "got"]
+    assert [message.body for message in client.get_many("Q1", 2)] == [b"3"]
+    client.backout()
+    assert [message.backout_count for message in client.get_many("Q1", 2)] == [1]
+
+
+def test_get_many_waits_for_the_first_message_alone(
+    make_client: MakeClient, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    client, putter = make_client(), make_client(transacted=True)
+    number = queue_manager.engine.registry.queue("Q1").number
+    for most, count in ((9, 3), (2, 2), (1, 1)):
+        found = Running(partial(client.get_many, "Q1", most, wait_ms=1_000))
+        wait_until(lambda: queue_manager.engine.waits.is_waited_on(number))
+        putter.put_many("Q1", [b"1", b"2", b"3"])
+        putter.commit()
+        got = found.finish()
+        assert isinstance(got, list)
+        assert len(got) == count
+        client.get_many("Q1", 9)
+    found = Running(lambda: client.get_many("Q1", 9, wait_ms=1_000))
+    wait_until(lambda: queue_manager.engine.waits.is_waited_on(number))
+    clock.advance(1_000)
+    assert found.finish() == []
+
+
+@pytest.mark.parametrize("most", [0, -1, True, "5", 10_001], ids=repr)
+def test_get_many_refuses_a_wrong_number(client: Client, most: int) -> None:
+    with pytest.raises(MQError, match=f"most {most!r} is no number from 1 to 10000") as caught:
+        client.get_many("Q1", most)
+    assert caught.value.reason == 2046
 
 
 def test_an_empty_queue_is_None_and_a_wrong_call_has_its_reason_code(client: Client) -> None:

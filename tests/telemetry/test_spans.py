@@ -362,3 +362,18 @@ def test_nothing_is_recorded_before_and_after(qm: QueueManager, recorded: Record
                 assert not trace.get_current_span().get_span_context().is_valid
         client.put("ORDERS", b"seen")
     assert recorded.names() == ["put ORDERS"]
+
+
+def test_many_got_by_one_call_are_one_span_with_links(qm: QueueManager, recorded: Recorded) -> None:
+    """The program sees them as it does those of single gets: without the context of the trace."""
+    with mayfly.connect("QM1") as client:
+        for number in range(3):
+            client.put("ORDERS", b"%d" % number)
+        assert [message.body for message in client.get_many("ORDERS", 9)] == [b"0", b"1", b"2"]
+        assert client.get_many("ORDERS", 9) == []
+        with pytest.raises(MQError):
+            client.get_many("NONE", 9)
+    found = recorded.spans[3]
+    assert (found.name, len(found.links)) == ("get ORDERS", 3)
+    assert (found.attributes or {})["messaging.batch.message_count"] == 3
+    assert len(recorded.spans) == 4

@@ -12,6 +12,7 @@ from mayfly.engine.descriptors import plain_descriptor
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.forwarding import got_in
 from mayfly.engine.get import GetResult, Handed
+from mayfly.engine.get_many import MOST_BYTES, check_most, get_many
 from mayfly.engine.home import HOME_VARIABLE
 from mayfly.engine.message import row_of, token_of
 from mayfly.engine.objects.handle import DEFINITION_KINDS, DefinitionHandle
@@ -48,12 +49,15 @@ __all__ = [
     "GetResult",
     "Handed",
     "Inquiry",
+    "MOST_BYTES",
     "PutResult",
     "Status",
     "TopicHandle",
     "bytes_of",
     "check_get_options",
+    "check_most",
     "check_page",
+    "get_many",
     "has_lives_from_release",
     "inquire",
     "inquire_itself",

@@ -33,6 +33,7 @@ _WAITING = frozenset({Verb.GET, Verb.GET_ANY})
 _OPTIONS_FIELD: dict[int, int] = {
     Verb.GET: 1,
     Verb.GET_ANY: 1,
+    Verb.GET_MANY: 1,
     Verb.OPEN: 1,
     Verb.PUT: 3,
     Verb.PUT1: 3,

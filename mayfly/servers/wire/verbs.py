@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from mayfly.connection.interface import UnderWay
-from mayfly.connection.values import Settlement
-from mayfly.connection.wire_values import row_of_delivery, row_of_put, row_of_result
+from mayfly.connection.values import Settlement, check_most
+from mayfly.connection.wire_values import row_of_delivery, row_of_message, row_of_put, row_of_result
+from mayfly.contracts.wire import MOST_GOT_BYTES, MOST_GOT_IN_FRAME
 from mayfly.contracts.wire_verbs import Verb
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
@@ -212,6 +213,16 @@ def _get_at_cursor(conversation: Caller, fields: list[Any]) -> Any:
     return row_of_result(result)
 
 
+def _get_many(conversation: Caller, fields: list[Any]) -> Any:
+    handle, options, most, most_bytes = fields
+    if options & c.MQGMO_SYNCPOINT:
+        conversation.begin_unit_of_work()
+    check_most(most)
+    most, most_bytes = min(most, MOST_GOT_IN_FRAME), min(most_bytes, MOST_GOT_BYTES)
+    found = conversation.connection.many.get(handle, options, most, most_bytes)
+    return [row_of_message(message) for message in found]
+
+
 def _backout(conversation: Caller, _fields: list[Any]) -> None:
     conversation.end_unit_of_work()
     conversation.connection.backout()
@@ -270,6 +281,7 @@ BLOCKING: dict[int, Runs] = {
     Verb.OPEN: _open,
     Verb.CLOSE_OBJECT: _close_object,
     Verb.GET: _get_at_cursor,
+    Verb.GET_MANY: _get_many,
     Verb.BACKOUT: _backout,
     Verb.SET: _set,
     Verb.PUT1: _put1,
