@@ -22,7 +22,13 @@ from mayfly.client.asking import (
 )
 from mayfly.client.subscriptions import resumed, subscribed
 from mayfly.connection import Connection, Message, PutResult
-from mayfly.connection.values import Identifier, bytes_of, plain_descriptor
+from mayfly.connection.values import (
+    MOST_BYTES,
+    Identifier,
+    bytes_of,
+    check_most,
+    plain_descriptor,
+)
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage
@@ -114,6 +120,16 @@ class AsyncClient:
             correl_id=id_of(correl_id, "correl_id"),
         )
         return await self._objects.use(from_queue(queue, selector), verb)
+
+    async def get_many(self, queue: str, most: int, *, wait_ms: int = 0) -> list[Message]:
+        """Take the next messages that are there; only the first one is waited for.
+
+        A cancel ends the wait; while messages are being taken it is left to the task's next verb.
+        """
+        check_most(most)
+        self._outcomes.raise_late_cancel()
+        verb = partial(self._get_many_by, most=most, wait_ms=wait_ms)
+        return await self._objects.use(from_queue(queue, None), verb)
 
     async def messages(
         self,
@@ -289,6 +305,21 @@ class AsyncClient:
     ) -> None:
         """Commit or, after an exception, back out; then disconnect."""
         await self.close(commit=kind is None)
+
+    async def _get_many_by(self, handle: int, most: int, wait_ms: int) -> list[Message]:
+        options = get_options(0) | (c.MQGMO_SYNCPOINT if self._within else c.MQGMO_NO_SYNCPOINT)
+        there = partial(self._connection.many.get, handle, options)
+        found = await self._outcomes.kept(partial(there, most, MOST_BYTES))
+        if found or not wait_ms:
+            return found
+        first = await self._get_by(handle, wait_ms)
+        if first is None or most == 1:
+            return [] if first is None else [first]
+        try:
+            return [first, *await self._outcomes.kept(partial(there, most - 1, MOST_BYTES))]
+        except MQError:
+            # The first one is got, whatever becomes of others.
+            return [first]
 
     async def _get_by(
         self, handle: int, wait_ms: int, *, msg_id: bytes = b"", correl_id: bytes = b""

@@ -64,7 +64,7 @@ class Outcomes:
 
     async def delivery(self, begin: Begin[Delivery]) -> Delivery:
         """Await a get; a message for a task that was cancelled goes back, uncounted."""
-        self._raise_late_cancel()
+        self.raise_late_cancel()
         future, on_done = self._future(if_unwanted=self.give_back)
         under_way = begin(on_done)
         try:
@@ -107,6 +107,23 @@ class Outcomes:
             task.add_done_callback(self._cancelled.discard)
         _or_raised(outcome)
 
+    async def kept(self, work: Callable[[], _T]) -> _T:
+        """Do on the thread what takes messages for good; a cancel that comes meanwhile waits.
+
+        It is raised by the next verb of the task, as after :meth:`taken`.
+        """
+        future = self._loop.run_in_executor(self._thread, work)
+        task, is_cancelled = asyncio.current_task(), False
+        while not future.done():
+            try:
+                await asyncio.wait((future,))
+            except asyncio.CancelledError:
+                is_cancelled = True
+        if is_cancelled and task is not None:
+            self._cancelled.add(task)
+            task.add_done_callback(self._cancelled.discard)
+        return future.result()
+
     async def end(self, work: Callable[[], None]) -> None:
         """Do the last work, behind all that goes back, and end the thread."""
         if self._returning:
@@ -116,7 +133,8 @@ class Outcomes:
         finally:
             self._thread.shutdown(wait=False)
 
-    def _raise_late_cancel(self) -> None:
+    def raise_late_cancel(self) -> None:
+        """Raise what was left to the next verb of the task."""
         task = asyncio.current_task()
         if task in self._cancelled:
             self._cancelled.discard(task)

@@ -43,6 +43,11 @@ def open_input(manager: QueueManager, queue: str = "Q1") -> int:
     return int(str(row["IPPROCS"]))
 
 
+def is_waited_on(manager: QueueManager) -> bool:
+    """Return whether a get waits on Q1."""
+    return manager.engine.waits.is_waited_on(manager.engine.registry.queue("Q1").number)
+
+
 def body(message: Message | None) -> bytes | None:
     return None if message is None else message.data
 
@@ -242,6 +247,80 @@ def test_a_timeout_keeps_the_message_that_came_with_it(
             left = [body(m) async for m in client.browse("Q1")]
             assert [body(m) for m in got] + left == [b"x", b"y"]
             assert len(got) == 1
+
+    run(work())
+
+
+def test_get_many_waits_for_the_first_and_takes_what_is_there(
+    make_client: MakeClient, queue_manager: QueueManager
+) -> None:
+    async def work() -> None:
+        async with make_client() as client:
+            assert await client.get_many("Q1", 9) == []
+            for number in range(5):
+                await client.put("Q1", b"%d" % number)
+            assert [m.body for m in await client.get_many("Q1", 3)] == [b"0", b"1", b"2"]
+            assert [m.body for m in await client.get_many("Q1", 9)] == [b"3", b"4"]
+            waiting = asyncio.create_task(client.get_many("Q1", 9, wait_ms=-1))
+            await until(lambda: is_waited_on(queue_manager))
+            await client.put("Q1", b"5")
+            assert [m.body for m in await waiting] == [b"5"]
+            with pytest.raises(MQError) as caught:
+                await client.get_many("Q1", 0)
+            assert caught.value.reason == 2046
+
+    run(work())
+
+
+def test_get_many_is_part_of_the_unit_of_work(
+    make_client: MakeClient, queue_manager: QueueManager
+) -> None:
+    async def work() -> None:
+        async with make_client(transacted=True) as client:
+            for number in range(3):
+                await client.put("Q1", b"%d" % number)
+            await client.commit()
+            assert len(await client.get_many("Q1", 2)) == 2
+            assert queue_manager.counts("Q1").locked == 2
+            await client.backout()
+            found = await client.get_many("Q1", 9)
+            assert [(m.body, m.backout_count) for m in found] == [(b"0", 1), (b"1", 1), (b"2", 0)]
+            await client.commit()
+        assert queue_manager.curdepth("Q1") == 0
+
+    run(work())
+
+
+def test_a_cancel_while_many_are_taken_is_raised_by_the_next_verb(
+    make_client: MakeClient, queue_manager: QueueManager
+) -> None:
+    """What is taken is the task's; a wait takes nothing when it is cancelled."""
+
+    async def work() -> None:
+        async with make_client() as client:
+            await client.put("Q1", b"1")
+            found: list[list[Message]] = []
+
+            async def take() -> None:
+                found.append(await client.get_many("Q1", 9))
+                found.append(await client.get_many("Q1", 9))
+
+            # Its handle is open: the first turn of the task begins to take.
+            assert len(await client.get_many("Q1", 9)) == 1
+            await client.put("Q1", b"2")
+            task = asyncio.create_task(take())
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert [[m.body for m in each] for each in found] == [[b"2"]]
+            waiting = asyncio.create_task(client.get_many("Q1", 9, wait_ms=-1))
+            await until(lambda: is_waited_on(queue_manager))
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            await client.put("Q1", b"3")
+            assert [m.body for m in await client.get_many("Q1", 9)] == [b"3"]
 
     run(work())
 
