@@ -72,9 +72,10 @@ def take_rows(
     They go into a unit of work, or into a transaction to be run.
     """
     queue = found[0][0]
-    for _queue, row, persistence in found:
+    last_keys = {persistence: row.k for _queue, row, persistence in found}
+    for persistence, last_key in last_keys.items():
         # All before it was looked at, and is hidden.
-        messages.pass_over(queue, persistence, row.k)
+        messages.pass_over(queue, persistence, last_key)
     if requester.locked is not None:
         for _queue, row, _persistence in found:
             requester.forget_lock(row.k)

@@ -123,6 +123,16 @@ def test_a_put_in_a_unit_of_work(unit: Session) -> None:
     check(lambda: unit.put("Q1", BODY, persistent=True), 21)
 
 
+def test_a_hundred_gets_by_one_call(unit: Session) -> None:
+    """So many for all of them: a loop of gets makes 3,300."""
+
+    def hundred_more() -> None:
+        put(unit, 100)
+        unit.commit()
+
+    check(lambda: unit.get_many("Q1", 100), 460, hundred_more)
+
+
 def test_a_get_in_a_unit_of_work(unit: Session) -> None:
     put(unit, WARM_UP + TIMES)
     unit.commit()

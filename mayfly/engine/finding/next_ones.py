@@ -18,8 +18,8 @@ from mayfly.store.units import StoredMessage
 
 #: In the place of the side: a message that the getter's own unit of work has put.
 OWN: Final = -1
-#: Rows that one statement reads: so many a queue of both sides reads in vain.
-_PAGE_ROWS: Final = 64
+#: Rows that one statement reads of a queue with messages on both sides: some it reads in vain.
+_ROWS_OF_TWO: Final = 32
 
 
 class Picked(NamedTuple):
@@ -54,7 +54,7 @@ def pick(
     """
     alive, confirmed, expired = list[Found](), list[Found](), list[Found]()
     may_discard, met_count, left_bytes = core.settings.discard_on_empty, 0, body_bytes
-    page = Page(min(most, _PAGE_ROWS), body_bytes)
+    page = Page(min(most, _ROWS_OF_TWO) if all(queue.present) else most, body_bytes)
     rows = in_order(core, queue, ANY, queue.low, requester, page=page)
     if own:
         rows = merged(rows, iter([(row, OWN) for row in own]))
