@@ -7,15 +7,17 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.figures import Figure, at_least, at_most, median, seconds_of, without_aim
-from bench.raw import get_loop, put_loop
+from bench.raw import RawLeader, end_all, get_loop, put_loop, row
 from mayfly import QueueManager
 from mayfly.jms import Message
 from mayfly.listener import ListenerPort
 from mayfly.store.database import Database
+from mayfly.store.units import StoredMessage
 
 _BODY = os.urandom(200)
 #: So many listen where several do.
@@ -60,6 +62,63 @@ def _persistent(size: Size) -> Iterator[Figure]:
     name, ratio = f"listener, persistent, {SESSIONS} sessions", median(eight) / median(one)
     note = f"{ratio:.2f}x of one session"
     yield without_aim(name, median(eight), "/s", note, is_rate=True, samples=eight)
+    yield from _bounds(size, name)
+
+
+def _bounds(size: Size, name: str) -> Iterator[Figure]:
+    """Measure what threads of the interpreter can do: bare ones, and ours on one processor."""
+    two, one, bare = list[float](), list[float](), list[float]()
+    for _ in range(size.rounds):
+        two.append(durable_rate(size.durable_count, SESSIONS))
+        with _one_processor():
+            one.append(durable_rate(size.durable_count, SESSIONS))
+        with tempfile.TemporaryDirectory() as folder:
+            bare.append(_bare_rate(Path(folder), size.durable_count))
+    for beside, rates in (("as many bare threads", bare), ("one processor", one)):
+        ratios = [a / b for a, b in zip(two, rates, strict=True)]
+        note = f"{median(two):,.0f}/s against {median(rates):,.0f}/s"
+        yield without_aim(
+            f"{name} beside {beside}", median(ratios), "x", note, is_rate=True, samples=ratios
+        )
+
+
+@contextmanager
+def _one_processor() -> Iterator[None]:
+    """Let the threads that are started meanwhile share one processor."""
+    all_of_them = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(all_of_them)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, all_of_them)
+
+
+def _bare_rate(folder: Path, count: int) -> float:
+    """Return messages a second that bare threads delete, with their lives and a shared sync."""
+    database = Database(folder)
+    put_loop(database, count, 100, _BODY)
+    leader = RawLeader(database, end_all)
+    # Each thread has a share, so that they take turns as sessions do.
+    rows = [row(number, b"") for number in range(count)]
+    threads = [
+        threading.Thread(target=_commit_each, args=(leader, rows[place::SESSIONS]))
+        for place in range(SESSIONS)
+    ]
+    seconds = seconds_of(lambda: _run_all(threads))
+    database.close()
+    return count / seconds
+
+
+def _commit_each(leader: RawLeader, rows: list[StoredMessage]) -> None:
+    for each in rows:
+        leader.commit(each)
+
+
+def _run_all(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def durable_rate(count: int, session_count: int) -> float:

@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.aims import least_rate
 from bench.figures import Figure, at_least, at_most, median, seconds_of
-from bench.raw import RawLeader, get_loop, put_loop, put_seconds
+from bench.raw import RawLeader, get_loop, put_loop, put_seconds, row
 from mayfly import QueueManager, pymqi
 from mayfly.engine.session import Session
 from mayfly.pymqi import CMQC
@@ -171,9 +172,10 @@ def many_threads_rate(size: Size = Size()) -> float:  # noqa: B008  # it cannot 
 
 
 def _raw_leader(folder: Path, size: Size) -> float:
-    raw = RawLeader(folder)
-    seconds, _ = _together(lambda: lambda: raw.put(BODY), size)
-    raw.database.close()
+    database, numbers = Database(folder), count(1)
+    raw = RawLeader(database)
+    seconds, _ = _together(lambda: lambda: raw.commit(row(next(numbers), BODY)), size)
+    database.close()
     return seconds
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import apsw
 
 from bench.figures import seconds_of
 from mayfly.lifetime.life import LifeRecord
@@ -135,23 +138,43 @@ def get_loop(database: Database, count: int, per_unit: int) -> None:
         writer.execute("COMMIT")
 
 
-class RawLeader:
-    """The least that 16 threads with one durable insert each need: a leader and nothing else."""
+def insert_all(writer: apsw.Connection, rows: Sequence[StoredMessage]) -> None:
+    """Write what a leader of puts has to."""
+    writer.executemany(INSERT, rows)
 
-    def __init__(self, folder: Path) -> None:
-        """Open a database."""
-        self.database = Database(folder)
+
+def end_all(writer: apsw.Connection, rows: Sequence[StoredMessage]) -> None:
+    """Write what a leader of gets has to, by two statements as the store does."""
+    keys_of = [row.k for row in rows]
+    writer.execute(f"DELETE FROM message WHERE k IN ({', '.join('?' * len(rows))})", keys_of)
+    lives = [
+        (row.k, *LifeRecord("Q1", row.msg_id, b"", None, 1, 1, None, 1, *_GOT, "", 0, ""))
+        for row in rows
+    ]
+    head, values = INSERT_LIFE.split(" VALUES ")
+    sql = f"{head} VALUES {', '.join([values] * len(rows))}"
+    writer.execute(sql, tuple(chain.from_iterable(lives)))
+
+
+class RawLeader:
+    """The least that threads with one durable row each need: a leader and nothing else."""
+
+    def __init__(
+        self,
+        database: Database,
+        write: Callable[[apsw.Connection, Sequence[StoredMessage]], None] = insert_all,
+    ) -> None:
+        """Write rows to a database that others have opened."""
+        self._writer, self._write = database.writer, write
         self._lock = threading.Lock()
         self._waiting: list[tuple[StoredMessage, threading.Event, list[bool]]] = []
         self._is_led = False
-        self._number = 0
 
-    def put(self, body: bytes) -> None:
-        """Insert one message and return when it is durable."""
+    def commit(self, row: StoredMessage) -> None:
+        """Write one row and return when that is durable."""
         done, leads = threading.Event(), [False]
         with self._lock:
-            self._number += 1
-            self._waiting.append((row(self._number, body), done, leads))
+            self._waiting.append((row, done, leads))
             if self._is_led:
                 mine = False
             else:
@@ -165,10 +188,9 @@ class RawLeader:
     def _lead(self) -> None:
         with self._lock:
             batch, self._waiting = self._waiting, []
-        writer = self.database.writer
-        writer.execute("BEGIN IMMEDIATE")
-        writer.executemany(INSERT, [entry for entry, _, _ in batch])
-        writer.execute("COMMIT")
+        self._writer.execute("BEGIN IMMEDIATE")
+        self._write(self._writer, [entry for entry, _, _ in batch])
+        self._writer.execute("COMMIT")
         with self._lock:
             if self._waiting:
                 _, event, leads = self._waiting[0]

@@ -65,6 +65,8 @@ FIGURES: Final = {
         "listener, non-persistent, one session": "/s",
         "listener, persistent, against durable deletes": "x",
         "listener, persistent, 8 sessions": "/s",
+        "listener, persistent, 8 sessions beside as many bare threads": "x",
+        "listener, persistent, 8 sessions beside one processor": "x",
         "listener, idle, 2 sessions": " % of a core",
     },
     "fanout": {
