@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
+_PIECE_BYTES = 64 * 1024
 
 
 class Files:
@@ -89,24 +90,20 @@ class Files:
     def lengthen(self, file: Path, count_bytes: int) -> int:
         """Write zeros behind the end of a file; return how long it is now.
 
-        The kernel takes them 64 KB at a time. Written at one go they would stand in its memory as
-        one piece, all of which it walks through for each small write of SQLite's into it: a commit
-        of 200 pages took 2.5 ms of the processor, and takes 1.1 ms so.
+        They are written 64 KB at a time. Written at one go they would stand in the kernel's memory
+        as one piece, all of which it walks through for each small write of SQLite's into it: a
+        commit of 200 pages took 2.5 ms of the processor, and takes 1.1 ms so.
         """
-        with file.open("r+b", buffering=0) as output, _zeros(count_bytes) as zeros:
+        zeros = bytes(_PIECE_BYTES)
+        with file.open("r+b", buffering=0) as output:
             end = output.seek(0, os.SEEK_END)
-            return end + os.sendfile(output.fileno(), zeros.fileno(), 0, count_bytes)
+            for start in range(0, count_bytes, _PIECE_BYTES):
+                end += output.write(zeros[: count_bytes - start])
+            return end
 
     def sync(self, file: Path) -> None:
         """Bring what was written to a file to the disk."""
         _sync(file, os.O_RDWR)
-
-
-def _zeros(count_bytes: int) -> BinaryIO:
-    """Return a file in memory of so many zeros, which take no room."""
-    zeros = os.fdopen(os.memfd_create("zeros"), "rb")
-    os.truncate(zeros.fileno(), count_bytes)
-    return zeros
 
 
 def _sync(path: Path, flags: int) -> None:

@@ -8,12 +8,15 @@ import pytest
 
 from mayfly.store.book import INSERT_LIFE
 from mayfly.store.many_rows import SIZES
-from mayfly.store.messages import INSERT
 from mayfly.store.store import Store
+from mayfly.store.units import StoredMessage
 from tests.store.scene import get_unit, held, new_row, opened, put_unit
 
+#: How inserts of messages begin, with all columns or without those that most do not have.
+MESSAGES = "INSERT INTO message (k, "
 
-def inserts(store: Store, insert: str = INSERT) -> list[int]:
+
+def inserts(store: Store, insert: str = MESSAGES) -> list[int]:
     """Return a list that learns of each statement that inserts rows how many they are."""
     counts: list[int] = []
     head = insert.split(" VALUES ")[0]
@@ -47,6 +50,20 @@ def test_rows_are_inserted_in_order_by_few_statements(
     assert counts == sizes
     found = store.persistent.in_order(rows[0].k, rows[-1].k + 1, count + 1)
     assert found == rows
+    store.close()
+
+
+@pytest.mark.parametrize("count", [1, 3, 20])
+@pytest.mark.parametrize("column", StoredMessage._fields[StoredMessage._fields.index("body") + 1 :])
+def test_a_row_has_its_columns_behind_the_body_among_others_without(
+    tmp_path: Path, count: int, column: str
+) -> None:
+    store = opened(tmp_path)
+    rows = [new_row(store, b"%d" % n) for n in range(count)]
+    value: Any = 1 if column in ("target_number", "ttl_from_release", "only_here") else "X"
+    rows[-1] = rows[-1]._replace(**{column: value})
+    store.commit([put_unit(store, *rows)])
+    assert store.persistent.in_order(rows[0].k, rows[-1].k + 1, count + 1) == rows
     store.close()
 
 
