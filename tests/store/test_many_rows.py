@@ -74,8 +74,40 @@ def test_messages_are_deleted_by_few_statements_and_no_others_with_them(
     tmp_path: Path, count: int, sizes: list[int]
 ) -> None:
     store = opened(tmp_path)
+    rows = [new_row(store, b"%d" % n) for n in range(2 * count + 1)]
+    store.commit([put_unit(store, *rows)])
+    counts = deletes(store)
+    store.commit([get_unit(*rows[1::2])])
+    assert counts == sizes
+    assert held(store) == [row.msg_id for row in rows[::2]]
+    store.close()
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["in order", "backwards"])
+@pytest.mark.parametrize("count", [2, 65])
+def test_a_run_of_messages_is_deleted_by_one_statement_and_no_others_with_it(
+    tmp_path: Path, count: int, order: int
+) -> None:
+    """What looks like a run by its ends and is none is no run: nobody loses what is between."""
+    store = opened(tmp_path)
     rows = [new_row(store, b"%d" % n) for n in range(count + 2)]
     store.commit([put_unit(store, *rows)])
+    counts = deletes(store)
+    store.commit([get_unit(*rows[1:-1][::order])])
+    assert (counts == [2]) is (order == 1)
+    assert held(store) == [rows[0].msg_id, rows[-1].msg_id]
+    rows = [new_row(store, b"%d" % n) for n in range(5)]
+    store.commit([put_unit(store, *rows)])
+    counts.clear()
+    store.commit([get_unit(rows[0], rows[3], rows[1], rows[4])])
+    store.commit([get_unit(rows[2])])
+    assert counts == [4, 1]
+    assert len(held(store)) == 2
+    store.close()
+
+
+def deletes(store: Store) -> list[int]:
+    """Return a list that learns of each statement that deletes messages how many keys it names."""
     counts: list[int] = []
 
     def trace(_cursor: apsw.Cursor, sql: str, bindings: Any) -> bool:
@@ -84,10 +116,7 @@ def test_messages_are_deleted_by_few_statements_and_no_others_with_them(
         return True
 
     store._database.writer.exec_trace = trace
-    store.commit([get_unit(*rows[1:-1])])
-    assert counts == sizes
-    assert held(store) == [rows[0].msg_id, rows[-1].msg_id]
-    store.close()
+    return counts
 
 
 def test_lives_are_written_in_order_by_few_statements(tmp_path: Path) -> None:
