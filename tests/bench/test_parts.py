@@ -100,7 +100,7 @@ FIGURES: Final = {
     },
     "flood": {
         "500 due in one second, beside bare UPDATEs": "x",
-        "500 due in one second, beside bare UPDATEs that write lives as well": "x",
+        "500 due in one second, beside bare UPDATEs, lives and another's commits": "x",
     },
     "growth": {
         **{f"{step}: 2,500 messages against 2,000": "x" for step in _STEPS},
