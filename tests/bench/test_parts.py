@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 from bench.__main__ import main
+from bench.figures import Figure
 from bench.parts import LONG, PARTS, PEERED, TRIED, measured, usual_parts
 
 _STEPS: Final = ("put", "get", "get by MsgId", "release", "expiry scan", "checkpoint and close")
@@ -127,12 +128,17 @@ CURVES: Final = {
 BESIDE_COUNTS: Final = {"units": 2, "client_peers": 4, "delay": 3}
 
 
+def is_memory(one: Figure) -> bool:
+    """Tell whether a figure is a growth of memory: in this process others may give some back."""
+    return "memory" in one.name
+
+
 @pytest.mark.parametrize("name", TRIED)
 def test_a_part_tells_each_figure_once_with_its_unit(name: str) -> None:
     part = measured(name, "SMALLEST")
     told = [(one.name, one.measured.unit if one.measured else "") for one in part.figures]
     assert told == [*FIGURES[name].items()]
-    numbers = [one.measured.number for one in part.figures if one.measured]
+    numbers = [one.measured.number for one in part.figures if one.measured and not is_memory(one)]
     assert all(number >= 0 for number in numbers)
     assert {(one.plot, len(one.points)) for one in part.curves} == CURVES.get(name, set())
     assert len(part.besides) == BESIDE_COUNTS.get(name, 0)

@@ -6,7 +6,8 @@ A message is asked for its state as anybody asks (``why``); how a life has ended
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -443,16 +444,54 @@ def test_a_get_in_logical_order_takes_off_the_schedule(scene: Scene) -> None:
     assert scene.state(msg_id, STAGING) is State.CANCELLED
 
 
+class Committed:
+    """A queue manager whose next commit stops between the disk and its effect."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = VirtualClock()
+        with gate() as self._gate:
+            self.qm = QueueManager("QM1", folder, self.clock)
+        self.queue = self.qm.engine.registry.queue(local(self.qm))
+
+    @contextmanager
+    def on_disk(self, work: Callable[[], object], count: int) -> Iterator[None]:
+        """Have work done elsewhere; within, so many messages of Q1 are committed and no more."""
+        store, queue = self.qm.engine.store, self.queue
+        leader = Running(lambda: store.commit([statement("SELECT gate()")]))
+        assert self._gate.reached.wait(JOIN_SECONDS)
+        working = Running(work)
+        while not store.group._waiting:
+            threading.Event().wait(0.001)
+        with self.qm.engine.engine_lock:
+            self._gate.opened.set()
+            while len(store.persistent.in_order(queue.low, queue.high, 9)) < count:
+                threading.Event().wait(0.001)
+            yield
+        leader.finish()
+        working.finish()
+
+    def seen(self) -> list[bytes]:
+        """Return the bodies of what can be got now."""
+        found = in_order(self.qm.engine, self.queue, ANY, self.queue.low)
+        return [row.body for row, _side in found]
+
+    def end(self, *left: bytes) -> None:
+        """Get what is left; nothing is hidden then, and the books are right."""
+        with self.qm.session() as session:
+            assert bodies(session, "Q1") == [*left]
+        assert self.qm.engine.hidden == {}
+        assert self.qm.verify().ok
+        self.qm.close()
+
+
 @pytest.mark.parametrize("is_released", [False, True])
 def test_G1_messages_of_both_persistences_are_seen_in_one_moment(
     tmp_path: Path, is_released: bool
 ) -> None:
     """The disk has the persistent ones a moment before the others are on their queue."""
-    clock = VirtualClock()
-    with gate() as opening:
-        qm = QueueManager("QM1", tmp_path, clock)
-    queue, delay_ms = qm.engine.registry.queue(local(qm)), DELAY_MS if is_released else 0
-    with qm.session() as session, qm.session(transacted=True) as unit:
+    scene = Committed(tmp_path)
+    clock, delay_ms = scene.clock, DELAY_MS if is_released else 0
+    with scene.qm.session() as session, scene.qm.session(transacted=True) as unit:
         session.put("Q1", b"before", persistent=True)
         for body_, persistent in ((b"1", False), (b"2", True), (b"3", False), (b"4", True)):
             unit.put("Q1", body_, persistent=persistent, delay_ms=delay_ms)
@@ -460,48 +499,43 @@ def test_G1_messages_of_both_persistences_are_seen_in_one_moment(
             unit.commit()
             # The bookkeeping of that time is done.
             clock.advance(DELAY_MS - 1)
-        leader = Running(lambda: qm.engine.store.commit([statement("SELECT gate()")]))
-        assert opening.reached.wait(JOIN_SECONDS)
-        bringing = Running(partial(clock.advance, 1) if is_released else unit.commit)
-        while not qm.engine.store.group._waiting:
-            threading.Event().wait(0.001)
-        with qm.engine.engine_lock:
-            opening.opened.set()
-            while len(qm.engine.store.persistent.in_order(queue.low, queue.high, 9)) < 3:
-                threading.Event().wait(0.001)
-            seen = [row.body for row, _side in in_order(qm.engine, queue, ANY, queue.low)]
-        assert seen == [b"before"]
-        leader.finish()
-        bringing.finish()
-        assert bodies(session, "Q1") == [b"before", b"1", b"2", b"3", b"4"]
-        assert qm.verify().ok
-    qm.close()
+        with scene.on_disk(partial(clock.advance, 1) if is_released else unit.commit, 3):
+            assert scene.seen() == [b"before"]
+    scene.end(b"before", b"1", b"2", b"3", b"4")
 
 
 def test_a_message_that_the_disk_has_is_seen_when_its_put_takes_effect(tmp_path: Path) -> None:
     """Got before it has arrived, it would arrive all the same, and be got twice."""
-    with gate() as opening:
-        qm = QueueManager("QM1", tmp_path, VirtualClock())
-    queue = qm.engine.registry.queue(local(qm))
-    with qm.session() as session, qm.session() as putter:
+    scene = Committed(tmp_path)
+    with scene.qm.session() as session, scene.qm.session() as putter:
         session.put("Q1", b"before", persistent=True)
-        leader = Running(lambda: qm.engine.store.commit([statement("SELECT gate()")]))
-        assert opening.reached.wait(JOIN_SECONDS)
-        putting = Running(lambda: putter.put("Q1", b"late", persistent=True))
-        while not qm.engine.store.group._waiting:
-            threading.Event().wait(0.001)
-        with qm.engine.engine_lock:
-            opening.opened.set()
-            while len(qm.engine.store.persistent.in_order(queue.low, queue.high, 9)) < 2:
-                threading.Event().wait(0.001)
-            seen = [row.body for row, _side in in_order(qm.engine, queue, ANY, queue.low)]
-        assert seen == [b"before"]
-        leader.finish()
-        putting.finish()
-        assert bodies(session, "Q1") == [b"before", b"late"]
-        assert qm.engine.hidden == {}
-        assert qm.verify().ok
-    qm.close()
+        with scene.on_disk(lambda: putter.put("Q1", b"late", persistent=True), 2):
+            assert scene.seen() == [b"before"]
+    scene.end(b"before", b"late")
+
+
+def test_a_released_message_that_is_got_at_once_stays_with_who_got_it(tmp_path: Path) -> None:
+    """Its release makes a report too, and shows that one only when it takes effect."""
+    scene = Committed(tmp_path)
+    local(scene.qm, REPLIES)
+    with scene.qm.session() as session, scene.qm.session(transacted=True) as unit:
+        session.put("Q1", b"before", persistent=True)
+        session.put("Q1", b"moved", persistent=True, delay_ms=DELAY_MS)
+        session.put(
+            "Q1",
+            b"reported",
+            persistent=True,
+            delay_ms=DELAY_MS,
+            report=c.MQRO_COA,
+            reply_to_q=REPLIES,
+        )
+        scene.clock.advance(DELAY_MS - 1)
+        with scene.on_disk(partial(scene.clock.advance, 1), 3):
+            assert [one.body for one in unit.get_many("Q1", 2)] == [b"before", b"moved"]
+        assert scene.qm.counts("Q1").locked == 2
+        unit.commit()
+        assert scene.qm.curdepth(REPLIES) == 1
+    scene.end(b"reported")
 
 
 def test_those_of_a_unit_that_failed_are_hidden_from_nobody(tmp_path: Path) -> None:

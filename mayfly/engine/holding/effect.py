@@ -35,7 +35,9 @@ def let_arrivals_be_seen(owner: QueueOwner, transaction: Transaction) -> None:
             del hidden[row.k]
     for moving in transaction.moves:
         for key in moving.new_keys:
-            hidden.pop(key, None)
+            # One that was not hidden may have been got already, and is hidden by who got it.
+            if key in hidden and hidden[key] is transaction:
+                del hidden[key]
 
 
 def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
