@@ -39,7 +39,7 @@ def row(number: int, body: bytes, queue_number: int = 1) -> StoredMessage:
         1,
         None,
         None,
-        keys.id_hash(msg_id),
+        None,
         None,
         0,
         msg_id,
@@ -89,12 +89,12 @@ def move_seconds(
         return keys.staging_key(_DUE_MS + number * 1_000 // count, number)
 
     for numbers in units:
-        rows = [row(n, body)._replace(k=staged(n), msg_hash=None) for n in numbers]
+        rows = [row(n, body)._replace(k=staged(n)) for n in numbers]
         _in_transaction(database, INSERT, rows)
 
     def move() -> None:
         for numbers in units:
-            rows = [(one.k, one.msg_hash, staged(n)) for n in numbers for one in [row(n, b"")]]
+            rows = [(row(n, b"").k, staged(n), staged(n)) for n in numbers]
             _in_transaction(database, _MOVE, rows, _released(numbers) if does_all else ())
             if does_all:
                 _in_transaction(database, INSERT, [row(count + numbers.start, body, 2)])

@@ -16,7 +16,7 @@ from mayfly.lifetime.window import Window, capped_from
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.store.keys import generated_id, generated_identity, id_hash, optional_id_hash
+from mayfly.store.keys import generated_id, id_hash, optional_id_hash
 from mayfly.store.units import NO_MORE_COLUMNS, StoredMessage, stored_message
 
 ID_BYTES = 24
@@ -151,16 +151,17 @@ def new_row(core: Core, path: Path, message: MessageFields) -> StoredMessage:
         message = _in_transit(core, path.remote, message)
     prepared, window, (msg_id, correl_id, origin_id), body = message
     home = path.queue.home
-    number = home.store.sequence.next()
+    key = path.slots[prepared.order_priority] | home.store.sequence.next()
     if msg_id:
         msg_hash = id_hash(msg_id)
+    elif home is core:
+        # It tells the key, so that it is found without an index.
+        msg_id, msg_hash = generated_id(core.name, home.store.sequence.instance, key), None
     else:
-        # The number of its key is that of its MsgId as well, but on a queue of the group.
-        own = core.store.sequence
-        unique = number if home is core else own.next()
-        msg_id, msg_hash = generated_identity(core.name, own.instance, unique)
+        msg_id = new_id(core)
+        msg_hash = id_hash(msg_id)
     columns = (
-        path.slots[prepared.order_priority] | number,
+        key,
         window.put_ms,
         None if window.deliver_at_ms == window.put_ms else window.deliver_at_ms,
         window.expire_at_ms,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
+import apsw
+
 from mayfly.store.claimed import ROW_BITS, ClaimedMessages
-from mayfly.store.keys import STAGING_LOW, id_hash, key_of_delayed_id
+from mayfly.store.keys import STAGING_LOW, id_hash, key_of_delayed_id, key_told_by, queue_number_of
 from mayfly.store.messages import Messages, limited
 from mayfly.store.units import StoredMessage
 
@@ -17,7 +22,10 @@ _BY_MSG_ID = f"SELECT length(body), {_COLUMNS} FROM message WHERE msg_hash = ? A
 _BY_CORREL_ID = (
     f"SELECT length(body), {_COLUMNS} FROM message WHERE correl_hash = ? AND correl_id = ?"
 )
-_BY_KEY = f"SELECT length(body), {_COLUMNS} FROM message WHERE k = ? AND msg_id = ?"
+_BY_TOLD_KEY = (
+    f"SELECT length(body), {_COLUMNS} FROM message "
+    "WHERE k IN carray(?) AND msg_hash IS NULL AND msg_id = ?"
+)
 #: A message in transit is indexed by its own ids; the CorrelId that its sender knows stands in the
 #: MQXQH. So many are looked at on a transmission queue, the oldest ones: they take some 5 ms.
 _TRANSIT_ROWS = 2_000
@@ -48,18 +56,42 @@ class Claimed(NamedTuple):
     message: Outlined
 
 
-def with_id(messages: Messages, identifier: bytes, limit: int) -> list[Outlined]:
+def by_msg_id(
+    messages: Messages, msg_id: bytes, low: int, high: int, limit: int
+) -> list[StoredMessage]:
+    """Return up to ``limit`` messages of a key range of one queue with a MsgId, by key.
+
+    Others may be among them: those of the index have the same hash.
+    """
+    found = messages.by_msg_hash(id_hash(msg_id), low, high, limit)
+    key = key_told_by(msg_id, queue_number_of(low))
+    if key is not None and low <= key < high:
+        told = messages.row(key)
+        if told is not None and told.msg_hash is None and told.msg_id == msg_id:
+            found = sorted([*found, told], key=attrgetter("k"))[:limit]
+    return found
+
+
+def with_id(
+    messages: Messages, numbers: Iterable[int], identifier: bytes, limit: int
+) -> list[Outlined]:
     """Return messages with an id of 24 bytes as MsgId, then those with it as CorrelId.
 
-    ``limit`` bounds each kind. A delayed message is found by the MsgId that its sender knows.
+    ``limit`` bounds each kind; ``numbers`` are those of the queues that have messages. A delayed
+    message is found by the MsgId that its sender knows.
     """
     found = _fetched(messages, _BY_MSG_ID, (id_hash(identifier), identifier), limit)
     key = key_of_delayed_id(identifier)
     if key is not None and STAGING_LOW <= key < 0:
-        # Without a place in the index while it is staged: its id tells the key.
-        known = {each.row.k for each in found}
-        staged = _fetched(messages, _BY_KEY, (key, identifier), 1)
-        found += [each for each in staged if each.row.k not in known]
+        keys = [key]
+    else:
+        told = [key_told_by(identifier, number) for number in numbers]
+        keys = [key for key in told if key is not None]
+    if keys:
+        # Without a place in the index: the id tells the key.
+        found += _fetched(
+            messages, _BY_TOLD_KEY, (apsw.carray(array("q", keys)), identifier), limit
+        )
     known = {each.row.k for each in found}
     correlated = _fetched(messages, _BY_CORREL_ID, (id_hash(identifier), identifier), limit)
     return found + [each for each in correlated if each.row.k not in known]

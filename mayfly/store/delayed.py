@@ -148,7 +148,7 @@ class DelayedMessages(Messages):
         # The key is read first: a message that another transaction moves away meanwhile is then
         # found by the index.
         row = self.row(key) if low <= key < high else None
-        rows = self.by_msg_id(id_hash(msg_id), low, high, limit)
+        rows = self.by_msg_hash(id_hash(msg_id), low, high, limit)
         # Its sender may have given the id to more messages; put again from a copy it is in both.
         if row is not None and row.msg_id == msg_id and all(r.k != key for r in rows):
             rows = sorted([*rows, row], key=attrgetter("k"))[:limit]

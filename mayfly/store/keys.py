@@ -8,6 +8,7 @@ negative keys: 42 bits of delivery time in ms and 21 bits of order inside that m
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -15,6 +16,11 @@ from mayfly.mqi.attribute_selectors import MQ_MSG_ID_LENGTH
 
 SEQUENCE_BITS = 44
 PRIORITY_BITS = 4
+#: Where a message stands on its queue.
+_PLACE_BITS = PRIORITY_BITS + SEQUENCE_BITS
+_PLACE = 2**_PLACE_BITS - 1
+#: In a generated MsgId the place stands at the end.
+_PLACE_AT = MQ_MSG_ID_LENGTH - _PLACE_BITS // 8
 QUEUE_BITS = 15
 MAX_PRIORITY = 9
 STAGING_ORDER_BITS = 21
@@ -27,7 +33,7 @@ _ZERO_ID = bytes(MQ_MSG_ID_LENGTH)
 GENERATED_PREFIX = b"AMQ "
 #: Where the id of a delayed message has this byte, which no name contains, its staging key follows.
 _DELAYED_MARK, _MARK_AT, _KEY_AT, _KEY_END = b"\x01", 11, 12, 20
-_UNIQUE, _SIGN = struct.Struct(">q"), 2**63
+_UNIQUE = struct.Struct(">Q")
 #: Turns ``AMQ `` into ``AMQD``.
 _STAGING_BITS = 0x64
 
@@ -76,22 +82,42 @@ def queue_number_of(key: int) -> int:
     return STAGING_NUMBER if key < 0 else key >> (SEQUENCE_BITS + PRIORITY_BITS)
 
 
-def generated_id(manager_name: str, instance: int, sequence: int) -> bytes:
-    """Return a new MsgId: ``AMQ ``, 12 characters of the name, 20 bits of instance, sequence."""
-    return generated_identity(manager_name, instance, sequence)[0]
+def generated_id(manager_name: str, instance: int, key: int) -> bytes:
+    """Return a new MsgId: ``AMQ ``, 12 characters of the name, 16 bits of instance, 48 of key.
+
+    The sequence number in them is unique; so it is enough where there is no key.
+    """
+    unique = (instance << _PLACE_BITS) | (key & _PLACE)
+    return _generated_start(manager_name) + _UNIQUE.pack(unique)
 
 
-def generated_identity(manager_name: str, instance: int, sequence: int) -> tuple[bytes, int]:
-    """Return a new MsgId, as :func:`generated_id`, with its index value, as :func:`id_hash`."""
-    unique = (instance << SEQUENCE_BITS) + sequence
-    if unique >= _SIGN:
-        unique -= 2 * _SIGN
-    return _generated_start(manager_name) + _UNIQUE.pack(unique), unique
+def generated_ids(manager_name: str, instance: int, keys: Iterable[int]) -> list[bytes]:
+    """Return new MsgIds, as :func:`generated_id`, for many keys."""
+    start = generated_id(manager_name, instance, 0)[:_PLACE_AT]
+    size = _PLACE_BITS // 8
+    return [start + (key & _PLACE).to_bytes(size, "big") for key in keys]
 
 
 @lru_cache(maxsize=256)
 def _generated_start(manager_name: str) -> bytes:
     return GENERATED_PREFIX + manager_name.encode()[:12].ljust(12)
+
+
+def key_told_by(identifier: bytes, number: int) -> int | None:
+    """Return the key on a queue of the message for which a MsgId was generated with its key.
+
+    Other messages may have the id as well. None for an id that tells no key of this queue.
+    """
+    if number == STAGING_NUMBER or not identifier.startswith(GENERATED_PREFIX):
+        return None
+    if identifier[_MARK_AT:_KEY_AT] == _DELAYED_MARK:
+        return None
+    return number << _PLACE_BITS | int.from_bytes(identifier[_PLACE_AT:], "big")
+
+
+def may_tell(msg_hash: int, key: int) -> bool:
+    """Return True if an id with this index value may tell the key of a message."""
+    return key < 0 or not (msg_hash ^ key) & _PLACE
 
 
 def delayed_id(manager_name: str, key: int, instance: int, sequence: int) -> bytes:

@@ -17,7 +17,7 @@ from mayfly.store.keys import id_hash, queue_range, staging_id
 from mayfly.store.totals import LAST_POSITION
 from mayfly.store.units import StoredMessage
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 _OLD_MESSAGE = """
 ALTER TABLE message RENAME TO old_message;
 DROP INDEX message_by_msg_id;
@@ -180,6 +180,10 @@ def _to_version_9(writer: apsw.Connection) -> None:
         writer.execute(statement)
 
 
+def _to_version_10(_writer: apsw.Connection) -> None:
+    """A MsgId that tells the key is not indexed; older versions would not find it."""
+
+
 def _columns(writer: apsw.Connection, table: str) -> set[str]:
     return {str(name) for _cid, name, *_ in writer.execute(f"PRAGMA table_info({table})")}
 
@@ -238,4 +242,5 @@ MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {
     7: _to_version_7,
     8: _to_version_8,
     9: _to_version_9,
+    10: _to_version_10,
 }

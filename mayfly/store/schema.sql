@@ -1,4 +1,4 @@
--- Schema version 9 (PRAGMA user_version).
+-- Schema version 10 (PRAGMA user_version).
 -- To change it: raise SCHEMA_VERSION and add the step in migrations.py, keep a folder
 -- written by the old version under tests/store/fixtures, and add the test that opens it.
 
@@ -22,7 +22,7 @@ CREATE TABLE message (
     put_ms INTEGER NOT NULL,
     deliver_at_ms INTEGER,             -- NULL: at once
     expire_at_ms INTEGER,              -- NULL: never
-    msg_hash INTEGER,                  -- NULL while staged under an id that tells the key
+    msg_hash INTEGER,                  -- NULL: its id tells the key
     correl_hash INTEGER,               -- NULL: CorrelId is all zeros
     backout_count INTEGER NOT NULL,
     msg_id BLOB NOT NULL,

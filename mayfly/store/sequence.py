@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mayfly.runtime import Runtime
-from mayfly.store.keys import SEQUENCE_BITS
 from mayfly.store.units import Unit
 
 #: Numbers are reserved in blocks, so that none is given again after a crash.
@@ -17,13 +16,13 @@ _SAVE = "INSERT OR REPLACE INTO meta VALUES ('sequence', ?)"
 class Sequence:
     """Gives numbers from a block whose end is durable before the first of them is used.
 
-    ``instance`` is a random number of this opening of the store; with it, ids of two queue managers
-    of one name differ.
+    ``instance`` is a random number of this opening of the store, of 16 bits; with it, ids of two
+    queue managers of one name differ.
     """
 
     def __init__(self, reserved: int, commit: Callable[[Unit], None], runtime: Runtime) -> None:
         """Go on behind what was reserved before; reserve the first block."""
-        self.instance = int.from_bytes(runtime.random_bytes(8)) >> SEQUENCE_BITS
+        self.instance = int.from_bytes(runtime.random_bytes(2))
         self._last = self._low_from = reserved
         #: Whether :meth:`extend` is needed before many more numbers are given.
         self.is_low = False

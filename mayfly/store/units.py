@@ -80,10 +80,13 @@ class Move(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Common values of the messages of a Bulk; their keys, and hashes of MsgId, are consecutive."""
+    """Common values of the messages of a Bulk; their keys, and hashes of MsgId, are consecutive.
+
+    Without a first hash their MsgIds tell their keys; an intent of an older Mayfly has one.
+    """
 
     first_key: int
-    first_hash: int
+    first_hash: int | None
     expire_at_ms: int | None
 
 

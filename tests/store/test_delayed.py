@@ -24,9 +24,9 @@ class MovedBetween(DelayedMessages):
         self._move()
         return found
 
-    def by_msg_id(self, msg_hash: int, low: int, high: int, limit: int) -> list[StoredMessage]:
+    def by_msg_hash(self, msg_hash: int, low: int, high: int, limit: int) -> list[StoredMessage]:
         """Read, then move."""
-        found = super().by_msg_id(msg_hash, low, high, limit)
+        found = super().by_msg_hash(msg_hash, low, high, limit)
         self._move()
         return found
 

@@ -17,10 +17,13 @@ from mayfly.store.keys import (
     SEQUENCE_BITS,
     STAGING_NUMBER,
     STAGING_ORDER_BITS,
+    delayed_id,
     due_ms_of,
     generated_id,
-    generated_identity,
+    generated_ids,
     id_hash,
+    key_told_by,
+    may_tell,
     next_priority,
     optional_id_hash,
     order_key,
@@ -101,13 +104,28 @@ def test_a_full_millisecond_of_staging_passes_on_to_the_next() -> None:
         assert [m.body for m in session.browse("Q1")] == [b"last place", b"next", b"next but one"]
 
 
-@pytest.mark.parametrize("instance", [0, 5, 2**19 - 1, 2**19, 2**20 - 1])
+@pytest.mark.parametrize("instance", [0, 5, 2**15, 2**16 - 1])
+@pytest.mark.parametrize("number", [1, 2**15 - 1])
 @pytest.mark.parametrize("sequence", [1, 2**44 - 1])
-def test_a_generated_id_comes_with_its_index_value(instance: int, sequence: int) -> None:
-    msg_id, msg_hash = generated_identity("QM1", instance, sequence)
-    assert msg_id == generated_id("QM1", instance, sequence)
-    assert msg_id == b"AMQ QM1         " + ((instance << 44) + sequence).to_bytes(8, "big")
-    assert msg_hash == id_hash(msg_id)
+@pytest.mark.parametrize("priority", [0, 9])
+def test_a_generated_id_tells_the_key_of_its_message(
+    instance: int, number: int, sequence: int, priority: int
+) -> None:
+    key = order_key(number, priority, sequence)
+    msg_id = generated_id("QM1", instance, key)
+    place = (9 - priority << 44) + sequence
+    assert msg_id == b"AMQ QM1         " + ((instance << 48) + place).to_bytes(8, "big")
+    assert key_told_by(msg_id, number) == key
+    assert may_tell(id_hash(msg_id), key)
+    assert not may_tell(id_hash(msg_id), key ^ 1)
+    assert generated_ids("QM1", instance, [key]) == [msg_id]
+
+
+def test_an_id_that_was_not_generated_for_an_ordinary_queue_tells_no_key_of_one() -> None:
+    assert key_told_by(delayed_id("QM1", staging_key(5, 0), 1, 1), 1) is None
+    assert key_told_by(generated_id("QM1", 1, 1), STAGING_NUMBER) is None
+    for msg_id in (b"x" * 24, bytes(24), b""):
+        assert key_told_by(msg_id, 1) is None
 
 
 def test_generated_ids_have_24_bytes_and_are_unique_over_reopening(tmp_path: Path) -> None:

@@ -8,16 +8,19 @@ from pathlib import Path
 import apsw
 import pytest
 
+from mayfly.store.by_id import by_msg_id
 from mayfly.store.delayed import DelayedMessages
+from mayfly.store.keys import generated_id
 from mayfly.store.message_times import earliest_deadlines
 from mayfly.store.pages import page_of
 from tests.store.scene import NUMBER, opened, put_unit
 
 LOW, HIGH = NUMBER << 48, (NUMBER + 1) << 48
+GENERATED = generated_id("QM1", 1, 1)
 READS: dict[str, Callable[[DelayedMessages], object]] = {
     "in_order": lambda messages: messages.in_order(LOW, HIGH, 8),
     "page": lambda messages: page_of(messages, LOW, HIGH, 8, 1_000),
-    "by_msg_id": lambda messages: messages.by_msg_id(1, LOW, HIGH, 8),
+    "by_msg_id": lambda messages: by_msg_id(messages, GENERATED, LOW, HIGH, 8),
     "by_correl_id": lambda messages: messages.by_correl_id(1, LOW, HIGH, 8),
     "expired": lambda messages: messages.expired(1, (0, 0), 8),
     "described": lambda messages: messages.described(LOW, HIGH, 8),

@@ -17,7 +17,7 @@ from mayfly.engine.descriptors import Prepared
 from mayfly.engine.holding.puts import reserve
 from mayfly.engine.objects.registry import Path
 from mayfly.lifetime.window import window_at_put
-from mayfly.store.keys import SEQUENCE_BITS, generated_id, id_hash, optional_id_hash
+from mayfly.store.keys import generated_ids, id_hash, optional_id_hash
 from mayfly.store.units import RUN_SIZE_BITS, Bulk, Run
 
 #: With fewer rows of a kind in a blob, a statement of their own costs more than it saves.
@@ -30,7 +30,7 @@ _UNLIMITED, _ALONE = -1, 0
 class Identities(NamedTuple):
     """The ids of messages by column; hashes as JSON has them, ids 24 bytes each."""
 
-    msg_hashes: list[int]
+    msg_hashes: list[int | str]
     correl_hashes: list[int | str]
     msg_ids: bytes
     correl_ids: bytes
@@ -53,7 +53,8 @@ class Lane:
         self.max_depth = path.max_depth
         self.largest_bytes = largest_bytes
         self.keys: list[int] = []
-        self._base_key = path.slots[prepared.order_priority]
+        #: The key of a message but for its sequence number.
+        self.base_key = path.slots[prepared.order_priority]
         self._put_ms = put_ms
         self._cap_ms, self._capped_by = path.cap_ms, path.capped_by
         #: The lives that the cap has shortened.
@@ -68,10 +69,9 @@ class Lane:
         self._correl_ids: list[bytes] = []
 
     def add(
-        self, numbers: list[int], ids: Identities, lives_ms: list[int], bodies: list[bytes]
+        self, keys: list[int], ids: Identities, lives_ms: list[int], bodies: list[bytes]
     ) -> None:
-        """Add messages by column: sequence numbers, ids, lives (-1 without end) and data."""
-        keys = [self._base_key | number for number in numbers]
+        """Add messages by column: keys, ids, lives (-1 without end) and data."""
         sizes = list(map(len, bodies))
         starts = accumulate(sizes, initial=self._size_bytes)
         columns = (keys, self._deadlines_of(lives_ms), ids.msg_hashes, ids.correl_hashes)
@@ -89,11 +89,8 @@ class Lane:
         self._correl_ids.append(ids.correl_ids)
         self._reserve(keys)
 
-    def add_run(
-        self, numbers: list[int], first_hash: int, msg_ids: bytes, life_ms: int, run: Slices
-    ) -> None:
-        """Add messages of one life whose sequence numbers follow on, all without a CorrelId."""
-        keys = [self._base_key | number for number in numbers]
+    def add_run(self, keys: list[int], msg_ids: bytes, life_ms: int, run: Slices) -> None:
+        """Add messages of one life whose keys follow on, all with new MsgIds and no CorrelId."""
         [deadline] = self._deadlines_of([life_ms])
         expire_at_ms = deadline if isinstance(deadline, int) else None
         self._runs.append(
@@ -105,7 +102,7 @@ class Lane:
                 msg_ids,
                 b"",
                 run.bodies,
-                Run(keys[0], first_hash, expire_at_ms),
+                Run(keys[0], None, expire_at_ms),
                 self._capped_by if life_ms in self._capped else None,
             )
         )
@@ -178,10 +175,6 @@ class BulkPuts:
         #: Whether rows differ in nothing but their data.
         is_one_life = self._lives_ms.count(self._lives_ms[0]) == rows.row_count
         self._is_uniform = len(values) == 1 and is_one_life and not self._has_ids
-        sequence = core.store.sequence
-        self._prefix = generated_id(core.name, sequence.instance, 0)[:16]
-        self._high = sequence.instance << SEQUENCE_BITS
-        self._low_hash = int.from_bytes(self._high.to_bytes(8, "big"), "big", signed=True)
 
     def kind(self, row: int) -> Kind:
         """Return what a row asks for beside its times and ids."""
@@ -239,9 +232,9 @@ class BulkPuts:
         given = [sequence.next() for _ in range(first, after)]
         for lane, rows, bodies in lanes:
             assert lane is not None
-            numbers = [given[row - first] for row in rows]
+            keys = [lane.base_key | given[row - first] for row in rows]
             lives_ms = [self._lives_ms[row] for row in rows]
-            lane.add(numbers, self._identities(rows, numbers), lives_ms, bodies)
+            lane.add(keys, self._identities(rows, keys), lives_ms, bodies)
         return True
 
     def _add_run(self, first: int, after: int) -> bool:
@@ -250,14 +243,11 @@ class BulkPuts:
         if lane is None or not lane.has_room(sizes):
             return False
         sequence = self._core.store.sequence
-        numbers = [sequence.next() for _ in sizes]
-        ids = self._generated(numbers)
+        keys = [lane.base_key | sequence.next() for _ in sizes]
         starts = zip(edges, sizes, strict=False)
         slices = [start - edges[0] << RUN_SIZE_BITS | size for start, size in starts]
         run = Slices(slices, self._rows.bodies[edges[0] : edges[-1]])
-        lane.add_run(
-            numbers, self._low_hash | numbers[0], b"".join(ids), self._lives_ms[first], run
-        )
+        lane.add_run(keys, b"".join(self._generated(keys)), self._lives_ms[first], run)
         return True
 
     def _lane(self, number: int) -> Lane | None:
@@ -266,14 +256,12 @@ class BulkPuts:
             lane = self._lanes[number] = self._new_lane(self._kinds[number])
         return lane
 
-    def _generated(self, numbers: list[int]) -> list[bytes]:
-        """Return new MsgIds, as keys.generated_id makes them, which is called once for all."""
-        prefix, high = self._prefix, self._high
-        return [prefix + (high | number).to_bytes(8, "big") for number in numbers]
+    def _generated(self, keys: list[int]) -> list[bytes]:
+        return generated_ids(self._core.name, self._core.store.sequence.instance, keys)
 
-    def _identities(self, rows: list[int], numbers: list[int]) -> Identities:
-        msg_ids = self._generated(numbers)
-        hashes = [self._low_hash | number for number in numbers]
+    def _identities(self, rows: list[int], keys: list[int]) -> Identities:
+        msg_ids = self._generated(keys)
+        hashes: list[int | str] = ["null"] * len(rows)
         if not self._has_ids:
             return Identities(hashes, ["null"] * len(rows), b"".join(msg_ids), b"")
         given = [ids_of(self._rows, row) for row in rows]

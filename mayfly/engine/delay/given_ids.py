@@ -47,7 +47,8 @@ def _moved(core: Core, shown_id: bytes) -> StoredMessage | None:
     if staging is None:
         return None
     for persistence, count in enumerate(staging.present):
-        for row in core.messages(persistence).by_msg_id(msg_hash, staging.low, staging.high, count):
+        messages = core.messages(persistence)
+        for row in messages.by_msg_hash(msg_hash, staging.low, staging.high, count):
             if row.shown_id == shown_id:
                 return row
     return None

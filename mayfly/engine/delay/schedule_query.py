@@ -118,7 +118,7 @@ def found_by_id(core: Core, msg_id: bytes) -> Found | None:
         if key is not None:
             rows = messages.by_delayed_id(msg_id, key, within, 2)
         else:
-            rows = messages.by_msg_id(id_hash(msg_id), *within, 2)
+            rows = messages.by_msg_hash(id_hash(msg_id), *within, 2)
         for row in rows:
             if row.msg_id == msg_id and row.target is not None:
                 return staging, row, persistence
@@ -135,7 +135,7 @@ def other_copies(core: Core, found: Found) -> list[Found]:
         (staging, row, persistence)
         for persistence in (VOLATILE, PERSISTENT)
         if staging.present[persistence]
-        for row in core.messages(persistence).by_msg_id(
+        for row in core.messages(persistence).by_msg_hash(
             id_hash(one.msg_id), staging.low, staging.high, staging.present[persistence]
         )
         if row.msg_id == one.msg_id and row.k != one.k

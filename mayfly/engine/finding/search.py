@@ -15,6 +15,7 @@ from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.selectors import MessageFields, Selector, compile_selector
+from mayfly.store.by_id import by_msg_id
 from mayfly.store.keys import id_hash, key_of_delayed_id, key_of_token, message_token, staging_id
 from mayfly.store.pages import page_of
 from mayfly.store.units import StoredMessage
@@ -282,12 +283,12 @@ def _fetcher(
         end = min(high, token_key + 1)
         return lambda low, size: messages.in_order(max(low, token_key), end, size)
     if match.msg_id is not None:
-        msg_id, msg_hash = match.msg_id, id_hash(match.msg_id)
+        msg_id = match.msg_id
         key = key_of_delayed_id(msg_id) if queue.is_staging else None
         if key is not None:
             staged_key = key
             return lambda low, size: messages.by_delayed_id(msg_id, staged_key, (low, high), size)
-        return lambda low, size: messages.by_msg_id(msg_hash, low, high, size)
+        return lambda low, size: by_msg_id(messages, msg_id, low, high, size)
     if match.correl_id is not None:
         correl_hash = id_hash(match.correl_id)
         return lambda low, size: messages.by_correl_id(correl_hash, low, high, size)

@@ -26,7 +26,7 @@ from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.store.keys import id_hash
+from mayfly.store.keys import id_hash, may_tell
 from mayfly.store.outlines import present
 from mayfly.store.units import StoredMessage
 
@@ -273,11 +273,18 @@ class GroupGetter(Getter):
         if (
             match.msg_seq_number not in (None, entry.number)
             or match.offset not in (None, entry.offset)
-            or self._msg_hash not in (None, entry.msg_hash)
+            or not self._may_have_id(entry)
             or self._correl_hash not in (None, entry.correl_hash)
         ):
             return self._refuse()
         return not self._asks_row or match.accepts(self._row(entry)) or self._refuse()
+
+    def _may_have_id(self, entry: Entry) -> bool:
+        if self._msg_hash is None:
+            return True
+        if entry.msg_hash is None:
+            return may_tell(self._msg_hash, entry.key)
+        return entry.msg_hash == self._msg_hash
 
     def _refuse(self) -> bool:
         if self._where.position is not None:

@@ -89,7 +89,8 @@ class Present:
         in_transit = [q for q in home.registry.queues() if q.definition.usage == MQUS_TRANSMISSION]
         for persistence in (VOLATILE, PERSISTENT):
             messages = home.messages(persistence)
-            found = with_id(messages, asked_id, MOST_STAYS)
+            numbers = [q.number for q in home.registry.queues() if q.present[persistence]]
+            found = with_id(messages, numbers, asked_id, MOST_STAYS)
             for queue in in_transit:
                 if queue.present[persistence]:
                     keys = queue.low, queue.high
