@@ -7,6 +7,7 @@ leader in commit order and are dense.
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,7 @@ from mayfly.runtime import Runtime
 from mayfly.store.claimed import REMOVE
 from mayfly.store.many_rows import insert_rows
 from mayfly.store.totals import LAST_POSITION, Totals, TotalsTable
-from mayfly.store.units import EndedRows, Move, Unit
+from mayfly.store.units import EndedMessages, EndedRows, Move, Unit
 
 INSERT_LIFE = (
     f"INSERT INTO ledger (position, kind, {', '.join(LifeRecord._fields)}) "
@@ -46,6 +47,21 @@ _INSERT_MOVED = _MOVED % (
 _INSERT_MOVED_RUN = _MOVED % (
     "m.k - ?10 + 1",
     "message m WHERE m.k >= ?10 AND m.k < ?11 ORDER BY m.k",
+)
+#: The lives of messages of one descriptor that end together, read off their rows.
+_TOGETHER = f"""
+INSERT INTO ledger (position, kind, {", ".join(LifeRecord._fields)})
+SELECT ?1 + %s, {KIND_LIFE}, ?2, m.msg_id, m.correl_id, m.origin_id, m.put_ms,
+    coalesce(m.deliver_at_ms, m.put_ms), m.expire_at_ms, ?3, ?4, 0, ?5, 1, length(m.body), ?6, ?7,
+    m.backout_count, ?8, m.capped_by, ?9, ?10, ?11
+FROM %s"""
+_INSERT_TOGETHER = _TOGETHER % (
+    "c.rowid",
+    "carray(?12) c CROSS JOIN message m ON m.k = c.value",
+)
+_INSERT_TOGETHER_RUN = _TOGETHER % (
+    "m.k - ?12 + 1",
+    "message m WHERE m.k >= ?12 AND m.k <= ?13 ORDER BY m.k",
 )
 _ENDED = f"""
 INSERT INTO ledger (position, kind, {", ".join(LifeRecord._fields)})
@@ -117,18 +133,28 @@ class Book:
         """Return True if a queue has changed since its last balance row."""
         return bool(self.totals.owing())
 
+    def write_lives(self, unit: Unit) -> None:
+        """Write the lives of a unit, before its messages are deleted, off which some are read."""
+        position, rows = self._position, list[tuple[Any, ...]]()
+        for lives in unit.lives:
+            if isinstance(lives, EndedMessages):
+                if rows:
+                    insert_rows(self._writer, INSERT_LIFE, rows)
+                    rows = []
+                self._write_together(lives, position)
+                position += len(lives.keys)
+            else:
+                position += 1
+                # Compiled, a star would make a list first.
+                rows.append((position,) + lives)  # noqa: RUF005  # see above
+        if rows:
+            insert_rows(self._writer, INSERT_LIFE, rows)
+        self._position = position
+
     def write(self, unit: Unit) -> None:
-        """Write the lives and totals of a unit."""
+        """Write the totals of a unit, and the lives of what it moves or has claimed."""
         self._balance_all |= unit.wants_balances
         self._notes_time |= unit.notes_time
-        if unit.lives:
-            position = self._position
-            rows = [
-                (position + n,) + life  # noqa: RUF005  # compiled, a star makes a list first
-                for n, life in enumerate(unit.lives, 1)
-            ]
-            insert_rows(self._writer, INSERT_LIFE, rows)
-            self._position = position + len(rows)
         for move in unit.moves:
             self._write_moved(move)
         for ended in unit.ended_rows:
@@ -176,6 +202,17 @@ class Book:
             for number, t in self.totals.items()
             if number >= 0
         ]
+
+    def _write_together(self, ended: EndedMessages, position: int) -> None:
+        keys, *common = ended
+        first, last = keys[0], keys[-1]
+        writer = self._writer
+        if last - first == len(keys) - 1 and keys == [*range(first, last + 1)]:
+            writer.execute(_INSERT_TOGETHER_RUN, (position, *common, first, last))
+        else:
+            array_of_keys = apsw.carray(array("q", keys))
+            writer.execute(_INSERT_TOGETHER, (position, *common, array_of_keys))
+        assert writer.changes() == len(keys), "a message whose life ends is gone"
 
     def _write_moved(self, move: Move) -> None:
         common = (

@@ -52,8 +52,11 @@ _WRONG_UNIT = (
 class Book(Protocol):
     """Data that every transaction writes beside messages: ledger, totals, high-water marks."""
 
+    def write_lives(self, unit: Unit) -> None:
+        """Write lives of a unit, whose messages are still there."""
+
     def write(self, unit: Unit) -> None:
-        """Write lives and totals of a unit."""
+        """Write the totals of a unit, and the lives that follow from its changes."""
 
     def finish(self) -> None:
         """Write what stands once in a transaction."""
@@ -314,6 +317,8 @@ class GroupCommit:
                 unit.error = self._try(unit)
 
     def _write(self, unit: Unit) -> None:
+        if unit.lives:
+            self._book.write_lives(unit)
         self._apply(unit)
         self._book.write(unit)
 

@@ -16,7 +16,16 @@ from typing import Any, TypeAlias
 from mayfly.contracts.outcomes import code_at
 from mayfly.lifetime.life import LifeRecord
 from mayfly.store.messages import Messages
-from mayfly.store.units import Bulk, EndedRows, Move, Run, StoredMessage, Unit
+from mayfly.store.units import (
+    Bulk,
+    EndedLives,
+    EndedMessages,
+    EndedRows,
+    Move,
+    Run,
+    StoredMessage,
+    Unit,
+)
 
 Statement: TypeAlias = tuple[str, tuple[Any, ...]]
 
@@ -136,7 +145,7 @@ def unpack_unit(packed: str) -> Unit:
     unit.inserts = [StoredMessage(*row) for row in said["inserts"]]
     unit.deletes = [(key,) for (key,) in said["deletes"]]
     unit.backouts = [(key,) for (key,) in said["backouts"]]
-    unit.lives = [LifeRecord(*life) for life in said["lives"]]
+    unit.lives = [_ended_lives(life) for life in said["lives"]]
     unit.moves = [Move(*move) for move in said["moves"]]
     bulks = [Bulk(*bulk) for bulk in said["bulks"]]
     unit.bulks = [b._replace(run=None if b.run is None else Run(*b.run)) for b in bulks]
@@ -147,6 +156,11 @@ def unpack_unit(packed: str) -> Unit:
         delta.puts, delta.present, delta.present_volatile = puts, present, present_volatile
         delta.ended = dict(ended)
     return unit
+
+
+def _ended_lives(values: list[Any]) -> EndedLives:
+    """Return what a list holds: that of many lives begins with their keys."""
+    return EndedMessages(*values) if isinstance(values[0], list) else LifeRecord(*values)
 
 
 def _ended_rows(*values: Any) -> EndedRows:

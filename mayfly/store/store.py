@@ -12,7 +12,6 @@ from pathlib import Path
 
 import apsw
 
-from mayfly.lifetime.life import LifeRecord
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import EngineLock, Lock, Runtime
 from mayfly.store.aside import Aside
@@ -292,7 +291,7 @@ class Store:
         return pending
 
     def _put_back(self, pending: Unit) -> None:
-        lives: list[LifeRecord] = pending.lives
+        lives = pending.lives
         lives.extend(self._pending.lives)
         newer, self._pending = self._pending, pending
         self.must_flush = len(lives) >= _PENDING_LIVES

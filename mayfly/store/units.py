@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from mayfly.lifetime.life import LifeRecord
 
@@ -129,6 +129,29 @@ class EndedRows(NamedTuple):
     ended_program: str | None = None
 
 
+class EndedMessages(NamedTuple):
+    """Persistent messages of one queue and descriptor whose lives end together, by their keys.
+
+    The records of their lives are read off their rows; this is what they have in common.
+    """
+
+    keys: list[int]
+    queue: str
+    ended_ms: int
+    outcome: str
+    priority: int
+    report: int
+    reply_to_q: str
+    user_identifier: str
+    met_by: str | None
+    ended_by: str | None
+    ended_program: str | None
+
+
+#: Records of lives that have ended, one or many.
+EndedLives: TypeAlias = LifeRecord | EndedMessages
+
+
 class Delta:
     """How the totals of one queue change."""
 
@@ -197,7 +220,7 @@ class Unit:
         self.volatile_inserts: list[StoredMessage] = []
         self.volatile_deletes: list[tuple[int]] = []
         self.volatile_backouts: list[tuple[int]] = []
-        self.lives: list[LifeRecord] = []
+        self.lives: list[EndedLives] = []
         self.moves: list[Move] = []
         self.bulks: list[Bulk] = []
         self.ended_rows: list[EndedRows] = []
@@ -312,15 +335,16 @@ class Unit:
         queue_number: int,
         volatile_keys: Sequence[tuple[int]],
         keys: Sequence[tuple[int]],
-        lives: Sequence[LifeRecord],
+        lives: Sequence[EndedLives],
     ) -> None:
         """Do as :meth:`end` with messages whose lives, in their order, have one outcome."""
         delta, outcome = self.delta(queue_number), lives[0].outcome
-        delta.present -= len(lives)
+        message_count = len(volatile_keys) + len(keys)
+        delta.present -= message_count
         delta.present_volatile -= len(volatile_keys)
         self.deletes += keys
         self.volatile_deletes += volatile_keys
-        delta.ended[outcome] = delta.ended.get(outcome, 0) + len(lives)
+        delta.ended[outcome] = delta.ended.get(outcome, 0) + message_count
         self.lives += lives
 
     def move(self, source_number: int, target_number: int, move: Move) -> None:

@@ -16,6 +16,7 @@ from tests.store.scene import (
     NUMBER,
     gate,
     get_unit,
+    life,
     new_row,
     opened,
     put_unit,
@@ -63,7 +64,7 @@ def test_gets_go_with_the_next_transaction_whatever_waits_before_them(tmp_path: 
     store = opened(tmp_path)
     rows = [new_row(store) for _ in range(ROOM + 1)]
     answering = put_unit(store)
-    answering.end(NUMBER, rows[0].k, get_unit(rows[0]).lives[0])
+    answering.end(NUMBER, rows[0].k, life(rows[0].msg_id))
     for unit in (get_unit(*rows), answering):
         large, other, got = new(store, ROOM), new(store, 1), commit_of(unit)
         assert divided([large, other, got]) == ([large, got], [other])

@@ -233,7 +233,7 @@ def test_gets_that_share_a_transaction_are_written_by_four_statements(tmp_path: 
     assert opening.batch(store, *(get_unit(row) for row in rows)) == [None] * 7
     # That of the gate comes before.
     last = begun[len(begun) - begun[::-1].index("BEGIN IMMEDIATE") - 1 :]
-    assert last == ["BEGIN IMMEDIATE", "DELETE FROM message", "INSERT INTO ledger", "COMMIT"]
+    assert last == ["BEGIN IMMEDIATE", "INSERT INTO ledger", "DELETE FROM message", "COMMIT"]
     assert held(store) == []
     store.close()
 

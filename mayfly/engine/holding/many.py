@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from mayfly.contracts.endings import Ending
 from mayfly.engine.holding import messages
-from mayfly.engine.holding.lives import LOCKED_ENDS, OPEN_ENDS, life_of
+from mayfly.engine.holding.lives import LOCKED_ENDS, OPEN_ENDS, lives_of
 from mayfly.engine.holding.messages import Hold, not_free, show, unhide
 from mayfly.engine.holding.puts import count_staged
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue, QueueOwner
@@ -60,7 +60,7 @@ def end_all(
         _hide_all(queue, keys, transaction)
     else:
         _check_held(queue, keys, by)
-    lives = [life_of(queue, row, now_ms, ends[event], ending) for _queue, row, _side in found]
+    lives = lives_of(found, now_ms, ends[event], ending)
     volatile_keys = [(row.k,) for _queue, row, persistence in found if not persistence]
     durable_keys = [(row.k,) for _queue, row, persistence in found if persistence]
     transaction.unit.end_all(queue.number, volatile_keys, durable_keys, lives)
