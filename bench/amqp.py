@@ -46,13 +46,15 @@ class Size(NamedTuple):
     has_alone: bool = True
 
 
+#: What is measured unless something else is asked for.
+USUAL: Final = Size()
 #: Shows that this part runs; its figures say nothing.
 SMALLEST: Final = Size(1, 20, 10, 1, 0, 0, has_peers=False, has_alone=False)
 #: Enough to compare makes.
 BESIDE: Final = Size(has_alone=False)
 
 
-def figures(size: Size = Size()) -> Iterator[Figure | Beside]:  # noqa: B008  # it cannot be changed
+def figures(size: Size = USUAL) -> Iterator[Figure | Beside]:
     """Measure everything of this file."""
     with tempfile.TemporaryDirectory() as home:
         with (

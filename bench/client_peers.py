@@ -34,10 +34,12 @@ class Size(NamedTuple):
     has_peers: bool = True
 
 
+#: What is measured unless something else is asked for.
+USUAL: Final = Size()
 #: Shows that this part runs; its figures say nothing.
 SMALLEST: Final = Size(1, 3, 2, 2, 2, has_peers=False)
 #: All of this part is beside its peers.
-BESIDE: Final = Size()
+BESIDE: Final = USUAL
 
 
 class _Measured(NamedTuple):
@@ -49,7 +51,7 @@ class _Measured(NamedTuple):
     rate_together: float
 
 
-def figures(size: Size = Size()) -> Iterator[Figure | Beside]:  # noqa: B008  # it cannot be changed
+def figures(size: Size = USUAL) -> Iterator[Figure | Beside]:
     """Measure all makes in turn, and tell how ours stands beside the others."""
     with ExitStack() as stack:
         addresses, missing = _started(stack, has_peers=size.has_peers)

@@ -38,11 +38,13 @@ class Size(NamedTuple):
     pairs: int = 10_000
 
 
+#: What is measured unless something else is asked for.
+USUAL: Final = Size()
 #: Shows that this part runs; its figures say nothing.
 SMALLEST: Final = Size(1, 200, 10, 2, 5, 20)
 
 
-def figures(size: Size = Size()) -> Iterator[Figure]:  # noqa: B008  # it cannot be changed
+def figures(size: Size = USUAL) -> Iterator[Figure]:
     """Measure everything of this file."""
     yield from _units_of_work(size)
     yield _one_thread(size)
@@ -164,7 +166,7 @@ def _many_threads(size: Size) -> Iterator[Figure]:
     yield at_least(title, median(ratios), least_rate(0.8), "x", note, samples=ratios)
 
 
-def many_threads_rate(size: Size = Size()) -> float:  # noqa: B008  # it cannot be changed
+def many_threads_rate(size: Size = USUAL) -> float:
     """Return how many single durable puts the threads of one process do in a second."""
     with tempfile.TemporaryDirectory() as folder, _manager(Path(folder)) as manager:
         seconds, _ = _together(lambda: _durable_put(manager), size)

@@ -121,7 +121,7 @@ def _curve(told: dict[str, Any]) -> Curve:
 
 
 def _figure(told: dict[str, object]) -> Figure:
-    figure = Figure(**told)  # type: ignore[arg-type]
+    figure = Figure(**told)  # type: ignore[arg-type]  # as it was written
     if isinstance(told["measured"], dict):
         measured = Measured(**told["measured"])
         return figure._replace(measured=measured._replace(samples=tuple(measured.samples)))

@@ -27,13 +27,15 @@ class Size(NamedTuple):
     has_peers: bool = True
 
 
+#: What is measured unless something else is asked for.
+USUAL: Final = Size()
 #: Shows that this part runs; its figures say nothing.
 SMALLEST: Final = Size(1, 200, has_peers=False)
 #: All of this part is beside its peers.
-BESIDE: Final = Size()
+BESIDE: Final = USUAL
 
 
-def figures(size: Size = Size()) -> Iterator[Figure | Beside]:  # noqa: B008  # it cannot be changed
+def figures(size: Size = USUAL) -> Iterator[Figure | Beside]:
     """Measure everything of this file."""
     puts, gets = dict[str, list[float]](), dict[str, list[float]]()
     with ExitStack() as stack:

@@ -197,6 +197,7 @@ def sources(*folders: str) -> list[Source]:
 
 PRODUCTION = sources("mayfly")
 TESTS = sources("tests")
+BENCHMARKS = sources("bench")
 ENGINE_MODULES = {s.module for s in PRODUCTION if s.module.startswith("mayfly.engine.")}
 
 
@@ -652,6 +653,12 @@ def test_production_source(check: Check) -> None:
 def test_production_and_test_source(check: Check) -> None:
     # The snippets below are bad on purpose.
     run(check, PRODUCTION + [source for source in TESTS if source.path != "tests/test_tidy.py"])
+
+
+@pytest.mark.parametrize("check", [check_reasons, check_leftovers, check_handlers])
+def test_benchmark_source(check: Check) -> None:
+    assert BENCHMARKS
+    run(check, BENCHMARKS)
 
 
 def test_exceptions_from_the_runtime_are_needed_and_become_no_more() -> None:

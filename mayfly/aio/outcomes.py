@@ -93,18 +93,11 @@ class Outcomes:
         self.connection.asynchronous.settle(
             [delivery.number], Settlement.TAKEN, within=within, on_done=on_done
         )
-        task, is_cancelled = asyncio.current_task(), False
-        while not future.done():
-            try:
-                await asyncio.wait((future,))
-            except asyncio.CancelledError:
-                is_cancelled = True
+        task = await _cancelled_while(future)
         outcome = future.result()
-        if is_cancelled and isinstance(outcome, MQError):
+        if task is not None and isinstance(outcome, MQError):
             raise asyncio.CancelledError from outcome
-        if is_cancelled and task is not None:
-            self._cancelled.add(task)
-            task.add_done_callback(self._cancelled.discard)
+        self._raise_later(task)
         _or_raised(outcome)
 
     async def kept(self, work: Callable[[], _T]) -> _T:
@@ -113,16 +106,14 @@ class Outcomes:
         It is raised by the next verb of the task, as after :meth:`taken`.
         """
         future = self._loop.run_in_executor(self._thread, work)
-        task, is_cancelled = asyncio.current_task(), False
-        while not future.done():
-            try:
-                await asyncio.wait((future,))
-            except asyncio.CancelledError:
-                is_cancelled = True
-        if is_cancelled and task is not None:
+        self._raise_later(await _cancelled_while(future))
+        return future.result()
+
+    def _raise_later(self, task: asyncio.Task[Any] | None) -> None:
+        """Let the next verb of a task raise the cancel that came meanwhile."""
+        if task is not None:
             self._cancelled.add(task)
             task.add_done_callback(self._cancelled.discard)
-        return future.result()
 
     async def end(self, work: Callable[[], None]) -> None:
         """Do the last work, behind all that goes back, and end the thread."""
@@ -191,3 +182,14 @@ def _or_raised(outcome: _T | MQError) -> _T:
     if isinstance(outcome, MQError):
         raise outcome
     return outcome
+
+
+async def _cancelled_while(future: asyncio.Future[Any]) -> asyncio.Task[Any] | None:
+    """Wait for a future whatever happens; return the task if it was cancelled meanwhile."""
+    is_cancelled = False
+    while not future.done():
+        try:
+            await asyncio.wait((future,))
+        except asyncio.CancelledError:
+            is_cancelled = True
+    return asyncio.current_task() if is_cancelled else None

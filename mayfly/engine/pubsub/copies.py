@@ -13,7 +13,7 @@ from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.lifetime.window import Window
 from mayfly.mqi.constants import MQPER_NOT_PERSISTENT
-from mayfly.store.units import StoredMessage
+from mayfly.store.units import PLAIN_COLUMN_COUNT, StoredMessage, stored_message
 
 
 def prepared_for(
@@ -56,7 +56,7 @@ class CopyRows:
         if path.remote is None and content == self._last_content:
             number = path.queue.home.store.sequence.next()
             key = path.slots[prepared.order_priority] | number
-            return StoredMessage._make((key, *self._last_values))
+            return stored_message((key, *self._last_values))
         message = prepared, window, Ids(self._msg_id, correl_id), body
         row = copy_row(new_row(self._core, path, message), self._topic)
         if path.remote is None:
@@ -66,4 +66,4 @@ class CopyRows:
 
 def copy_row(row: StoredMessage, topic: str) -> StoredMessage:
     """Return the row of a publication with its topic string beside it."""
-    return StoredMessage(*row[:12], topic, capped_by=row.capped_by)
+    return StoredMessage(*row[:PLAIN_COLUMN_COUNT], topic, capped_by=row.capped_by)
