@@ -13,7 +13,7 @@ from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.lifetime.window import Window
 from mayfly.mqi.constants import MQPER_NOT_PERSISTENT
-from mayfly.store.units import PLAIN_COLUMN_COUNT, StoredMessage, stored_message
+from mayfly.store.units import StoredMessage, stored_message
 
 
 def prepared_for(
@@ -66,4 +66,4 @@ class CopyRows:
 
 def copy_row(row: StoredMessage, topic: str) -> StoredMessage:
     """Return the row of a publication with its topic string beside it."""
-    return StoredMessage(*row[:PLAIN_COLUMN_COUNT], topic, capped_by=row.capped_by)
+    return row._replace(topic=topic)
