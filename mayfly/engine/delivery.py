@@ -88,7 +88,7 @@ def _bytes_of_id(identifier: object, name: str) -> bytes:
 def new_id(core: Core) -> bytes:
     """Return a new MsgId."""
     assert core.engine_lock.is_held()
-    return generated_id(core.name, core.store.sequence.instance, core.store.sequence.next())
+    return generated_id(core.start_of_ids, core.store.sequence.next())
 
 
 def new_message_id(core: Core) -> bytes:
@@ -156,7 +156,7 @@ def new_row(core: Core, path: Path, message: MessageFields) -> StoredMessage:
         msg_hash = id_hash(msg_id)
     elif home is core:
         # It tells the key, so that it is found without an index.
-        msg_id, msg_hash = generated_id(core.name, home.store.sequence.instance, key), None
+        msg_id, msg_hash = generated_id(core.start_of_ids, key), None
     else:
         msg_id = new_id(core)
         msg_hash = id_hash(msg_id)

@@ -43,6 +43,7 @@ from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import Runtime, SystemClock
+from mayfly.store.keys import start_of_ids
 from mayfly.store.store import Store
 
 _LOG = logging.getLogger("mayfly")
@@ -81,6 +82,7 @@ class Engine(Core):
         self.registry.authority.opener = user[:USER_CHARACTERS]
         folder = None if path is None else FilePath(path)
         self.store = Store(folder, self.engine_lock, self.now_ms, runtime)
+        self.start_of_ids = start_of_ids(name, self.store.sequence.instance)
         #: Where it keeps everything, None in memory; and its record of ended lives.
         self.folder, self.ledger = folder, self.store.ledger
         self.ahead_ms = max(0, self.store.high_water_ms - self.clock.now_ms())

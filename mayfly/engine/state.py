@@ -37,6 +37,8 @@ class State:
 
     #: Made by the engine before anything can happen, like what follows.
     store: Store
+    #: How the MsgIds begin that are made here.
+    start_of_ids: bytes
     platform: str
     command_level: int
     settings: Settings

@@ -7,9 +7,6 @@ negative keys: 42 bits of delivery time in ms and 21 bits of order inside that m
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable
-from functools import lru_cache
 from hashlib import blake2b
 
 from mayfly.mqi.attribute_selectors import MQ_MSG_ID_LENGTH
@@ -18,9 +15,11 @@ SEQUENCE_BITS = 44
 PRIORITY_BITS = 4
 #: Where a message stands on its queue.
 _PLACE_BITS = PRIORITY_BITS + SEQUENCE_BITS
-_PLACE = 2**_PLACE_BITS - 1
-#: In a generated MsgId the place stands at the end.
-_PLACE_AT = MQ_MSG_ID_LENGTH - _PLACE_BITS // 8
+_PLACE = (1 << _PLACE_BITS) - 1
+#: In a generated MsgId the place stands at the end, behind the instance.
+_PLACE_BYTES = _PLACE_BITS // 8
+_PLACE_AT = MQ_MSG_ID_LENGTH - _PLACE_BYTES
+_INSTANCE_AT = 16
 QUEUE_BITS = 15
 MAX_PRIORITY = 9
 STAGING_ORDER_BITS = 21
@@ -33,7 +32,6 @@ _ZERO_ID = bytes(MQ_MSG_ID_LENGTH)
 GENERATED_PREFIX = b"AMQ "
 #: Where the id of a delayed message has this byte, which no name contains, its staging key follows.
 _DELAYED_MARK, _MARK_AT, _KEY_AT, _KEY_END = b"\x01", 11, 12, 20
-_UNIQUE = struct.Struct(">Q")
 #: Turns ``AMQ `` into ``AMQD``.
 _STAGING_BITS = 0x64
 
@@ -82,25 +80,18 @@ def queue_number_of(key: int) -> int:
     return STAGING_NUMBER if key < 0 else key >> (SEQUENCE_BITS + PRIORITY_BITS)
 
 
-def generated_id(manager_name: str, instance: int, key: int) -> bytes:
-    """Return a new MsgId: ``AMQ ``, 12 characters of the name, 16 bits of instance, 48 of key.
+def start_of_ids(manager_name: str, instance: int) -> bytes:
+    """Return how new MsgIds begin: ``AMQ ``, 12 characters of the name, 16 bits of instance."""
+    name = manager_name.encode()[:12].ljust(12)
+    return GENERATED_PREFIX + name + instance.to_bytes(_PLACE_AT - _INSTANCE_AT, "big")
+
+
+def generated_id(start: bytes, key: int) -> bytes:
+    """Return a new MsgId: a start, and the last 48 bits of a key.
 
     The sequence number in them is unique; so it is enough where there is no key.
     """
-    unique = (instance << _PLACE_BITS) | (key & _PLACE)
-    return _generated_start(manager_name) + _UNIQUE.pack(unique)
-
-
-def generated_ids(manager_name: str, instance: int, keys: Iterable[int]) -> list[bytes]:
-    """Return new MsgIds, as :func:`generated_id`, for many keys."""
-    start = generated_id(manager_name, instance, 0)[:_PLACE_AT]
-    size = _PLACE_BITS // 8
-    return [start + (key & _PLACE).to_bytes(size, "big") for key in keys]
-
-
-@lru_cache(maxsize=256)
-def _generated_start(manager_name: str) -> bytes:
-    return GENERATED_PREFIX + manager_name.encode()[:12].ljust(12)
+    return start + (key & _PLACE).to_bytes(_PLACE_BYTES, "big")
 
 
 def key_told_by(identifier: bytes, number: int) -> int | None:

@@ -13,7 +13,7 @@ from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime
 from mayfly.store.checksums import checksum_vfs
 from mayfly.store.database import DATABASE_FILE
-from mayfly.store.keys import generated_id, id_hash, order_key
+from mayfly.store.keys import generated_id, id_hash, order_key, start_of_ids
 from mayfly.store.opening import connect
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage, Unit
@@ -49,7 +49,7 @@ def raw(folder: Path) -> apsw.Connection:
 def new_row(store: Store, body: bytes = b"body") -> StoredMessage:
     with store.engine_lock:
         sequence = store.sequence.next()
-    msg_id = generated_id("QM1", store.sequence.instance, sequence)
+    msg_id = generated_id(start_of_ids("QM1", store.sequence.instance), sequence)
     key = order_key(NUMBER, 5, sequence)
     return StoredMessage(
         key, NOW_MS, None, None, id_hash(msg_id), None, 0, msg_id, b"", None, b"", body

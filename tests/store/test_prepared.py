@@ -10,13 +10,13 @@ import pytest
 
 from mayfly.store.by_id import by_msg_id
 from mayfly.store.delayed import DelayedMessages
-from mayfly.store.keys import generated_id
+from mayfly.store.keys import generated_id, start_of_ids
 from mayfly.store.message_times import earliest_deadlines
 from mayfly.store.pages import page_of
 from tests.store.scene import NUMBER, opened, put_unit
 
 LOW, HIGH = NUMBER << 48, (NUMBER + 1) << 48
-GENERATED = generated_id("QM1", 1, 1)
+GENERATED = generated_id(start_of_ids("QM1", 1), 1)
 READS: dict[str, Callable[[DelayedMessages], object]] = {
     "in_order": lambda messages: messages.in_order(LOW, HIGH, 8),
     "page": lambda messages: page_of(messages, LOW, HIGH, 8, 1_000),

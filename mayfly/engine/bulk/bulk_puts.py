@@ -17,7 +17,7 @@ from mayfly.engine.descriptors import Prepared
 from mayfly.engine.holding.puts import reserve
 from mayfly.engine.objects.registry import Path
 from mayfly.lifetime.window import window_at_put
-from mayfly.store.keys import generated_ids, id_hash, optional_id_hash
+from mayfly.store.keys import generated_id, id_hash, optional_id_hash
 from mayfly.store.units import RUN_SIZE_BITS, Bulk, Run
 
 #: With fewer rows of a kind in a blob, a statement of their own costs more than it saves.
@@ -257,7 +257,8 @@ class BulkPuts:
         return lane
 
     def _generated(self, keys: list[int]) -> list[bytes]:
-        return generated_ids(self._core.name, self._core.store.sequence.instance, keys)
+        start = self._core.start_of_ids
+        return [generated_id(start, key) for key in keys]
 
     def _identities(self, rows: list[int], keys: list[int]) -> Identities:
         msg_ids = self._generated(keys)
