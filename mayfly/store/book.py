@@ -135,7 +135,8 @@ class Book:
 
     def write_lives(self, unit: Unit) -> None:
         """Write the lives of a unit, before its messages are deleted, off which some are read."""
-        position, rows = self._position, list[tuple[Any, ...]]()
+        position = self._position
+        rows: list[tuple[Any, ...]] = []
         for lives in unit.lives:
             if isinstance(lives, EndedMessages):
                 if rows:

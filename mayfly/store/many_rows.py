@@ -22,17 +22,24 @@ _VALUES: Final = " VALUES "
 _KEY: Final = " = ?"
 
 
-def insert_rows(writer: apsw.Connection, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+def insert_rows(
+    writer: apsw.Connection,
+    sql: str,
+    rows: Sequence[tuple[Any, ...]],
+    shared: tuple[Any, ...] = (),
+) -> None:
     """Insert rows in their order; ``sql`` inserts one, and ends with its VALUES.
 
-    SQLite holds a copy of the values of one statement.
+    They begin with the values that all rows share, numbered: ``?1``. SQLite holds a copy of the
+    values of one statement.
     """
     start, left = 0, len(rows)
     many, some = _INSERTED
     while left:
         size = many if left >= many else min(left, some)
         end = start + size
-        writer.execute(_repeated(sql, size), tuple(chain.from_iterable(rows[start:end])))
+        values = tuple(chain(shared, chain.from_iterable(rows[start:end])))
+        writer.execute(_repeated(sql, size), values)
         start, left = end, left - size
 
 

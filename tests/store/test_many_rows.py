@@ -13,7 +13,7 @@ from mayfly.store.units import StoredMessage
 from tests.store.scene import get_unit, held, new_row, opened, put_unit
 
 #: How inserts of messages begin, with all columns or without those that most do not have.
-MESSAGES = "INSERT INTO message (k, "
+MESSAGES = "INSERT INTO message ("
 
 
 def inserts(store: Store, insert: str = MESSAGES) -> list[int]:
@@ -40,11 +40,12 @@ def inserts(store: Store, insert: str = MESSAGES) -> list[int]:
         (149, [64, 64, 16, 5]),
     ],
 )
+@pytest.mark.parametrize("msg_hash", [None, 5], ids=["bare", "plain"])
 def test_rows_are_inserted_in_order_by_few_statements(
-    tmp_path: Path, count: int, sizes: list[int]
+    tmp_path: Path, count: int, sizes: list[int], msg_hash: int | None
 ) -> None:
     store = opened(tmp_path)
-    rows = [new_row(store, b"%d" % n) for n in range(count)]
+    rows = [new_row(store, b"%d" % n)._replace(msg_hash=msg_hash) for n in range(count)]
     counts = inserts(store)
     store.commit([put_unit(store, *rows)])
     assert counts == sizes
@@ -53,15 +54,24 @@ def test_rows_are_inserted_in_order_by_few_statements(
     store.close()
 
 
+@pytest.mark.parametrize("at", [0, -1])
 @pytest.mark.parametrize("count", [1, 3, 20])
-@pytest.mark.parametrize("column", StoredMessage._fields[StoredMessage._fields.index("body") + 1 :])
-def test_a_row_has_its_columns_behind_the_body_among_others_without(
-    tmp_path: Path, count: int, column: str
+@pytest.mark.parametrize("column", StoredMessage._fields[1:])
+def test_a_row_has_its_own_value_of_a_column_among_others(
+    tmp_path: Path, count: int, column: str, at: int
 ) -> None:
+    """Whichever of the statements inserts them: all columns, plain ones, or the fewest."""
     store = opened(tmp_path)
-    rows = [new_row(store, b"%d" % n) for n in range(count)]
-    value: Any = 1 if column in ("target_number", "ttl_from_release", "only_here") else "X"
-    rows[-1] = rows[-1]._replace(**{column: value})
+    rows = [new_row(store, b"%d" % n)._replace(msg_hash=None) for n in range(count)]
+    store.commit([put_unit(store, *rows)])
+    assert store.persistent.in_order(rows[0].k, rows[-1].k + 1, count + 1) == rows
+    rows = [new_row(store, b"%d" % n)._replace(msg_hash=None) for n in range(count)]
+    value: Any = 1 if column.endswith(("_ms", "_hash", "_count", "number")) else b"X"
+    if column in ("ttl_from_release", "only_here"):
+        value = 1
+    elif column in ("topic", "target", "capped_by", "released_by"):
+        value = "X"
+    rows[at] = rows[at]._replace(**{column: value})
     store.commit([put_unit(store, *rows)])
     assert store.persistent.in_order(rows[0].k, rows[-1].k + 1, count + 1) == rows
     store.close()
