@@ -19,6 +19,7 @@ from mayfly.store.intents import pack_unit, unpack_unit
 from mayfly.store.units import EndedMessages, Unit
 from mayfly.testing import VirtualClock
 from tests.spec.scene import REPLIES, local, refused
+from tests.store.cuts import cut, cut_disk, files_of
 from tests.store.scene import failing_disk
 
 #: So many alike ones beside each other are recorded together.
@@ -159,6 +160,32 @@ def test_a_commit_that_fails_leaves_messages_and_records_as_they_were(tmp_path: 
             lived = [row[LEDGER_COLUMNS.index("msg_id")] for row in qm.ledger.page(last, 99)]
             assert lived[: 2 * MIN] == ids
         assert qm.verify().ok
+
+
+def test_a_power_cut_leaves_all_messages_or_all_records(tmp_path: Path) -> None:
+    folder, clock = tmp_path / "WHOLE", VirtualClock()
+    with QueueManager("QM1", folder, clock) as qm, qm.session() as putter:
+        local(qm)
+        for _ in range(3 * MIN):
+            putter.put("Q1", b"x", persistent=True)
+    before = files_of(folder)
+    with (
+        cut_disk(folder) as disk,
+        QueueManager("QM1", folder, clock) as qm,
+        qm.session(transacted=True) as unit,
+    ):
+        by_one_unit(unit, 3 * MIN)
+    random_, seen = random.Random(1), set()
+    for moment in range(len(disk.changes) + 1):
+        left = tmp_path / f"LEFT{moment}"
+        left.mkdir(0o700)
+        for name, content in cut(before, disk.changes[:moment], random_).items():
+            (left / name).write_bytes(content)
+        with QueueManager("QM1", left, clock) as qm:
+            lived = [row for row in qm.ledger.page(0, 99) if row[1] == KIND_LIFE]
+            seen.add((qm.curdepth("Q1"), len(lived)))
+            assert qm.verify().ok
+    assert seen == {(3 * MIN, 0), (0, 3 * MIN)}
 
 
 def test_an_intent_keeps_records_that_are_made_together() -> None:
