@@ -31,14 +31,16 @@ _DUE_MS = 1_800_000_000_000
 _LOW, _HIGH = keys.queue_range(1)
 
 
-def row(number: int, body: bytes, queue_number: int = 1) -> StoredMessage:
-    """Return a message row as the engine would store it."""
+def row(
+    number: int, body: bytes, queue_number: int = 1, msg_hash: int | None = None
+) -> StoredMessage:
+    """Return a message row as the engine would store it; with a hash its MsgId was given to it."""
     return StoredMessage(
         keys.order_key(queue_number, 0, number),
         1,
         None,
         None,
-        None,
+        msg_hash,
         None,
         0,
         _id(number),
@@ -55,23 +57,41 @@ def _id(number: int) -> bytes:
 
 
 def put_loop(
-    database: Database, count: int, per_unit: int, body: bytes, queue_count: int = 1
+    database: Database,
+    count: int,
+    per_unit: int,
+    body: bytes,
+    queue_count: int = 1,
+    *,
+    are_copies: bool = False,
 ) -> None:
-    """Insert messages, so many a transaction, for so many queues in turn."""
+    """Insert messages, so many a transaction, for so many queues in turn.
+
+    Those of a transaction may be copies of one: the index has its MsgId for each.
+    """
     writer = database.writer
     for first in range(0, count, per_unit):
         writer.execute("BEGIN IMMEDIATE")
         for number in range(first, first + per_unit):
-            writer.execute(INSERT, row(number, body, 1 + number % queue_count))
+            msg_hash = first if are_copies else None
+            writer.execute(INSERT, row(number, body, 1 + number % queue_count, msg_hash))
         writer.execute("COMMIT")
 
 
 def put_seconds(
-    folder: Path, count: int, per_unit: int, body: bytes, queue_count: int = 1
+    folder: Path,
+    count: int,
+    per_unit: int,
+    body: bytes,
+    queue_count: int = 1,
+    *,
+    are_copies: bool = False,
 ) -> float:
     """Return how long so many inserts take in a new database, as :func:`put_loop`."""
     database = Database(folder)
-    seconds = seconds_of(lambda: put_loop(database, count, per_unit, body, queue_count))
+    seconds = seconds_of(
+        lambda: put_loop(database, count, per_unit, body, queue_count, are_copies=are_copies)
+    )
     database.close()
     return seconds
 
