@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
 
 from mayfly.cli.acting_user import acting_user
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.served import Served, served_at
 from mayfly.connection import Connection
 from mayfly.connection.endpoint import Endpoint
-from mayfly.connection.url import endpoint_of_url
+from mayfly.connection.url import endpoint_of_url, names_channel
 from mayfly.contracts.folder_sockets import FolderSocket
 from mayfly.contracts.tokens import TOKEN_VARIABLE, TokenMissing, check_token, read_token
 from mayfly.engine import LONGEST_MESSAGE_BYTES
@@ -72,7 +71,7 @@ def at_url(name: str, url: str, program: str) -> Iterator[Connection]:
         raise CommandFailed(ExitCode.USAGE, said)
     endpoint = endpoint._replace(queue_manager=name, max_message_bytes=LONGEST_MESSAGE_BYTES)
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
-    if token and "channel" not in parse_qs(urlsplit(url).query):
+    if token and not names_channel(url):
         with wrong_values():
             check_token(token)
         endpoint, account, password = endpoint._replace(channel=""), acting_user(), token

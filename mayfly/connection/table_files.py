@@ -38,7 +38,7 @@ def named_table(environment: Mapping[str, str]) -> ChannelTable | None:
     what is no table.
     """
     if url := environment.get("MQCCDTURL"):
-        parts = urlsplit(url)
+        parts = _parts_of(url)
         if parts.scheme in ("http", "https"):
             return _on_web(url, parts)
         path = _path_of_url(url, parts)
@@ -53,6 +53,15 @@ def named_table(environment: Mapping[str, str]) -> ChannelTable | None:
         said = f"MQCHLLIB and MQCHLTAB name {path}, which is not there"
         raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
     return _in_file(path)
+
+
+def _parts_of(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        # A password may stand before the host, and in what the library says.
+        said = "the host in MQCCDTURL is no name and no address"
+        raise mq_error(rc.MQRC_CCDT_URL_ERROR, said) from None
 
 
 def _path_of_url(url: str, parts: SplitResult) -> Path:

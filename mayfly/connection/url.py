@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, parse_qsl, unquote, urlsplit
 
 from mayfly.connection.endpoint import DEFAULT_PORT, Address, Endpoint, Tls
 from mayfly.mqi import reasons as rc
@@ -27,7 +27,7 @@ def endpoint_of_url(url: str, tls: Tls | None = None) -> Endpoint:
     ``cipher`` (a CipherSpec), ``ca`` and ``certificate`` (PEM files) and ``peer`` (SSLPEER). With
     an empty path any queue manager that answers will do. Raises MQRC_CLIENT_CONN_ERROR.
     """
-    parts = urlsplit(url)
+    parts = _split(url)
     if parts.scheme not in _SCHEMES:
         raise _wrong(url, f"{parts.scheme}:// is neither mq:// nor mqs://")
     if "@" in parts.netloc:
@@ -46,6 +46,19 @@ def endpoint_of_url(url: str, tls: Tls | None = None) -> Endpoint:
     if tls is not None:
         tls = _with(tls, given)
     return Endpoint(addresses, channel, unquote(parts.path.strip("/")), tls)
+
+
+def names_channel(url: str) -> bool:
+    """Return True if a URL names its channel."""
+    return "channel" in parse_qs(_split(url).query)
+
+
+def _split(url: str) -> SplitResult:
+    """Split a URL without a look at its hosts: to the library several of them are a wrong one."""
+    scheme, _, rest = url.partition("://")
+    hosts, _, _ = rest.replace("?", "/").replace("#", "/").partition("/")
+    parts = urlsplit(f"//{rest[len(hosts) :]}")
+    return parts._replace(scheme=scheme.lower(), netloc=hosts)
 
 
 def _with(tls: Tls, given: dict[str, str]) -> Tls:

@@ -107,6 +107,9 @@ def test_mqccdturl_is_a_file(tmp_path: Path) -> None:
         error = refused(MQCCDTURL=url)
         assert error.reason == 2600
         assert url in error.detail
+    error = refused(MQCCDTURL="https://me:secret@[::1/x.json")
+    assert (error.reason, "secret" in error.detail) == (2600, False)
+    assert "MQCCDTURL" in error.detail
 
 
 def test_mqchllib_alone_means_the_binary_table(tmp_path: Path) -> None:
@@ -230,6 +233,10 @@ def test_tls_given_beside_a_url() -> None:
         ("mq://h:x/Q", "'h:x' is no host:port"),
         ("mq://h:0/Q", "'h:0' is no host:port"),
         ("mq://h,/Q", "'' is no host:port"),
+        ("mq://[::1/Q", "'[::1' is no host:port"),
+        ("mq://h]/Q", "'h]' is no host:port"),
+        ("mq://[zz]/Q", "'[zz]' is no host:port"),
+        ("mq://a,[::1]:x?channel=C", "'[::1]:x' is no host:port"),
         ("mq://h/Q?colour=red", "'colour' is none of channel, cipher"),
         ("mq://h/Q?ca=c.pem", "ca without TLS: write mqs://"),
         ("mq://h/Q#x", "#x means nothing here"),
