@@ -25,7 +25,7 @@ _DISK_BYTES_EACH: Final = 1_200
 #: A step may cost so many times what it costs at the smallest size: trees are deeper by then, and
 #: their pages are in no cache of the processor.
 _MOST_GROWTH: Final = 3.0
-#: Not measured: what is told of it follows from the largest size that was.
+#: Measured with ``--most`` alone; else what is told of it follows from the largest size that was.
 _FAR_COUNT: Final = 50_000_000
 _MESSAGES, _QUEUES, _OURS = "messages", "queues", "Mayfly"
 #: What is told of each make: its plot, what it is, its unit, and its rounds.
@@ -54,9 +54,9 @@ class Size(NamedTuple):
     has_processes: bool = True
 
     def up_to(self, most: int) -> Size:
-        """Return the same with so many messages at most."""
+        """Return the same with so many messages at most, those that are not usual included."""
         return self._replace(
-            counts=[count for count in self.counts if count <= most],
+            counts=[count for count in (*self.counts, _FAR_COUNT) if count <= most],
             peer_counts=[count for count in self.peer_counts if count <= most],
         )
 

@@ -205,6 +205,7 @@ class Book:
         ]
 
     def _write_together(self, ended: EndedMessages, position: int) -> None:
+        common: list[Any]
         keys, *common = ended
         first, last = keys[0], keys[-1]
         writer = self._writer

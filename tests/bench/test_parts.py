@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from bench import growth
 from bench.__main__ import main
 from bench.figures import Figure
 from bench.parts import LONG, PARTS, PEERED, TRIED, measured, usual_parts
@@ -160,3 +161,9 @@ def test_a_part_that_an_option_is_not_for_is_refused(
         main(["http", option])
     assert raised.value.code == 2
     assert f"{option} is for {parts}" in capsys.readouterr().err
+
+
+def test_50_million_messages_are_filled_when_that_is_asked_for() -> None:
+    assert growth.USUAL.counts[-1] == 10_000_000
+    assert growth.USUAL.up_to(50_000_000).counts == [*growth.USUAL.counts, 50_000_000]
+    assert growth.USUAL.up_to(1_000_000).counts == [10_000, 100_000, 1_000_000]

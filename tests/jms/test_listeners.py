@@ -84,9 +84,14 @@ def waiting_elsewhere(call: Callable[[], object]) -> Iterator[None]:
 
 def wait_until_idle(manager: QueueManager, name: str = "Q1") -> None:
     """Return when a listener waits for the next message of a queue."""
+    engine, number = manager.engine, number_of(manager, name)
     for _ in range(10_000_000):
-        if manager.engine.waits.is_waited_on(number_of(manager, name)):
-            return
+        if not engine.waits.is_waited_on(number):
+            continue
+        # A get that has just been decided is still there, to those without the lock.
+        with engine.engine_lock:
+            if engine.waits.is_waited_on(number):
+                return
     pytest.fail(f"nobody waits on {name}")
 
 
