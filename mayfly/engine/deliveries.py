@@ -21,8 +21,8 @@ from mayfly.engine.holding.messages import Hold
 from mayfly.engine.message import Message, message_of
 from mayfly.engine.standing_get import StandingGet
 from mayfly.engine.taking import Got, Room, each_taken
-from mayfly.engine.unit_contents import taken_by
-from mayfly.engine.unit_of_work import UnitOfWork, absorb, take_over
+from mayfly.engine.unit_contents import absorb, take_over, taken_by
+from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 

@@ -38,6 +38,7 @@ from mayfly.engine.recovery import recover_totals
 from mayfly.engine.session import Session
 from mayfly.engine.settings import SettingValue
 from mayfly.engine.shipments import Shipments
+from mayfly.engine.state import now_ms_of
 from mayfly.engine.triggering.triggering import Triggering
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
@@ -81,7 +82,7 @@ class Engine(Core):
         super().__init__(name, self._membership.lock(runtime), clock, runtime)
         self.registry.authority.opener = user[:USER_CHARACTERS]
         folder = None if path is None else FilePath(path)
-        self.store = Store(folder, self.engine_lock, self.now_ms, runtime)
+        self.store = Store(folder, self.engine_lock, partial(now_ms_of, self), runtime)
         self.start_of_ids = start_of_ids(name, self.store.sequence.instance)
         #: Where it keeps everything, None in memory; and its record of ended lives.
         self.folder, self.ledger = folder, self.store.ledger

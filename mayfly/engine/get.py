@@ -20,6 +20,7 @@ from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.wrapping import TRANSMISSION_MARK, extended, seen_in_transit
 from mayfly.engine.requester import Requester
 from mayfly.engine.row_taking import confirm_delivery, take_row
+from mayfly.engine.state import ensure_running, now_ms_of
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
@@ -27,7 +28,7 @@ from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
-from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.errors import MQError, NoMessage, mq_error
 from mayfly.properties.folders import Property
 from mayfly.store.units import StoredMessage
 
@@ -48,6 +49,10 @@ class GetRequest(NamedTuple):
     persistent_only_syncpoint: bool = False
     view: View = View.AS_STORED
     extends: bool = False
+
+
+#: A get that takes whatever comes next and does not wait.
+_NEXT = GetRequest()
 
 
 class Handed(NamedTuple):
@@ -105,6 +110,16 @@ def get(
     return obtain(core, getter)
 
 
+def next_message(
+    core: Core, path: Path, unit_of_work: UnitOfWork | None, requester: Requester
+) -> Message | None:
+    """Take whatever comes next, without a wait; None for an empty queue; raises as :func:`get`."""
+    try:
+        return obtain(core, Getter(core, path, _NEXT, unit_of_work, requester)).message
+    except NoMessage:
+        return None
+
+
 def obtain(core: Core, getter: Getter, left: list[Transaction] | None = None) -> GetResult:
     """Let a getter take its message, waiting for it if asked to; raises as :func:`get`.
 
@@ -115,7 +130,7 @@ def obtain(core: Core, getter: Getter, left: list[Transaction] | None = None) ->
     while not is_over:
         waiter = None
         with core.engine_lock:
-            core.check_running()
+            ensure_running(core)
             if requester.is_ended:
                 raise requester.error()
             outcome = getter.take(in_parts=True)
@@ -259,7 +274,7 @@ class Getter:
         ``in_parts`` lets the lock go after DISCARD_BATCH expired messages (``is_cut``).
         """
         core, unit_of_work = self._core, self._unit_of_work
-        queue, now_ms = self.ready(), core.now_ms()
+        queue, now_ms = self.ready(), now_ms_of(core)
         found, own = self._next_alive(queue, now_ms, in_parts=in_parts)
         if own is not None:
             return self._take_own(own, now_ms)
@@ -267,7 +282,8 @@ class Getter:
             return None
         row, persistence = found
         result = seen(core, self._request, queue, row, now_ms)
-        if result.stays or self.only_looks:
+        # Of most both are unset, and the property is not asked.
+        if self.only_looks or ((result.warning or result.failure is not None) and result.stays):
             return result, None
         if self.takes_any:
             # All before it was looked at, and is hidden.
@@ -285,7 +301,9 @@ class Getter:
         """Return the next live message, or the own uncommitted put that comes before it."""
         core, place = self._core, self.place
         unit_of_work = self._unit_of_work
-        own = None if unit_of_work is None else self._own_put(unit_of_work, queue, now_ms)
+        own = None
+        if unit_of_work is not None and unit_of_work.has_puts:
+            own = self._own_put(unit_of_work, queue, now_ms)
         before = None if own is None else own.row.k
         alive, expired, reached, self.is_cut = look(
             core,

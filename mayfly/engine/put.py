@@ -33,6 +33,7 @@ from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.direct_put import check_direct_put
 from mayfly.engine.remote.resolution import reply_address
+from mayfly.engine.state import ensure_running, now_ms_of
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.reports import Cause, Original, is_owed
@@ -112,11 +113,11 @@ def put(
     """
     prepared = prepared_for(core, path, body, request, context)
     with core.engine_lock:
-        core.check_running()
+        ensure_running(core)
         # The queue may have been deleted since its name was resolved.
         path = path if path.version == core.registry.version else core.registry.refreshed(path)
         window = window_at_put(
-            core.now_ms(),
+            now_ms_of(core),
             request.life_ms,
             request.delay_ms,
             path.cap_ms,

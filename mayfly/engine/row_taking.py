@@ -51,8 +51,13 @@ def confirm_delivery(
 ) -> None:
     """Add the COD report, which is part of the getter's unit of work."""
     queue, row, _side = found
+    if row.descriptor == core.unconfirmed_descriptor:
+        return
     descriptor = unpack_descriptor(row.descriptor)
-    if not descriptor.report & MQRO_COD or queue.is_staging:
+    if not descriptor.report & MQRO_COD:
+        core.unconfirmed_descriptor = row.descriptor
+        return
+    if queue.is_staging:
         return
     report = Transaction() if transaction is None else transaction
     send_report(core, report, Cause.COD, original_of(queue, row, descriptor, now_ms))

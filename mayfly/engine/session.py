@@ -20,7 +20,7 @@ from mayfly.engine.deliveries import Deliveries
 from mayfly.engine.delivery import Identifier, bytes_of, stored_id
 from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.search import ANY, Match, selector_of
-from mayfly.engine.get import GetRequest, Getter, get, obtain
+from mayfly.engine.get import GetRequest, Getter, get, next_message
 from mayfly.engine.get_many import check_most, get_many
 from mayfly.engine.handles import Handle, Owner
 from mayfly.engine.message import Message
@@ -42,8 +42,6 @@ from mayfly.mqi.errors import NoMessage, mq_error
 
 _numbers = count(1)
 _DELETES = c.MQCO_DELETE | c.MQCO_DELETE_PURGE
-#: The request of a get that takes whatever comes next and does not wait.
-_NEXT = GetRequest()
 
 
 class Session(TopicVerbs):
@@ -159,11 +157,11 @@ class Session(TopicVerbs):
         if path.queue.exclusive_holder is not None:
             self._check_exclusive(path)
         core, requester = self._core, self._opened.requester
+        if not wait_ms and msg_id is None and correl_id is None and selector is None:
+            return next_message(core, path, unit_of_work, requester)
+        request = GetRequest(_match(msg_id, correl_id, selector), wait_ms)
         try:
-            if wait_ms or msg_id is not None or correl_id is not None or selector is not None:
-                request = GetRequest(_match(msg_id, correl_id, selector), wait_ms)
-                return get(core, path, request, unit_of_work, requester).message
-            return obtain(core, Getter(core, path, _NEXT, unit_of_work, requester)).message
+            return get(core, path, request, unit_of_work, requester).message
         except NoMessage:
             return None
 

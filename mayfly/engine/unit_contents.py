@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mayfly.engine.holding import many
+from mayfly.engine.holding import many, messages
+from mayfly.engine.holding.messages import Hold
 from mayfly.engine.queues import Found
-from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
+from mayfly.engine.unit_of_work import UncommittedGet, UncommittedPut, UnitOfWork
 
 
 def parts_of(unit_of_work: UnitOfWork) -> list[UnitOfWork]:
@@ -47,3 +48,29 @@ def take_all(unit_of_work: UnitOfWork, found: Sequence[Found], now_ms: int) -> N
         core.note_departure([row.k for _queue, row, _side in found])
     unit_of_work._takes += found
     unit_of_work._operation_count += len(found)
+
+
+def take_over(unit_of_work: UnitOfWork, taken: UncommittedGet, by: Hold) -> None:
+    """Let one take over a message that ``by`` holds and that owes no report."""
+    assert unit_of_work._core.engine_lock.is_held()
+    if unit_of_work.began_ms is None:
+        unit_of_work.began_ms = unit_of_work._core.now_ms()
+    messages.hand_over(taken, by, unit_of_work)
+    unit_of_work._takes.append(taken)
+    unit_of_work._operation_count += 1
+
+
+def absorb(unit_of_work: UnitOfWork, held: UnitOfWork) -> None:
+    """Let one take over what another has got, with the reports it owes."""
+    assert unit_of_work._core.engine_lock.is_held()
+    for taken in held._takes:
+        messages.hand_over(taken, held, unit_of_work)
+    unit_of_work._takes += held._takes
+    if unit_of_work.began_ms is None:
+        unit_of_work.began_ms = held.began_ms
+    for put in held._puts.values():
+        unit_of_work._add(put)
+    unit_of_work._operation_count += held._operation_count
+    for home, part in held._parts.items():
+        absorb(unit_of_work.at(home), part)
+    held._clear()

@@ -18,6 +18,7 @@ from mayfly.engine.expired import discard_late
 from mayfly.engine.holding import many, messages, puts
 from mayfly.engine.holding.messages import Hold
 from mayfly.engine.queues import Found, LocalQueue, QueueOwner
+from mayfly.engine.state import ensure_running, now_ms_of
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import Event
 from mayfly.lifetime.moments import is_expired
@@ -177,6 +178,11 @@ class UnitOfWork(Hold):
         """Add a statement that becomes durable with the rest."""
         self._statements.append((sql, bindings))
 
+    @property
+    def has_puts(self) -> bool:
+        """Whether it may have put something that it has not got again, on any queue."""
+        return bool(self._puts or self._parts)
+
     def own_puts(self, queue: LocalQueue) -> Iterator[UncommittedPut]:
         """Return its own uncommitted messages on a queue, in key order (P9)."""
         if queue.home is not self._core:
@@ -234,7 +240,7 @@ class UnitOfWork(Hold):
         if self.is_empty:
             return
         with core.engine_lock:
-            core.check_running()
+            ensure_running(core)
             ending = [(self, self._locked())]
             transaction, late = self._work(), self._late
             self._clear()
@@ -337,7 +343,7 @@ class UnitOfWork(Hold):
 
     def _work(self) -> Transaction:
         core, transaction, ending = self._core, Transaction(), self.ending
-        now_ms = core.now_ms()
+        now_ms = now_ms_of(core)
         in_time: list[tuple[LocalQueue, StoredMessage, bool]] = []
         for put in self._puts.values():
             queue, row, _persistent = put
@@ -370,29 +376,3 @@ class UnitOfWork(Hold):
         self._rescheduled, self._statements, self._effects, self._late = [], [], [], []
         self._operation_count = 0
         self.began_ms = None
-
-
-def take_over(unit_of_work: UnitOfWork, taken: UncommittedGet, by: Hold) -> None:
-    """Let one take over a message that ``by`` holds and that owes no report."""
-    assert unit_of_work._core.engine_lock.is_held()
-    if unit_of_work.began_ms is None:
-        unit_of_work.began_ms = unit_of_work._core.now_ms()
-    messages.hand_over(taken, by, unit_of_work)
-    unit_of_work._takes.append(taken)
-    unit_of_work._operation_count += 1
-
-
-def absorb(unit_of_work: UnitOfWork, held: UnitOfWork) -> None:
-    """Let one take over what another has got, with the reports it owes."""
-    assert unit_of_work._core.engine_lock.is_held()
-    for taken in held._takes:
-        messages.hand_over(taken, held, unit_of_work)
-    unit_of_work._takes += held._takes
-    if unit_of_work.began_ms is None:
-        unit_of_work.began_ms = held.began_ms
-    for put in held._puts.values():
-        unit_of_work._add(put)
-    unit_of_work._operation_count += held._operation_count
-    for home, part in held._parts.items():
-        absorb(unit_of_work.at(home), part)
-    held._clear()

@@ -18,7 +18,13 @@ from mayfly.store.damage import damaged, is_damage, rows_of
 from mayfly.store.folder_lock import FolderLock
 from mayfly.store.identity import IDENTITY_FILE, identity_of, write_identity
 from mayfly.store.migrations import schema
-from mayfly.store.opening import NoRoomToMigrate, connect, open_writer
+from mayfly.store.opening import (
+    DEFAULT_FLAGS,
+    LOCKED_FLAGS,
+    NoRoomToMigrate,
+    connect,
+    open_writer,
+)
 
 DATABASE_FILE = "mayfly.db"
 #: The index of a log of 65,000 pages, four times as many as it should have.
@@ -66,10 +72,10 @@ class Database:
         """Whether the database is on disk."""
         return self.folder is not None
 
-    def connect(self) -> apsw.Connection:
+    def connect(self, *, flags: int = DEFAULT_FLAGS) -> apsw.Connection:
         """Return one more connection to a database on disk."""
         assert self.folder is not None
-        return connect(self.folder / DATABASE_FILE, self.writer.open_vfs)
+        return connect(self.folder / DATABASE_FILE, self.writer.open_vfs, flags=flags)
 
     def rows(
         self, connection: apsw.Connection, sql: str, bindings: tuple[Any, ...] = ()
@@ -136,7 +142,7 @@ class Database:
                 if missing_bytes > self.ballast.size_bytes or not self.ballast.give_up():
                     raise
                 self.writer = open_writer(file, self._runtime, accepts_older=accepts_older)
-            self.reader, self.ledger_reader = self.connect(), self.connect()
+            self.reader, self.ledger_reader = self.connect(flags=LOCKED_FLAGS), self.connect()
             self._index = _with_room(Path(f"{file}-shm"))
         except BaseException as error:
             lock.release()

@@ -14,6 +14,7 @@ from typing import Any
 import apsw
 
 from mayfly.mqi.errors import StoreDamaged
+from mayfly.runtime import EngineLock
 from mayfly.store.damage import rows_of
 from mayfly.store.many_rows import delete_keys, insert_rows
 from mayfly.store.units import (
@@ -92,6 +93,7 @@ class Messages:
         self,
         writer: apsw.Connection,
         reader: apsw.Connection,
+        engine_lock: EngineLock,
         on_damage: Callable[[], None] = lambda: None,
     ) -> None:
         """Use two connections to one database; they are the same one for a database in memory.
@@ -100,6 +102,7 @@ class Messages:
         """
         self.writer = writer
         self._reader = reader
+        self._engine_lock = engine_lock
         self._on_damage = on_damage
 
     def insert(self, rows: list[StoredMessage]) -> None:
@@ -215,4 +218,6 @@ class Messages:
         read: Callable[[apsw.Cursor], list[tuple[Any, ...]]] | None = None,
     ) -> list[tuple[Any, ...]]:
         """Return all rows of a statement, or those that ``read`` takes; raises StoreDamaged."""
-        return rows_of(self._reader, sql, bindings, self._on_damage, read)
+        # Mostly held already: SQLite keeps no other thread from the reader (opening.LOCKED_FLAGS).
+        with self._engine_lock:
+            return rows_of(self._reader, sql, bindings, self._on_damage, read)

@@ -68,10 +68,9 @@ class Store:
         self._database.on_damage = self._stop
         durable = self._database.is_durable
         guard = self._guard("transaction")
-        self.persistent = DelayedMessages(
-            self._database.writer, self._database.reader, on_damage=self._stop
-        )
-        self.volatile = DelayedMessages(self._memory.writer, self._memory.reader)
+        writer, lock = self._database.writer, self.engine_lock
+        self.persistent = DelayedMessages(writer, self._database.reader, lock, self._stop)
+        self.volatile = DelayedMessages(self._memory.writer, self._memory.reader, lock)
         self.held_gets = HeldGets(self._database.folder, self._database.instance_id)
         self.stages = StageTable(self.persistent)
         self.book = Book(
