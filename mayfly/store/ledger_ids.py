@@ -119,7 +119,7 @@ class LedgerIds:
     def write_next(self) -> None:
         """Write the hashes of the next block, and remove those of blocks that are no more.
 
-        Blocks behind it go with it as long as they have no more hashes together than one may have.
+        Blocks behind it go with it while there are fewer hashes than a block has lives.
         Call it without the lock. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
         """
         first_block = (self.retention.first_position - 1) // BLOCK_ROWS
