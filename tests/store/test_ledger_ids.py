@@ -49,7 +49,7 @@ def live(manager: QueueManager, count: int) -> list[tuple[bytes, bytes]]:
 def delay(manager: QueueManager, clock: VirtualClock, count: int) -> list[bytes]:
     """Delay messages, some with a given MsgId, of which one is given to all; return their MsgIds.
 
-    They are released, cancelled or expire on the staging queue, or their header is damaged.
+    They are released or cancelled.
     """
     with manager.session(transacted=True) as unit:
         ids = [unit.put("Q1", b"", delay_ms=1_000, persistent=True) for _ in range(count)]
@@ -57,7 +57,6 @@ def delay(manager: QueueManager, clock: VirtualClock, count: int) -> list[bytes]
         for number in range(count // 4):
             given = b"given %d" % number if number % 2 else b"given to all"
             ids.append(unit.put("Q1", b"", msg_id=given, delay_ms=1_000, persistent=True))
-        unit.put("SYSTEM.DDELAY.LOCAL.QUEUE", b"no header", persistent=True)
         unit.commit()
         for msg_id in late:
             unit.schedule.cancel(msg_id)
@@ -155,6 +154,7 @@ def test_a_CorrelId_that_all_lives_share_is_told_by_the_latest(
         assert len(found.stays) == 50
 
 
+@pytest.mark.interpreted
 def test_delayed_messages_are_found_by_each_of_their_ids_and_few_pages_are_read(
     tmp_path: Path, clock: VirtualClock
 ) -> None:
@@ -175,6 +175,7 @@ def test_delayed_messages_are_found_by_each_of_their_ids_and_few_pages_are_read(
         assert all(manager.why(msg_id).is_known for msg_id in ids)
 
 
+@pytest.mark.interpreted
 def test_lives_of_delayed_messages_whose_index_finds_them_get_no_hashes(
     tmp_path: Path, clock: VirtualClock
 ) -> None:
