@@ -105,6 +105,10 @@ class Files:
         """Bring what was written to a file to the disk."""
         _sync(file, os.O_RDWR)
 
+    def sync_open(self, descriptor: int) -> None:
+        """Bring what was written to a file that stays open to the disk, by whomever it was."""
+        os.fdatasync(descriptor)
+
 
 def _sync(path: Path, flags: int) -> None:
     descriptor = os.open(path, flags)

@@ -51,6 +51,8 @@ class Database:
         self._runtime = runtime = Runtime() if runtime is None else runtime
         #: The index of the log, kept open: closing it would drop the locks of SQLite.
         self._index: int | None = None
+        #: The database itself, to sync it, kept open for the same reason.
+        self._file: int | None = None
         #: Room that is given up when the disk is full; None in memory.
         self.ballast: Ballast | None = None
         self._lock: FolderLock | None = None
@@ -93,6 +95,11 @@ class Database:
         if owner != manager_name and self.folder is not None:
             raise StoreError(f"{self.folder} is the folder of queue manager {owner}", self.folder)
 
+    def sync(self) -> None:
+        """Bring what checkpoints have written into the database to the disk; raises OSError."""
+        assert self._file is not None
+        self._runtime.files.sync_open(self._file)
+
     def write_identity(self, connection: apsw.Connection) -> None:
         """Write beside the database what it holds by now, as a connection reads it.
 
@@ -124,8 +131,9 @@ class Database:
             if keeps_log and self.is_durable:
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             connection.close()
-        if self._index is not None:
-            os.close(self._index)
+        for descriptor in (self._index, self._file):
+            if descriptor is not None:
+                os.close(descriptor)
         if self._lock is not None:
             self._lock.release()
 
@@ -144,6 +152,7 @@ class Database:
                 self.writer = open_writer(file, self._runtime, accepts_older=accepts_older)
             self.reader, self.ledger_reader = self.connect(flags=LOCKED_FLAGS), self.connect()
             self._index = _with_room(Path(f"{file}-shm"))
+            self._file = os.open(file, os.O_RDONLY)
         except BaseException as error:
             lock.release()
             if isinstance(error, apsw.Error | OSError):

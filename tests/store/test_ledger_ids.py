@@ -10,6 +10,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.testing import VirtualClock
+from tests.store.scene import raw
 
 BLOCK = 32
 LEFT = 64
@@ -43,6 +44,25 @@ def live(manager: QueueManager, count: int) -> list[tuple[bytes, bytes]]:
             ids.append((msg_id, correl_id))
         unit.commit()
     return ids
+
+
+def delay(manager: QueueManager, clock: VirtualClock, count: int) -> list[bytes]:
+    """Delay messages, some with a given MsgId, of which one is given to all; return their MsgIds.
+
+    They are released or cancelled.
+    """
+    with manager.session(transacted=True) as unit:
+        ids = [unit.put("Q1", b"", delay_ms=1_000, persistent=True) for _ in range(count)]
+        late = [unit.put("Q1", b"", delay_ms=9_000, persistent=True) for _ in range(count // 4)]
+        for number in range(count // 4):
+            given = b"given %d" % number if number % 2 else b"given to all"
+            ids.append(unit.put("Q1", b"", msg_id=given, delay_ms=1_000, persistent=True))
+        unit.commit()
+        for msg_id in late:
+            unit.schedule.cancel(msg_id)
+        unit.commit()
+    clock.advance(1_000)
+    return [*ids, *late]
 
 
 def held(manager: QueueManager) -> dict[bytes, list[int]]:
@@ -132,3 +152,44 @@ def test_a_CorrelId_that_all_lives_share_is_told_by_the_latest(
         newest = held(manager)[b"all".ljust(24, b"\0")][-1]
         assert manager.ledger.last_position() >= newest
         assert len(found.stays) == 50
+
+
+@pytest.mark.interpreted
+def test_delayed_messages_are_found_by_each_of_their_ids_and_few_pages_are_read(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    with opened(tmp_path, clock) as manager:
+        ids = delay(manager, clock, 4 * LEFT)
+        clock.advance(2_000)
+        # Lives of before are behind the end of the ledger that is searched row by row.
+        live(manager, 2 * LEFT)
+        clock.advance(2_000)
+    with opened(tmp_path, clock) as manager:
+        assert manager.engine.store.ids.until_position > 5 * LEFT
+        known = held(manager)
+        assert all(msg_id in known for msg_id in ids)
+        for identifier, positions in known.items():
+            found = list(pages(manager, identifier))
+            assert sum(found) == len(positions), identifier
+            assert len(found) <= 3 or len(positions) > 3, identifier
+        assert all(manager.why(msg_id).is_known for msg_id in ids)
+
+
+@pytest.mark.interpreted
+def test_lives_of_delayed_messages_whose_index_finds_them_get_no_hashes(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    with opened(tmp_path, clock) as manager:
+        with manager.session() as session:
+            for _ in range(LEFT + 8 * BLOCK):
+                session.put("Q1", b"", delay_ms=1_000, persistent=True)
+        clock.advance(1_000)
+        group = manager.engine.store.group
+        before = group.batch_count
+        clock.advance(2_000)
+        # The balance rows of a release, and blocks by fours.
+        assert group.batch_count - before <= 4
+        assert manager.engine.store.ids.until_position >= 8 * BLOCK
+    with raw(tmp_path) as connection:
+        sizes = connection.execute("SELECT sum(length(hashes)) FROM ledger_ids").fetchall()
+        assert sizes == [(0,)]

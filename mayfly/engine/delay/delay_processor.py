@@ -21,7 +21,7 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.constants import MQQA_GET_INHIBITED, MQQA_PUT_INHIBITED
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.delayed import Due
-from mayfly.store.keys import STAGING_LOW, due_ms_of, staging_key
+from mayfly.store.keys import STAGING_LOW, due_ms_of, due_times_of, staging_key
 
 #: Bounded, so that a flood of due messages never holds other clients up for long; large enough
 #: that the pages which one transaction dirties are shared by many messages.
@@ -200,7 +200,7 @@ class DelayProcessor:
         release = Release(core, staging, now_ms)
         if alike is None or not release.take_alike(alike):
             return []
-        core.release_lateness.note([due_ms_of(key) for key in alike.keys], now_ms)
+        core.release_lateness.note(due_times_of(alike.keys), now_ms)
         return release.transactions()
 
     def _due_of_side(

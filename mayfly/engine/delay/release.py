@@ -51,9 +51,11 @@ class _Lane:
         self.target_numbers: Counter[int | None] = Counter()
 
     def is_run(self) -> bool:
-        """Return True if the new keys are consecutive, as those of one lane alone are."""
-        first, new_keys = self.new_keys[0], self.new_keys
-        if new_keys != list(range(first, first + len(new_keys))):
+        """Return True if the new keys are consecutive, as those of one lane alone are.
+
+        They rise, for so does the sequence number in them.
+        """
+        if self.new_keys[-1] - self.new_keys[0] != len(self.new_keys) - 1:
             return False
         return self.old_keys == sorted(self.old_keys)
 
