@@ -52,16 +52,16 @@ _INSERT_MOVED_RUN = _MOVED % (
 _TOGETHER = f"""
 INSERT INTO ledger (position, kind, {", ".join(LifeRecord._fields)})
 SELECT ?1 + %s, {KIND_LIFE}, ?2, m.msg_id, m.correl_id, m.origin_id, m.put_ms,
-    coalesce(m.deliver_at_ms, m.put_ms), m.expire_at_ms, ?3, ?4, 0, ?5, 1, length(m.body), ?6, ?7,
+    coalesce(m.deliver_at_ms, m.put_ms), m.expire_at_ms, ?3, ?4, 0, ?5, 1, m.body_bytes, ?6, ?7,
     m.backout_count, ?8, m.capped_by, ?9, ?10, ?11
 FROM %s"""
 _INSERT_TOGETHER = _TOGETHER % (
     "c.rowid",
-    "carray(?12) c CROSS JOIN message m ON m.k = c.value",
+    "carray(?12) c CROSS JOIN whole_message m ON m.k = c.value",
 )
 _INSERT_TOGETHER_RUN = _TOGETHER % (
     "m.k - ?12 + 1",
-    "message m WHERE m.k >= ?12 AND m.k <= ?13 ORDER BY m.k",
+    "whole_message m WHERE m.k >= ?12 AND m.k <= ?13 ORDER BY m.k",
 )
 _ENDED = f"""
 INSERT INTO ledger (position, kind, {", ".join(LifeRecord._fields)})

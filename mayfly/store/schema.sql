@@ -1,4 +1,4 @@
--- Schema version 10 (PRAGMA user_version).
+-- Schema version 11 (PRAGMA user_version).
 -- To change it: raise SCHEMA_VERSION and add the step in migrations.py, keep a folder
 -- written by the old version under tests/store/fixtures, and add the test that opens it.
 
@@ -41,11 +41,44 @@ CREATE TABLE message (
     shown_id BLOB,                     -- the MsgId that the staging queue shows
     only_here INTEGER,                 -- 1: a retained publication that goes to no neighbour
     capped_by TEXT,                    -- the CAPEXPRY that shortened its life (lifetime/caps.py)
-    released_by TEXT                   -- the user who released it before its delivery time
+    released_by TEXT,                  -- the user who released it before its delivery time
+    content INTEGER                    -- the row of content that MsgId, descriptor, data and topic are
+                                       -- in; here they are empty then. NULL: all of it is here
 );
 CREATE INDEX message_by_msg_id ON message (msg_hash) WHERE msg_hash IS NOT NULL;
 CREATE INDEX message_by_correl_id ON message (correl_hash) WHERE correl_hash IS NOT NULL;
 CREATE INDEX message_by_deadline ON message (expire_at_ms) WHERE expire_at_ms IS NOT NULL;
+CREATE INDEX message_by_content ON message (content) WHERE content IS NOT NULL;
+
+-- The values that copies of one publication share (contents.py). A row goes with the last copy,
+-- whichever statement removes that.
+CREATE TABLE content (
+    id INTEGER PRIMARY KEY,
+    msg_id BLOB NOT NULL,
+    descriptor BLOB NOT NULL,
+    body BLOB NOT NULL,
+    topic TEXT NOT NULL
+);
+CREATE TRIGGER content_ends AFTER DELETE ON message WHEN old.content IS NOT NULL
+BEGIN
+    DELETE FROM content WHERE id = old.content
+        AND NOT EXISTS (SELECT 1 FROM message WHERE content = old.content);
+END;
+-- Messages with all that they have. A copy without its content is damage: lost_content raises it.
+CREATE VIEW whole_message AS
+SELECT m.k, m.put_ms, m.deliver_at_ms, m.expire_at_ms, m.msg_hash, m.correl_hash, m.backout_count,
+    CASE WHEN m.content IS NULL THEN m.msg_id ELSE c.msg_id END AS msg_id,
+    m.correl_id, m.origin_id,
+    CASE WHEN m.content IS NULL THEN m.descriptor ELSE c.descriptor END AS descriptor,
+    CASE WHEN m.content IS NULL THEN m.body
+        ELSE coalesce(c.body, lost_content(m.content)) END AS body,
+    CASE WHEN m.content IS NULL THEN m.topic ELSE c.topic END AS topic,
+    m.target_number, m.ttl_from_release, m.target, m.sub_id, m.shown_id, m.only_here, m.capped_by,
+    m.released_by,
+    -- SQLite tells the length of a column without reading it.
+    CASE WHEN m.content IS NULL THEN length(m.body)
+        ELSE coalesce(length(c.body), lost_content(m.content)) END AS body_bytes
+FROM message m LEFT JOIN content c ON c.id = m.content;
 
 -- Totals of a queue since its creation, as they stood at a position of the ledger. Of what came
 -- after, only ends of persistent messages are missing, whose lives tell.
