@@ -18,7 +18,11 @@ from mayfly.store.units import StoredMessage
 HEAD_BYTES = 4_096
 _SHORT = f"substr(body, 1, {HEAD_BYTES})"
 _COLUMNS = ", ".join(_SHORT if name == "body" else name for name in StoredMessage._fields)
-_BY_MSG_ID = f"SELECT body_bytes, {_COLUMNS} FROM whole_message WHERE msg_hash = ? AND msg_id = ?"
+_BY_MSG_ID = f"""
+SELECT length(body), {_COLUMNS} FROM message WHERE msg_hash = ?1 AND msg_id = ?2
+UNION ALL
+SELECT body_bytes, {_COLUMNS} FROM whole_message
+WHERE content = (SELECT id FROM content WHERE msg_hash = ?1) AND msg_id = ?2"""
 _BY_CORREL_ID = (
     f"SELECT body_bytes, {_COLUMNS} FROM whole_message WHERE correl_hash = ? AND correl_id = ?"
 )

@@ -7,6 +7,7 @@ which a trigger removes with the last copy. Reads see whole messages, by the vie
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -17,31 +18,30 @@ from mayfly.store.units import StoredMessage
 
 #: Of fewer copies each has its own content: two rows are written as fast as two and a content.
 LEAST_COPIES: Final = 3
+_CONTENT_COLUMNS: Final = ("msg_hash", "msg_id", "descriptor", "body", "topic")
+#: Columns of the row of a copy beside its key; most copies have the same values in them.
 _OWN_COLUMNS: Final = (
-    "k",
     "put_ms",
     "expire_at_ms",
-    "msg_hash",
     "correl_hash",
     "correl_id",
     "capped_by",
 )
-_CONTENT_COLUMNS: Final = ("msg_id", "descriptor", "body", "topic")
-_own_values = itemgetter(*(StoredMessage._fields.index(name) for name in _OWN_COLUMNS))
-_content = itemgetter(*(StoredMessage._fields.index(name) for name in _CONTENT_COLUMNS))
 #: The other columns, and what they hold in a copy on a queue; a delayed one holds more.
-_OTHER_COLUMNS: Final = tuple(
-    name for name in StoredMessage._fields if name not in _OWN_COLUMNS + _CONTENT_COLUMNS
-)
-_others = itemgetter(*(StoredMessage._fields.index(name) for name in _OTHER_COLUMNS))
+_COPY_COLUMNS: Final = {"k"}.union(_OWN_COLUMNS, _CONTENT_COLUMNS)
+_OTHER_COLUMNS: Final = tuple(name for name in StoredMessage._fields if name not in _COPY_COLUMNS)
 _NO_OTHERS: Final = tuple(0 if name == "backout_count" else None for name in _OTHER_COLUMNS)
 _INSERT_CONTENT = (
-    f"INSERT INTO content ({', '.join(_CONTENT_COLUMNS)}) VALUES (?, ?, ?, ?) RETURNING id"
+    f"INSERT INTO content ({', '.join(_CONTENT_COLUMNS)}) VALUES (?, ?, ?, ?, ?) "
+    "ON CONFLICT DO NOTHING RETURNING id"
 )
 _INSERT_COPY = (
-    f"INSERT INTO message (content, {', '.join(_OWN_COLUMNS)}, backout_count, msg_id, descriptor, "
-    f"body) VALUES (?1, {', '.join('?' * len(_OWN_COLUMNS))}, 0, x'', x'', x'')"
+    f"INSERT INTO message (content, {', '.join(_OWN_COLUMNS)}, k, backout_count, msg_id, "
+    "descriptor, body) VALUES (%s, ?, 0, x'', x'', x'')"
 )
+#: Of copies that differ in their keys alone, and of any copies of one content.
+_INSERT_ALIKE = _INSERT_COPY % ", ".join(f"?{n}" for n in range(1, len(_OWN_COLUMNS) + 2))
+_INSERT_OWN = _INSERT_COPY % f"?1{', ?' * len(_OWN_COLUMNS)}"
 
 #: Statements that find damage: contents without a copy, and those that copies lack.
 IDLE_CONTENTS = (
@@ -52,25 +52,55 @@ LOST_CONTENTS = (
     "AND NOT EXISTS (SELECT 1 FROM content c WHERE c.id = message.content) LIMIT 20"
 )
 
-_Content: TypeAlias = tuple[Any, ...]
+_Values: TypeAlias = tuple[Any, ...]
+
+
+def _getter_of(names: tuple[str, ...]) -> Callable[[StoredMessage], _Values]:
+    """Return the function that takes the values of some columns from a row."""
+    return itemgetter(*(StoredMessage._fields.index(name) for name in names))
+
+
+_content_of, _own_values = _getter_of(_CONTENT_COLUMNS), _getter_of(_OWN_COLUMNS)
+_other_values = _getter_of(_OTHER_COLUMNS)
 
 
 def insert_copies(writer: apsw.Connection, rows: list[StoredMessage]) -> list[StoredMessage]:
     """Insert those of some new messages that share a content with others; return the rest."""
     rest = list[StoredMessage]()
-    alike: dict[_Content, list[StoredMessage]] = {}
+    shared: dict[_Values, list[StoredMessage]] = {}
+    last: _Values = ()
+    alike = rest
     for row in rows:
-        if row.topic is None or _others(row) != _NO_OTHERS:
-            rest.append(row)
+        # Copies come after one another, and most differ in their keys alone.
+        values = row[1:]
+        if values != last:
+            last, alike = values, rest
+            if _can_share(row):
+                alike = shared.setdefault(_content_of(row), [])
+        alike.append(row)
+    for content, copies in shared.items():
+        numbers = list[_Values]()
+        if len(copies) >= LEAST_COPIES:
+            numbers = writer.execute(_INSERT_CONTENT, content).fetchall()
+        if numbers:
+            _insert_with(writer, numbers[0][0], copies)
         else:
-            alike.setdefault(_content(row), []).append(row)
-    for content, copies in alike.items():
-        if len(copies) < LEAST_COPIES:
             rest += copies
-        else:
-            [(number,)] = writer.execute(_INSERT_CONTENT, content).fetchall()
-            insert_rows(writer, _INSERT_COPY, [_own_values(row) for row in copies], (number,))
     return rest
+
+
+def _can_share(row: StoredMessage) -> bool:
+    return row.topic is not None and row.msg_hash is not None and _other_values(row) == _NO_OTHERS
+
+
+def _insert_with(writer: apsw.Connection, number: int, copies: list[StoredMessage]) -> None:
+    """Insert the copies of a content."""
+    own = [_own_values(row) for row in copies]
+    if own.count(own[0]) == len(own):
+        insert_rows(writer, _INSERT_ALIKE, [(row.k,) for row in copies], (number, *own[0]))
+    else:
+        values = [(*mine, row.k) for mine, row in zip(own, copies, strict=True)]
+        insert_rows(writer, _INSERT_OWN, values, (number,))
 
 
 def report_lost_contents(connection: apsw.Connection) -> None:

@@ -80,9 +80,10 @@ _NEW_IN_9 = {
     "message": ("capped_by", "released_by"),
     "claimed": ("capped_by",),
     "ledger": ("capped_by", "met_by", "ended_by", "ended_program"),
-}  #: Words of the statements whose table, index, trigger and view version 10 did not have.
+}  #: Words of the statements whose tables, indexes, triggers and views version 10 did not have.
 _NEW_IN_11 = (
     "TABLE content ",
+    "INDEX content_",
     "INDEX message_by_content",
     "TRIGGER content_",
     "VIEW whole_message",

@@ -42,8 +42,8 @@ CREATE TABLE message (
     only_here INTEGER,                 -- 1: a retained publication that goes to no neighbour
     capped_by TEXT,                    -- the CAPEXPRY that shortened its life (lifetime/caps.py)
     released_by TEXT,                  -- the user who released it before its delivery time
-    content INTEGER                    -- the row of content that MsgId, descriptor, data and topic are
-                                       -- in; here they are empty then. NULL: all of it is here
+    content INTEGER                    -- the row of content that has MsgId with its hash, descriptor,
+                                       -- data and topic; here these are empty then. NULL: it is all here
 );
 CREATE INDEX message_by_msg_id ON message (msg_hash) WHERE msg_hash IS NOT NULL;
 CREATE INDEX message_by_correl_id ON message (correl_hash) WHERE correl_hash IS NOT NULL;
@@ -54,11 +54,13 @@ CREATE INDEX message_by_content ON message (content) WHERE content IS NOT NULL;
 -- whichever statement removes that.
 CREATE TABLE content (
     id INTEGER PRIMARY KEY,
+    msg_hash INTEGER NOT NULL,         -- another publication with the same one has whole copies
     msg_id BLOB NOT NULL,
     descriptor BLOB NOT NULL,
     body BLOB NOT NULL,
     topic TEXT NOT NULL
 );
+CREATE UNIQUE INDEX content_by_msg_id ON content (msg_hash);
 CREATE TRIGGER content_ends AFTER DELETE ON message WHEN old.content IS NOT NULL
 BEGIN
     DELETE FROM content WHERE id = old.content
@@ -66,7 +68,9 @@ BEGIN
 END;
 -- Messages with all that they have. A copy without its content is damage: lost_content raises it.
 CREATE VIEW whole_message AS
-SELECT m.k, m.put_ms, m.deliver_at_ms, m.expire_at_ms, m.msg_hash, m.correl_hash, m.backout_count,
+SELECT m.k, m.put_ms, m.deliver_at_ms, m.expire_at_ms,
+    CASE WHEN m.content IS NULL THEN m.msg_hash ELSE c.msg_hash END AS msg_hash,
+    m.correl_hash, m.backout_count,
     CASE WHEN m.content IS NULL THEN m.msg_id ELSE c.msg_id END AS msg_id,
     m.correl_id, m.origin_id,
     CASE WHEN m.content IS NULL THEN m.descriptor ELSE c.descriptor END AS descriptor,
@@ -74,7 +78,7 @@ SELECT m.k, m.put_ms, m.deliver_at_ms, m.expire_at_ms, m.msg_hash, m.correl_hash
         ELSE coalesce(c.body, lost_content(m.content)) END AS body,
     CASE WHEN m.content IS NULL THEN m.topic ELSE c.topic END AS topic,
     m.target_number, m.ttl_from_release, m.target, m.sub_id, m.shown_id, m.only_here, m.capped_by,
-    m.released_by,
+    m.released_by, m.content,
     -- SQLite tells the length of a column without reading it.
     CASE WHEN m.content IS NULL THEN length(m.body)
         ELSE coalesce(length(c.body), lost_content(m.content)) END AS body_bytes

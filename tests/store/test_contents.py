@@ -13,6 +13,7 @@ from mayfly.store.by_id import by_msg_id, with_id
 from mayfly.store.contents import LEAST_COPIES
 from mayfly.store.keys import id_hash
 from mayfly.store.outlines import outlines
+from mayfly.store.pages import page_of
 from mayfly.store.store import Store
 from mayfly.store.units import EndedMessages, StoredMessage
 from tests.store.scene import (
@@ -129,6 +130,26 @@ def test_publications_of_one_unit_have_each_their_content(store: Store) -> None:
     assert rows(store) == two
 
 
+def test_another_publication_with_the_same_msg_id_has_whole_copies(store: Store) -> None:
+    first, second, third = (new_copies(store, body, 3) for body in (b"one", b"two", b"three"))
+    msg_id, msg_hash = first[0].msg_id, first[0].msg_hash
+    second, third = (
+        [row._replace(msg_id=msg_id, msg_hash=msg_hash) for row in copies]
+        for copies in (second, third)
+    )
+    store.commit([put_unit(store, *first, *second)])
+    assert contents(store) == [b"one"]
+    found = by_msg_id(store.persistent, msg_id, LOW, HIGH, 9)
+    assert found == [*first, *second]
+    assert by_msg_id(store.persistent, msg_id, LOW, HIGH, 4) == [*first, second[0]]
+    assert by_msg_id(store.persistent, msg_id, second[1].k, HIGH, 1) == [second[1]]
+    store.commit([get_unit(*first)])
+    store.commit([put_unit(store, *third)])
+    assert contents(store) == [b"three"]
+    assert by_msg_id(store.persistent, msg_id, LOW, HIGH, 9) == [*second, *third]
+    assert [one.row for one in with_id(store.persistent, [NUMBER], msg_id, 9)] == [*second, *third]
+
+
 def test_a_content_goes_with_the_last_copy_and_not_before(store: Store) -> None:
     copies = new_copies(store, BODY, 5)
     store.commit([put_unit(store, *copies)])
@@ -201,20 +222,18 @@ def test_a_restart_finds_copies_and_content(tmp_path: Path) -> None:
     store.close()
 
 
-def damage(folder: Path, sql: str) -> list[StoredMessage]:
+def damage(folder: Path, sql: str) -> None:
     """Publish, and run a statement by hand on the folder."""
     store = opened(folder)
-    copies = new_copies(store, BODY)
-    store.commit([put_unit(store, *copies)])
+    store.commit([put_unit(store, *new_copies(store, BODY))])
     store.close()
     connection = raw(folder)
     connection.execute(sql)
     connection.close()
-    return copies
 
 
 def test_verify_finds_a_content_without_copies(tmp_path: Path) -> None:
-    damage(tmp_path, "INSERT INTO content VALUES (7, x'', x'', x'', 'a')")
+    damage(tmp_path, "INSERT INTO content VALUES (7, 1, x'', x'', x'', 'a')")
     store = opened(tmp_path)
     assert store.check() == ["content 7 has no copy"]
     assert len(held(store)) == 3
@@ -222,7 +241,7 @@ def test_verify_finds_a_content_without_copies(tmp_path: Path) -> None:
 
 
 def test_a_copy_without_its_content_is_damage_and_verify_finds_it(tmp_path: Path) -> None:
-    copies = damage(tmp_path, "DELETE FROM content")
+    damage(tmp_path, "DELETE FROM content")
     store = opened(tmp_path)
     assert store.check() == ["content 1, to which copies refer, is missing"]
     with pytest.raises(StoreDamaged, match="content 1 of copies is missing"):
@@ -234,5 +253,5 @@ def test_a_copy_without_its_content_is_damage_and_verify_finds_it(tmp_path: Path
     with pytest.raises(StoreDamaged):
         outlines(store.persistent, LOW, HIGH, 9)
     with pytest.raises(StoreDamaged):
-        by_msg_id(store.persistent, copies[0].msg_id, LOW, HIGH, 9)
+        page_of(store.persistent, LOW, HIGH, 9, 1_000)
     store.close()
