@@ -7,7 +7,9 @@ which a trigger removes with the last copy. Reads see whole messages, by the vie
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -16,8 +18,8 @@ import apsw
 from mayfly.store.many_rows import insert_rows
 from mayfly.store.units import StoredMessage
 
-#: Of fewer copies each has its own content: two rows are written as fast as two and a content.
-LEAST_COPIES: Final = 3
+#: Fewer copies are stored whole: up to there that takes the processor less time, with 200 bytes.
+LEAST_COPIES: Final = 4
 _CONTENT_COLUMNS: Final = ("msg_hash", "msg_id", "descriptor", "body", "topic")
 #: Columns of the row of a copy beside its key; most copies have the same values in them.
 _OWN_COLUMNS: Final = (
@@ -37,11 +39,14 @@ _INSERT_CONTENT = (
 )
 _INSERT_COPY = (
     f"INSERT INTO message (content, {', '.join(_OWN_COLUMNS)}, k, backout_count, msg_id, "
-    "descriptor, body) VALUES (%s, ?, 0, x'', x'', x'')"
+    "descriptor, body) "
 )
-#: Of copies that differ in their keys alone, and of any copies of one content.
-_INSERT_ALIKE = _INSERT_COPY % ", ".join(f"?{n}" for n in range(1, len(_OWN_COLUMNS) + 2))
-_INSERT_OWN = _INSERT_COPY % f"?1{', ?' * len(_OWN_COLUMNS)}"
+#: Of copies that differ in their keys alone: one statement takes all keys.
+_INSERT_ALIKE = (
+    f"{_INSERT_COPY}SELECT {'?, ' * (1 + len(_OWN_COLUMNS))}value, 0, x'', x'', x'' FROM carray(?)"
+)
+#: Of other copies of one content, one by one.
+_INSERT_OWN = f"{_INSERT_COPY}VALUES (?1{', ?' * len(_OWN_COLUMNS)}, ?, 0, x'', x'', x'')"
 
 #: Statements that find damage: contents without a copy, and those that copies lack.
 IDLE_CONTENTS = (
@@ -62,28 +67,27 @@ def _getter_of(names: tuple[str, ...]) -> Callable[[StoredMessage], _Values]:
 
 _content_of, _own_values = _getter_of(_CONTENT_COLUMNS), _getter_of(_OWN_COLUMNS)
 _other_values = _getter_of(_OTHER_COLUMNS)
+_all_but_key: Callable[[StoredMessage], _Values] = itemgetter(slice(1, None))
 
 
 def insert_copies(writer: apsw.Connection, rows: list[StoredMessage]) -> list[StoredMessage]:
     """Insert those of some new messages that share a content with others; return the rest."""
     rest = list[StoredMessage]()
-    shared: dict[_Values, list[StoredMessage]] = {}
-    last: _Values = ()
-    alike = rest
-    for row in rows:
-        # Copies come after one another, and most differ in their keys alone.
-        values = row[1:]
-        if values != last:
-            last, alike = values, rest
-            if _can_share(row):
-                alike = shared.setdefault(_content_of(row), [])
-        alike.append(row)
-    for content, copies in shared.items():
+    shared: dict[_Values, list[list[StoredMessage]]] = {}
+    # Copies come after one another, and most differ in their keys alone.
+    for _values, run in groupby(rows, _all_but_key):
+        alike = list(run)
+        if _can_share(alike[0]):
+            shared.setdefault(_content_of(alike[0]), []).append(alike)
+        else:
+            rest += alike
+    for content, runs in shared.items():
+        copies = runs[0] if len(runs) == 1 else list(chain.from_iterable(runs))
         numbers = list[_Values]()
         if len(copies) >= LEAST_COPIES:
             numbers = writer.execute(_INSERT_CONTENT, content).fetchall()
         if numbers:
-            _insert_with(writer, numbers[0][0], copies)
+            _insert_with(writer, numbers[0], copies, are_alike=len(runs) == 1)
         else:
             rest += copies
     return rest
@@ -93,14 +97,16 @@ def _can_share(row: StoredMessage) -> bool:
     return row.topic is not None and row.msg_hash is not None and _other_values(row) == _NO_OTHERS
 
 
-def _insert_with(writer: apsw.Connection, number: int, copies: list[StoredMessage]) -> None:
-    """Insert the copies of a content."""
-    own = [_own_values(row) for row in copies]
-    if own.count(own[0]) == len(own):
-        insert_rows(writer, _INSERT_ALIKE, [(row.k,) for row in copies], (number, *own[0]))
+def _insert_with(
+    writer: apsw.Connection, number: _Values, copies: list[StoredMessage], *, are_alike: bool
+) -> None:
+    """Insert the copies of a content, whose number comes as the row that was inserted."""
+    if are_alike:
+        keys = apsw.carray(array("q", [row.k for row in copies]))
+        writer.execute(_INSERT_ALIKE, (*number, *_own_values(copies[0]), keys))
     else:
-        values = [(*mine, row.k) for mine, row in zip(own, copies, strict=True)]
-        insert_rows(writer, _INSERT_OWN, values, (number,))
+        values = [(*_own_values(row), row.k) for row in copies]
+        insert_rows(writer, _INSERT_OWN, values, number)
 
 
 def report_lost_contents(connection: apsw.Connection) -> None:

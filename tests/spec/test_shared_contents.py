@@ -28,13 +28,13 @@ from tests.spec.scene import (
 )
 from tests.spec.test_claims import Reader
 
-QUEUES = ("Q1", "Q2", "Q3", "Q4")
+QUEUES = ("Q1", "Q2", "Q3", "Q4", "Q5")
 BODY = b"the content"
 
 
 @pytest.fixture
 def qm(any_manager: QueueManager) -> Iterator[QueueManager]:
-    """A queue manager whose four queues subscribe to all topics; in order at the end."""
+    """A queue manager whose five queues subscribe to all topics; in order at the end."""
     for name in QUEUES:
         local(any_manager, name)
         admin_sub(any_manager, name, "#", name)
@@ -125,11 +125,11 @@ def test_copies_in_a_unit_of_work_share_a_content_once_it_is_committed(
         unit.publish("a/c", b"second", persistent=persistent)
         assert contents(qm, persistent=persistent) == []
         # What the unit itself has got is not among them.
-        assert body(unit.get("Q4")) == BODY
+        assert body(unit.get("Q5")) == BODY
         unit.commit()
     assert contents(qm, persistent=persistent) == [BODY, b"second"]
-    assert drained(session, "Q4") == [("a/c", b"second")]
-    for name in QUEUES[:3]:
+    assert drained(session, "Q5") == [("a/c", b"second")]
+    for name in QUEUES[:4]:
         assert drained(session, name) == [("a/b", BODY), ("a/c", b"second")]
     assert contents(qm, persistent=persistent) == []
 
@@ -207,10 +207,10 @@ def test_clearing_the_queues_removes_the_content(
     qm: QueueManager, session: Session, persistent: bool
 ) -> None:
     session.publish("a/b", BODY, persistent=persistent)
-    for name in QUEUES[:3]:
+    for name in QUEUES[:4]:
         qm.mqsc(f"CLEAR QLOCAL({name})")
     assert contents(qm, persistent=persistent) == [BODY]
-    qm.mqsc(f"DELETE QLOCAL({QUEUES[3]}) PURGE")
+    qm.mqsc(f"DELETE QLOCAL({QUEUES[4]}) PURGE")
     assert contents(qm, persistent=persistent) == []
 
 
@@ -253,7 +253,7 @@ def test_a_publication_that_reaches_not_all_is_stored_nowhere(
     with pytest.raises(MQError):
         session.publish("a/b", BODY, persistent=persistent)
     assert contents(qm, persistent=persistent) == []
-    assert [qm.curdepth(name) for name in QUEUES] == [0] * 4
+    assert [qm.curdepth(name) for name in QUEUES] == [0] * 5
 
 
 def test_a_large_content_is_on_the_disk_once(

@@ -54,7 +54,7 @@ def own_bytes(store: Store) -> list[int]:
 
 
 @pytest.mark.parametrize("count", [1, LEAST_COPIES - 1, LEAST_COPIES, 64, 100])
-def test_copies_share_their_content_from_the_third_on(store: Store, count: int) -> None:
+def test_copies_share_their_content_from_the_fourth_on(store: Store, count: int) -> None:
     copies = new_copies(store, BODY, count)
     store.commit([put_unit(store, *copies)])
     shares = count >= LEAST_COPIES
@@ -76,18 +76,19 @@ def test_every_read_shows_whole_copies(store: Store) -> None:
     assert messages.by_correl_id(id_hash(b"c" * 24), LOW, HIGH, 9) == copies
     assert messages.expired(NOW_MS, (0, 0), 9) == copies
     assert messages.described(LOW, HIGH, 9) == [(row.k, row.descriptor) for row in copies]
-    assert [one.body_bytes for one in outlines(messages, LOW, HIGH, 9)] == [len(BODY)] * 3
+    assert [one.body_bytes for one in outlines(messages, LOW, HIGH, 9)] == [len(BODY)] * 4
     assert [(one.body_bytes, one.row) for one in with_id(messages, [NUMBER], msg_id, 9)] == [
         (len(BODY), row) for row in copies
     ]
 
 
 def test_each_copy_has_its_own_times_ids_and_cap(store: Store) -> None:
-    first, second, third = new_copies(store, BODY)
+    first, second, third, fourth = new_copies(store, BODY)
     copies = [
         first._replace(expire_at_ms=NOW_MS + 5, capped_by="Q1"),
         second._replace(correl_id=b"c" * 24, correl_hash=7),
         third._replace(put_ms=NOW_MS + 1),
+        fourth,
     ]
     store.commit([put_unit(store, *copies)])
     assert contents(store) == [BODY]
@@ -111,11 +112,11 @@ def test_each_copy_has_its_own_times_ids_and_cap(store: Store) -> None:
     ],
 )
 def test_what_is_different_is_stored_by_itself(store: Store, change: dict[str, Any]) -> None:
-    *copies, other = new_copies(store, BODY, 4)
+    *copies, other = new_copies(store, BODY, LEAST_COPIES + 1)
     both = [*copies, other._replace(**change), new_row(store)]
     store.commit([put_unit(store, *both)])
     assert contents(store) == [BODY]
-    assert own_bytes(store) == [0, 0, 0, len(both[3].body), len(both[4].body)]
+    assert own_bytes(store) == [0] * LEAST_COPIES + [len(row.body) for row in both[-2:]]
     assert rows(store) == both
 
 
@@ -131,7 +132,7 @@ def test_publications_of_one_unit_have_each_their_content(store: Store) -> None:
 
 
 def test_another_publication_with_the_same_msg_id_has_whole_copies(store: Store) -> None:
-    first, second, third = (new_copies(store, body, 3) for body in (b"one", b"two", b"three"))
+    first, second, third = (new_copies(store, body) for body in (b"one", b"two", b"three"))
     msg_id, msg_hash = first[0].msg_id, first[0].msg_hash
     second, third = (
         [row._replace(msg_id=msg_id, msg_hash=msg_hash) for row in copies]
@@ -141,7 +142,7 @@ def test_another_publication_with_the_same_msg_id_has_whole_copies(store: Store)
     assert contents(store) == [b"one"]
     found = by_msg_id(store.persistent, msg_id, LOW, HIGH, 9)
     assert found == [*first, *second]
-    assert by_msg_id(store.persistent, msg_id, LOW, HIGH, 4) == [*first, second[0]]
+    assert by_msg_id(store.persistent, msg_id, LOW, HIGH, 5) == [*first, second[0]]
     assert by_msg_id(store.persistent, msg_id, second[1].k, HIGH, 1) == [second[1]]
     store.commit([get_unit(*first)])
     store.commit([put_unit(store, *third)])
@@ -236,7 +237,7 @@ def test_verify_finds_a_content_without_copies(tmp_path: Path) -> None:
     damage(tmp_path, "INSERT INTO content VALUES (7, 1, x'', x'', x'', 'a')")
     store = opened(tmp_path)
     assert store.check() == ["content 7 has no copy"]
-    assert len(held(store)) == 3
+    assert len(held(store)) == LEAST_COPIES
     store.close()
 
 

@@ -39,7 +39,7 @@ def work(store: Store, random: Random, disk: CutDisk) -> list[Told]:
             for _ in range(random.choice((0, 1, 1, 1, 3, 12)))
         ]
         if random.random() < 0.4:
-            new += new_copies(store, random.randbytes(random.choice((20, 9_000))), 4)
+            new += new_copies(store, random.randbytes(random.choice((20, 9_000))))
         for row in new:
             unit.put(NUMBER, row, persistent=True)
         for row in gone:

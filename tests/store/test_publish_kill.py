@@ -48,7 +48,7 @@ class Fate:
 
     def wanted(self) -> Copies:
         """Return what its subscribers shall have."""
-        names, topic = ["ALL"], self.publication.topic
+        names, topic = ["ALL", "TOO", "AND"], self.publication.topic
         if topic.endswith("first"):
             names.append("FIRST")
         if topic.endswith("second"):
