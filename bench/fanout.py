@@ -54,7 +54,7 @@ def _large(size: Size) -> Iterator[Figure]:
             disk_bytes.append(file_bytes / size.publications / 1_000)
     name = f"fan-out of 10 KB to {size.subscribers}, persistent"
     note = "10 KB a publication, and as much again for its copies"
-    yield at_least(name, median(rates), least_rate(40_000), "/s", samples=rates)
+    yield at_least(name, median(rates), least_rate(20_000), "/s", samples=rates)
     yield at_most(f"{name}, disk", median(disk_bytes), 20, " KB", note, samples=disk_bytes)
 
 

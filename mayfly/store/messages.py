@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 
 from mayfly.mqi.errors import StoreDamaged
-from mayfly.store.contents import IDLE_CONTENTS, LEAST_COPIES, LOST_CONTENTS, insert_copies
+from mayfly.store.contents import IDLE_CONTENTS, LEAST_COPIES, LOST_CONTENTS, Contents
 from mayfly.store.damage import rows_of
 from mayfly.store.many_rows import delete_keys, insert_rows
 from mayfly.store.units import (
@@ -104,7 +104,7 @@ class Messages:
 
         ``on_damage`` is called before StoreDamaged is raised.
         """
-        self.writer = writer
+        self.writer, self.contents = writer, Contents(writer)
         self._reader = reader
         self._on_damage = on_damage
 
@@ -112,7 +112,7 @@ class Messages:
         """Add messages."""
         sql = _insert_for(rows)
         if sql is INSERT and len(rows) >= LEAST_COPIES:
-            rows = insert_copies(self.writer, rows)
+            rows = self.contents.insert_copies(rows)
             if not rows:
                 return
         shared: tuple[Any, ...] = ()

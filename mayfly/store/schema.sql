@@ -50,8 +50,8 @@ CREATE INDEX message_by_correl_id ON message (correl_hash) WHERE correl_hash IS 
 CREATE INDEX message_by_deadline ON message (expire_at_ms) WHERE expire_at_ms IS NOT NULL;
 CREATE INDEX message_by_content ON message (content) WHERE content IS NOT NULL;
 
--- The values that copies of one publication share (contents.py). A row goes with the last copy,
--- whichever statement removes that.
+-- The values that copies of one publication share. A row goes with the last copy, by a trigger that
+-- comes with the first content (contents.py).
 CREATE TABLE content (
     id INTEGER PRIMARY KEY,
     msg_hash INTEGER NOT NULL,         -- another publication with the same one has whole copies
@@ -61,11 +61,6 @@ CREATE TABLE content (
     topic TEXT NOT NULL
 );
 CREATE UNIQUE INDEX content_by_msg_id ON content (msg_hash);
-CREATE TRIGGER content_ends AFTER DELETE ON message WHEN old.content IS NOT NULL
-BEGIN
-    DELETE FROM content WHERE id = old.content
-        AND NOT EXISTS (SELECT 1 FROM message WHERE content = old.content);
-END;
 -- Messages with all that they have. A copy without its content is damage: lost_content raises it.
 CREATE VIEW whole_message AS
 SELECT m.k, m.put_ms, m.deliver_at_ms, m.expire_at_ms,

@@ -15,7 +15,7 @@ from mayfly.store.keys import id_hash
 from mayfly.store.outlines import outlines
 from mayfly.store.pages import page_of
 from mayfly.store.store import Store
-from mayfly.store.units import EndedMessages, StoredMessage
+from mayfly.store.units import EndedMessages, StoredMessage, Unit
 from tests.store.scene import (
     NOW_MS,
     NUMBER,
@@ -194,17 +194,27 @@ def test_copies_of_a_unit_that_fails_leave_no_content(store: Store) -> None:
         store.commit([put_unit(store, *copies, copies[0])])
     assert contents(store) == []
     assert rows(store) == []
+    # The trigger that would remove the next one has gone as well.
+    copies = new_copies(store, BODY)
+    store.commit([put_unit(store, *copies)])
+    store.commit([get_unit(*copies)])
+    assert contents(store) == []
+
+
+def together(rows: list[StoredMessage]) -> Unit:
+    """Return the unit that ends lives that are alike."""
+    keys = [row.k for row in rows]
+    lives = EndedMessages(keys, "Q1", NOW_MS, "got", 0, 0, "", "", None, None, None)
+    unit = Unit()
+    unit.end_all(NUMBER, [], [(key,) for key in keys], [lives])
+    return unit
 
 
 def test_records_of_lives_are_read_off_copies_with_their_content(store: Store) -> None:
     copies = new_copies(store, BODY, 20)
     store.commit([put_unit(store, *copies)])
     for part in (copies[:8], copies[8::2], copies[9::2]):
-        keys = [row.k for row in part]
-        lives = EndedMessages(keys, "Q1", NOW_MS, "got", 0, 0, "", "", None, None, None)
-        unit = get_unit()
-        unit.end_all(NUMBER, [], [(key,) for key in keys], [lives])
-        store.commit([unit])
+        store.commit([together(part)])
     found = store.persistent.fetch("SELECT msg_id, body_bytes FROM ledger ORDER BY position", ())
     assert found == [(copies[0].msg_id, len(BODY))] * 20
     assert contents(store) == []
@@ -217,8 +227,10 @@ def test_a_restart_finds_copies_and_content(tmp_path: Path) -> None:
     store.close()
     store = opened(tmp_path)
     assert rows(store) == copies
-    store.commit([get_unit(*copies)])
+    store.commit([together(copies)])
     assert contents(store) == []
+    found = store.persistent.fetch("SELECT msg_id, body_bytes FROM ledger", ())
+    assert found == [(copies[0].msg_id, len(BODY))] * len(copies)
     assert store.check() == []
     store.close()
 
