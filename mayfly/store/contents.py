@@ -2,7 +2,7 @@
 
 The row of such a copy has its own values alone, and the number of a row of the table ``content``,
 which a trigger removes with the last copy. Reads see whole messages, by the view ``whole_message``.
-100 copies for 100 queues change half as many pages as rows that each have all of it.
+A commit of 100 copies for 100 queues changes half as many pages as one of whole rows.
 """
 
 from __future__ import annotations
