@@ -1,4 +1,4 @@
-"""Publish/subscribe: how many copies a second reach the queues of 100 subscribers."""
+"""Publish/subscribe: how many copies a second reach the queues of 100 subscribers, and leave."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.aims import least_rate
-from bench.figures import Figure, at_least, median, seconds_of
+from bench.figures import Figure, at_least, at_most, median, seconds_of
 from bench.raw import put_seconds
 from mayfly import QueueManager
+from mayfly.engine import Session
+from mayfly.store.database import DATABASE_FILE
 
 _BODY = os.urandom(200)
+_LARGE_BODY = os.urandom(10_000)
 _SELECTOR = "JMSPriority > 3"
 
 
@@ -37,6 +40,32 @@ def figures(size: Size = USUAL) -> Iterator[Figure]:
     yield _figure(size, name, 20_000)
     yield _figure(size, f"{name}, each with a selector", 15_000, _SELECTOR)
     yield from _durable(size)
+    yield from _large(size)
+    yield _drained(size)
+
+
+def _large(size: Size) -> Iterator[Figure]:
+    """Persistent publications of 10 KB, and by how much each makes the folder larger."""
+    rates, disk_bytes = list[float](), list[float]()
+    for _ in range(size.rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            rates.append(_rate(size, Path(folder), "", persistent=True, body=_LARGE_BODY))
+            file_bytes = (Path(folder) / DATABASE_FILE).stat().st_size
+            disk_bytes.append(file_bytes / size.publications / 1_000)
+    name = f"fan-out of 10 KB to {size.subscribers}, persistent"
+    note = "10 KB a publication, and as much again for its copies"
+    yield at_least(name, median(rates), least_rate(20_000), "/s", samples=rates)
+    yield at_most(f"{name}, disk", median(disk_bytes), 20, " KB", note, samples=disk_bytes)
+
+
+def _drained(size: Size) -> Figure:
+    """Gets of the copies, queue after queue, in units of work of 100."""
+    rates = list[float]()
+    for _ in range(size.rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            rates.append(_drain_rate(size, Path(folder)))
+    name = f"copies got by {size.subscribers} subscribers, persistent, 100 a unit"
+    return at_least(name, median(rates), least_rate(20_000), "/s", samples=rates)
 
 
 def _durable(size: Size) -> Iterator[Figure]:
@@ -81,16 +110,43 @@ def _figure(size: Size, name: str, floor: float, selector: str = "") -> Figure:
     return at_least(name, median(rates), floor, "/s", note, samples=rates)
 
 
-def _rate(size: Size, folder: Path | None, selector: str, *, persistent: bool) -> float:
+def _rate(
+    size: Size, folder: Path | None, selector: str, *, persistent: bool, body: bytes = _BODY
+) -> float:
     with QueueManager("BENCH", folder) as manager, manager.session() as session:
-        for number in range(size.subscribers):
-            manager.mqsc(f"DEFINE QLOCAL(Q{number}) MAXDEPTH(999999999)")
-            session.subscribe("bench/+", queue=f"Q{number}", selector=selector)
+        _subscribe(size, manager, session, selector)
 
         def publish() -> None:
             for _ in range(size.publications):
-                session.publish("bench/a", _BODY, persistent=persistent, priority=4)
+                session.publish("bench/a", body, persistent=persistent, priority=4)
 
         seconds = seconds_of(publish)
         assert manager.curdepth("Q0") == size.publications
         return size.subscribers * size.publications / seconds
+
+
+def _drain_rate(size: Size, folder: Path) -> float:
+    with (
+        QueueManager("BENCH", folder) as manager,
+        manager.session() as session,
+        manager.session(transacted=True) as unit,
+    ):
+        _subscribe(size, manager, session, "")
+        for _ in range(size.publications):
+            session.publish("bench/a", _BODY, persistent=True, priority=4)
+
+        def drain() -> None:
+            for number in range(size.subscribers):
+                for count in range(1, size.publications + 1):
+                    assert unit.get(f"Q{number}") is not None
+                    if not count % 100:
+                        unit.commit()
+                unit.commit()
+
+        return size.subscribers * size.publications / seconds_of(drain)
+
+
+def _subscribe(size: Size, manager: QueueManager, session: Session, selector: str) -> None:
+    for number in range(size.subscribers):
+        manager.mqsc(f"DEFINE QLOCAL(Q{number}) MAXDEPTH(999999999)")
+        session.subscribe("bench/+", queue=f"Q{number}", selector=selector)

@@ -24,6 +24,7 @@ from mayfly.lifetime.life import (
 from mayfly.lifetime.times import STORED_TIME_STEP_MS
 from mayfly.runtime import Runtime
 from mayfly.store.claimed import REMOVE
+from mayfly.store.contents import Contents
 from mayfly.store.many_rows import insert_rows
 from mayfly.store.totals import LAST_POSITION, Totals, TotalsTable
 from mayfly.store.units import EndedMessages, EndedRows, Move, Unit
@@ -48,21 +49,25 @@ _INSERT_MOVED_RUN = _MOVED % (
     "m.k - ?10 + 1",
     "message m WHERE m.k >= ?10 AND m.k < ?11 ORDER BY m.k",
 )
-#: The lives of messages of one descriptor that end together, read off their rows.
-_TOGETHER = f"""
+
+
+def _together(table: str, body_bytes: str) -> tuple[str, str]:
+    """Return statements for lives that end together, read off rows: of any keys, and of a run."""
+    insert = f"""
 INSERT INTO ledger (position, kind, {", ".join(LifeRecord._fields)})
 SELECT ?1 + %s, {KIND_LIFE}, ?2, m.msg_id, m.correl_id, m.origin_id, m.put_ms,
-    coalesce(m.deliver_at_ms, m.put_ms), m.expire_at_ms, ?3, ?4, 0, ?5, 1, length(m.body), ?6, ?7,
+    coalesce(m.deliver_at_ms, m.put_ms), m.expire_at_ms, ?3, ?4, 0, ?5, 1, {body_bytes}, ?6, ?7,
     m.backout_count, ?8, m.capped_by, ?9, ?10, ?11
 FROM %s"""
-_INSERT_TOGETHER = _TOGETHER % (
-    "c.rowid",
-    "carray(?12) c CROSS JOIN message m ON m.k = c.value",
-)
-_INSERT_TOGETHER_RUN = _TOGETHER % (
-    "m.k - ?12 + 1",
-    "message m WHERE m.k >= ?12 AND m.k <= ?13 ORDER BY m.k",
-)
+    return (
+        insert % ("c.rowid", f"carray(?12) c CROSS JOIN {table} m ON m.k = c.value"),
+        insert % ("m.k - ?12 + 1", f"{table} m WHERE m.k >= ?12 AND m.k <= ?13 ORDER BY m.k"),
+    )
+
+
+#: The lives of messages of one descriptor that end together; without contents the table is enough.
+_INSERT_TOGETHER = _together("message", "length(m.body)")
+_INSERT_TOGETHER_WHOLE = _together("whole_message", "m.body_bytes")
 _ENDED = f"""
 INSERT INTO ledger (position, kind, {", ".join(LifeRecord._fields)})
 SELECT ?1 + c.r, {KIND_LIFE}, ?2, c.msg_id, c.correl_id, c.origin_id, c.put_ms,
@@ -97,13 +102,14 @@ class Book:
     def __init__(
         self,
         writer: apsw.Connection,
+        contents: Contents,
         now_ms: Callable[[], int],
         runtime: Runtime,
         *,
         high_water_ms: int,
     ) -> None:
         """Read what the store holds."""
-        self._writer = writer
+        self._writer, self._contents = writer, contents
         self._now_ms = now_ms
         #: The newest time that is durable, and that of the transaction under way.
         self.high_water_ms = self._written_ms = high_water_ms
@@ -209,11 +215,12 @@ class Book:
         keys, *common = ended
         first, last = keys[0], keys[-1]
         writer = self._writer
+        shares = self._contents.are_shared
+        of_keys, of_run = _INSERT_TOGETHER_WHOLE if shares else _INSERT_TOGETHER
         if last - first == len(keys) - 1 and keys == [*range(first, last + 1)]:
-            writer.execute(_INSERT_TOGETHER_RUN, (position, *common, first, last))
+            writer.execute(of_run, (position, *common, first, last))
         else:
-            array_of_keys = apsw.carray(array("q", keys))
-            writer.execute(_INSERT_TOGETHER, (position, *common, array_of_keys))
+            writer.execute(of_keys, (position, *common, apsw.carray(array("q", keys))))
         assert writer.changes() == len(keys), "a message whose life ends is gone"
 
     def _write_moved(self, move: Move) -> None:

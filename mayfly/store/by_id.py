@@ -18,20 +18,24 @@ from mayfly.store.units import StoredMessage
 HEAD_BYTES = 4_096
 _SHORT = f"substr(body, 1, {HEAD_BYTES})"
 _COLUMNS = ", ".join(_SHORT if name == "body" else name for name in StoredMessage._fields)
-_BY_MSG_ID = f"SELECT length(body), {_COLUMNS} FROM message WHERE msg_hash = ? AND msg_id = ?"
+_BY_MSG_ID = f"""
+SELECT length(body), {_COLUMNS} FROM message WHERE msg_hash = ?1 AND msg_id = ?2
+UNION ALL
+SELECT body_bytes, {_COLUMNS} FROM whole_message
+WHERE content = (SELECT id FROM content WHERE msg_hash = ?1) AND msg_id = ?2"""
 _BY_CORREL_ID = (
-    f"SELECT length(body), {_COLUMNS} FROM message WHERE correl_hash = ? AND correl_id = ?"
+    f"SELECT body_bytes, {_COLUMNS} FROM whole_message WHERE correl_hash = ? AND correl_id = ?"
 )
 _BY_TOLD_KEY = (
-    f"SELECT length(body), {_COLUMNS} FROM message "
+    f"SELECT body_bytes, {_COLUMNS} FROM whole_message "
     "WHERE k IN carray(?) AND msg_hash IS NULL AND msg_id = ?"
 )
 #: A message in transit is indexed by its own ids; the CorrelId that its sender knows stands in the
 #: MQXQH. So many are looked at on a transmission queue, the oldest ones: they take some 5 ms.
 _TRANSIT_ROWS = 2_000
 _IN_TRANSIT = f"""
-SELECT length(body), {_COLUMNS} FROM (
-    SELECT * FROM message WHERE k >= ? AND k < ? ORDER BY k LIMIT {_TRANSIT_ROWS})
+SELECT body_bytes, {_COLUMNS} FROM (
+    SELECT * FROM whole_message WHERE k >= ? AND k < ? ORDER BY k LIMIT {_TRANSIT_ROWS})
 WHERE substr(body, 1, 4) = CAST('XQH ' AS BLOB) AND substr(body, 177, 24) = ?"""
 #: Claimed messages have no index by id: they are as many as the open claims of pipelines hold.
 _CLAIMED = f"""

@@ -40,7 +40,7 @@ _FORGET_CLAIMS = "DELETE FROM claim WHERE consumer_id = ? AND number <= ?"
 _TAKE = f"""
 INSERT INTO claimed (r, persistent, {COLUMNS})
 SELECT ? + p.key, 1, {COLUMNS.replace("k,", "m.k,", 1)}
-FROM json_each(?) p CROSS JOIN message m ON m.k = p.value"""
+FROM json_each(?) p CROSS JOIN whole_message m ON m.k = p.value"""
 _TAKE_OUT = "DELETE FROM message WHERE k IN (SELECT value FROM json_each(?))"
 _TAKE_VOLATILE = (
     f"INSERT INTO claimed (r, persistent, {COLUMNS}) "
@@ -54,12 +54,12 @@ FROM claimed WHERE {_RANGE} AND persistent"""
 REMOVE = f"DELETE FROM claimed WHERE {_RANGE}"
 
 _HEADS = (
-    "SELECT k, expire_at_ms, length(body) FROM message "
+    "SELECT k, expire_at_ms, body_bytes FROM whole_message "
     f"WHERE k >= ? AND k < ? AND (k & {2**44 - 1}) <= ? ORDER BY k"
 )
 #: The messages with the keys of a JSON list.
 OF_KEYS = (
-    f"SELECT {', '.join(StoredMessage._fields)} FROM message "
+    f"SELECT {', '.join(StoredMessage._fields)} FROM whole_message "
     "WHERE k IN (SELECT value FROM json_each(?)) ORDER BY k"
 )
 _PAGE = (

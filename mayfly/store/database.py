@@ -14,6 +14,7 @@ import apsw
 from mayfly.mqi.errors import StoreDamaged, StoreError
 from mayfly.runtime import Runtime
 from mayfly.store.ballast import Ballast
+from mayfly.store.contents import report_lost_contents
 from mayfly.store.damage import damaged, is_damage, rows_of
 from mayfly.store.folder_lock import FolderLock
 from mayfly.store.identity import IDENTITY_FILE, identity_of, write_identity
@@ -217,4 +218,5 @@ def _memory_connection() -> apsw.Connection:
     connection.execute("PRAGMA journal_mode = MEMORY")
     with connection.backup("main", _EMPTY.connection, "main") as copying:
         copying.step()
+    report_lost_contents(connection)
     return connection

@@ -15,6 +15,7 @@ import apsw
 
 from mayfly.mqi.errors import StoreDamaged
 from mayfly.runtime import EngineLock
+from mayfly.store.contents import IDLE_CONTENTS, LEAST_COPIES, LOST_CONTENTS, Contents
 from mayfly.store.damage import rows_of
 from mayfly.store.many_rows import delete_keys, insert_rows
 from mayfly.store.units import (
@@ -39,16 +40,21 @@ _INSERT_BARE = (
 )
 DELETE = "DELETE FROM message WHERE k = ?"
 _BACKOUT = "UPDATE message SET backout_count = backout_count + 1 WHERE k = ?"
-IN_ORDER = f"SELECT {_COLUMNS} FROM message WHERE k >= ? AND k < ? ORDER BY k"
+IN_ORDER = f"SELECT {_COLUMNS} FROM whole_message WHERE k >= ? AND k < ? ORDER BY k"
 # The sign hides a bound value from SQLite's planner, which would prepare the statement anew for
 # each one: 23 µs against 5.
-_BY_MSG_HASH = f"SELECT {_COLUMNS} FROM message WHERE msg_hash = +? AND k >= ? AND k < ? ORDER BY k"
+_BY_MSG_HASH = f"""
+SELECT {_COLUMNS} FROM message WHERE msg_hash = +?1 AND k >= ?2 AND k < ?3
+UNION ALL
+SELECT {_COLUMNS} FROM whole_message
+WHERE content = (SELECT id FROM content WHERE msg_hash = +?1) AND k >= ?2 AND k < ?3
+ORDER BY k"""
 _BY_CORREL_ID = (
-    f"SELECT {_COLUMNS} FROM message WHERE correl_hash = +? AND k >= ? AND k < ? ORDER BY k"
+    f"SELECT {_COLUMNS} FROM whole_message WHERE correl_hash = +? AND k >= ? AND k < ? ORDER BY k"
 )
-_DESCRIBED = "SELECT k, descriptor FROM message WHERE k >= ? AND k < ? ORDER BY k"
+_DESCRIBED = "SELECT k, descriptor FROM whole_message WHERE k >= ? AND k < ? ORDER BY k"
 _EXPIRED = (
-    f"SELECT {_COLUMNS} FROM message "
+    f"SELECT {_COLUMNS} FROM whole_message "
     "WHERE expire_at_ms <= ? AND (expire_at_ms, k) > (?, ?) ORDER BY expire_at_ms, k"
 )
 #: Data of messages that are inserted together, of which SQLite makes copies.
@@ -100,7 +106,7 @@ class Messages:
 
         ``on_damage`` is called before StoreDamaged is raised.
         """
-        self.writer = writer
+        self.writer, self.contents = writer, Contents(writer)
         self._reader = reader
         self._engine_lock = engine_lock
         self._on_damage = on_damage
@@ -108,6 +114,10 @@ class Messages:
     def insert(self, rows: list[StoredMessage]) -> None:
         """Add messages."""
         sql = _insert_for(rows)
+        if sql is INSERT and len(rows) >= LEAST_COPIES:
+            rows = self.contents.insert_copies(rows)
+            if not rows:
+                return
         shared: tuple[Any, ...] = ()
         if sql is _INSERT_BARE:
             shared = (rows[0].descriptor,)
@@ -193,12 +203,17 @@ class Messages:
         """Yield what the database itself finds wrong with its tables and indexes."""
         try:
             findings = self.fetch("PRAGMA integrity_check(20)", ())
+            lost, idle = self.fetch(LOST_CONTENTS, ()), self.fetch(IDLE_CONTENTS, ())
         except StoreDamaged as damage:
             yield str(damage)
             return
         for (finding,) in findings:
             if finding != "ok":
                 yield str(finding).replace(_WRONG_CHECKSUM, "its checksum is wrong")
+        for (number,) in lost:
+            yield f"content {number}, to which copies refer, is missing"
+        for (number,) in idle:
+            yield f"content {number} has no copy"
 
     def _rows(self, sql: str, bindings: tuple[Any, ...]) -> list[StoredMessage]:
         return [stored_message(row) for row in self.fetch(sql, bindings)]

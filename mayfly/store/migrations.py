@@ -17,7 +17,7 @@ from mayfly.store.keys import id_hash, queue_range, staging_id
 from mayfly.store.totals import LAST_POSITION
 from mayfly.store.units import StoredMessage
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 _OLD_MESSAGE = """
 ALTER TABLE message RENAME TO old_message;
 DROP INDEX message_by_msg_id;
@@ -44,7 +44,10 @@ _COPY = (
     f"SELECT {', '.join(_OLD_COLUMNS)} FROM old_message WHERE k >= 0"
 )
 _STAGED = f"SELECT {', '.join(_OLD_COLUMNS)} FROM old_message WHERE k < 0"
-_INSERT = f"INSERT INTO message VALUES ({', '.join('?' * len(StoredMessage._fields))})"
+_INSERT = (
+    f"INSERT INTO message ({', '.join(StoredMessage._fields)}) "
+    f"VALUES ({', '.join('?' * len(StoredMessage._fields))})"
+)
 #: ``target`` held the topic string of a copy, or where a staged message goes: the name it was put
 #: to, for the copy of a publication ``name:SubId in hex:topic string``.
 _AFTER_NAME = "substr(topic, instr(topic, ':') + 1)"
@@ -78,6 +81,13 @@ _NEW_IN_9 = {
     "claimed": ("capped_by",),
     "ledger": ("capped_by", "met_by", "ended_by", "ended_program"),
 }
+#: Words of the statements whose table, indexes and view version 10 did not have.
+_NEW_IN_11 = (
+    "TABLE content ",
+    "INDEX content_",
+    "INDEX message_by_content",
+    "VIEW whole_message",
+)
 
 #: Bytes of the staged messages. The length of data is known without reading them; data too long for
 #: a page have pages of their own, of which the last is not full.
@@ -184,6 +194,15 @@ def _to_version_10(_writer: apsw.Connection) -> None:
     """A MsgId that tells the key is not indexed; older versions would not find it."""
 
 
+def _to_version_11(writer: apsw.Connection) -> None:
+    """Copies of one publication share their content; those of before have each their own."""
+    if "content" not in _columns(writer, "message"):
+        writer.execute("ALTER TABLE message ADD COLUMN content INTEGER")
+    writer.execute("DROP INDEX IF EXISTS message_by_content")
+    for statement in _statements(*_NEW_IN_11):
+        writer.execute(statement)
+
+
 def _columns(writer: apsw.Connection, table: str) -> set[str]:
     return {str(name) for _cid, name, *_ in writer.execute(f"PRAGMA table_info({table})")}
 
@@ -243,4 +262,5 @@ MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {
     8: _to_version_8,
     9: _to_version_9,
     10: _to_version_10,
+    11: _to_version_11,
 }

@@ -21,6 +21,7 @@ from mayfly.store.checksums import (
     is_protected,
     protect,
 )
+from mayfly.store.contents import report_lost_contents
 from mayfly.store.damage import rows_of
 from mayfly.store.identity import (
     IDENTITY_FILE,
@@ -61,6 +62,7 @@ def connect(file: Path, vfs: str | None, *, flags: int = DEFAULT_FLAGS) -> apsw.
     """Return a connection to a database file, made when missing; None is the default VFS."""
     connection = apsw.Connection(str(file), flags=flags, vfs=vfs, statementcachesize=200)
     connection.set_busy_timeout(_BUSY_MS)
+    report_lost_contents(connection)
     return connection
 
 

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from mayfly.store.messages import Messages, limited
 
-_COLUMNS = "k, expire_at_ms, msg_hash, correl_hash, descriptor, length(body)"
-_IN_ORDER = f"SELECT {_COLUMNS} FROM message WHERE k >= ? AND k < ? ORDER BY k"
+_COLUMNS = "k, expire_at_ms, msg_hash, correl_hash, descriptor, body_bytes"
+_IN_ORDER = f"SELECT {_COLUMNS} FROM whole_message WHERE k >= ? AND k < ? ORDER BY k"
 # The cross join walks the keys that are asked for, never the table.
-_BY_KEY = f"SELECT {_COLUMNS} FROM json_each(?) AS asked CROSS JOIN message ON k = asked.value"
+_BY_KEY = (
+    f"SELECT {_COLUMNS} FROM json_each(?) AS asked CROSS JOIN whole_message ON k = asked.value"
+)
 _PRESENT = "SELECT k FROM json_each(?) AS asked CROSS JOIN message ON k = asked.value"
 
 

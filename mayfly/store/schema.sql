@@ -1,4 +1,4 @@
--- Schema version 10 (PRAGMA user_version).
+-- Schema version 11 (PRAGMA user_version).
 -- To change it: raise SCHEMA_VERSION and add the step in migrations.py, keep a folder
 -- written by the old version under tests/store/fixtures, and add the test that opens it.
 
@@ -41,11 +41,43 @@ CREATE TABLE message (
     shown_id BLOB,                     -- the MsgId that the staging queue shows
     only_here INTEGER,                 -- 1: a retained publication that goes to no neighbour
     capped_by TEXT,                    -- the CAPEXPRY that shortened its life (lifetime/caps.py)
-    released_by TEXT                   -- the user who released it before its delivery time
+    released_by TEXT,                  -- the user who released it before its delivery time
+    content INTEGER                    -- the row of content that has MsgId with its hash, descriptor,
+                                       -- data and topic; here these are empty then. NULL: it is all here
 );
 CREATE INDEX message_by_msg_id ON message (msg_hash) WHERE msg_hash IS NOT NULL;
 CREATE INDEX message_by_correl_id ON message (correl_hash) WHERE correl_hash IS NOT NULL;
 CREATE INDEX message_by_deadline ON message (expire_at_ms) WHERE expire_at_ms IS NOT NULL;
+CREATE INDEX message_by_content ON message (content) WHERE content IS NOT NULL;
+
+-- The values that copies of one publication share. A row goes with the last copy, by a trigger that
+-- comes with the first content (contents.py).
+CREATE TABLE content (
+    id INTEGER PRIMARY KEY,
+    msg_hash INTEGER NOT NULL,         -- another publication with the same one has whole copies
+    msg_id BLOB NOT NULL,
+    descriptor BLOB NOT NULL,
+    body BLOB NOT NULL,
+    topic TEXT NOT NULL
+);
+CREATE UNIQUE INDEX content_by_msg_id ON content (msg_hash);
+-- Messages with all that they have. A copy without its content is damage: lost_content raises it.
+CREATE VIEW whole_message AS
+SELECT m.k, m.put_ms, m.deliver_at_ms, m.expire_at_ms,
+    CASE WHEN m.content IS NULL THEN m.msg_hash ELSE c.msg_hash END AS msg_hash,
+    m.correl_hash, m.backout_count,
+    CASE WHEN m.content IS NULL THEN m.msg_id ELSE c.msg_id END AS msg_id,
+    m.correl_id, m.origin_id,
+    CASE WHEN m.content IS NULL THEN m.descriptor ELSE c.descriptor END AS descriptor,
+    CASE WHEN m.content IS NULL THEN m.body
+        ELSE coalesce(c.body, lost_content(m.content)) END AS body,
+    CASE WHEN m.content IS NULL THEN m.topic ELSE c.topic END AS topic,
+    m.target_number, m.ttl_from_release, m.target, m.sub_id, m.shown_id, m.only_here, m.capped_by,
+    m.released_by, m.content,
+    -- SQLite tells the length of a column without reading it.
+    CASE WHEN m.content IS NULL THEN length(m.body)
+        ELSE coalesce(length(c.body), lost_content(m.content)) END AS body_bytes
+FROM message m LEFT JOIN content c ON c.id = m.content;
 
 -- Totals of a queue since its creation, as they stood at a position of the ledger. Of what came
 -- after, only ends of persistent messages are missing, whose lives tell.

@@ -74,7 +74,11 @@ class Store:
         self.held_gets = HeldGets(self._database.folder, self._database.instance_id)
         self.stages = StageTable(self.persistent)
         self.book = Book(
-            self._database.writer, now_ms, self._runtime, high_water_ms=self.high_water_ms
+            self._database.writer,
+            self.persistent.contents,
+            now_ms,
+            self._runtime,
+            high_water_ms=self.high_water_ms,
         )
         writer, ballast = self._database.writer, self._database.ballast
         self._log = None if ballast is None else WriteAheadLog(self._database, guard, self._runtime)

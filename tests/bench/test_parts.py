@@ -77,6 +77,9 @@ FIGURES: Final = {
         "fan-out to 5, persistent": "/s",
         "fan-out to 5, persistent, beside bare inserts": "x",
         "fan-out to 5, persistent, beside bare inserts for as many queues": "x",
+        "fan-out of 10 KB to 5, persistent": "/s",
+        "fan-out of 10 KB to 5, persistent, disk": " KB",
+        "copies got by 5 subscribers, persistent, 100 a unit": "/s",
     },
     "opening": {"opening a folder with 20 messages": " s"},
     "steady": {

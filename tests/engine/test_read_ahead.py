@@ -6,6 +6,7 @@ Each test fails when nobody tells the rows that were read ahead of what it does.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -405,7 +406,7 @@ def _reads(qm: QueueManager, *, persistent: bool) -> Iterator[list[str]]:
 
 
 def _note_read(statements: list[str], event: dict[str, Any]) -> None:
-    if event["sql"].startswith("SELECT") and "FROM message" in event["sql"]:
+    if re.match(r"SELECT .* FROM (whole_)?message ", event["sql"]):
         statements.append(event["sql"])
 
 

@@ -26,6 +26,8 @@ URGENT = 5
 #: Durable subscriptions with queues of their own; MANAGED has a managed one.
 DEFINED = {
     "ALL": "TOPICSTR('#')",
+    "TOO": "TOPICSTR('#')",
+    "AND": "TOPICSTR('kill/#')",
     "FIRST": "TOPICSTR('kill/+/first')",
     "URGENT": f"TOPICSTR('kill/#') SELECTOR('JMSPriority >= {URGENT}')",
 }

@@ -12,6 +12,7 @@ from mayfly.lifetime.life import LifeRecord, State
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime
 from mayfly.store.checksums import checksum_vfs
+from mayfly.store.contents import LEAST_COPIES
 from mayfly.store.database import DATABASE_FILE
 from mayfly.store.keys import generated_id, id_hash, order_key, start_of_ids
 from mayfly.store.opening import connect
@@ -54,6 +55,17 @@ def new_row(store: Store, body: bytes = b"body") -> StoredMessage:
     return StoredMessage(
         key, NOW_MS, None, None, id_hash(msg_id), None, 0, msg_id, b"", None, b"", body
     )  # fmt: skip
+
+
+def new_copies(store: Store, body: bytes, count: int = LEAST_COPIES) -> list[StoredMessage]:
+    """Return copies of one publication, all of them for Q1."""
+    first, *more = [new_row(store)._replace(topic="a/b", body=body) for _ in range(count)]
+    return [first, *(row._replace(msg_id=first.msg_id, msg_hash=first.msg_hash) for row in more)]
+
+
+def contents(store: Store) -> list[bytes]:
+    """Return the data of each content that copies of persistent publications share."""
+    return [body for (body,) in store.persistent.fetch("SELECT body FROM content ORDER BY id", ())]
 
 
 def put_unit(store: Store, *rows: StoredMessage, persistent: bool = True) -> Unit:

@@ -13,7 +13,7 @@ from mayfly.store.checkpointer import Checkpointer
 from mayfly.store.store import Store
 from mayfly.store.units import Unit
 from tests.store.cuts import CutDisk, cut, cut_disk, files_of
-from tests.store.scene import NUMBER, held, life, new_row, opened
+from tests.store.scene import NUMBER, held, life, new_copies, new_row, opened
 
 #: Of one seed: how often the power is cut, each time after what the time before has left, and how
 #: many other outcomes of each such run are looked at.
@@ -29,15 +29,17 @@ class Told(NamedTuple):
 
 
 def work(store: Store, random: Random, disk: CutDisk) -> list[Told]:
-    """Put and get in transactions of all sizes, of one page to a hundred."""
+    """Put, publish and get in transactions of all sizes, of one page to a hundred."""
     rows = store.persistent.in_order(0, 2**62, 100_000)
     told = [Told(len(disk.changes), [row.msg_id for row in rows], is_acknowledged=True)]
     for _ in range(random.randrange(5, 60)):
-        unit, gone = Unit(), rows[:1] if random.random() < 0.6 else []
+        unit, gone = Unit(), rows[: random.choice((0, 0, 1, 1, 6))]
         new = [
             new_row(store, random.randbytes(random.choice((20, 300, 3_000, 20_000))))
             for _ in range(random.choice((0, 1, 1, 1, 3, 12)))
         ]
+        if random.random() < 0.4:
+            new += new_copies(store, random.randbytes(random.choice((20, 9_000))))
         for row in new:
             unit.put(NUMBER, row, persistent=True)
         for row in gone:

@@ -27,6 +27,7 @@ from tests.store.publish_load import (
     URGENT,
     Publication,
 )
+from tests.store.scene import contents
 
 PLACE = {name: n for n, name in enumerate(LEDGER_COLUMNS)}
 #: So much a run does on average, however slow the machine: enough to mean something.
@@ -47,7 +48,7 @@ class Fate:
 
     def wanted(self) -> Copies:
         """Return what its subscribers shall have."""
-        names, topic = ["ALL"], self.publication.topic
+        names, topic = ["ALL", "TOO", "AND"], self.publication.topic
         if topic.endswith("first"):
             names.append("FIRST")
         if topic.endswith("second"):
@@ -67,7 +68,7 @@ class Auditor:
         #: Topic -> labels of what may be retained now; "" for nothing.
         self.retained: dict[str, set[str]] = defaultdict(lambda: {""})
         self.got: dict[str, Copies] = defaultdict(Counter)
-        self.released = 0
+        self.released = self.contents = 0
 
     def read_journal(self, journal: Path) -> None:
         lines = [json.loads(line) for line in journal.read_text().splitlines()]
@@ -94,6 +95,7 @@ class Auditor:
             self.retained[topic] = {kept[-1]} if is_done else {*self.retained[topic], *kept}
 
     def check(self, manager: QueueManager) -> None:
+        self.contents += len(contents(manager.engine.store))
         self.read_ledger(manager)
         copies = self.copies(manager)
         assert not copies.keys() - self.fates.keys(), "came out of nowhere"
@@ -200,5 +202,6 @@ def test_each_subscriber_has_each_acknowledged_publication_once(
     assert len(fates) > 50 * rounds, seed
     assert sum(fate.publication.kind == DELAYED for fate in fates) > 10 * rounds, seed
     assert auditor.released > 10 * rounds, seed
+    assert auditor.contents > rounds, seed
     assert sum(map(Counter.total, auditor.got.values())) > 10 * rounds, seed
     assert any(label for kept in auditor.retained.values() for label in kept), seed

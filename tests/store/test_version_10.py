@@ -14,6 +14,7 @@ from mayfly.engine.face.bulk import ClaimLimit
 from mayfly.lifetime.life import State
 from mayfly.mqi import constants as c
 from mayfly.store.migrations import SCHEMA_VERSION
+from mayfly.store.units import StoredMessage
 from mayfly.testing import VirtualClock
 from tests.spec.scene import INPUT, local
 from tests.spec.stage_scene import row, write
@@ -38,7 +39,8 @@ def opened(folder: Path) -> QueueManager:
 
 def rows_of(folder: Path) -> list[tuple[object, ...]]:
     connection = raw(folder)
-    rows = list(connection.execute("SELECT * FROM message ORDER BY k"))
+    columns = ", ".join(StoredMessage._fields)
+    rows = list(connection.execute(f"SELECT {columns} FROM message ORDER BY k"))
     assert connection.pragma("user_version") in (9, SCHEMA_VERSION)
     connection.close()
     return rows

@@ -36,10 +36,10 @@ def opened(folder: Path, clock: VirtualClock | None = None) -> QueueManager:
 
 
 def table(folder: Path, name: str) -> list[tuple[object, ...]]:
-    """Return the rows of a table without the columns of schema 9."""
+    """Return the rows of a table without the columns that schema 8 did not have."""
     connection = raw(folder)
     known = [str(row[1]) for row in connection.execute(f"PRAGMA table_info({name})")]
-    kept = ", ".join(column for column in known if column not in (*FACTS, "released_by"))
+    kept = ", ".join(column for column in known if column not in (*FACTS, "released_by", "content"))
     found = list(connection.execute(f"SELECT {kept} FROM {name} ORDER BY 1"))
     connection.close()
     return found

@@ -32,7 +32,7 @@ _LAST_OF_STEP = f"""
 SELECT max(k), count(*) FROM (SELECT k FROM message WHERE k > ? ORDER BY k LIMIT {_STEP_ROWS})"""
 #: Only data that begin with an MQRFH2, or with a header that one may stand behind, have properties.
 _WITH_HEADER = """
-SELECT put_ms, msg_id, descriptor, body FROM message
+SELECT put_ms, msg_id, descriptor, body FROM whole_message
 WHERE k > ? AND k <= ? AND put_ms >= ? AND put_ms < ?
     AND substr(body, 1, 4) IN (CAST('RFH ' AS BLOB), CAST('XQH ' AS BLOB), CAST('DLH ' AS BLOB))"""
 
