@@ -233,7 +233,8 @@ def test_DDELAY_released_is_counted_when_the_messages_are_on_their_queues(
     ):
         assert manager.mqsc("ALTER QMGR DDELAY(SPARK)").ok
         with manager.session(transacted=True) as session:
-            for number in range(500):
+            # More than the first one releases before it stops, or the second would wait for ever.
+            for number in range(2_000):
                 session.put("Q1", b"%d" % number, delay_ms=1, persistent=True)
             session.commit()
         source = FROM_STAGING.format(url=server.url, token_file=token_file)
