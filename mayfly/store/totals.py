@@ -7,8 +7,9 @@ the lives since; so that these stay few, all totals are saved from time to time.
 
 from __future__ import annotations
 
+from array import array
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import apsw
 
@@ -26,6 +27,13 @@ LAST_POSITION = """
 SELECT max(coalesce((SELECT max(position) FROM ledger), 0),
     coalesce((SELECT value FROM meta WHERE name = 'last_position'), 0))"""
 _SAVE = "INSERT OR REPLACE INTO counter VALUES (?, ?, ?, ?, ?, ?, ?)"
+#: Of queues that have as many puts more and nothing else, as after a publication. The values of
+#: each by themselves take four times as long.
+_ADD_PUTS = (
+    "UPDATE counter SET puts = puts + ?1, present = present + ?1, position = ?2 "
+    "WHERE queue_id IN carray(?3)"
+)
+_ADDED_MIN: Final = 8
 _SAVED = "SELECT * FROM counter ORDER BY position"
 _LIVES_SINCE = (
     f"SELECT position, queue, outcome FROM ledger WHERE position > ? AND kind = {KIND_LIFE}"
@@ -76,6 +84,18 @@ class Totals:
         self._packed = None
         self.unbalanced += 1
 
+    def puts_since(self, before: Totals | None) -> int:
+        """Return how many persistent puts there were since, 0 where anything else has changed."""
+        if before is None or self.ended is not before.ended:
+            return 0
+        growth = self.puts - before.puts
+        is_all = (self.queue, self.present, self.present_volatile) == (
+            before.queue,
+            before.present + growth,
+            before.present_volatile,
+        )
+        return growth if is_all else 0
+
     def row(self, number: int, position: int) -> tuple[Any, ...]:
         """Return the row of the table, which says where in the ledger the totals stood so."""
         if self._packed is None:
@@ -120,7 +140,9 @@ class TotalsTable:
         known = self._held.get(number)
         if known is not None:
             # The number may have been another queue's, for which messages were staged.
-            known.queue = queue
+            with self._lock:
+                known.queue = queue
+                self._unsaved.add(number)
         else:
             totals = Totals(queue, 0, 0, 0, {})
             totals.unbalanced = 1
@@ -181,8 +203,28 @@ class TotalsTable:
                     due.setdefault(number, self._held[number])
         else:
             due = {number: due[number] for number in self._untold}
-        insert_rows(self._writer, _SAVE, [totals.row(n, position) for n, totals in due.items()])
         self._written = set(due)
+        for number in self._add_puts(due, position) if len(due) >= _ADDED_MIN else ():
+            del due[number]
+        insert_rows(self._writer, _SAVE, [totals.row(n, position) for n, totals in due.items()])
+
+    def _add_puts(self, due: dict[int, Totals], position: int) -> list[int]:
+        """Save totals that have only grown by as many puts together; return whose they are."""
+        grown: dict[int, list[int]] = {}
+        for number, totals in due.items():
+            # The saved values of unsaved ones are behind those that are held.
+            growth = 0 if number in self._unsaved else totals.puts_since(self._held.get(number))
+            if growth:
+                grown.setdefault(growth, []).append(number)
+        added: list[int] = []
+        for growth, numbers in grown.items():
+            if len(numbers) >= _ADDED_MIN:
+                keys = apsw.carray(array("q", numbers))
+                self._writer.execute(_ADD_PUTS, (growth, position, keys))
+                # A queue that was never saved is saved whole, and the others with it.
+                if self._writer.changes() == len(numbers):
+                    added += numbers
+        return added
 
     def accept(self, position: int) -> None:
         """The transaction, which ended at a position, is durable."""
