@@ -168,8 +168,9 @@ class AmqpClient:
         data = self._socket.recv(_READ_BYTES)
         if not data:
             raise ConnectionResetError(f"the server has gone: {transport.condition}")
-        while data:
-            part = data[: transport.capacity()]
+        # Behind the server's close there is no capacity: nothing that comes there counts.
+        while data and (capacity := transport.capacity()) >= 0:
+            part = data[:capacity]
             transport.push(part)
             data = data[len(part) :]
         self._push()
