@@ -296,7 +296,8 @@ class OpenQueues:
 
 def begin_verb(core: Core) -> None:
     """Let a verb of a session begin: raise what hinders all, and end what was dropped."""
-    # Before any lock: in a forked child a lock may be held by a thread that is not there.
+    # Before any lock: in a forked child a lock may be held by a thread that is not there. As
+    # ensure_running does, without a call: every verb comes here.
     if core.is_stopped or core.is_closing or core.store.group.is_broken:
         core.check_running()
     left = core.left_behind

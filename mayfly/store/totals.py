@@ -27,8 +27,8 @@ LAST_POSITION = """
 SELECT max(coalesce((SELECT max(position) FROM ledger), 0),
     coalesce((SELECT value FROM meta WHERE name = 'last_position'), 0))"""
 _SAVE = "INSERT OR REPLACE INTO counter VALUES (?, ?, ?, ?, ?, ?, ?)"
-#: Of queues that have as many puts more and nothing else, as after a publication. The values of
-#: each by themselves take four times as long.
+#: Of queues that have as many puts more and nothing else, as after a publication. To save the
+#: values of each took one to 100 queues a sixth of its instructions.
 _ADD_PUTS = (
     "UPDATE counter SET puts = puts + ?1, present = present + ?1, position = ?2 "
     "WHERE queue_id IN carray(?3)"
