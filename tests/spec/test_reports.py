@@ -165,3 +165,28 @@ def test_R_version_1_original_has_no_original_length(manager: QueueManager, caus
     report = report_of(manager, cause, plain)
     assert report.descriptor.version == 1
     assert report.descriptor.original_length == c.MQOL_UNDEFINED
+
+
+@pytest.mark.parametrize("transacted", [False, True])
+def test_R_a_COD_report_is_made_for_each_that_asks_for_one_among_others(
+    manager: QueueManager, transacted: bool
+) -> None:
+    """One get after another compares its descriptor with the last that asks for none."""
+    assert manager.mqsc("DEFINE QLOCAL(MIXED)\nDEFINE QLOCAL(TOLD)").ok
+    with manager.session() as session, manager.session(transacted=transacted) as getter:
+        asked = []
+        for number in range(8):
+            asks = number % 4 in (1, 2)
+            report = c.MQRO_COD if asks else c.MQRO_NONE
+            msg_id = session.put("MIXED", b"%d" % number, report=report, reply_to_q="TOLD")
+            asked += [msg_id] if asks else []
+        while getter.get("MIXED") is not None:
+            pass
+        if transacted:
+            assert session.get("TOLD") is None
+            getter.commit()
+        told = []
+        while (report_message := session.get("TOLD")) is not None:
+            assert report_message.descriptor.feedback == c.MQFB_COD
+            told.append(report_message.correl_id)
+    assert told == asked
