@@ -10,7 +10,7 @@ from typing import Protocol
 from weakref import WeakSet
 
 from mayfly.engine.attributes.of_queues import QueueDefinition
-from mayfly.engine.finding.read_ahead import ReadAhead
+from mayfly.engine.finding.read_ahead import ReadAhead, Room
 from mayfly.engine.finding.search_starts import SearchStarts
 from mayfly.engine.triggering.trigger import Trigger
 from mayfly.lifetime.times import Clock
@@ -47,6 +47,8 @@ class QueueOwner(Protocol):
     hidden: dict[int, object]
     must_wake: bool
     server_count: int
+    #: Memory for rows that its queues keep.
+    room: Room
 
     @property
     def target(self) -> Callable[[int], LocalQueue | None]:
@@ -109,7 +111,7 @@ class LocalQueue:
         self.first = [self.low, self.low]
         self.present = [0, 0]
         #: By side, what was read before anybody asks for it.
-        self.ahead = ReadAhead(), ReadAhead()
+        self.ahead = ReadAhead(home.room), ReadAhead(home.room)
         self.depth = 0
         self.uncommitted = 0
         #: On the staging queue, what open units of work are to put, which is no part of the depth

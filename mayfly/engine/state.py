@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 from mayfly.engine.browsing.marks import Marks, OnDeparture
 from mayfly.engine.callbacks import Callbacks
 from mayfly.engine.delay.staging_state import StagingState
+from mayfly.engine.finding.read_ahead import Room
 from mayfly.engine.lateness import Lateness
 from mayfly.engine.left_behind import LeftBehind
 from mayfly.engine.objects.registry import Registry
@@ -47,6 +48,7 @@ class State:
         """Begin without a store; the queue manager opens it."""
         self.name, self.engine_lock, self.clock, self.runtime = name, engine_lock, clock, runtime
         self.hidden: dict[int, object] = {}
+        self.room = Room()
         #: Set under the lock, acted on after leaving it: the clock may run what is due at once.
         self.must_wake = False
         #: Servers through which other processes call: their threads are not Python's to count.

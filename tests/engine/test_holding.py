@@ -519,7 +519,8 @@ def test_a_released_message_that_is_got_at_once_stays_with_who_got_it(tmp_path: 
     scene = Committed(tmp_path)
     local(scene.qm, REPLIES)
     with scene.qm.session() as session, scene.qm.session(transacted=True) as unit:
-        session.put("Q1", b"before", persistent=True)
+        # So long that it is not kept in memory, and the rest of the queue is read.
+        session.put("Q1", bytes(100_000), persistent=True)
         session.put("Q1", b"moved", persistent=True, delay_ms=DELAY_MS)
         session.put(
             "Q1",
@@ -531,7 +532,7 @@ def test_a_released_message_that_is_got_at_once_stays_with_who_got_it(tmp_path: 
         )
         scene.clock.advance(DELAY_MS - 1)
         with scene.on_disk(partial(scene.clock.advance, 1), 3):
-            assert [one.body for one in unit.get_many("Q1", 2)] == [b"before", b"moved"]
+            assert [one.body for one in unit.get_many("Q1", 2)] == [bytes(100_000), b"moved"]
         assert scene.qm.counts("Q1").locked == 2
         unit.commit()
         assert scene.qm.curdepth(REPLIES) == 1

@@ -39,6 +39,9 @@ from tests.spec.scene import BROWSE, INPUT, bodies, body, local, take
 SIDES = pytest.mark.parametrize("persistent", [False, True])
 LIFE_MS = 1_000
 LIMIT = ClaimLimit(3, 2**20)
+#: What queues may borrow, a queue as much again as it has, up to a loan; the longest body that is
+#: kept; what a row takes beside its body.
+ROOM_BYTES, LOAN_BYTES, BODY_BYTES, ROW_BYTES = 2**24, 65_536, 65_536, 512
 
 
 class ReadAheadMachine(RuleBasedStateMachine):
@@ -48,12 +51,19 @@ class ReadAheadMachine(RuleBasedStateMachine):
     epoch: int
     claimed: int
 
-    @initialize(count=st.integers(0, 20), persistent=st.booleans(), scans=st.booleans())
-    def begin(self, count: int, persistent: bool, scans: bool) -> None:
+    @initialize(
+        count=st.integers(0, 20),
+        persistent=st.booleans(),
+        scans=st.booleans(),
+        room_bytes=st.sampled_from((0, 2_048, 3 * LOAN_BYTES, ROOM_BYTES)),
+    )
+    def begin(self, count: int, persistent: bool, scans: bool, room_bytes: int) -> None:
         self.folder = TemporaryDirectory()
         self.clock = VirtualClock()
         self.manager = QueueManager("QM1", self.folder.name, self.clock)
         self.manager.mqsc(f"DEFINE QLOCAL(Q1)\nALTER QMGR EXPRYINT({int(scans)})")
+        self.manager.mqsc("DEFINE QLOCAL(Q2)")
+        self.manager.engine.room.left_bytes = room_bytes
         self.alone, self.putter = self.manager.session(), self.manager.session(transacted=True)
         self.getters = [self.manager.session(transacted=True) for _ in range(2)]
         self.handle = self.alone.open("Q1", BROWSE | INPUT)
@@ -68,12 +78,23 @@ class ReadAheadMachine(RuleBasedStateMachine):
             self.manager.close()
             self.folder.cleanup()
 
-    @rule(persistent=st.booleans(), priority=st.integers(3, 5), lives=st.booleans())
-    def put(self, persistent: bool, priority: int, lives: bool) -> None:
+    @rule(
+        persistent=st.booleans(),
+        priority=st.integers(3, 5),
+        lives=st.booleans(),
+        length=st.sampled_from((1, 1, BODY_BYTES // 2, BODY_BYTES + 1)),
+    )
+    def put(self, persistent: bool, priority: int, lives: bool, length: int) -> None:
         life_ms = LIFE_MS if lives else None
         self.alone.put(
-            "Q1", b"x", persistent=persistent, priority=priority, time_to_live_ms=life_ms
+            "Q1", bytes(length), persistent=persistent, priority=priority, time_to_live_ms=life_ms
         )
+
+    @rule(count=st.integers(1, 5))
+    def put_elsewhere(self, count: int) -> None:
+        """The other queue borrows, or takes what is lent to this one."""
+        for _ in range(count):
+            self.alone.put("Q2", bytes(BODY_BYTES // 2))
 
     @rule(persistent=st.booleans())
     def put_in_a_unit(self, persistent: bool) -> None:
@@ -101,7 +122,8 @@ class ReadAheadMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 12))
     def get(self, count: int) -> None:
         for _ in range(count):
-            self.alone.get("Q1")
+            first = self.first_of_the_store()
+            assert _seen(self.alone.get("Q1")) == _seen(first)
 
     @rule(most=st.integers(1, 12))
     def get_many(self, most: int) -> None:
@@ -163,13 +185,21 @@ class ReadAheadMachine(RuleBasedStateMachine):
     def time_passes(self, ms: int) -> None:
         self.clock.advance(ms)
 
-    @invariant()
+    @rule()
     def the_first_is_the_first(self) -> None:
-        """A browse begins with what was read ahead, a selector always asks the store."""
+        """No invariant, as a look moves on in the rows: a get may not have had one before it."""
+        ahead = next(self.alone.browse("Q1"), None)
+        assert _seen(ahead) == _seen(self.first_of_the_store())
+
+    @invariant()
+    def what_was_read_ahead_is_what_the_store_has(self) -> None:
         if hasattr(self, "manager"):
-            ahead = next(self.alone.browse("Q1"), None)
-            stored = next(self.alone.browse("Q1", selector="JMSPriority >= 0"), None)
-            assert _seen(ahead) == _seen(stored)
+            for side in (False, True):
+                _check_rows(self.manager, side)
+
+    def first_of_the_store(self) -> Message | None:
+        """A browse begins with what was read ahead, a selector always asks the store."""
+        return next(self.alone.browse("Q1", selector="JMSPriority >= 0"), None)
 
 
 def test_G1_the_first_to_be_got_is_the_first_of_the_store() -> None:
@@ -301,10 +331,13 @@ def test_one_that_has_just_come_is_got_without_a_read(tmp_path: Path, persistent
                 session.put("Q1", b"%d" % n, persistent=persistent)
                 assert body(session.get("Q1")) == b"%d" % n
             assert statements == []
-            _fill(session, 100, persistent=persistent)
-            assert bodies(session, "Q1") == _numbers(*range(100))
-            # Only 64 of them are kept.
-            assert len(statements) == 1
+            _fill(session, 1_000, persistent=persistent)
+            assert bodies(session, "Q1") == _numbers(*range(1_000))
+            _fill(session, 300, persistent=persistent)
+            assert body(session.get("Q1")) == b"0"
+            some = session.get_many("Q1", 200) + session.get_many("Q1", 200)
+            assert [message.body for message in some] == _numbers(*range(1, 300))
+            assert statements == []
 
 
 @SIDES
@@ -365,7 +398,132 @@ def test_no_row_is_kept_of_those_that_are_gone(persistent: bool) -> None:
                 session.put("Q1", bytes(length), persistent=persistent)
                 assert session.get("Q1") is not None
                 assert len(ahead._rows) <= 64 + 1
-                assert sum(len(row.body) for row in ahead._rows) <= 65_536
+                assert _kept_bytes(ahead) <= LOAN_BYTES + ROW_BYTES
+        assert qm.engine.room.left_bytes >= ROOM_BYTES - LOAN_BYTES - 2_048
+
+
+@SIDES
+def test_what_a_queue_keeps_is_lent_and_given_back(persistent: bool) -> None:
+    with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
+        local(qm)
+        room, ahead = qm.engine.room, qm.engine.registry.queue("Q1").ahead[persistent]
+        lent = []
+        lengths = (0, 0, 0, 0, 0, 10_000, 0, BODY_BYTES, BODY_BYTES, BODY_BYTES - ROW_BYTES, 0)
+        for length in lengths:
+            session.put("Q1", bytes(length), persistent=persistent)
+            lent.append((ROOM_BYTES - room.left_bytes) // 1_024)
+        # As many as are needed, or as many again as it has, or the largest loan.
+        assert lent == [2, 2, 2, 2, 4, 14, 14, 78, 144, 208, 208]
+        with _reads(qm, persistent=persistent) as statements:
+            for length in lengths:
+                assert body(session.get("Q1")) == bytes(length)
+        assert statements == []
+        assert room.left_bytes == ROOM_BYTES
+        assert ahead._rows == []
+
+
+@SIDES
+def test_neither_long_ones_nor_delayed_ones_take_room(persistent: bool) -> None:
+    with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
+        local(qm)
+        put = partial(session.put, "Q1", persistent=persistent)
+        put(bytes(BODY_BYTES + 1))
+        put(b"delayed", delay_ms=LIFE_MS)
+        assert qm.engine.room.left_bytes == ROOM_BYTES
+        # What is behind one that is not kept is read.
+        put(b"short")
+        assert qm.engine.room.left_bytes == ROOM_BYTES
+        assert bodies(session, "Q1") == [bytes(BODY_BYTES + 1), b"short"]
+
+
+@SIDES
+def test_the_room_is_given_back_while_a_queue_is_emptied(persistent: bool) -> None:
+    with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
+        local(qm)
+        _fill(session, 2_000, persistent=persistent)
+        lent_bytes = []
+        for _ in range(10):
+            lent_bytes.append(ROOM_BYTES - qm.engine.room.left_bytes)
+            assert len(bodies_of(session, 200)) == 200
+        assert lent_bytes == sorted(lent_bytes, reverse=True)
+        assert lent_bytes[5] < lent_bytes[0] * 0.7
+
+
+@SIDES
+def test_the_oldest_borrower_leaves_its_room_to_another(persistent: bool) -> None:
+    with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
+        for name in ("Q1", "IDLE", "BUSY"):
+            local(qm, name)
+        put = partial(session.put, persistent=persistent)
+        qm.engine.room.left_bytes = 6 * LOAN_BYTES
+        for name in ("BUSY", "IDLE"):
+            for n in range(3):
+                put(name, b"%d" % n + bytes(LOAN_BYTES - ROW_BYTES - 1))
+        assert qm.engine.room.left_bytes == 0
+        # A queue that gives back and borrows again is no old borrower.
+        assert len(bodies_of(session, 2, "BUSY")) == 2
+        put("BUSY", b"3")
+        put("Q1", bytes(LOAN_BYTES))
+        put("Q1", bytes(LOAN_BYTES))
+        with _reads(qm, persistent=persistent) as statements:
+            assert [body[:1] for body in bodies_of(session, 2, "BUSY")] == _numbers(2, 3)
+            assert [len(body) for body in bodies_of(session, 2)] == [LOAN_BYTES] * 2
+            assert statements == []
+            assert [body[:1] for body in bodies_of(session, 3, "IDLE")] == _numbers(0, 1, 2)
+            assert len(statements) > 0
+
+
+@SIDES
+def test_without_room_the_rest_of_a_queue_is_read(persistent: bool) -> None:
+    with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
+        local(qm)
+        qm.engine.room.left_bytes = 128 * 1_024
+        _fill(session, 1_000, persistent=persistent)
+        kept_count = 128 * 1_024 // (ROW_BYTES + 3)
+        with _reads(qm, persistent=persistent) as statements:
+            assert bodies_of(session, kept_count) == _numbers(*range(kept_count))
+            assert statements == []
+            assert bodies(session, "Q1") == _numbers(*range(kept_count, 1_000))
+            assert 0 < len(statements) < 20
+
+
+@SIDES
+def test_one_read_before_it_could_be_seen_is_kept_once(persistent: bool) -> None:
+    """Durable it is in the store, and hidden until its transaction takes effect."""
+    with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
+        local(qm)
+        _fill(session, 5, persistent=persistent)
+        core, queue = qm.engine, qm.engine.registry.queue("Q1")
+        with core.engine_lock:
+            ahead, first, messages = queue.ahead[persistent], queue.low, core.messages(persistent)
+            stored = messages.in_order(queue.low, queue.high, 5)
+            ahead.forget()
+            hidden = {stored[3].k}
+            for row in stored[:2]:
+                assert ahead.next(messages, hidden, first, queue.high) == row
+                first = row.k + 1
+            ahead.arrive(stored[3], first)
+            assert [*ahead.rows_from(first, ())] == stored[2:]
+
+
+@SIDES
+def test_G2_those_got_by_their_ids_leave_the_others_read_ahead(persistent: bool) -> None:
+    with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
+        local(qm)
+        ids = _fill(session, 500, persistent=persistent)
+        ahead = qm.engine.registry.queue("Q1").ahead[persistent]
+        for n in range(1, 500, 2):
+            assert body(session.get("Q1", msg_id=ids[n])) == b"%d" % n
+        with _reads(qm, persistent=persistent) as statements:
+            assert bodies(session, "Q1") == _numbers(*range(0, 500, 2))
+        assert statements == []
+        # Nor are those kept for ever that nobody gets in turn.
+        ids = _fill(session, 500, persistent=persistent)
+        for msg_id in ids[1:]:
+            assert session.get("Q1", msg_id=msg_id) is not None
+        assert len(ahead._rows) <= 64
+        assert len(ahead._gone) <= 64
+        assert qm.engine.room.left_bytes >= ROOM_BYTES - 2 * LOAN_BYTES
 
 
 def test_bodies_read_ahead_stay_within_64_KiB_of_a_queue(tmp_path: Path) -> None:
@@ -374,6 +532,7 @@ def test_bodies_read_ahead_stay_within_64_KiB_of_a_queue(tmp_path: Path) -> None
     with QueueManager("QM1", tmp_path, VirtualClock()) as qm, qm.session() as session:
         local(qm)
         ahead = qm.engine.registry.queue("Q1").ahead[1]
+        qm.engine.room.left_bytes = 0
         for _ in range(8):
             session.put("Q1", long[:30_000], persistent=True)
         for _ in range(3):
@@ -387,6 +546,27 @@ def test_bodies_read_ahead_stay_within_64_KiB_of_a_queue(tmp_path: Path) -> None
             assert len(message.body) == (100_000 if left <= 3 else 30_000)
             assert sum(len(row.body) for row in ahead._rows) <= 65_536
         assert session.get("Q1") is None
+
+
+def _check_rows(qm: QueueManager, side: bool) -> None:
+    """Rows in memory that can be seen are all that the store has up to their end."""
+    core = qm.engine
+    with core.engine_lock:
+        queue = core.registry.queue("Q1")
+        ahead, first = queue.ahead[side], queue.first[side]
+        end = queue.high if ahead.has_all else max(first, ahead.end)
+        stored = core.messages(side).in_order(first, end, 1_000_000)
+        assert [*ahead.rows_from(first, core.hidden)] == [
+            row for row in stored if row.k not in core.hidden
+        ]
+
+
+def bodies_of(session: Session, count: int, queue: str = "Q1") -> list[bytes]:
+    return [message.body for _ in range(count) if (message := session.get(queue)) is not None]
+
+
+def _kept_bytes(ahead: Any) -> int:
+    return sum(ROW_BYTES + len(row.body) for row in ahead._rows)
 
 
 def _seen(message: Message | None) -> tuple[bytes, int] | None:

@@ -1,13 +1,14 @@
-"""Rows of a queue in order that are read before anybody asks for them, as long as they hold.
+"""Rows of a queue in order that are in memory before anybody asks for them, as long as they hold.
 
 A row that was read ahead is what the store has as long as nothing was told since. Messages that are
-shown again, or leave out of turn, are told of (``engine/holding``). Where the end of the queue was
-read, messages that arrive behind it join the rows: a get of one that has just come reads nothing.
+shown again, or leave out of turn, are told of (``engine/holding``). Where a queue was empty or its
+end was read, messages that arrive join the rows: a get of one that has just come reads nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from bisect import bisect_left
+from collections.abc import Container, Iterator
 from typing import Final
 
 from mayfly.store.messages import Messages
@@ -20,9 +21,49 @@ _PAGE_GROWTH: Final = 8
 _LARGEST_PAGE: Final = 64
 #: The end of what was read when nothing was: no key is before it.
 _NOWHERE: Final = -(2**63)
-#: Rows that are kept, and bytes of their bodies: many queues may have rows that nobody gets.
-_KEPT_ROWS: Final = 64
-_KEPT_BYTES: Final = 64 * 1024
+#: Bytes of the bodies of a page; no longer body is kept when it arrives.
+_PAGE_BYTES: Final = 64 * 1024
+#: Bytes that a row takes beside its body.
+_ROW_BYTES: Final = 512
+#: Bytes that the queues of a queue manager may borrow together: 23,000 messages of 200 bytes.
+_ROOM_BYTES: Final = 16 * 1024 * 1024
+#: A queue borrows a multiple of this, and as much again as it has, up to the largest loan. It gives
+#: unused ones back from that on.
+_LOAN_BYTES: Final = 2 * 1024
+LARGEST_LOAN_BYTES: Final = 64 * 1024
+#: Rows before the first are dropped when they are so many, and so great a part of all.
+_GONE_ROWS: Final = 64
+_GONE_PART: Final = 8
+
+
+class Room:
+    """Memory that the queues of a queue manager borrow for rows that arrive; under its lock."""
+
+    __slots__ = ("_borrowers", "left_bytes")
+
+    def __init__(self, left_bytes: int = _ROOM_BYTES) -> None:
+        """Begin with nothing lent."""
+        self.left_bytes = left_bytes
+        #: Those that have borrowed, the oldest first.
+        self._borrowers: dict[ReadAhead, None] = {}
+
+    def borrow(self, borrower: ReadAhead, size_bytes: int) -> bool:
+        """Lend a queue some bytes; where these are not left, the oldest borrowers forget."""
+        while self.left_bytes < size_bytes:
+            oldest = next(iter(self._borrowers), borrower)
+            if oldest is borrower:
+                return False
+            oldest.forget()
+        self.left_bytes -= size_bytes
+        self._borrowers.setdefault(borrower)
+        return True
+
+    def give_back(self, borrower: ReadAhead, size_bytes: int) -> None:
+        """Take back what a queue has no need of any more; one that gets on is no old borrower."""
+        self.left_bytes += size_bytes
+        del self._borrowers[borrower]
+        if borrower.borrowed_bytes:
+            self._borrowers[borrower] = None
 
 
 class ReadAhead:
@@ -32,26 +73,43 @@ class ReadAhead:
     the lock.
     """
 
-    __slots__ = ("_left_bytes", "_place", "_rows", "_size", "end", "has_all")
+    __slots__ = (
+        "_gone",
+        "_left_bytes",
+        "_place",
+        "_room",
+        "_rows",
+        "_size",
+        "borrowed_bytes",
+        "end",
+        "has_all",
+    )
 
-    def __init__(self) -> None:
-        """Begin with nothing read."""
+    def __init__(self, room: Room) -> None:
+        """Begin with nothing read; it borrows from a room what it keeps of arrivals."""
         self.end = _NOWHERE
         self._rows: list[StoredMessage] = []
         self._place = 0
+        #: Keys of rows that have left out of turn.
+        self._gone: set[int] = set()
         self._size = _FIRST_PAGE
         #: Whether the store has no row behind the end.
         self.has_all = False
-        #: Bytes of bodies that may join the rows.
-        self._left_bytes = 0
+        self._room = room
+        #: Borrowed bytes that no row takes; below 0 where it has only read.
+        self._left_bytes = self.borrowed_bytes = 0
 
     def forget(self) -> None:
-        """Read anew: a row before the end has become visible, has changed, or is gone."""
+        """Read anew: a row before the end has become visible, or has changed."""
         self.end = _NOWHERE
-        self._rows = []
-        self._place = 0
         self._size = _FIRST_PAGE
         self.has_all = False
+        self._drop_all()
+
+    def begin(self) -> None:
+        """Keep what arrives from now on: the store has nothing."""
+        self.end, self.has_all = _NOWHERE, True
+        self._drop_all()
 
     def lower(self, key: int) -> None:
         """Note that the message with this key has become visible, and maybe others behind it."""
@@ -59,29 +117,41 @@ class ReadAhead:
         if key < self.end:
             self.forget()
 
-    def arrive(self, row: StoredMessage) -> None:
+    def leave(self, key: int) -> None:
+        """Note that the message with this key is gone, out of turn."""
+        if key < self.end:
+            self._gone.add(key)
+            if len(self._gone) >= max(_GONE_ROWS, (len(self._rows) - self._place) // 2):
+                self._drop_gone()
+
+    def arrive(self, row: StoredMessage, first: int) -> None:
         """Note that the store has a new row, which can be seen: it is kept if there is room.
 
-        Without ``has_all`` only those before the end need to be told.
+        ``first`` is what it was until now. Without ``has_all`` only rows before the end need to be
+        told.
         """
-        if row.k < self.end:
-            self.forget()
-        elif self.has_all:
-            left_bytes = self._left_bytes - len(row.body)
-            if self._place and (left_bytes < 0 or self._place >= _KEPT_ROWS):
-                left_bytes += self._drop_gone()
-            if left_bytes < 0 or len(self._rows) - self._place >= _KEPT_ROWS:
+        key, row_bytes = row.k, _ROW_BYTES + len(row.body)
+        if key >= self.end:
+            if not self.has_all:
+                return
+            if row_bytes > self._left_bytes and not self._make_room(row_bytes, first):
                 self.has_all = False
-            else:
-                self._rows.append(row)
-                self.end, self._left_bytes = row.k + 1, left_bytes
-
-    def _drop_gone(self) -> int:
-        """Drop the rows before the first; return how many bytes their bodies had."""
-        gone = self._rows[: self._place]
-        del self._rows[: self._place]
-        self._place = 0
-        return sum([len(row.body) for row in gone])
+                return
+            self._rows.append(row)
+            self.end = key + 1
+        elif row_bytes > self._left_bytes and not self._make_room(row_bytes, first):
+            self.forget()
+            return
+        else:
+            # With the new row the first may go back, and those before it have been got.
+            self._pass_over(first)
+            rows = self._rows
+            place = bisect_left(rows, (key,), self._place)
+            if place < len(rows) and rows[place].k == key:
+                # It was read when it was durable, and is seen from now on.
+                return
+            rows.insert(place, row)
+        self._left_bytes -= row_bytes
 
     def next(
         self, messages: Messages, hidden: Container[int], first: int, high: int
@@ -91,29 +161,88 @@ class ReadAhead:
         ``first`` never goes back without :meth:`forget` for what is before it.
         """
         while True:
-            rows = self._rows
+            rows, gone = self._rows, self._gone
             for place in range(self._place, len(rows)):
                 row = rows[place]
-                if row.k >= first and row.k not in hidden:
+                key = row.k
+                if key >= first and key not in hidden and not (gone and key in gone):
                     self._place = place
+                    if place >= _GONE_ROWS and place * _GONE_PART >= len(rows):
+                        self._drop_gone()
                     return row
+            self._drop_all()
             if self.has_all:
-                self._place = len(rows)
                 return None
             start = max(first, self.end)
-            rows, self.has_all = page_of(messages, start, high, self._size, _KEPT_BYTES)
-            self._rows, self._place = rows, 0
+            rows, self.has_all = page_of(messages, start, high, self._size, _PAGE_BYTES)
             if not rows:
-                self._left_bytes = _KEPT_BYTES
                 return None
             self._size = min(self._size * _PAGE_GROWTH, _LARGEST_PAGE)
-            self._left_bytes = _KEPT_BYTES - sum([len(row.body) for row in rows])
             last = rows[-1]
-            if self._left_bytes >= 0:
+            if len(rows) > 1 or len(last.body) <= _PAGE_BYTES:
+                self._rows, self._left_bytes = rows, -_bytes_of(rows)
                 self.end = last.k + 1
                 continue
             # It is the only one, and read again by whoever comes next, unless it is hidden.
-            self._rows, self.end, self.has_all = [], last.k, False
+            self.end, self.has_all = last.k, False
             if last.k not in hidden:
                 return last
             self.end = last.k + 1
+
+    def rows_from(self, low: int, hidden: Container[int]) -> Iterator[StoredMessage]:
+        """Yield the rows that can be seen, from a key on, up to ``end``."""
+        rows, gone = self._rows, self._gone
+        for place in range(self._place, len(rows)):
+            row = rows[place]
+            if row.k >= low and row.k not in hidden and row.k not in gone:
+                yield row
+
+    def _pass_over(self, first: int) -> None:
+        self._place = bisect_left(self._rows, (first,), self._place)
+
+    def _make_room(self, row_bytes: int, first: int) -> bool:
+        """Return whether a row finds room, once those before the first are dropped."""
+        if row_bytes > _ROW_BYTES + _PAGE_BYTES:
+            return False
+        self._pass_over(first)
+        self._drop_gone()
+        lacking_bytes = row_bytes - self._left_bytes
+        if lacking_bytes > 0:
+            loan_bytes = max(lacking_bytes, min(self.borrowed_bytes, LARGEST_LOAN_BYTES))
+            loan_bytes = -(-loan_bytes // _LOAN_BYTES) * _LOAN_BYTES
+            if not self._room.borrow(self, loan_bytes):
+                return False
+            self.borrowed_bytes += loan_bytes
+            self._left_bytes += loan_bytes
+        return True
+
+    def _drop_gone(self) -> None:
+        """Drop the rows before the first, and those that have left out of turn."""
+        rows, gone = self._rows, self._gone
+        dropped = rows[: self._place]
+        del rows[: self._place]
+        if gone:
+            dropped += [row for row in rows if row.k in gone]
+            rows[:] = [row for row in rows if row.k not in gone]
+            gone.clear()
+        self._place = 0
+        self._left_bytes += _bytes_of(dropped)
+        if self._left_bytes >= LARGEST_LOAN_BYTES:
+            self._give_back(self._left_bytes // _LOAN_BYTES * _LOAN_BYTES)
+
+    def _drop_all(self) -> None:
+        self._rows, self._place = [], 0
+        if self._gone:
+            self._gone = set()
+        if self.borrowed_bytes:
+            self._give_back(self.borrowed_bytes)
+        self._left_bytes = 0
+
+    def _give_back(self, size_bytes: int) -> None:
+        self.borrowed_bytes -= size_bytes
+        self._left_bytes -= size_bytes
+        self._room.give_back(self, size_bytes)
+
+
+def _bytes_of(rows: list[StoredMessage]) -> int:
+    return len(rows) * _ROW_BYTES + sum([len(row.body) for row in rows])

@@ -209,9 +209,12 @@ def _locked(found: Found, match: Match, low: int) -> Iterator[tuple[StoredMessag
 def _paged(
     queue: LocalQueue, persistence: int, low: int, page: Page
 ) -> Iterator[tuple[StoredMessage, int]]:
-    home, is_last = queue.home, False
+    home, ahead = queue.home, queue.ahead[persistence]
     messages, hidden = home.messages(persistence), home.hidden
     low = max(low, queue.first[persistence])
+    for row in ahead.rows_from(low, hidden):
+        yield row, persistence
+    low, is_last = max(low, ahead.end), ahead.has_all
     while not is_last:
         rows, is_last = page_of(messages, low, queue.high, page.rows, page.body_bytes)
         for row in rows:

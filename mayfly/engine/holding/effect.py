@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mayfly.engine.finding.read_ahead import LARGEST_LOAN_BYTES
 from mayfly.engine.holding.messages import Hold, show
 from mayfly.engine.holding.puts import withdraw_here
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue, QueueOwner
-from mayfly.engine.transaction import Transaction, Unclaiming
+from mayfly.engine.transaction import Moving, Transaction, Unclaiming
 
 
 def hide_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
@@ -49,16 +50,14 @@ def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
         if hidden.pop(row.k) is not transaction:
             queue.locked -= 1
         queue.present[persistence] -= 1
+        ahead = queue.ahead[persistence]
+        if ahead.borrowed_bytes > LARGEST_LOAN_BYTES and not queue.present[persistence]:
+            ahead.begin()
         # One that leaves out of turn may have been read ahead.
-        if queue.first[persistence] <= row.k < queue.ahead[persistence].end:
-            queue.ahead[persistence].forget()
-    for source, target, old_keys, new_keys in transaction.moves:
-        for key in old_keys:
-            del hidden[key]
-        source.present[PERSISTENT] -= len(old_keys)
-        target.present[PERSISTENT] += len(new_keys)
-        target.uncommitted -= len(new_keys)
-        _show_all(target, new_keys, PERSISTENT)
+        elif queue.first[persistence] <= row.k < ahead.end:
+            ahead.leave(row.k)
+    for moving in transaction.moves:
+        _move(hidden, moving)
     for queue, change in transaction.staged:
         queue.staged_for += change
     for queue, keys, volatile_count in transaction.claims:
@@ -75,11 +74,13 @@ def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
         key = row.k
         queue.present[persistence] += 1
         queue.uncommitted -= 1
-        if key < queue.first[persistence]:
-            queue.first[persistence] = key
-        ahead = queue.ahead[persistence]
+        first, ahead = queue.first[persistence], queue.ahead[persistence]
+        if queue.present[persistence] == 1 and not (ahead.has_all or queue.is_staging):
+            ahead.begin()
         if ahead.has_all or key < ahead.end:
-            ahead.arrive(row)
+            ahead.arrive(row, first)
+        if key < first:
+            queue.first[persistence] = key
         if queue.watchers:
             for watcher in queue.watchers:
                 watcher.lower(key)
@@ -127,6 +128,16 @@ def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
             _show_all(queue, keys, persistence)
     withdraw_here(transaction)
     return returned
+
+
+def _move(hidden: dict[int, object], moving: Moving) -> None:
+    source, target, old_keys, new_keys = moving
+    for key in old_keys:
+        del hidden[key]
+    source.present[PERSISTENT] -= len(old_keys)
+    target.present[PERSISTENT] += len(new_keys)
+    target.uncommitted -= len(new_keys)
+    _show_all(target, new_keys, PERSISTENT)
 
 
 def _unclaim(unclaiming: Unclaiming) -> None:
