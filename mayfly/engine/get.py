@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mayfly.contracts.endings import MetBy
 from mayfly.engine.core import Core
@@ -52,7 +52,8 @@ class GetRequest(NamedTuple):
 
 
 #: A get that takes whatever comes next and does not wait.
-_NEXT = GetRequest()
+_NEXT: Final = GetRequest()
+_AS_STORED: Final = View.AS_STORED
 
 
 class Handed(NamedTuple):
@@ -375,7 +376,7 @@ def seen(
     visible, name = row, queue.definition.name
     handed: Handed | None = None
     failure: MQError | None = None
-    if request.view is not View.AS_STORED:
+    if request.view is not _AS_STORED:
         visible, taken, failure = seen_as(request.view, row)
         if taken is not None:
             handed = Handed(taken, message_of(name, row, now_ms))

@@ -6,7 +6,7 @@ Everything here is guarded by the queue manager's lock.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 from weakref import WeakSet
 
 from mayfly.engine.attributes.of_queues import QueueDefinition
@@ -22,7 +22,8 @@ from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage
 
 #: Index of the non-persistent and of the persistent side in pairs of values.
-VOLATILE, PERSISTENT = 0, 1
+VOLATILE: Final = 0
+PERSISTENT: Final = 1
 
 
 class Watcher(Protocol):
@@ -78,6 +79,7 @@ class LocalQueue:
         "depth",
         "exclusive_holder",
         "first",
+        "hidden",
         "high",
         "home",
         "input_count",
@@ -106,7 +108,7 @@ class LocalQueue:
         #: Whether delayed messages wait here.
         self.is_staging = number == STAGING_NUMBER
         #: The owner of the store that holds it: its queue manager, or that one's group.
-        self.home = home
+        self.home, self.hidden = home, home.hidden
         self.low, self.high = queue_range(number)
         self.first = [self.low, self.low]
         self.present = [0, 0]

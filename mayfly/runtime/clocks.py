@@ -9,13 +9,14 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from mayfly.lifetime.times import SLEW_MS, Driven
 from mayfly.runtime.driving import Driver
 from mayfly.runtime.extended import mypyc_attr
 from mayfly.runtime.runtime import Runtime
 
-_NS_PER_MS = 1_000_000
+_NS_PER_MS: Final = 1_000_000
 #: Own time that is to be met by a wall clock behind it loses one part in this many.
 _SLOWED_BY = 100
 #: Elapsed time; it runs on through suspend.

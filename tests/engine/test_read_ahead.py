@@ -55,7 +55,7 @@ class ReadAheadMachine(RuleBasedStateMachine):
         count=st.integers(0, 20),
         persistent=st.booleans(),
         scans=st.booleans(),
-        room_bytes=st.sampled_from((0, 2_048, 3 * LOAN_BYTES, ROOM_BYTES)),
+        room_bytes=st.sampled_from((0, 4_096, 3 * LOAN_BYTES, ROOM_BYTES)),
     )
     def begin(self, count: int, persistent: bool, scans: bool, room_bytes: int) -> None:
         self.folder = TemporaryDirectory()
@@ -399,7 +399,7 @@ def test_no_row_is_kept_of_those_that_are_gone(persistent: bool) -> None:
                 assert session.get("Q1") is not None
                 assert len(ahead._rows) <= 64 + 1
                 assert _kept_bytes(ahead) <= LOAN_BYTES + ROW_BYTES
-        assert qm.engine.room.left_bytes >= ROOM_BYTES - LOAN_BYTES - 2_048
+        assert qm.engine.room.left_bytes >= ROOM_BYTES - LOAN_BYTES - 4_096
 
 
 @SIDES
@@ -413,7 +413,7 @@ def test_what_a_queue_keeps_is_lent_and_given_back(persistent: bool) -> None:
             session.put("Q1", bytes(length), persistent=persistent)
             lent.append((ROOM_BYTES - room.left_bytes) // 1_024)
         # As many as are needed, or as many again as it has, or the largest loan.
-        assert lent == [2, 2, 2, 2, 4, 14, 14, 78, 144, 208, 208]
+        assert lent == [4, 4, 4, 4, 4, 16, 16, 80, 144, 208, 208]
         with _reads(qm, persistent=persistent) as statements:
             for length in lengths:
                 assert body(session.get("Q1")) == bytes(length)
@@ -500,7 +500,9 @@ def test_one_read_before_it_could_be_seen_is_kept_once(persistent: bool) -> None
             ahead.forget()
             hidden = {stored[3].k}
             for row in stored[:2]:
-                assert ahead.next(messages, hidden, first, queue.high) == row
+                found = ahead.next(hidden, first)
+                found = ahead.read(messages, hidden, first, queue.high) if found is None else found
+                assert found == row
                 first = row.k + 1
             ahead.arrive(stored[3], first)
             assert [*ahead.rows_from(first, ())] == stored[2:]

@@ -39,13 +39,14 @@ def look(
 
     Messages that the selector refuses are passed over, dead or alive (E11).
     """
-    assert core.engine_lock.is_held()
     if match is ANY and low == queue.low and is_in_turn(queue, requester):
         found = first_in_turn(queue)
         if found is None or (before is not None and before < found[0].k):
             return None, [], low, False
-        if not is_expired(found[0].expire_at_ms, now_ms):
-            return found, [], found[0].k, False
+        row = found[0]
+        if row.expire_at_ms is None or not is_expired(row.expire_at_ms, now_ms):
+            return found, [], row.k, False
+    assert core.engine_lock.is_held()
     # A look that may discard nothing on its own must find out whether there is a live one (K7).
     may_discard = core.settings.discard_on_empty
     selects = None if match.selector is None else asker(match, core, queue, now_ms)

@@ -26,5 +26,8 @@ def first_in_turn(queue: LocalQueue) -> tuple[StoredMessage, int] | None:
 
 
 def _first_of(queue: LocalQueue, side: int) -> StoredMessage | None:
-    home = queue.home
-    return queue.ahead[side].next(home.messages(side), home.hidden, queue.first[side], queue.high)
+    ahead, first = queue.ahead[side], queue.first[side]
+    row = ahead.next(queue.hidden, first)
+    if row is None and not ahead.has_all:
+        row = ahead.read(queue.home.messages(side), queue.hidden, first, queue.high)
+    return row

@@ -29,7 +29,7 @@ _ROW_BYTES: Final = 512
 _ROOM_BYTES: Final = 16 * 1024 * 1024
 #: A queue borrows a multiple of this, and as much again as it has, up to the largest loan. It gives
 #: unused ones back from that on.
-_LOAN_BYTES: Final = 2 * 1024
+_LOAN_BYTES: Final = 4 * 1024
 LARGEST_LOAN_BYTES: Final = 64 * 1024
 #: Rows before the first are dropped when they are so many, and so great a part of all.
 _GONE_ROWS: Final = 64
@@ -153,41 +153,48 @@ class ReadAhead:
             rows.insert(place, row)
         self._left_bytes -= row_bytes
 
-    def next(
+    def next(self, hidden: Container[int], first: int) -> StoredMessage | None:
+        """Return the first row with ``first <= k`` that is not hidden; it stays the first.
+
+        None when there is no more: unless it ``has_all``, :meth:`read` goes on. ``first`` never
+        goes back without :meth:`forget` for what is before it.
+        """
+        rows, gone = self._rows, self._gone
+        for place in range(self._place, len(rows)):
+            row = rows[place]
+            key = row.k
+            if key >= first and key not in hidden and not (gone and key in gone):
+                self._place = place
+                if place >= _GONE_ROWS and place * _GONE_PART >= len(rows):
+                    self._drop_gone()
+                return row
+        if rows:
+            self._drop_all()
+        return None
+
+    def read(
         self, messages: Messages, hidden: Container[int], first: int, high: int
     ) -> StoredMessage | None:
-        """Return the first row with ``first <= k < high`` that is not hidden; it stays the first.
-
-        ``first`` never goes back without :meth:`forget` for what is before it.
-        """
-        while True:
-            rows, gone = self._rows, self._gone
-            for place in range(self._place, len(rows)):
-                row = rows[place]
-                key = row.k
-                if key >= first and key not in hidden and not (gone and key in gone):
-                    self._place = place
-                    if place >= _GONE_ROWS and place * _GONE_PART >= len(rows):
-                        self._drop_gone()
-                    return row
-            self._drop_all()
-            if self.has_all:
-                return None
+        """Read on behind the end; return as :meth:`next` does, from rows with ``k < high``."""
+        while not self.has_all:
             start = max(first, self.end)
             rows, self.has_all = page_of(messages, start, high, self._size, _PAGE_BYTES)
             if not rows:
-                return None
+                break
             self._size = min(self._size * _PAGE_GROWTH, _LARGEST_PAGE)
             last = rows[-1]
-            if len(rows) > 1 or len(last.body) <= _PAGE_BYTES:
-                self._rows, self._left_bytes = rows, -_bytes_of(rows)
+            if len(rows) == 1 and len(last.body) > _PAGE_BYTES:
+                self.end, self.has_all = last.k, False
+                if last.k not in hidden:
+                    # Whoever comes next reads it again: it is too long to be kept.
+                    return last
                 self.end = last.k + 1
                 continue
-            # It is the only one, and read again by whoever comes next, unless it is hidden.
-            self.end, self.has_all = last.k, False
-            if last.k not in hidden:
-                return last
-            self.end = last.k + 1
+            self._rows, self._left_bytes, self.end = rows, -_bytes_of(rows), last.k + 1
+            row = self.next(hidden, first)
+            if row is not None:
+                return row
+        return None
 
     def rows_from(self, low: int, hidden: Container[int]) -> Iterator[StoredMessage]:
         """Yield the rows that can be seen, from a key on, up to ``end``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from weakref import WeakSet
 
 from mayfly.engine.browsing.marks import Unmarked
@@ -92,7 +92,7 @@ def _fields(row: StoredMessage, seen_ms: int) -> MessageFields:
     return MessageFields(row, unpack_descriptor(row.descriptor), seen_ms)
 
 
-ANY = Match()
+ANY: Final = Match()
 #: No message has an empty MsgId.
 NOTHING = Match(msg_id=b"")
 
@@ -210,7 +210,7 @@ def _paged(
     queue: LocalQueue, persistence: int, low: int, page: Page
 ) -> Iterator[tuple[StoredMessage, int]]:
     home, ahead = queue.home, queue.ahead[persistence]
-    messages, hidden = home.messages(persistence), home.hidden
+    messages, hidden = home.messages(persistence), queue.hidden
     low = max(low, queue.first[persistence])
     for row in ahead.rows_from(low, hidden):
         yield row, persistence
@@ -227,7 +227,7 @@ def _paged(
 def _side(
     queue: LocalQueue, persistence: int, match: Match, low: int
 ) -> Iterator[tuple[StoredMessage, int]]:
-    hidden = queue.home.hidden
+    hidden = queue.hidden
     fetch = _fetcher(queue, persistence, match)
     is_any = match is ANY or match._replace(selector=None) == ANY
     first = queue.first[persistence]

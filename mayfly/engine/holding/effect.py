@@ -47,15 +47,17 @@ def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
     if unit.inserts or (unit.moves and unit.volatile_inserts):
         let_arrivals_be_seen(owner, transaction)
     for queue, row, persistence in transaction.departures:
-        if hidden.pop(row.k) is not transaction:
+        key = row.k
+        if hidden[key] is not transaction:
             queue.locked -= 1
+        del hidden[key]
         queue.present[persistence] -= 1
         ahead = queue.ahead[persistence]
         if ahead.borrowed_bytes > LARGEST_LOAN_BYTES and not queue.present[persistence]:
             ahead.begin()
         # One that leaves out of turn may have been read ahead.
-        elif queue.first[persistence] <= row.k < ahead.end:
-            ahead.leave(row.k)
+        elif queue.first[persistence] <= key < ahead.end:
+            ahead.leave(key)
     for moving in transaction.moves:
         _move(hidden, moving)
     for queue, change in transaction.staged:

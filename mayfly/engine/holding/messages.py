@@ -52,15 +52,14 @@ def hold(found: Found, by: Hold) -> None:
 def hold_got(found: Found, by: Hold) -> None:
     """Hide a message that a get has got and not made final, so that a kill finds it (G8)."""
     queue, row, persistence = found
-    home = queue.home
-    hidden = home.hidden
-    if row.k in hidden:
-        raise not_free(queue, row.k)
-    hidden[row.k] = by
+    key, hidden = row.k, queue.hidden
+    if key in hidden:
+        raise not_free(queue, key)
+    hidden[key] = by
     queue.depth -= 1
     queue.locked += 1
     if persistence:
-        home.store.held_gets.note(row.k, row.backout_count)
+        queue.home.store.held_gets.note(key, row.backout_count)
 
 
 def give_back(found: Found, by: Hold) -> None:

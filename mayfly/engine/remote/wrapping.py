@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.remote.resolution import Remote
@@ -28,7 +28,7 @@ from mayfly.store.units import StoredMessage
 TRANSMISSION_FORMAT = "MQXMIT"
 _EXTENSION_FORMAT = "MQHMDE"
 #: How the data of a message in transit begin.
-TRANSMISSION_MARK = b"XQH "
+TRANSMISSION_MARK: Final = b"XQH "
 _HEADER_BYTES = XQH.length(1)
 _EXTENSION_BYTES = MDE.length(2)
 _EMBEDDED = "MsgDesc."
