@@ -16,7 +16,8 @@ from typing import NamedTuple
 from mayfly.contracts.endings import Ending
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
-from mayfly.engine.get import GetRequest, GetResult, Getter, obtain
+from mayfly.engine.get import GetRequest, Getter, obtain
+from mayfly.engine.get_result import GetResult
 from mayfly.engine.holding.messages import Hold
 from mayfly.engine.message import Message, message_of
 from mayfly.engine.standing_get import StandingGet

@@ -12,6 +12,7 @@ from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import look
 from mayfly.engine.finding.search import ANY, Match, asker
 from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
+from mayfly.engine.get_result import GetResult, Handed
 from mayfly.engine.holding import messages
 from mayfly.engine.message import Message, message_of
 from mayfly.engine.objects.registry import Path
@@ -29,7 +30,6 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
-from mayfly.properties.folders import Property
 from mayfly.store.units import StoredMessage
 
 
@@ -54,31 +54,6 @@ class GetRequest(NamedTuple):
 #: A get that takes whatever comes next and does not wait.
 _NEXT: Final = GetRequest()
 _AS_STORED: Final = View.AS_STORED
-
-
-class Handed(NamedTuple):
-    """The content of a getter's message handle: the properties, and the message as it was put."""
-
-    properties: list[Property]
-    original: Message
-
-
-class GetResult(NamedTuple):
-    """A message and a warning: 0, MQRC_TRUNCATED_MSG_ACCEPTED, or _FAILED (it stays there).
-
-    It stays there also with a ``failure``: its properties cannot be returned as asked for.
-    """
-
-    message: Message
-    warning: int
-    data_length: int
-    handed: Handed | None = None
-    failure: MQError | None = None
-
-    @property
-    def stays(self) -> bool:
-        """Whether the message is not taken."""
-        return self.failure is not None or self.warning == rc.MQRC_TRUNCATED_MSG_FAILED
 
 
 def obtained(core: Core, prepared: Prepared) -> GetResult:
@@ -385,8 +360,7 @@ def seen(
     length = len(visible.body)
     message = Message(name, visible, now_ms, visible.body)
     if request.max_length is None or length <= request.max_length:
-        # Made without a call of Python, as every get comes here.
-        return tuple.__new__(GetResult, (message, rc.MQRC_NONE, length, handed, failure))
+        return GetResult(message, rc.MQRC_NONE, length, handed, failure)
     warning = (
         rc.MQRC_TRUNCATED_MSG_ACCEPTED if request.accept_truncated else rc.MQRC_TRUNCATED_MSG_FAILED
     )

@@ -14,7 +14,8 @@ from mayfly.engine.context import PASSES, passed_on
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
-from mayfly.engine.get import GetRequest, GetResult, Getter, Prepared, obtain, obtained
+from mayfly.engine.get import GetRequest, Getter, Prepared, obtain, obtained
+from mayfly.engine.get_result import GetResult
 from mayfly.engine.groups.handle_gets import GroupGets
 from mayfly.engine.groups.members import GROUPING
 from mayfly.engine.groups.put_order import PutOrder
@@ -334,9 +335,8 @@ class Handle:
     def _at_cursor(self, request: GetRequest, options: int) -> GetResult:
         """Get or browse the message under the cursor, without regard to groups."""
         if options & c.MQGMO_BROWSE_MSG_UNDER_CURSOR:
-            return self._cursor.browse_under_cursor(
-                request, lock=bool(options & c.MQGMO_LOCK), marks=options & MARKS
-            )
+            lock, marks = bool(options & c.MQGMO_LOCK), options & MARKS
+            return self._cursor.browse_under_cursor(request, lock=lock, marks=marks)
         unit_of_work = self._owner.unit_of_work if options & SYNCPOINT else None
         return self._cursor.get_under_cursor(request, unit_of_work)
 

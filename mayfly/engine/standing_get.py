@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
-from mayfly.engine.get import GetResult, Getter
+from mayfly.engine.get import Getter
+from mayfly.engine.get_result import GetResult
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
 from mayfly.mqi import reasons as rc

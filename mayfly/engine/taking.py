@@ -8,7 +8,8 @@ from typing import NamedTuple, TypeAlias
 from mayfly.engine.core import Core
 from mayfly.engine.finding.alive import DISCARD_BATCH
 from mayfly.engine.finding.search import ANY, Page, in_order
-from mayfly.engine.get import GetRequest, GetResult, Getter, seen
+from mayfly.engine.get import GetRequest, Getter, seen
+from mayfly.engine.get_result import GetResult
 from mayfly.engine.holding import messages
 from mayfly.engine.holding.messages import Hold
 from mayfly.engine.queues import Found

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mayfly.runtime.files import FILE_MODE
 
@@ -50,7 +50,9 @@ class HeldGets:
         #: Never 0, nor is it when combined with a count.
         self._mark = zlib.crc32(instance_id.encode()) % 2**31 - 2**31
         #: Count and mark of a message that was never backed out, as a half of an entry.
-        self._fresh = int.from_bytes(struct.pack("=ii", 0, self._mark), sys.byteorder, signed=True)
+        fresh = int.from_bytes(struct.pack("=ii", 0, self._mark), sys.byteorder, signed=True)
+        #: Any: compiled code would make a new integer of it for each get.
+        self._fresh: Any = fresh
         self._descriptor = -1
         self._map: mmap.mmap | None = None
         self._area = memoryview(bytearray())
@@ -100,8 +102,9 @@ class HeldGets:
         """Note that gets are committed or backed out; call it with the lock held."""
         places, halves, free = self._places, self._halves, self._free
         for key in keys:
-            place = places.pop(key, None)
+            place = places.get(key)
             if place is not None:
+                del places[key]
                 # Count and mark at once.
                 halves[(place >> 3) + 1] = 0
                 free.append(place)

@@ -56,4 +56,5 @@ def shown(result: GetResult, *, as_it_is: bool) -> tuple[GetResult, SpanContext 
     if result.data_length != len(result.message.body):
         return result, creation
     message = TracedMessage(result.message, content, creation)
-    return result._replace(message=message, data_length=len(content.body)), creation
+    length = len(content.body)
+    return GetResult(message, result.warning, length, result.handed, result.failure), creation

@@ -95,7 +95,7 @@ def test_a_non_persistent_put_and_get(session: Session) -> None:
         session.put("Q1", BODY)
         session.get("Q1")
 
-    check(pair, 72)
+    check(pair, 71)
 
 
 def test_a_non_persistent_put_and_get_of_pymqi(qm: QueueManager) -> None:
@@ -106,7 +106,7 @@ def test_a_non_persistent_put_and_get_of_pymqi(qm: QueueManager) -> None:
         queue.put(BODY, pymqi.MD(), pymqi.PMO())
         queue.get(None, pymqi.MD(), pymqi.GMO())
 
-    check(pair, 118)
+    check(pair, 117)
     queue.close()
     connection.disconnect()
 
@@ -116,7 +116,7 @@ def test_a_durable_put_and_get(session: Session) -> None:
         session.put("Q1", BODY, persistent=True)
         session.get("Q1")
 
-    check(pair, 184)
+    check(pair, 183)
 
 
 def test_a_put_in_a_unit_of_work(unit: Session) -> None:
@@ -130,13 +130,13 @@ def test_a_hundred_gets_by_one_call(unit: Session) -> None:
         put(unit, 100)
         unit.commit()
 
-    check(lambda: unit.get_many("Q1", 100), 458, hundred_more)
+    check(lambda: unit.get_many("Q1", 100), 453, hundred_more)
 
 
 def test_a_get_in_a_unit_of_work(unit: Session) -> None:
     put(unit, WARM_UP + TIMES)
     unit.commit()
-    check(lambda: unit.get("Q1"), 31)
+    check(lambda: unit.get("Q1"), 30)
 
 
 def test_a_commit_of_a_hundred_puts(unit: Session) -> None:

@@ -13,12 +13,12 @@ from mayfly.engine.finding.search import ANY
 from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
 from mayfly.engine.get import (
     GetRequest,
-    GetResult,
     Getter,
     Prepared,
     obtained,
     seen,
 )
+from mayfly.engine.get_result import GetResult
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
 from mayfly.engine.requester import Requester

@@ -11,8 +11,8 @@ from mayfly.engine.delivery import bytes_of
 from mayfly.engine.descriptors import plain_descriptor
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.forwarding import got_in
-from mayfly.engine.get import GetResult, Handed
 from mayfly.engine.get_many import MOST_BYTES, check_most, get_many
+from mayfly.engine.get_result import GetResult, Handed
 from mayfly.engine.home import HOME_VARIABLE
 from mayfly.engine.message import row_of, token_of
 from mayfly.engine.objects.handle import DEFINITION_KINDS, DefinitionHandle

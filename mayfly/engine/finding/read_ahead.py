@@ -186,7 +186,7 @@ class ReadAhead:
             if len(rows) == 1 and len(last.body) > _PAGE_BYTES:
                 self.end, self.has_all = last.k, False
                 if last.k not in hidden:
-                    # Whoever comes next reads it again: it is too long to be kept.
+                    # It is too long to be kept, and the next one who comes reads it again.
                     return last
                 self.end = last.k + 1
                 continue

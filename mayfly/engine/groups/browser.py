@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mayfly.engine.browsing.browse import Cursor
 from mayfly.engine.core import Core
-from mayfly.engine.get import GetRequest, GetResult
+from mayfly.engine.get import GetRequest
+from mayfly.engine.get_result import GetResult
 from mayfly.engine.groups.getter import GroupGetter, Where
 from mayfly.engine.groups.index import GroupIndex
 from mayfly.engine.groups.members import Entry

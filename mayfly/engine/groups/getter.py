@@ -10,7 +10,8 @@ from mayfly.engine.core import Core
 from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import DISCARD_BATCH, REFUSALS
 from mayfly.engine.finding.search import ANY, asker
-from mayfly.engine.get import GetRequest, GetResult, Getter, seen
+from mayfly.engine.get import GetRequest, Getter, seen
+from mayfly.engine.get_result import GetResult
 from mayfly.engine.groups.index import GroupIndex
 from mayfly.engine.groups.members import Completeness, Entry, extent_of, needed_by, returned_with
 from mayfly.engine.groups.position import Position
@@ -140,7 +141,7 @@ class GroupGetter(Getter):
         self.found_bytes = parts[whole.row_count - 1].end - parts[0].offset
         result = seen(self._core, self._request, queue, whole.row, now_ms)
         if whole.warning and not result.warning:
-            result = result._replace(warning=whole.warning)
+            result = result.with_warning(whole.warning)
         return result, whole
 
     def _take_row(

@@ -8,7 +8,8 @@ from functools import partial
 from mayfly.engine.browsing.browse import Cursor
 from mayfly.engine.core import Core
 from mayfly.engine.finding.search import ANY, Match
-from mayfly.engine.get import GetRequest, GetResult, Prepared, obtain, obtained
+from mayfly.engine.get import GetRequest, Prepared, obtain, obtained
+from mayfly.engine.get_result import GetResult
 from mayfly.engine.groups.browser import GroupBrowser
 from mayfly.engine.groups.getter import GroupGetter, Where
 from mayfly.engine.groups.index import GroupIndex, index_of
@@ -219,7 +220,7 @@ class GroupGets:
             return result
         is_logical, left = bool(options & c.MQGMO_LOGICAL_ORDER), self._got
         if left is not None and left.is_logical and not (is_logical or result.warning):
-            result = result._replace(warning=left.incomplete)
+            result = result.with_warning(left.incomplete)
         position = position_after(
             result.message.descriptor, length_bytes, in_unit=in_unit, is_logical=is_logical
         )

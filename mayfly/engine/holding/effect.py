@@ -32,8 +32,9 @@ def let_arrivals_be_seen(owner: QueueOwner, transaction: Transaction) -> None:
     """Hide what a transaction brings no more: it is as far as the others, or is not run."""
     hidden = owner.hidden
     for _queue, row, _side in transaction.arrivals:
-        if row.k in hidden and hidden[row.k] is transaction:
-            del hidden[row.k]
+        key = row.k
+        if hidden.get(key) is transaction:
+            del hidden[key]
     for moving in transaction.moves:
         for key in moving.new_keys:
             # One that was not hidden may have been got already, and is hidden by who got it.
