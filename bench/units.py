@@ -17,6 +17,8 @@ from mayfly import QueueManager
 _OURS: Final = "Mayfly"
 #: A batch by one call, as PostgreSQL deletes one; outside of units of work, as that does.
 _BY_ONE_CALL: Final = "Mayfly, get_many of 100"
+#: Gets of a backlog that has no room in memory, or of a queue manager that was opened again.
+_FROM_STORE: Final = "Mayfly, read from the store"
 
 
 class Size(NamedTuple):
@@ -46,7 +48,7 @@ def figures(size: Size = USUAL) -> Iterator[Figure | Beside]:
                     full, count = partial(_full, way.get_unit), int(size.message_count * way.share)
                     put_rate = _rate(way.put_unit, count)
                     gets.setdefault(name, []).append(_rate(full, count))
-                    if name != _BY_ONE_CALL:
+                    if name not in (_BY_ONE_CALL, _FROM_STORE):
                         puts.setdefault(name, []).append(put_rate)
     for peer, put_aim, get_aim in ((POSTGRES, 1.5, 0.8), (REDIS, 1.25, 1.0)):
         yield _beside("puts, 100 a unit of work", peer, (puts, _OURS), put_aim, missing)
@@ -108,5 +110,12 @@ def _own_ways() -> Iterator[dict[str, Way]]:
             session.commit()
             return found
 
-        by_one_call = Way(put_unit, lambda: len(alone.get_many("Q1", PER_UNIT)))
-        yield {_OURS: Way(put_unit, get_unit), _BY_ONE_CALL: by_one_call}
+        def put_without_room() -> None:
+            manager.engine.room.left_bytes = 0
+            put_unit()
+
+        yield {
+            _OURS: Way(put_unit, get_unit),
+            _BY_ONE_CALL: Way(put_unit, lambda: len(alone.get_many("Q1", PER_UNIT))),
+            _FROM_STORE: Way(put_without_room, get_unit),
+        }

@@ -42,6 +42,10 @@ class GetResult:
         """Return the same with another warning."""
         return GetResult(self.message, warning, self.data_length, self.handed, self.failure)
 
+    def __repr__(self) -> str:
+        """Show what a get has brought."""
+        return f"<GetResult {self.message!r}, warning {self.warning}>"
+
     @property
     def stays(self) -> bool:
         """Whether the message is not taken."""
