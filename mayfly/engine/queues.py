@@ -79,7 +79,6 @@ class LocalQueue:
         "depth",
         "exclusive_holder",
         "first",
-        "hidden",
         "high",
         "home",
         "input_count",
@@ -108,7 +107,7 @@ class LocalQueue:
         #: Whether delayed messages wait here.
         self.is_staging = number == STAGING_NUMBER
         #: The owner of the store that holds it: its queue manager, or that one's group.
-        self.home, self.hidden = home, home.hidden
+        self.home = home
         self.low, self.high = queue_range(number)
         self.first = [self.low, self.low]
         self.present = [0, 0]

@@ -26,8 +26,8 @@ def first_in_turn(queue: LocalQueue) -> tuple[StoredMessage, int] | None:
 
 
 def _first_of(queue: LocalQueue, side: int) -> StoredMessage | None:
-    ahead, first = queue.ahead[side], queue.first[side]
-    row = ahead.next(queue.hidden, first)
+    home, ahead, first = queue.home, queue.ahead[side], queue.first[side]
+    row = ahead.next(home.hidden, first)
     if row is None and not ahead.has_all:
-        row = ahead.read(queue.home.messages(side), queue.hidden, first, queue.high)
+        row = ahead.read(home.messages(side), home.hidden, first, queue.high)
     return row

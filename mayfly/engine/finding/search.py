@@ -210,7 +210,7 @@ def _paged(
     queue: LocalQueue, persistence: int, low: int, page: Page
 ) -> Iterator[tuple[StoredMessage, int]]:
     home, ahead = queue.home, queue.ahead[persistence]
-    messages, hidden = home.messages(persistence), queue.hidden
+    messages, hidden = home.messages(persistence), home.hidden
     low = max(low, queue.first[persistence])
     for row in ahead.rows_from(low, hidden):
         yield row, persistence
@@ -227,7 +227,7 @@ def _paged(
 def _side(
     queue: LocalQueue, persistence: int, match: Match, low: int
 ) -> Iterator[tuple[StoredMessage, int]]:
-    hidden = queue.hidden
+    hidden = queue.home.hidden
     fetch = _fetcher(queue, persistence, match)
     is_any = match is ANY or match._replace(selector=None) == ANY
     first = queue.first[persistence]

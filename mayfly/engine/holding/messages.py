@@ -52,14 +52,15 @@ def hold(found: Found, by: Hold) -> None:
 def hold_got(found: Found, by: Hold) -> None:
     """Hide a message that a get has got and not made final, so that a kill finds it (G8)."""
     queue, row, persistence = found
-    key, hidden = row.k, queue.hidden
+    key, home = row.k, queue.home
+    hidden = home.hidden
     if key in hidden:
         raise not_free(queue, key)
     hidden[key] = by
     queue.depth -= 1
     queue.locked += 1
     if persistence:
-        queue.home.store.held_gets.note(key, row.backout_count)
+        home.store.held_gets.note(key, row.backout_count)
 
 
 def give_back(found: Found, by: Hold) -> None:
