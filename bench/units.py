@@ -42,14 +42,15 @@ def figures(size: Size = USUAL) -> Iterator[Figure | Beside]:
     puts, gets = dict[str, list[float]](), dict[str, list[float]]()
     with ExitStack() as stack:
         ways, missing = peer_ways(stack) if size.has_peers else ({}, ["no peers were asked for"])
+        # Like the servers of the peers, a queue manager lives through all rounds.
+        ways = {**stack.enter_context(_own_ways()), **ways}
         for _ in range(size.rounds):
-            with _own_ways() as own:
-                for name, way in {**own, **ways}.items():
-                    full, count = partial(_full, way.get_unit), int(size.message_count * way.share)
-                    put_rate = _rate(way.put_unit, count)
-                    gets.setdefault(name, []).append(_rate(full, count))
-                    if name not in (_BY_ONE_CALL, _FROM_STORE):
-                        puts.setdefault(name, []).append(put_rate)
+            for name, way in ways.items():
+                full, count = partial(_full, way.get_unit), int(size.message_count * way.share)
+                put_rate = _rate(way.put_unit, count)
+                gets.setdefault(name, []).append(_rate(full, count))
+                if name not in (_BY_ONE_CALL, _FROM_STORE):
+                    puts.setdefault(name, []).append(put_rate)
     for peer, put_aim, get_aim in ((POSTGRES, 1.5, 0.8), (REDIS, 1.25, 1.0)):
         yield _beside("puts, 100 a unit of work", peer, (puts, _OURS), put_aim, missing)
         yield _beside("gets, 100 a unit of work", peer, (gets, _OURS), get_aim, missing)
@@ -92,30 +93,39 @@ def _full(get_unit: Callable[[], int]) -> None:
 
 @contextmanager
 def _own_ways() -> Iterator[dict[str, Way]]:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        QueueManager("BENCH", Path(folder)) as manager,
-        manager.session(transacted=True) as session,
-        manager.session() as alone,
-    ):
-        manager.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(999999999)")
-
-        def put_unit() -> None:
-            for _ in range(PER_UNIT):
-                session.put("Q1", BODY, persistent=True)
-            session.commit()
-
-        def get_unit() -> int:
-            found = sum(session.get("Q1") is not None for _ in range(PER_UNIT))
-            session.commit()
-            return found
-
-        def put_without_room() -> None:
-            manager.engine.room.left_bytes = 0
-            put_unit()
-
+    with ExitStack() as stack:
+        put_unit, get_unit, get_many = _verbs(stack, "BENCH")
+        put_without_room, get_from_store, _ = _verbs(stack, "SMALL", has_room=False)
         yield {
             _OURS: Way(put_unit, get_unit),
-            _BY_ONE_CALL: Way(put_unit, lambda: len(alone.get_many("Q1", PER_UNIT))),
-            _FROM_STORE: Way(put_without_room, get_unit),
+            _BY_ONE_CALL: Way(put_unit, get_many),
+            _FROM_STORE: Way(put_without_room, get_from_store),
         }
+
+
+def _verbs(
+    stack: ExitStack, name: str, *, has_room: bool = True
+) -> tuple[Callable[[], object], Callable[[], int], Callable[[], int]]:
+    """Open a queue manager; return what puts a unit, gets one, and gets one by one call.
+
+    Without room it keeps no message in memory.
+    """
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    manager = stack.enter_context(QueueManager(name, Path(folder)))
+    session = stack.enter_context(manager.session(transacted=True))
+    alone = stack.enter_context(manager.session())
+    manager.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(999999999)")
+    if not has_room:
+        manager.engine.room.left_bytes = 0
+
+    def put_unit() -> None:
+        for _ in range(PER_UNIT):
+            session.put("Q1", BODY, persistent=True)
+        session.commit()
+
+    def get_unit() -> int:
+        found = sum(session.get("Q1") is not None for _ in range(PER_UNIT))
+        session.commit()
+        return found
+
+    return put_unit, get_unit, lambda: len(alone.get_many("Q1", PER_UNIT))

@@ -7,21 +7,22 @@ from typing import Any
 import apsw
 
 from mayfly.store.messages import IN_ORDER, Messages, limited
-from mayfly.store.units import StoredMessage, stored_message
+from mayfly.store.units import StoredMessage
 
 _BODY = StoredMessage._fields.index("body")
 
 
 def page_of(
     messages: Messages, low: int, high: int, limit: int, most_body_bytes: int
-) -> tuple[list[StoredMessage], bool]:
-    """Return up to ``limit`` messages with ``low <= k < high`` by key, and whether these are all.
+) -> tuple[list[tuple[Any, ...]], bool]:
+    """Return up to ``limit`` rows with ``low <= k < high`` by key, and whether these are all.
 
-    Those behind the first have no more than ``most_body_bytes`` of bodies together with it.
+    They have the columns of a StoredMessage. Those behind the first have no more than
+    ``most_body_bytes`` of bodies together with it.
     """
     page = _Page(most_body_bytes)
     rows = messages.fetch(limited(IN_ORDER, limit), (low, high), page.read)
-    return [stored_message(row) for row in rows], len(rows) < limit and not page.is_cut
+    return rows, len(rows) < limit and not page.is_cut
 
 
 class _Page:

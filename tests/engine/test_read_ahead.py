@@ -42,6 +42,8 @@ LIMIT = ClaimLimit(3, 2**20)
 #: What queues may borrow, a queue as much again as it has, up to a loan; the longest body that is
 #: kept; what a row takes beside its body.
 ROOM_BYTES, LOAN_BYTES, BODY_BYTES, ROW_BYTES = 2**24, 65_536, 65_536, 512
+#: Where the body stands among the columns of a row.
+BODY_PLACE = 11
 
 
 class ReadAheadMachine(RuleBasedStateMachine):
@@ -69,6 +71,8 @@ class ReadAheadMachine(RuleBasedStateMachine):
         self.handle = self.alone.open("Q1", BROWSE | INPUT)
         self.numbers = count_up()
         self.attach()
+        for side in (False, True):
+            _get_one(self.alone, "Q1", "Q2", persistent=side)
         for number in range(count):
             self.alone.put("Q1", b"%d" % number, persistent=persistent)
         self.mark = self.manager.claims.mark()
@@ -406,6 +410,7 @@ def test_no_row_is_kept_of_those_that_are_gone(persistent: bool) -> None:
 def test_what_a_queue_keeps_is_lent_and_given_back(persistent: bool) -> None:
     with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
         local(qm)
+        _get_one(session, "Q1", persistent=persistent)
         room, ahead = qm.engine.room, qm.engine.registry.queue("Q1").ahead[persistent]
         lent = []
         lengths = (0, 0, 0, 0, 0, 10_000, 0, BODY_BYTES, BODY_BYTES, BODY_BYTES - ROW_BYTES, 0)
@@ -423,9 +428,29 @@ def test_what_a_queue_keeps_is_lent_and_given_back(persistent: bool) -> None:
 
 
 @SIDES
+@pytest.mark.parametrize("gets_many", [False, True])
+def test_a_queue_keeps_nothing_before_the_first_get_in_turn(
+    persistent: bool, gets_many: bool
+) -> None:
+    with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
+        local(qm)
+        ids = _fill(session, 3, persistent=persistent)
+        assert session.get("Q1", msg_id=ids[1]) is not None
+        _fill(session, 3, persistent=persistent)
+        assert qm.engine.room.left_bytes == ROOM_BYTES
+        if gets_many:
+            assert len(session.get_many("Q1", 10)) == 5
+        else:
+            assert bodies(session, "Q1") == _numbers(0, 2, 0, 1, 2)
+        _fill(session, 1, persistent=persistent)
+        assert qm.engine.room.left_bytes == ROOM_BYTES - 4_096
+
+
+@SIDES
 def test_neither_long_ones_nor_delayed_ones_take_room(persistent: bool) -> None:
     with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
         local(qm)
+        _get_one(session, "Q1", persistent=persistent)
         put = partial(session.put, "Q1", persistent=persistent)
         put(bytes(BODY_BYTES + 1))
         put(b"delayed", delay_ms=LIFE_MS)
@@ -440,6 +465,7 @@ def test_neither_long_ones_nor_delayed_ones_take_room(persistent: bool) -> None:
 def test_the_room_is_given_back_while_a_queue_is_emptied(persistent: bool) -> None:
     with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
         local(qm)
+        _get_one(session, "Q1", persistent=persistent)
         _fill(session, 2_000, persistent=persistent)
         lent_bytes = []
         for _ in range(10):
@@ -454,6 +480,7 @@ def test_the_oldest_borrower_leaves_its_room_to_another(persistent: bool) -> Non
     with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
         for name in ("Q1", "IDLE", "BUSY"):
             local(qm, name)
+        _get_one(session, "Q1", "IDLE", "BUSY", persistent=persistent)
         put = partial(session.put, persistent=persistent)
         qm.engine.room.left_bytes = 6 * LOAN_BYTES
         for name in ("BUSY", "IDLE"):
@@ -477,6 +504,7 @@ def test_the_oldest_borrower_leaves_its_room_to_another(persistent: bool) -> Non
 def test_without_room_the_rest_of_a_queue_is_read(persistent: bool) -> None:
     with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
         local(qm)
+        _get_one(session, "Q1", persistent=persistent)
         qm.engine.room.left_bytes = 128 * 1_024
         _fill(session, 1_000, persistent=persistent)
         kept_count = 128 * 1_024 // (ROW_BYTES + 3)
@@ -512,6 +540,7 @@ def test_one_read_before_it_could_be_seen_is_kept_once(persistent: bool) -> None
 def test_G2_those_got_by_their_ids_leave_the_others_read_ahead(persistent: bool) -> None:
     with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
         local(qm)
+        _get_one(session, "Q1", persistent=persistent)
         ids = _fill(session, 500, persistent=persistent)
         ahead = qm.engine.registry.queue("Q1").ahead[persistent]
         for n in range(1, 500, 2):
@@ -546,7 +575,7 @@ def test_bodies_read_ahead_stay_within_64_KiB_of_a_queue(tmp_path: Path) -> None
             message = session.get("Q1")
             assert message is not None
             assert len(message.body) == (100_000 if left <= 3 else 30_000)
-            assert sum(len(row.body) for row in ahead._rows) <= 65_536
+            assert sum(len(row[BODY_PLACE]) for row in ahead._rows) <= 65_536
         assert session.get("Q1") is None
 
 
@@ -563,12 +592,19 @@ def _check_rows(qm: QueueManager, side: bool) -> None:
         ]
 
 
+def _get_one(session: Session, *queues: str, persistent: bool) -> None:
+    """Get from queues for the first time, so that they keep what arrives."""
+    for queue in queues:
+        session.put(queue, b"first", persistent=persistent)
+        assert body(session.get(queue)) == b"first"
+
+
 def bodies_of(session: Session, count: int, queue: str = "Q1") -> list[bytes]:
     return [message.body for _ in range(count) if (message := session.get(queue)) is not None]
 
 
 def _kept_bytes(ahead: Any) -> int:
-    return sum(ROW_BYTES + len(row.body) for row in ahead._rows)
+    return sum(ROW_BYTES + len(row[BODY_PLACE]) for row in ahead._rows)
 
 
 def _seen(message: Message | None) -> tuple[bytes, int] | None:

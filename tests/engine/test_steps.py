@@ -130,7 +130,7 @@ def test_a_hundred_gets_by_one_call(unit: Session) -> None:
         put(unit, 100)
         unit.commit()
 
-    check(lambda: unit.get_many("Q1", 100), 453, hundred_more)
+    check(lambda: unit.get_many("Q1", 100), 458, hundred_more)
 
 
 def test_a_get_in_a_unit_of_work(unit: Session) -> None:

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Container, Iterator
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from mayfly.store.messages import Messages
 from mayfly.store.pages import page_of
-from mayfly.store.units import StoredMessage
+from mayfly.store.units import StoredMessage, stored_message
+
+#: The columns of a row. As a StoredMessage the garbage collector would walk through it in each of
+#: its passes, which takes more than to make one of it at its get.
+_Columns: TypeAlias = tuple[Any, ...]
+#: Where key and body stand.
+_KEY: Final = StoredMessage._fields.index("k")
+_BODY: Final = StoredMessage._fields.index("body")
 
 #: Rows read with one statement, at first and at most: the next page is so many times as long.
 _FIRST_PAGE: Final = 1
@@ -83,18 +90,21 @@ class ReadAhead:
         "borrowed_bytes",
         "end",
         "has_all",
+        "is_read",
     )
 
     def __init__(self, room: Room) -> None:
         """Begin with nothing read; it borrows from a room what it keeps of arrivals."""
         self.end = _NOWHERE
-        self._rows: list[StoredMessage] = []
+        self._rows: list[_Columns] = []
         self._place = 0
         #: Keys of rows that have left out of turn.
         self._gone: set[int] = set()
         self._size = _FIRST_PAGE
         #: Whether the store has no row behind the end.
         self.has_all = False
+        #: Whether somebody has ever got in turn: before that, nothing is kept of what arrives.
+        self.is_read = False
         self._room = room
         #: Borrowed bytes that no row takes; below 0 where it has only read.
         self._left_bytes = self.borrowed_bytes = 0
@@ -137,7 +147,7 @@ class ReadAhead:
             if row_bytes > self._left_bytes and not self._make_room(row_bytes, first):
                 self.has_all = False
                 return
-            self._rows.append(row)
+            self._rows.append(row[:])
             self.end = key + 1
         elif row_bytes > self._left_bytes and not self._make_room(row_bytes, first):
             self.forget()
@@ -147,10 +157,10 @@ class ReadAhead:
             self._pass_over(first)
             rows = self._rows
             place = bisect_left(rows, (key,), self._place)
-            if place < len(rows) and rows[place].k == key:
+            if place < len(rows) and rows[place][_KEY] == key:
                 # It was read when it was durable, and is seen from now on.
                 return
-            rows.insert(place, row)
+            rows.insert(place, row[:])
         self._left_bytes -= row_bytes
 
     def next(self, hidden: Container[int], first: int) -> StoredMessage | None:
@@ -162,12 +172,13 @@ class ReadAhead:
         rows, gone = self._rows, self._gone
         for place in range(self._place, len(rows)):
             row = rows[place]
-            key = row.k
+            key = row[_KEY]
             if key >= first and key not in hidden and not (gone and key in gone):
                 self._place = place
                 if place >= _GONE_ROWS and place * _GONE_PART >= len(rows):
                     self._drop_gone()
-                return row
+                # Made without a call of Python, as every get comes here.
+                return tuple.__new__(StoredMessage, row)
         if rows:
             self._drop_all()
         return None
@@ -176,21 +187,22 @@ class ReadAhead:
         self, messages: Messages, hidden: Container[int], first: int, high: int
     ) -> StoredMessage | None:
         """Read on behind the end; return as :meth:`next` does, from rows with ``k < high``."""
+        self.is_read = True
         while not self.has_all:
             start = max(first, self.end)
             rows, self.has_all = page_of(messages, start, high, self._size, _PAGE_BYTES)
             if not rows:
                 break
             self._size = min(self._size * _PAGE_GROWTH, _LARGEST_PAGE)
-            last = rows[-1]
-            if len(rows) == 1 and len(last.body) > _PAGE_BYTES:
-                self.end, self.has_all = last.k, False
-                if last.k not in hidden:
+            last_key = rows[-1][_KEY]
+            if len(rows) == 1 and len(rows[0][_BODY]) > _PAGE_BYTES:
+                self.end, self.has_all = last_key, False
+                if last_key not in hidden:
                     # It is too long to be kept, and the next one who comes reads it again.
-                    return last
-                self.end = last.k + 1
+                    return stored_message(rows[0])
+                self.end = last_key + 1
                 continue
-            self._rows, self._left_bytes, self.end = rows, -_bytes_of(rows), last.k + 1
+            self._rows, self._left_bytes, self.end = rows, -_bytes_of(rows), last_key + 1
             row = self.next(hidden, first)
             if row is not None:
                 return row
@@ -201,8 +213,9 @@ class ReadAhead:
         rows, gone = self._rows, self._gone
         for place in range(self._place, len(rows)):
             row = rows[place]
-            if row.k >= low and row.k not in hidden and row.k not in gone:
-                yield row
+            key = row[_KEY]
+            if key >= low and key not in hidden and key not in gone:
+                yield tuple.__new__(StoredMessage, row)
 
     def _pass_over(self, first: int) -> None:
         self._place = bisect_left(self._rows, (first,), self._place)
@@ -229,8 +242,8 @@ class ReadAhead:
         dropped = rows[: self._place]
         del rows[: self._place]
         if gone:
-            dropped += [row for row in rows if row.k in gone]
-            rows[:] = [row for row in rows if row.k not in gone]
+            dropped += [row for row in rows if row[_KEY] in gone]
+            rows[:] = [row for row in rows if row[_KEY] not in gone]
             gone.clear()
         self._place = 0
         self._left_bytes += _bytes_of(dropped)
@@ -251,5 +264,5 @@ class ReadAhead:
         self._room.give_back(self, size_bytes)
 
 
-def _bytes_of(rows: list[StoredMessage]) -> int:
-    return len(rows) * _ROW_BYTES + sum([len(row.body) for row in rows])
+def _bytes_of(rows: list[_Columns]) -> int:
+    return len(rows) * _ROW_BYTES + sum([len(row[_BODY]) for row in rows])

@@ -18,7 +18,7 @@ from mayfly.selectors import MessageFields, Selector, compile_selector
 from mayfly.store.by_id import by_msg_id
 from mayfly.store.keys import id_hash, key_of_delayed_id, key_of_token, message_token, staging_id
 from mayfly.store.pages import page_of
-from mayfly.store.units import StoredMessage
+from mayfly.store.units import StoredMessage, stored_message
 
 _FIRST_PAGE, _PAGE_GROWTH, _LARGEST_PAGE = 1, 8, 512
 #: Bodies are read with their rows: pages of long ones have fewer.
@@ -214,14 +214,13 @@ def _paged(
     low = max(low, queue.first[persistence])
     for row in ahead.rows_from(low, hidden):
         yield row, persistence
-    low, is_last = max(low, ahead.end), ahead.has_all
+    low, is_last, ahead.is_read = max(low, ahead.end), ahead.has_all, True
     while not is_last:
         rows, is_last = page_of(messages, low, queue.high, page.rows, page.body_bytes)
-        for row in rows:
+        for row in map(stored_message, rows):
             if row.k not in hidden:
                 yield row, persistence
-        if rows:
-            low = rows[-1].k + 1
+            low = row.k + 1
 
 
 def _side(

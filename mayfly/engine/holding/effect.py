@@ -78,7 +78,7 @@ def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
         queue.present[persistence] += 1
         queue.uncommitted -= 1
         first, ahead = queue.first[persistence], queue.ahead[persistence]
-        if queue.present[persistence] == 1 and not (ahead.has_all or queue.is_staging):
+        if ahead.is_read and queue.present[persistence] == 1 and not ahead.has_all:
             ahead.begin()
         if ahead.has_all or key < ahead.end:
             ahead.arrive(row, first)
