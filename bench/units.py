@@ -115,8 +115,9 @@ def _verbs(
     session = stack.enter_context(manager.session(transacted=True))
     alone = stack.enter_context(manager.session())
     manager.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(999999999)")
-    if not has_room:
-        manager.engine.room.left_bytes = 0
+    # Before the commit that brought the room, nothing was kept.
+    if not has_room and (room := getattr(manager.engine, "room", None)) is not None:
+        room.left_bytes = 0
 
     def put_unit() -> None:
         for _ in range(PER_UNIT):
