@@ -476,6 +476,19 @@ def test_the_room_is_given_back_while_a_queue_is_emptied(persistent: bool) -> No
 
 
 @SIDES
+def test_the_room_is_given_back_while_many_are_got_by_one_call(persistent: bool) -> None:
+    with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
+        local(qm)
+        ahead = qm.engine.registry.queue("Q1").ahead[persistent]
+        _get_one(session, "Q1", persistent=persistent)
+        _fill(session, 2_000, persistent=persistent)
+        for left in range(1_900, 0, -100):
+            assert len(session.get_many("Q1", 100)) == 100
+            # Those of this call, and an eighth of all.
+            assert len(ahead._rows) <= (left + 100) * 8 / 7 + 1
+
+
+@SIDES
 def test_the_oldest_borrower_leaves_its_room_to_another(persistent: bool) -> None:
     with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
         for name in ("Q1", "IDLE", "BUSY"):

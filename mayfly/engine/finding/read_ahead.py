@@ -211,11 +211,17 @@ class ReadAhead:
     def rows_from(self, low: int, hidden: Container[int]) -> Iterator[StoredMessage]:
         """Yield the rows that can be seen, from a key on, up to ``end``."""
         rows, gone = self._rows, self._gone
-        for place in range(self._place, len(rows)):
+        for place in range(bisect_left(rows, (low,), self._place), len(rows)):
             row = rows[place]
             key = row[_KEY]
-            if key >= low and key not in hidden and key not in gone:
+            if key not in hidden and key not in gone:
                 yield tuple.__new__(StoredMessage, row)
+
+    def pass_over(self, first: int) -> None:
+        """Drop rows before the first, when these are many: nobody walks there again."""
+        self._pass_over(first)
+        if self._place >= _GONE_ROWS and self._place * _GONE_PART >= len(self._rows):
+            self._drop_gone()
 
     def _pass_over(self, first: int) -> None:
         self._place = bisect_left(self._rows, (first,), self._place)

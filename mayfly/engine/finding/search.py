@@ -212,6 +212,7 @@ def _paged(
     home, ahead = queue.home, queue.ahead[persistence]
     messages, hidden = home.messages(persistence), home.hidden
     low = max(low, queue.first[persistence])
+    ahead.pass_over(queue.first[persistence])
     for row in ahead.rows_from(low, hidden):
         yield row, persistence
     low, is_last, ahead.is_read = max(low, ahead.end), ahead.has_all, True
