@@ -5,6 +5,7 @@ Each test fails when nobody tells the rows that were read ahead of what it does.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections.abc import Iterator
@@ -444,6 +445,18 @@ def test_a_queue_keeps_nothing_before_the_first_get_in_turn(
             assert bodies(session, "Q1") == _numbers(0, 2, 0, 1, 2)
         _fill(session, 1, persistent=persistent)
         assert qm.engine.room.left_bytes == ROOM_BYTES - 4_096
+
+
+@SIDES
+def test_the_garbage_collector_leaves_what_is_kept_alone(persistent: bool) -> None:
+    with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
+        local(qm)
+        _get_one(session, "Q1", persistent=persistent)
+        _fill(session, 5, persistent=persistent)
+        session.put("Q1", b"in the midst", persistent=persistent, priority=9)
+        gc.collect()
+        rows = qm.engine.registry.queue("Q1").ahead[persistent]._rows
+        assert [gc.is_tracked(row) for row in rows] == [False] * 6
 
 
 @SIDES

@@ -48,9 +48,9 @@ class Room:
 
     __slots__ = ("_borrowers", "left_bytes")
 
-    def __init__(self, left_bytes: int = _ROOM_BYTES) -> None:
+    def __init__(self) -> None:
         """Begin with nothing lent."""
-        self.left_bytes = left_bytes
+        self.left_bytes = _ROOM_BYTES
         #: Those that have borrowed, the oldest first.
         self._borrowers: dict[ReadAhead, None] = {}
 
@@ -103,7 +103,7 @@ class ReadAhead:
         self._size = _FIRST_PAGE
         #: Whether the store has no row behind the end.
         self.has_all = False
-        #: Whether somebody has ever got in turn: before that, nothing is kept of what arrives.
+        #: Whether a get or browse has ever asked for the first: before, no arrival is kept.
         self.is_read = False
         self._room = room
         #: Borrowed bytes that no row takes; below 0 where it has only read.

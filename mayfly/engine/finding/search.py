@@ -215,7 +215,8 @@ def _paged(
     ahead.pass_over(queue.first[persistence])
     for row in ahead.rows_from(low, hidden):
         yield row, persistence
-    low, is_last, ahead.is_read = max(low, ahead.end), ahead.has_all, True
+    ahead.is_read = True
+    low, is_last = max(low, ahead.end), ahead.has_all
     while not is_last:
         rows, is_last = page_of(messages, low, queue.high, page.rows, page.body_bytes)
         for row in map(stored_message, rows):
