@@ -8,7 +8,7 @@ SOURCES := mayfly tests hatch_build.py $(wildcard bench examples interop)
 # Hundreds of processes import the same modules; each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup compiled compiled-tree test-compiled demo test all-tests pages soak search interop lint bench bench-compare bench-peers clean
+.PHONY: setup compiled compiled-tree test-compiled demo test all-tests pages soak search mutants shape interop lint bench bench-compare bench-peers clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -71,19 +71,28 @@ RULES := tests/spec tests/connection tests/pymqi tests/jms
 
 # Kills of all that takes part, executors of a cluster too, for an hour; make test has the short ones.
 # Then every example of the state machines, of which make test takes a quarter, and all tests of
-# rules over sockets, of which it takes a sample. On the disk, where make test may put its folders
+# rules over sockets, of which it takes a sample, and the mutants. On the disk, where make test may put its folders
 # into memory.
 soak: export PYTEST_DEBUG_TEMPROOT ?= $(or $(TMPDIR),/tmp)
 soak: $(AMQP)
 	@$(BIN)/python -m pytest -q -m soak
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-profile soak $(MODELS)
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --over socket $(RULES)
+	@$(BIN)/python -m tests.mutants
 
 # Those with other examples each time, ten times over.
 search: $(READY)
 	@for round in 1 2 3 4 5 6 7 8 9 10; do \
 	  $(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-profile search $(MODELS) || exit 1; \
 	done
+
+# Rules broken on purpose: the tests of each rule must find its mutants.
+mutants: $(READY)
+	@$(BIN)/python -m tests.mutants
+
+# How large the source is, and how many places a parameter touches: make shape OF="delay_ms".
+shape: $(READY)
+	@$(BIN)/python -m tests.shape $(OF)
 
 # Clients of AMQP in other languages; each is skipped where its toolchain is missing, or where its
 # packages cannot be fetched.

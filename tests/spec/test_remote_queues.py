@@ -100,6 +100,14 @@ def test_C2_default_transmission_queue_is_the_last_resort(
     assert embedded(session.get("XQ")).remote == ("ANY", "QM9")
 
 
+def test_C2_the_namesake_comes_before_the_default_transmission_queue(
+    manager: QueueManager, session: Session
+) -> None:
+    manager.mqsc("DEFINE QLOCAL(XQ) USAGE(XMITQ)\nALTER QMGR DEFXMITQ(XQ)")
+    session.put("ANY@QM2", b"x")
+    assert (manager.curdepth("QM2"), manager.curdepth("XQ")) == (1, 0)
+
+
 def test_C2_queue_manager_alias_gives_another_name_and_way(
     manager: QueueManager, session: Session
 ) -> None:

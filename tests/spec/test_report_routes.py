@@ -148,6 +148,17 @@ def test_R4_undeliverable_report_goes_to_the_dead_letter_queue(
     assert manager.curdepth("Q1") == (1 if cause is Cause.COA else 0)
 
 
+def test_C1_R4_a_model_queue_takes_no_report(manager: QueueManager, session: Session) -> None:
+    """Nobody has opened it: no dynamic queue is made, and the report is a dead letter."""
+    assert manager.mqsc("DEFINE QMODEL(MODEL)").ok
+    session.put("Q1", b"x", report=c.MQRO_COD, reply_to_q="MODEL")
+    assert session.get("Q1") is not None
+    dead = session.get(DEAD)
+    assert dead is not None
+    header = DLH.unpack(dead.body)
+    assert (header["Reason"], header["DestQName"]) == (rc.MQRC_UNKNOWN_OBJECT_NAME, "MODEL")
+
+
 @pytest.mark.parametrize("cause", [Cause.EXPIRATION, Cause.COA, Cause.COD])
 @pytest.mark.parametrize("dead_letter_queue", ["", DEAD])
 def test_R4_a_report_that_says_MQRO_DISCARD_MSG_is_discarded_where_nobody_takes_it(
