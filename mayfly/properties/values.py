@@ -104,6 +104,9 @@ def converted(name: str, typed: Typed, mq_type: int) -> Typed:
             rc.MQRC_PROP_CONV_NOT_SUPPORTED, f"property {name}: {typed.dt} is not made {wanted}"
         )
     if isinstance(typed.value, str):
+        if wanted == "string":
+            # Of a type that MQ has not, as the char of JMS.
+            return Typed(wanted, typed.value)
         return Typed(wanted, _of_text(name, typed.value, wanted))
     if wanted == "string":
         return Typed(wanted, _as_text(typed))

@@ -43,6 +43,9 @@ _OWN_ANNOTATIONS = frozenset((DELIVERY_TIME, DELIVERY_DELAY, REPORT))
 _OF_THE_WAY = frozenset(("x-opt-jms-dest", "x-opt-jms-reply-to", "x-opt-to-type"))
 
 
+#: Capabilities of a reply address by x-opt-jms-reply-to.
+_CAPABILITIES: Final = ("queue", "topic", "temporary-queue", "temporary-topic")
+_LARGEST_UINT: Final = 2**32 - 1
 _NO_HEADER: Final[list[Value]] = [None] * 5
 _NO_PROPERTIES: Final[list[Value]] = [None] * 13
 _NO_MAP: Final[dict[str, Value]] = {}
@@ -88,6 +91,9 @@ def incoming(fields: Fields, now_ms: int) -> Incoming:
     body, data_format, kind = _body(fields)
     if kind:
         properties.insert(0, Property("mcd.Msd", Typed("string", kind)))
+        if kind == "jms_text" and (not fields.body or fields.body[0].value is None):
+            # As IBM MQ JMS writes a TextMessage whose text is null; an empty text has none of it.
+            properties.insert(1, Property("mcd.msgbody", Typed("string", None)))
     life_ms, delay_ms = _lifetime(fields, now_ms)
     if delay_ms and plain(fields.properties[10]):
         raise mq_error(rc.MQRC_OPTIONS_ERROR, "a message with a group-id cannot be delayed")
@@ -142,6 +148,8 @@ def fields_of(sections: list[Section]) -> Fields:
             properties = _list("properties", value, _NO_PROPERTIES)
         elif code == codec.MESSAGE_ANNOTATIONS:
             annotations = _map("message-annotations", value)
+            if not "".join(annotations).isascii():
+                raise AmqpError(INVALID_FIELD, f"annotations {[*annotations]}: a name is no symbol")
         elif code == codec.APPLICATION_PROPERTIES:
             application = _map("application-properties", value)
     return Fields(header, annotations, properties, application, body)
@@ -187,6 +195,8 @@ def _priority(given: Value) -> int:
 def _report(annotations: Mapping[str, Value]) -> int:
     given = annotations.get(REPORT)
     report = 0 if given is None else integer(REPORT, given)
+    if not -(2**31) <= report < 2**32:
+        raise AmqpError(INVALID_FIELD, f"{REPORT} {report} is more than 32 bits hold")
     # Bits may come as the number with a sign that a descriptor holds.
     return report - 2**32 if report >= 2**31 else report
 
@@ -209,8 +219,8 @@ def _with_reply_to(
     if not reply_to:
         return descriptor
     kind = plain(fields.annotations.get("x-opt-jms-reply-to"))
-    capability = {0: "queue", 1: "topic", 2: "temporary-queue", 3: "temporary-topic"}.get(kind)
-    found = addresses.read(reply_to, (capability,) if capability else ())
+    is_known = isinstance(kind, int) and 0 <= kind < len(_CAPABILITIES)
+    found = addresses.read(reply_to, (_CAPABILITIES[kind],) if is_known else ())
     if found.kind == addresses.TOPIC:
         uri = f"topic://{found.name}"
         properties.append(Property("jms.Rto", Typed("string", uri)))
@@ -244,12 +254,14 @@ def _keep_fields(found: list[Property], given: list[Value]) -> None:
     if message_id is not None and identifiers.mq_id(message_id) is None:
         _keep(found, f"{FOLDER}.MessageId", identifiers.as_text("message-id", message_id))
     _keep(found, "mcd.Type", _text("subject", given[3]))
-    _keep(found, f"{FOLDER}.ContentType", _text("content-type", given[6]))
-    _keep(found, f"{FOLDER}.ContentEncoding", _text("content-encoding", given[7]))
+    _keep(found, f"{FOLDER}.ContentType", _symbol("content-type", given[6]))
+    _keep(found, f"{FOLDER}.ContentEncoding", _symbol("content-encoding", given[7]))
     _keep(found, "jms.Gid", _text("group-id", given[10]))
     sequence = given[11]
     if sequence is not None:
         number = integer("group-sequence", sequence)
+        if not 0 <= number <= _LARGEST_UINT:
+            raise AmqpError(INVALID_FIELD, f"group-sequence {number} is no uint")
         found.append(Property("jms.Seq", Typed("i8", number)))
     _keep(found, f"{FOLDER}.ReplyToGroupId", _text("reply-to-group-id", given[12]))
 
@@ -272,7 +284,7 @@ def _as_json(values: Mapping[str, Value]) -> str:
     """Return scalars by name as text: AMQP type and value of each."""
     kept: dict[str, Any] = {}
     for name, value in values.items():
-        if isinstance(value, Scalar):
+        if isinstance(value, Scalar) and value.type != Data.DECIMAL128:
             shown = value.value.hex() if value.type == Data.BINARY else value.value
             kept[name] = [value.type, str(shown) if value.type == Data.UUID else shown]
         else:
@@ -350,6 +362,13 @@ def _text(name: str, value: Value) -> str:
     if isinstance(value, Scalar) and value.type in (Data.STRING, Data.SYMBOL):
         return str(value.value)
     raise AmqpError(INVALID_FIELD, f"{name} {plain(value)!r} is no text")
+
+
+def _symbol(name: str, value: Value) -> str:
+    found = _text(name, value)
+    if not found.isascii():
+        raise AmqpError(INVALID_FIELD, f"{name} {found!r} is no symbol: it is not ASCII")
+    return found
 
 
 def _list(name: str, value: Value, absent: list[Value]) -> list[Value]:

@@ -289,6 +289,8 @@ def _reply_to(message: AnyMessage, known: _Known, here: str) -> Value:
 
 def _body(parts: Parts, known: _Known) -> Section:
     kind, data = _text(known.mcd.get("Msd")), parts.data
+    if kind == "jms_text" and not data and "msgbody" in known.mcd:
+        return Section(codec.VALUE, None)
     value = _structured(kind, data)
     if value is None and (
         kind == "jms_text" or (not kind and parts.data_format.strip() == _TEXT_FORMAT)

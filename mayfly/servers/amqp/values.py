@@ -27,7 +27,7 @@ _DATA_TYPES: Final[Mapping[int, str]] = {
     Data.DOUBLE: "r8",
     Data.STRING: "string",
     Data.SYMBOL: "string",
-    Data.CHAR: "string",
+    Data.CHAR: "char",
     Data.BINARY: "bin.hex",
 }
 _AMQP_TYPES: Final[Mapping[str, int]] = {
@@ -39,6 +39,7 @@ _AMQP_TYPES: Final[Mapping[str, int]] = {
     "i8": Data.LONG,
     "r4": Data.FLOAT,
     "r8": Data.DOUBLE,
+    "char": Data.CHAR,
     "bin.hex": Data.BINARY,
 }
 _LARGEST_LONG = 2**63 - 1
@@ -83,6 +84,8 @@ def scalar(value: Typed) -> Value:
     if value.value is None:
         return None
     kind = _AMQP_TYPES.get(value.dt)
+    if kind == Data.CHAR and len(str(value.value)) != 1:
+        kind = None
     return Scalar(Data.STRING, str(value.value)) if kind is None else Scalar(kind, value.value)
 
 
