@@ -16,8 +16,8 @@ from mayfly.store.messages import limited
 
 _PAGE = f"SELECT {', '.join(LEDGER_COLUMNS)} FROM ledger WHERE position > ? ORDER BY position"
 _OUTCOME = (
-    f"SELECT outcome FROM ledger WHERE correl_id = ? AND queue = '{STAGING_QUEUE}' "
-    "ORDER BY position DESC LIMIT 1"
+    "SELECT outcome, user_identifier FROM ledger "
+    f"WHERE correl_id = ? AND queue = '{STAGING_QUEUE}' ORDER BY position DESC LIMIT 1"
 )
 _FIRST = "SELECT min(position) FROM ledger"
 _OLDEST = "SELECT position, ended_ms FROM ledger ORDER BY position LIMIT 1"
@@ -110,11 +110,12 @@ class Ledger:
             raise PositionTrimmed(after_position, first_position)
         return rows
 
-    def outcome_of_delayed(self, msg_id: bytes) -> str | None:
+    def outcome_of_delayed(self, msg_id: bytes) -> tuple[str, str] | None:
         """Return how the last life of a delayed message on the staging queue ended, by its sender's
-        MsgId; None when the ledger holds none. Call it without the lock."""
+        MsgId, and the UserIdentifier of the sender. None when the ledger holds none. Call it
+        without the lock."""
         found = self._read(_OUTCOME, (msg_id,))
-        return None if not found else str(found[0][0])
+        return None if not found else (str(found[0][0]), str(found[0][1] or ""))
 
     def search(self, identifier: bytes, limit: int) -> Iterator[tuple[int, list[LifeRecord]]]:
         """Yield lives with an id as MsgId or CorrelId, newest first, page by page of the ledger.

@@ -65,3 +65,39 @@ def test_a_temporary_queue_is_its_makers(
         replies = context.create_temporary_queue()
         context.create_producer().send(replies, "x")
         assert context.create_consumer(replies).receive_body(str) == "x"
+
+
+def test_C7_a_durable_subscription_is_not_another_users_who_knows_client_id_and_name(
+    queue_manager: QueueManager, factory: jms.ConnectionFactory
+) -> None:
+    """Asked for with another topic it would be made anew, and what it has would be gone."""
+    for user, topic in (("anna", "sec"), ("bob", "own")):
+        assert queue_manager.mqsc(
+            f"DEFINE TOPIC({topic.upper()}) TOPICSTR('{topic}')\n"
+            + CONNECT.replace("anna", user)
+            + f"SET AUTHREC PROFILE({topic.upper()}) OBJTYPE(TOPIC) PRINCIPAL('{user}')"
+            " AUTHADD(PUB,SUB,RESUME)\n"
+        ).ok
+    with factory.create_context(user_name="anna") as anna:
+        anna.set_client_id("app")
+        sec = anna.create_topic("sec")
+        anna.create_durable_consumer(sec, "ORDERS").close()
+        anna.create_shared_durable_consumer(sec, "SHARED").close()
+        anna.create_producer().send(sec, "secret")
+    with factory.create_context(user_name="bob") as bob:
+        bob.set_client_id("app")
+        for asked in (bob.create_topic("own"), bob.create_topic("sec")):
+            with pytest.raises(jms.JMSSecurityRuntimeException):
+                bob.create_durable_consumer(asked, "ORDERS")
+            with pytest.raises(jms.JMSSecurityRuntimeException):
+                bob.create_shared_durable_consumer(asked, "SHARED")
+        for name in ("ORDERS", "SHARED"):
+            with pytest.raises(jms.JMSSecurityRuntimeException):
+                bob.unsubscribe(name)
+    with factory.create_context(user_name="anna") as anna:
+        anna.set_client_id("app")
+        consumers = [
+            anna.create_durable_consumer(sec, "ORDERS"),
+            anna.create_shared_durable_consumer(sec, "SHARED"),
+        ]
+        assert [consumer.receive_body(str) for consumer in consumers] == ["secret", "secret"]

@@ -170,7 +170,7 @@ def check_receipts(manager: QueueManager, fates: dict[str, Fate], random: Random
     """Ask again for what was told before: it still holds."""
     told = [label for label, fate in fates.items() if fate.persistent and fate.staged_ends]
     for label in random.sample(told, min(RECEIPTS_ASKED, len(told))):
-        receipt = receipt_from_ledger(manager.engine, id_of(label))
+        receipt, _sender = receipt_from_ledger(manager.engine, id_of(label))
         is_released = fates[label].staged_ends == ["released"]
         assert receipt == (Receipt.ALREADY_RELEASED if is_released else Receipt.CANCELLED), label
 

@@ -66,14 +66,18 @@ TRIM_AUDIT = (
 )
 
 
-def receipt_from_ledger(core: Core, msg_id: bytes) -> Receipt:
-    """Return how the wait of a message ended that is not delayed any more; call without the lock.
+def receipt_from_ledger(core: Core, msg_id: bytes) -> tuple[Receipt, str | None]:
+    """Return how the wait of a message ended that is not delayed any more, and its sender.
 
-    The answer is as good as the ledger's retention.
+    The sender is None when the ledger holds no such message; the answer is as good as its
+    retention. Call it without the lock.
     """
-    outcome = core.store.ledger.outcome_of_delayed(msg_id)
+    found = core.store.ledger.outcome_of_delayed(msg_id)
+    if found is None:
+        return Receipt.UNKNOWN, None
+    outcome, sender = found
     # An outcome of a later version is one of those that nothing is known of.
-    return Receipt.UNKNOWN if outcome is None else _OF_OUTCOME.get(outcome, Receipt.UNKNOWN)
+    return _OF_OUTCOME.get(outcome, Receipt.UNKNOWN), sender
 
 
 def read_audit(core: Core, limit: int, before: int) -> list[tuple[int, AuditEntry]]:

@@ -224,7 +224,10 @@ class Schedule:
             core.do_due()
             left_over = key
         if receipt is None:
-            receipt = receipt_from_ledger(core, wanted)
+            receipt, sender = receipt_from_ledger(core, wanted)
+            if sender is not None:
+                # A receipt of somebody else's message tells what became of it.
+                self._check(words.GET, sender)
         if not transaction.departures and receipt is not change.receipt:
             self._note(change, (wanted, change.detail, receipt, 0), transaction, unit_of_work)
         core.committer.run(transaction)

@@ -17,10 +17,11 @@ def open_durable(
     """Open the durable subscription of a name, which is made when there is none.
 
     A subscription of the name with another topic, selector or ``no_local`` is removed with its
-    messages, and made anew. Raises MQRC_SUBSCRIPTION_IN_USE when this one, or an unshared one, is
-    open or has messages that are not acknowledged. Raises MQRC_SUB_ALREADY_EXISTS when one is
-    shared and the other is not, or the open one has another topic, selector or ``no_local``; and
-    the reasons of Session.subscribe.
+    messages, and made anew; its user must be one who may remove it. Raises
+    MQRC_SUBSCRIPTION_IN_USE when this one, or an unshared one, is open or has messages that are not
+    acknowledged. Raises MQRC_SUB_ALREADY_EXISTS when one is shared and the other is not, or the
+    open one has another topic, selector or ``no_local``; and the reasons of Session.subscribe and
+    Session.resume.
     """
     core, replaces = session.core, False
     with core.definitions_lock:

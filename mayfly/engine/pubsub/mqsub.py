@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from mayfly.engine.attributes.attribute import Value
 from mayfly.engine.attributes.of_topics import ANY_USER, FIXED_USER, PRIORITY_AS_QUEUE
+from mayfly.engine.authority import words
 from mayfly.engine.handles import Handle
-from mayfly.engine.pubsub.subscribing import OpenSubscription
+from mayfly.engine.pubsub.subscribing import OpenSubscription, Subscriber, check_user
 from mayfly.engine.pubsub.subscription_administration import alter_subscription
 from mayfly.engine.pubsub.subscriptions import PASSED_ON, Subscription
 from mayfly.engine.session import Session
@@ -255,6 +256,10 @@ def _alter(
 ) -> None:
     """Change what MQSO_ALTER may change to what the SD says; SubExpiry begins again."""
     options = wanted.options
+    asking = cast("Subscriber", session)
+    check_user(asking, subscription, words.SUB)
+    if queue and queue != subscription.destination and session.authority is not None:
+        session.authority.check_open(queue, c.MQOO_OUTPUT)
     attributes: dict[str, Value] = {
         "DESTCORL": PASSED_ON if wanted.correl_id is None else wanted.correl_id.hex(),
         "EXPIRY": wanted.expiry_tenths,

@@ -155,12 +155,15 @@ class OpenSubscription:
     def close(self, *, remove: bool = False) -> None:
         """MQCLOSE; a durable one stays unless it is to be removed (MQCO_REMOVE_SUB).
 
-        Raises MQRC_SUBSCRIPTION_IN_USE for one to be removed that others share.
+        Raises MQRC_SUBSCRIPTION_IN_USE for one to be removed that others share, and the reasons of
+        ``check_user``; it stays open then.
         """
         core, subscription = self._opened.core, self._subscription
         removes = remove and subscription.is_durable and self.is_open
-        if removes and len(subscription.holds) > 1:
-            raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, f"{subscription!r} is shared")
+        if removes:
+            check_user(self._session, subscription, words.SUB)
+            if len(subscription.holds) > 1:
+                raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, f"{subscription!r} is shared")
         if self.handle is not None and self.handle.is_open:
             self.handle.close()
         if removes:
@@ -174,8 +177,8 @@ def subscribe(
 ) -> OpenSubscription:
     """Make a subscription for a session, or join the shared one of its name.
 
-    Raises what ``create_subscription`` and MQOPEN do; MQRC_SUB_ALREADY_EXISTS also where the
-    shared one of the name asks for something else and is not to be replaced.
+    Raises what ``create_subscription``, ``check_user`` and MQOPEN do; MQRC_SUB_ALREADY_EXISTS also
+    where the shared one of the name asks for something else and is not to be replaced.
     """
     check_life_ms(request.life_ms)
     core = opened.core
@@ -184,7 +187,11 @@ def subscribe(
         existing = core.registry.subscriptions.find(request.name) if request.name else None
         if existing is not None and request.is_shared and not request.replaces:
             _check_same(core, existing, request)
+            check_user(session, existing, words.SUB)
             return _open(session, opened, existing)
+        if existing is not None and request.replaces:
+            # The old one goes with its messages, as if its user had unsubscribed.
+            check_user(session, existing, words.SUB)
         owner = opened.connection if request.is_durable and request.ignores_own else None
         definition = _definition(session, request, owner if isinstance(owner, str) else "")
         made = create_subscription(
@@ -257,18 +264,28 @@ def _definition(
 def resume(session: Subscriber, opened: OpenQueues, name: str) -> OpenSubscription:
     """MQSO_RESUME: open a durable subscription again.
 
-    Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open,
-    MQRC_IDENTITY_MISMATCH for another user than the one it is fixed to.
+    Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open, and the
+    reasons of ``check_user``.
     """
     subscription = opened.core.registry.subscriptions.named(name)
+    check_user(session, subscription, words.RESUME)
+    return _open(session, opened, subscription)
+
+
+def check_user(session: Subscriber, subscription: Subscription, wanted: int) -> None:
+    """Check that the user of a session may do something with a subscription that is there.
+
+    A name is known to many; it alone gives nobody the subscription. ``wanted`` is RESUME to open
+    it, SUB to alter, join, replace or remove it. Raises MQRC_IDENTITY_MISMATCH for another user
+    than the one it is fixed to, and MQRC_NOT_AUTHORIZED without the authority on its topic.
+    """
     definition = subscription.definition
     owner, user = definition.subuser, session.context.user_identifier[:12]
     if definition.varuser == FIXED_USER and owner != user:
         said = f"{subscription!r} is fixed to user {owner!r}, not {user!r}"
         raise mq_error(rc.MQRC_IDENTITY_MISMATCH, said)
     if session.authority is not None:
-        session.authority.check_topic(subscription.topic, words.RESUME)
-    return _open(session, opened, subscription)
+        session.authority.check_topic(subscription.topic, wanted)
 
 
 def _open(session: Subscriber, opened: OpenQueues, subscription: Subscription) -> OpenSubscription:

@@ -24,6 +24,7 @@ from mayfly.engine.pubsub.subscribing import (
     OpenSubscription,
     Subscriber,
     SubscribeRequest,
+    check_user,
     resume,
     subscribe,
 )
@@ -247,8 +248,8 @@ class TopicVerbs(ABC):
     def resume(self, name: str) -> OpenSubscription:
         """Open a durable subscription again; messages that came meanwhile are on its queue.
 
-        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open,
-        MQRC_IDENTITY_MISMATCH for another user than the one it is fixed to.
+        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open, and the
+        reasons of ``subscribing.check_user``.
         """
         self._unit_in_use()
         return resume(cast("Subscriber", self), self._opened, name)
@@ -256,13 +257,14 @@ class TopicVerbs(ABC):
     def unsubscribe(self, name: str) -> None:
         """Remove a durable subscription and, where it is managed, its queue with what is there.
 
-        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open.
+        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open, and the
+        reasons of ``subscribing.check_user``.
         """
         self._unit_in_use()
-        if self.authority is not None:
-            topic = self._core.registry.subscriptions.named(name).topic
-            self.authority.check_topic(topic, words.SUB)
-        delete_subscription(self._core, name)
+        with self._core.definitions_lock:
+            named = self._core.registry.subscriptions.named(name)
+            check_user(cast("Subscriber", self), named, words.SUB)
+            delete_subscription(self._core, name)
 
     def clear_retained(self, topic: str) -> bool:
         """End the retained publication of a topic at once; return True if there was one."""

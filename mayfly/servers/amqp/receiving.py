@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count
 from typing import Final
 
-from proton import Link, Session
+from proton import Condition, Link, Session
 
 from mayfly.connection import Connection, Delivery, Message, UnderWay
 from mayfly.mqi import constants as c
@@ -292,6 +292,17 @@ class ReceivingClient:
         close_quietly(connection, source.handle)
         try:
             connection.topics.close(source.subscription, remove=is_closed)
+        except MQError as error:
+            _LOG.info("closing the subscription of link %s: %s", self._name, error)
+            if is_closed and source.durable_name:
+                self._keep_subscription(error)
+
+    def _keep_subscription(self, refused: MQError) -> None:
+        """Close a durable subscription that may not be removed; the detach tells why."""
+        told = of_mq(refused)
+        self.link.condition = Condition(told.condition, told.description)
+        try:
+            self._connection.topics.close(self._source.subscription)
         except MQError as error:
             _LOG.info("closing the subscription of link %s: %s", self._name, error)
 

@@ -13,7 +13,6 @@ from mayfly.servers.amqp import addresses
 from mayfly.servers.amqp.addresses import QUEUE, TOPIC, Address
 from mayfly.servers.amqp.conversations import check_is_topic, not_found
 from mayfly.servers.amqp.dynamic import made_node
-from mayfly.servers.amqp.errors import NOT_FOUND, AmqpError, of_mq
 from mayfly.servers.amqp.terminus import capabilities_of, filters_of
 
 _GET: Final = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INQUIRE | c.MQOO_FAIL_IF_QUIESCING
@@ -107,15 +106,14 @@ def _subscribed(connection: Connection, link: Link, address: Address, container:
 
 
 def _known_subscription(connection: Connection, link: Link, container: str) -> Source:
-    """Open a durable subscription by the name of the link alone, to look at it or to end it."""
+    """Open a durable subscription by the name of the link alone, to look at it or to end it.
+
+    Raises MQRC_NO_SUBSCRIPTION, which is amqp:not-found, and why it is not to be opened.
+    """
     name = _subscription_name(
         link.name, container, capabilities_of(link.remote_source), is_durable=True
     )
-    try:
-        found = connection.topics.subscribe(c.MQSO_RESUME | c.MQSO_DURABLE, name=name)
-    except MQError as error:
-        told = of_mq(error)
-        raise AmqpError(NOT_FOUND, told.description) from None
+    found = connection.topics.subscribe(c.MQSO_RESUME | c.MQSO_DURABLE, name=name)
     link.source.type = Terminus.SOURCE
     address = addresses.topic_address(found.facts.topic)
     link.source.address = address
