@@ -40,6 +40,7 @@ from mayfly.mqi.attribute_selectors import MQXPT_LOCAL
 from mayfly.mqi.errors import FolderInUse
 from mayfly.mqsc import MqscResult, run_script
 from mayfly.runtime import Runtime
+from mayfly.security.users import Users
 
 #: The open queue managers of this process: of several with one name the one opened last.
 _OPEN: weakref.WeakValueDictionary[str, QueueManager] = weakref.WeakValueDictionary()
@@ -85,6 +86,8 @@ class QueueManager:
         """
         membership = None if sharing_group is None else sharing_group.membership(name, clock)
         clock = clock if membership is None else membership.clock
+        runtime = Runtime() if runtime is None else runtime
+        users = Users(None if path is None else Path(path), runtime.files)
         with _saying_how_to_share(name):
             #: The argument of services and of functions of ``mayfly.engine``.
             engine = self.engine = Engine(
@@ -97,6 +100,7 @@ class QueueManager:
                 user=user,
                 runtime=runtime,
                 membership=membership,
+                users=users,
             )
         self.name, self.platform, self.clock = name, engine.platform, engine.clock
         #: Its time, in ms since 1970, UTC; and the function that does all work due by then.
@@ -155,11 +159,12 @@ class QueueManager:
         transacted: bool = False,
         program: str = "mayfly",
         *,
-        groups: Sequence[str] = (),
+        groups: Sequence[str] | None = (),
     ) -> Session:
         """Connect; ``program`` becomes PutApplName.
 
-        User and ``groups`` are taken at their word; None is who opened the queue manager. Raises
+        User and ``groups`` are taken at their word; user None is who opened the queue manager, and
+        ``groups`` None says nothing of them (docs/AUTHORITY.md). Raises
         MQRC_CONNECTION_BROKEN if closed, MQRC_NOT_AUTHORIZED for a user without CONNECT.
         """
         return self.engine.session(user, transacted, program, groups=groups)

@@ -119,7 +119,7 @@ def _connect_here(name: str, user: str | None, program: str) -> Connection:
             return served
     manager = _acquire(name)
     try:
-        session = manager.session(user, program=program)
+        session = manager.session(user, program=program, groups=None)
     except MQError:
         _release(manager)
         raise

@@ -67,8 +67,8 @@ class LocalConnector:
         attempts: Attempts = USUAL_ATTEMPTS,
     ) -> Connection:
         """Return a new conversation; the password is not looked at."""
-        made = LocalConnection(self.manager.session(user, program=program), self.manager)
-        return instrumented(made)
+        session = self.manager.session(user, program=program, groups=None)
+        return instrumented(LocalConnection(session, self.manager))
 
 
 class NamedConnector:

@@ -94,7 +94,8 @@ class DeadLetterHandler:
         input, browse and inquire, MQRC_UNKNOWN_OBJECT_NAME also when there is no DEADQ.
         """
         if isinstance(source, QueueManager):
-            source = LocalConnection(source.session(user, program="mayfly dlq"), source)
+            session = source.session(user, program="mayfly dlq", groups=None)
+            source = LocalConnection(session, source)
         self._connection = connection = source
         self._table = table
         self._longest_wait_ms = longest_wait_ms

@@ -13,7 +13,9 @@ from mayfly.engine.attributes.of_authority import AuthorityDefinition
 from mayfly.engine.attributes.of_manager import ManagerDefinition
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.attributes.of_topics import SubscriptionDefinition, TopicDefinition
-from mayfly.engine.authority.records import USER_CHARACTERS, record_of
+from mayfly.engine.authority.records import record_of
+from mayfly.engine.authority.told_groups import load_groups, tell_groups
+from mayfly.engine.authority.users import ADMINISTRATORS, USER_CHARACTERS, FileOfUsers
 from mayfly.engine.bulk.stages import Stages
 from mayfly.engine.claims.consumers import Claims
 from mayfly.engine.configuration import Configuration, checked_configuration, configure
@@ -69,10 +71,12 @@ class Engine(Core):
         user: str = "",
         runtime: Runtime | None = None,
         membership: Membership[Engine] | None = None,
+        users: FileOfUsers | None = None,
     ) -> None:
         """Open the engine of a folder, made when missing, or one in memory without it.
 
-        Parameters and errors are those of ``mayfly.QueueManager``.
+        ``users`` says the groups of those who have a password. Other parameters and errors are
+        those of ``mayfly.QueueManager``.
         """
         given = checked_configuration(platform, command_level, settings)
         check_manager_name(name)
@@ -80,6 +84,8 @@ class Engine(Core):
         clock = SystemClock(runtime=runtime) if clock is None else clock
         self._membership = Membership[Engine]() if membership is None else membership
         super().__init__(name, self._membership.lock(runtime), clock, runtime)
+        #: The users with a password, where there can be some.
+        self.users = self.registry.authority.users.file = users
         self.registry.authority.opener = user[:USER_CHARACTERS]
         folder = None if path is None else FilePath(path)
         self.store = Store(folder, self.engine_lock, partial(now_ms_of, self), runtime)
@@ -112,6 +118,9 @@ class Engine(Core):
         self.store.claim(self.name)
         configure(self, given)
         self._load()
+        load_groups(self)
+        # Its messages may be reported or released when another user has opened the queue manager.
+        tell_groups(self, self.registry.authority.opener, (ADMINISTRATORS,))
         count_interrupted(self)
         # Work that fell due while it was closed is done before it opens; of a flood only a part.
         for _ in range(_BATCHES_BEFORE_OPEN):
@@ -130,12 +139,13 @@ class Engine(Core):
         transacted: bool = False,
         program: str = "mayfly",
         *,
-        groups: Sequence[str] = (),
+        groups: Sequence[str] | None = (),
         known_as: str = "",
     ) -> Session:
         """Connect; see ``mayfly.QueueManager.session``.
 
-        ``known_as`` is the name in messages, ledger and audit of one who needs no authority.
+        With ``groups`` None they are those that are known of the user. ``known_as`` is the name in
+        messages, ledger and audit of one who needs no authority.
         """
         session = Session(
             self, user, transacted=transacted, program=program, groups=groups, known_as=known_as

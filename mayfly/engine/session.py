@@ -59,13 +59,13 @@ class Session(TopicVerbs):
         *,
         transacted: bool,
         program: str,
-        groups: Sequence[str] = (),
+        groups: Sequence[str] | None = (),
         known_as: str = "",
     ) -> None:
         """Connect; the queue manager calls this, see ``Engine.session``."""
         self._core = core
-        #: The user's rights; None for the user that opened the queue manager: everything.
-        self.authority = authority_of(core, user or "", groups)
+        #: The user's rights; None for an administrator: everything.
+        self.authority = authority_of(core, user or "", groups, known_as=known_as)
         self._transacted = transacted
         user = user or known_as
         self.context = Context(user, c.MQAT_UNIX, program, core.name)

@@ -55,7 +55,7 @@ class State:
         self.server_count = 0
         #: Held while definitions change, so that they do so one after the other.
         self.definitions_lock = runtime.reentrant_lock("administration")
-        self.registry = Registry(self)
+        self.registry: Registry = Registry(self)
         self.staging = StagingState(self, self.registry.staging)
         #: Return the queue of a number for which messages are staged, and note a staged message.
         self.target, self.note_due = self.registry.target, self.staging.note_due

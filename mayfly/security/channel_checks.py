@@ -15,7 +15,7 @@ from mayfly.engine.face.admission import (
     ChannelDefinition,
     ChannelRuleDefinition,
     channel_rules,
-    opener_of,
+    may_do_everything,
     view_named,
 )
 from mayfly.mqi import attribute_selectors as s
@@ -26,7 +26,6 @@ from mayfly.security.applicant import Admitted, Applicant
 from mayfly.security.host_names import is_host_name
 from mayfly.security.refusals import Refusal, Refused
 from mayfly.security.rules import (
-    ADMINISTRATORS_GROUP,
     Partner,
     blocking_address,
     blocking_user,
@@ -163,9 +162,7 @@ def check_user(manager: Engine, applicant: Applicant, user: User, log: logging.L
 
 def is_administrator(manager: Engine, user: User) -> bool:
     """Return True if a user may do everything: of group mqm, or the opener of the queue manager."""
-    opener = opener_of(manager)
-    is_opener = bool(opener) and user.name[:_LONGEST_USER] == opener
-    return is_opener or ADMINISTRATORS_GROUP in (user.name, *user.groups)
+    return may_do_everything(manager, user.name, user.groups)
 
 
 def rules_of(manager: Engine) -> list[ChannelRuleDefinition]:

@@ -13,11 +13,11 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from mayfly.engine.face.admission import ADMINISTRATORS
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import StoreDamaged
 from mayfly.runtime.files import Files
 from mayfly.security.passwords import is_right
-from mayfly.security.rules import ADMINISTRATORS_GROUP
 from mayfly.security.users import Users
 
 APP, ADMIN = "app", "admin"
@@ -26,7 +26,7 @@ PASSWORD_VARIABLES: Final = {APP: "MAYFLY_APP_PASSWORD", ADMIN: "MAYFLY_ADMIN_PA
 PASSWORDS_FILE: Final = "developer.json"
 CERTIFICATE_FILE, KEY_FILE = "developer-cert.pem", "developer-key.pem"
 _GROUP: Final = "developers"
-_GROUPS: Final = {APP: (_GROUP,), ADMIN: (ADMINISTRATORS_GROUP,)}
+_GROUPS: Final = {APP: (_GROUP,), ADMIN: (ADMINISTRATORS,)}
 _PASSWORD_BYTES: Final = 12
 _VALID_DAYS, _RENEWED_DAYS = 365, 30
 

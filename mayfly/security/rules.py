@@ -24,8 +24,6 @@ from mayfly.security import addresses
 from mayfly.security.host_names import is_host_name
 
 ADMINISTRATORS: Final = "*MQADMIN"
-#: The group whose members may do everything, as in IBM MQ.
-ADMINISTRATORS_GROUP: Final = "mqm"
 _MAPS: Final = frozenset(
     (k.MQCAUT_SSLPEERMAP, k.MQCAUT_ADDRESSMAP, k.MQCAUT_USERMAP, k.MQCAUT_QMGRMAP)
 )

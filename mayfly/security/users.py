@@ -13,13 +13,12 @@ import json
 import os
 import re
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from mayfly.engine import Engine, manager_folder
+from mayfly.engine import Engine
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreDamaged, mq_error
 from mayfly.runtime.files import Files
@@ -62,6 +61,11 @@ class Users:
     def find(self, name: str) -> User | None:
         """Return a user, None when there is none; raises StoreDamaged."""
         return self._current().get(name)
+
+    def groups_of(self, user: str) -> tuple[str, ...] | None:
+        """Return the groups of a user, None when there is none; raises StoreDamaged."""
+        found = self.find(user)
+        return None if found is None else found.groups
 
     def add(self, name: str, password: str, groups: Sequence[str] = ()) -> None:
         """Add a user; raises MQRC_OBJECT_ALREADY_EXISTS, ValueError for a wrong value."""
@@ -152,19 +156,11 @@ class Users:
             os.close(descriptor)
 
 
-#: The users of open queue managers; those in memory end with theirs.
-_OF_MANAGERS: weakref.WeakKeyDictionary[Engine, Users] = weakref.WeakKeyDictionary()
-_FINDING = threading.Lock()
-
-
 def users_of(manager: Engine) -> Users:
-    """Return the users of a queue manager."""
-    with _FINDING:
-        users = _OF_MANAGERS.get(manager)
-        if users is None:
-            users = Users(manager_folder(manager), manager.runtime.files)
-            _OF_MANAGERS[manager] = users
-        return users
+    """Return the users of a queue manager; a ``mayfly.QueueManager`` was given them."""
+    users = manager.users
+    assert isinstance(users, Users), f"{manager.label} was opened without users"
+    return users
 
 
 def _existing(users: Mapping[str, User], name: str) -> User:

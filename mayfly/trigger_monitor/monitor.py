@@ -66,7 +66,8 @@ class TriggerMonitor:
         if commands_at_once < 1:
             raise ValueError(f"commands_at_once {commands_at_once} is less than 1")
         if isinstance(source, QueueManager):
-            source = LocalConnection(source.session(user, program="mayfly trigger"), source)
+            session = source.session(user, program="mayfly trigger", groups=None)
+            source = LocalConnection(session, source)
         self._connection = connection = source
         runtime = self._runtime = connection.runtime
         limit = commands_at_once if runs_commands else 0

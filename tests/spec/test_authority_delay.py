@@ -5,14 +5,18 @@ Also what else goes in somebody's name: reports (R6), and changes of the schedul
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from mayfly import QueueManager
-from mayfly.engine import PutRequest, ScheduleFilter
+from mayfly import QueueManager, pymqi
+from mayfly.engine import PutRequest, ScheduleFilter, Session
 from mayfly.engine.attributes.of_manager import AUTHCHK_RELEASE
+from mayfly.engine.face.administration import QMGR, SELF
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
+from mayfly.security.users import users_of
 from mayfly.testing import VirtualClock
 from tests.over import NewSession
 from tests.spec.authority_scene import ALICE, connect, grant, revoke
@@ -30,6 +34,7 @@ from tests.spec.scene import (
     local,
     refused,
 )
+from tests.spec.test_authority import FULL, pages
 
 NOT_AUTHORIZED = rc.MQRC_NOT_AUTHORIZED
 EVERYTHING = ScheduleFilter()
@@ -239,3 +244,182 @@ def test_the_schedule_shows_and_changes_ones_own_messages(
     clock.advance(100)
     with new_session(queue_manager) as opener:
         assert bodies(opener, "Q1") == [b"1"]
+
+
+def _expired(manager: QueueManager, clock: VirtualClock, sender: Session, opener: Session) -> None:
+    """Let a message of a session expire that asks for a report."""
+    sender.put("Q1", b"x", time_to_live_ms=100, report=c.MQRO_EXPIRATION, reply_to_q=REPLIES)
+    clock.advance(100)
+    assert opener.get("Q1") is None
+    assert manager.curdepth(REPLIES) + manager.curdepth(DEAD) == 1
+
+
+@pytest.mark.parametrize("user", ["mqm", "anna", "anna-maria-luise"])
+def test_R6_a_report_of_a_member_of_mqm_reaches_its_queue(
+    manager: QueueManager, clock: VirtualClock, new_session: NewSession, user: str
+) -> None:
+    """Members of mqm may do everything, and so may the user of that name."""
+    grant(manager, "PUT", "Q1", to="bob")
+    groups = [] if user == "mqm" else ["mqm"]
+    with new_session(manager, user, groups=groups) as sender, new_session(manager) as opener:
+        _expired(manager, clock, sender, opener)
+    assert (manager.curdepth(REPLIES), manager.curdepth(DEAD)) == (1, 0)
+
+
+def test_R6_a_report_of_a_user_with_mqm_no_longer_is_dead_lettered(
+    manager: QueueManager, clock: VirtualClock, new_session: NewSession
+) -> None:
+    with connect(manager, ALICE, "mqm") as sender, new_session(manager) as opener:
+        sender.put("Q1", b"x", time_to_live_ms=100, report=c.MQRO_EXPIRATION, reply_to_q=REPLIES)
+        connect(manager, ALICE).close()
+        clock.advance(100)
+        assert opener.get("Q1") is None
+    assert (manager.curdepth(REPLIES), manager.curdepth(DEAD)) == (0, 1)
+
+
+def test_D13_AUTHCHK_RELEASE_lets_go_what_a_member_of_mqm_has_sent(
+    manager: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
+) -> None:
+    grant(manager, "PUT", "Q1", to="bob")
+    alter_manager(manager, AUTHCHK=AUTHCHK_RELEASE)
+    with new_session(manager, "anna", groups=["mqm"]) as sender:
+        sender.put("Q1", b"x", delay_ms=100, persistent=persistent)
+    clock.advance(100)
+    assert (manager.curdepth("Q1"), manager.curdepth(DEAD)) == (1, 0)
+
+
+def test_C7_an_alternate_user_of_group_mqm_may_do_everything(
+    manager: QueueManager, new_session: NewSession
+) -> None:
+    new_session(manager, "anna", groups=["mqm"]).close()
+    grant(manager, "ALTUSR", SELF, kind=QMGR)
+    with connect(manager) as session:
+        options = OUTPUT | c.MQOO_ALTERNATE_USER_AUTHORITY
+        session.open("Q1", options, alternate_user="anna").put(b"x", PutRequest(V2))
+        with refused(NOT_AUTHORIZED):
+            session.open("Q1", options, alternate_user="bob")
+    assert manager.curdepth("Q1") == 1
+
+
+@pytest.mark.in_process
+@pytest.mark.parametrize("group", ["mqm", "staff"])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_R6_and_D13_the_groups_of_a_user_outlive_a_restart(
+    tmp_path: Path, clock: VirtualClock, group: str, is_killed: bool
+) -> None:
+    """Nobody connects as the user again before its messages expire, or are released."""
+    with QueueManager("QM1", tmp_path, clock) as qm:
+        local(qm)
+        local(qm, REPLIES)
+        alter_manager(qm, DEADQ=DEAD, AUTHCHK=AUTHCHK_RELEASE)
+        for queue in ("Q1", REPLIES):
+            grant(qm, "PUT", queue, group="staff")
+        with connect(qm, ALICE, group) as sender:
+            sender.put(
+                "Q1",
+                b"x",
+                time_to_live_ms=50,
+                persistent=True,
+                report=c.MQRO_EXPIRATION,
+                reply_to_q=REPLIES,
+            )
+            sender.put("Q1", b"y", delay_ms=100, persistent=True)
+        if is_killed:
+            qm.crash()
+    with QueueManager("QM1", tmp_path, clock) as qm, qm.session() as opener:
+        clock.advance(100)
+        assert bodies(opener, "Q1") == [b"y"]
+        assert (qm.curdepth(REPLIES), qm.curdepth(DEAD)) == (1, 0)
+        connect(qm, ALICE).close()
+        assert qm.engine.registry.authority.users.of(ALICE) == ()
+    with QueueManager("QM1", tmp_path, clock) as qm:
+        assert qm.engine.registry.authority.users.of(ALICE) == ()
+
+
+@pytest.mark.in_process
+def test_R6_work_that_fell_due_while_it_was_closed_knows_the_groups(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    """It is done while the queue manager opens."""
+    with QueueManager("QM1", tmp_path, clock) as qm:
+        local(qm)
+        alter_manager(qm, DEADQ=DEAD, AUTHCHK=AUTHCHK_RELEASE)
+        users_of(qm.engine).add("anna", "secret", ["staff"])
+        grant(qm, "PUT", "Q1", group="staff")
+        grant(qm, "CONNECT", SELF, group="staff", kind=QMGR)
+        for user, groups in (("anna", None), ("bob", ["staff"])):
+            with qm.session(user, groups=groups) as sender:
+                sender.put("Q1", b"x", delay_ms=100, persistent=True)
+    clock.advance(100)
+    with QueueManager("QM1", tmp_path, clock) as qm:
+        assert (qm.curdepth("Q1"), qm.curdepth(DEAD)) == (2, 0)
+
+
+@pytest.mark.in_process
+def test_R6_the_file_of_users_says_the_groups_of_its_users(
+    manager: QueueManager, clock: VirtualClock
+) -> None:
+    """As they are at the report, whatever a program has told; a user that is removed has none."""
+    users = users_of(manager.engine)
+    users.add(ALICE, "secret", ["staff"])
+    grant(manager, "PUT", REPLIES, group="staff")
+    grant(manager, "PUT", "Q1")
+    with connect(manager, ALICE, "told") as sender, manager.session() as opener:
+        for has_arrived, groups in (
+            (True, ["staff"]),
+            (False, ["other"]),
+            (True, ["mqm"]),
+            (False, None),
+        ):
+            if groups is None:
+                users.remove(ALICE)
+            else:
+                users.change(ALICE, groups=groups)
+            _expired(manager, clock, sender, opener)
+            report, dead = opener.get(REPLIES), opener.get(DEAD)
+            assert (report is not None, dead is None) == (has_arrived, has_arrived)
+
+
+@pytest.mark.in_process
+def test_R6_a_program_that_says_nothing_of_groups_changes_none(manager: QueueManager) -> None:
+    """Connections by name, of pymqi and JMS, name a user alone."""
+    grant(manager, "CONNECT", SELF, group="ops", kind=QMGR)
+    manager.session(ALICE, groups=["ops"]).close()
+    pymqi.connect("QM1", user=ALICE).disconnect()
+    assert manager.engine.registry.authority.users.of(ALICE) == ("ops",)
+
+
+@pytest.mark.in_process
+def test_R6_a_full_disk_refuses_nobody_whose_groups_are_new(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are known until the queue manager is closed."""
+    with QueueManager("QM1", tmp_path) as qm:
+        pages(qm, FULL)
+        group = "g" * 100_000
+        qm.session(ALICE, groups=[group]).close()
+        assert qm.engine.registry.authority.users.of(ALICE) == (group,)
+        assert "a restart will not know the groups of user 'alice'" in caplog.text
+
+
+@pytest.mark.in_process
+def test_R6_a_report_of_who_opened_it_before_reaches_its_queue(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    with QueueManager("QM1", tmp_path, clock, user=ALICE) as qm, qm.session(ALICE) as sender:
+        local(qm)
+        local(qm, REPLIES)
+        alter_manager(qm, DEADQ=DEAD)
+        grant(qm, "PUT", "Q1", to="bob")
+        sender.put(
+            "Q1",
+            b"x",
+            time_to_live_ms=50,
+            persistent=True,
+            report=c.MQRO_EXPIRATION,
+            reply_to_q=REPLIES,
+        )
+    clock.advance(50)
+    with QueueManager("QM1", tmp_path, clock, user="bob") as qm, qm.session() as opener:
+        assert opener.get("Q1") is None
+        assert (qm.curdepth(REPLIES), qm.curdepth(DEAD)) == (1, 0)

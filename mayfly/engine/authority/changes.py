@@ -11,11 +11,11 @@ from mayfly.engine.authority.profiles import SELF, check_profile
 from mayfly.engine.authority.records import (
     GROUP,
     PRINCIPAL,
-    USER_CHARACTERS,
     Entity,
     RecordKey,
     definition_of,
 )
+from mayfly.engine.authority.users import USER_CHARACTERS
 from mayfly.engine.authority.words import OBJECT_TYPES, bits_of, spelled
 from mayfly.engine.core import Core
 from mayfly.engine.objects.administration import erase, save_together

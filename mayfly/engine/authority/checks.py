@@ -10,7 +10,8 @@ from mayfly.engine.attributes.attribute import QMGR, QMODEL, TOPIC
 from mayfly.engine.attributes.of_manager import AUTHCHK_NONE, AUTHCHK_RELEASE
 from mayfly.engine.authority import words
 from mayfly.engine.authority.profiles import SELF
-from mayfly.engine.authority.records import USER_CHARACTERS
+from mayfly.engine.authority.told_groups import tell_groups
+from mayfly.engine.authority.users import ADMINISTRATORS, USER_CHARACTERS
 from mayfly.engine.authority.words import QUEUE, spelled
 from mayfly.engine.pubsub.topic_strings import upwards
 from mayfly.mqi import constants as c
@@ -47,10 +48,11 @@ class UserAuthority:
     """
 
     def __init__(self, core: Core, user: str, groups: tuple[str, ...] | None = None) -> None:
-        """Look at a user; without ``groups`` they are those of the last connection."""
+        """Look at a user; without ``groups`` they are those that are known of the user now."""
         self._core = core
         self.user = user[:USER_CHARACTERS]
-        self._groups = groups
+        users = core.registry.authority.users
+        self.groups = users.of(self.user) if groups is None else groups
         self._version = -1
         self._queues: dict[str, int] = {}
 
@@ -96,7 +98,7 @@ class UserAuthority:
         """Return what records give the user on the queue manager, also with AUTHCHK(NONE)."""
         records = self._core.registry.authority
         with self._core.engine_lock:
-            return records.granted(records.entities_of(self.user, self._groups), QMGR, SELF)
+            return records.granted(records.entities_of(self.user, self.groups), QMGR, SELF)
 
     def check_recorded(self, wanted: int) -> None:
         """Check for authority on the queue manager, also with AUTHCHK(NONE)."""
@@ -146,7 +148,7 @@ class UserAuthority:
                 definition = registry.find(name)
                 if definition is not None and self.user in definition.owners:
                     return words.EVERYTHING
-            entities = registry.authority.entities_of(self.user, self._groups)
+            entities = registry.authority.entities_of(self.user, self.groups)
             return registry.authority.granted(entities, object_type, name)
 
     def _check(self, object_type: str, name: str, wanted: int) -> None:
@@ -180,6 +182,23 @@ def check_manager_authority(core: Core, user: str, groups: Sequence[str], word: 
     authority.check_recorded(words.BITS[word])
 
 
+def may_do_everything(core: Core, user: str, groups: Sequence[str]) -> bool:
+    """Return True if a user may do everything: of group mqm, or the opener."""
+    return core.registry.authority.may_do_everything(user[:USER_CHARACTERS], groups)
+
+
+def authority_in_name_of(core: Core, user: str) -> UserAuthority | None:
+    """Return the authority of a user in whose name something is done, None for an administrator.
+
+    Its groups are those that are known now. The empty name is the queue manager itself, which may
+    do everything, and so may its opener.
+    """
+    authority = UserAuthority(core, user)
+    if not user or may_do_everything(core, user, authority.groups):
+        return None
+    return authority
+
+
 def alternate_authority(core: Core, own: UserAuthority | None, user: str) -> UserAuthority | None:
     """Return the authority that counts at an open in the name of another user (ALTUSR).
 
@@ -187,18 +206,16 @@ def alternate_authority(core: Core, own: UserAuthority | None, user: str) -> Use
     """
     if own is not None:
         own.check_alternate()
-    is_opener = user == core.registry.authority.opener if user else own is None
-    return None if is_opener else UserAuthority(core, user)
+        if not user:
+            return UserAuthority(core, user)
+    return authority_in_name_of(core, user)
 
 
 def check_putter(core: Core, user: str, queue: str) -> None:
-    """Check for PUT of the user in whose name a message goes, with the groups of the last session.
-
-    The queue manager itself, whose name is empty, and who opened it may put. Raises
-    MQRC_NOT_AUTHORIZED.
-    """
-    if user and user != core.registry.authority.opener:
-        UserAuthority(core, user).check_queue(queue, words.PUT)
+    """Check for PUT of the user in whose name a message goes; raises MQRC_NOT_AUTHORIZED."""
+    authority = authority_in_name_of(core, user)
+    if authority is not None:
+        authority.check_queue(queue, words.PUT)
 
 
 def check_release(core: Core, user: str, queue: str) -> None:
@@ -207,17 +224,27 @@ def check_release(core: Core, user: str, queue: str) -> None:
         check_putter(core, user, queue)
 
 
-def authority_of(core: Core, user: str, groups: Sequence[str]) -> UserAuthority | None:
-    """Return the authority of a user who connects, None for who opened the queue manager.
+def authority_of(
+    core: Core, user: str, groups: Sequence[str] | None, *, known_as: str = ""
+) -> UserAuthority | None:
+    """Return the authority of a user who connects, None for an administrator.
 
-    Raises MQRC_NOT_AUTHORIZED without CONNECT, as ``check_connect`` has it.
+    The groups are kept for all that is done in the name of the user later; with None they are those
+    that are known already. ``known_as`` is the name of an operator, without a user. Raises
+    MQRC_NOT_AUTHORIZED without CONNECT, as ``check_connect`` has it.
     """
     if isinstance(groups, str):
         raise TypeError(f"groups is a sequence of names, not {groups!r}")
-    authority = UserAuthority(core, user, tuple(groups))
-    if not user or authority.user == core.registry.authority.opener:
+    if not user:
+        if known_as:
+            tell_groups(core, known_as[:USER_CHARACTERS], (ADMINISTRATORS,))
         return None
-    authority.check_connect()
-    with core.engine_lock:
-        core.registry.authority.join(authority.user, tuple(groups))
-    return authority
+    authority = UserAuthority(core, user, None if groups is None else tuple(groups))
+    if authority.user == core.registry.authority.opener:
+        return None
+    is_admin = may_do_everything(core, user, authority.groups)
+    if not is_admin:
+        authority.check_connect()
+    if groups is not None:
+        tell_groups(core, authority.user, authority.groups)
+    return None if is_admin else authority

@@ -9,14 +9,13 @@ from typing import Final, NamedTuple
 from mayfly.engine.attributes.attribute import AUTHREC
 from mayfly.engine.attributes.of_authority import AuthorityDefinition
 from mayfly.engine.authority.profiles import pattern_of, specificity
+from mayfly.engine.authority.users import ADMINISTRATORS, UserGroups
 from mayfly.engine.authority.words import BITS, spelled
 
 PRINCIPAL: Final = "PRINCIPAL"
 GROUP: Final = "GROUP"
 #: The group of everybody.
 NOBODY: Final = "nobody"
-#: The length of a user name in a message descriptor; characters beyond it are ignored.
-USER_CHARACTERS: Final = 12
 
 
 class Entity(NamedTuple):
@@ -42,8 +41,8 @@ class AuthorityRecords:
         self._bits: dict[RecordKey, int] = {}
         #: By entity and type of object, the most specific profile first.
         self._sorted: dict[tuple[Entity, str], list[tuple[str, int]]] = {}
-        #: The groups with which each user has connected last.
-        self._groups: dict[str, tuple[str, ...]] = {}
+        #: The groups of each user.
+        self.users = UserGroups()
         #: The user that opened the queue manager, unchecked; the empty name is nobody.
         self.opener = ""
         #: How often somebody was refused since the queue manager was opened.
@@ -77,16 +76,16 @@ class AuthorityRecords:
         self._take_out(key)
         del self._bits[key]
 
-    def join(self, user: str, groups: tuple[str, ...]) -> None:
-        """Note the groups of a user who connects."""
-        self._groups[user] = groups
+    def may_do_everything(self, user: str, groups: Iterable[str]) -> bool:
+        """Return True if a user may do everything: of group mqm, or the opener."""
+        return (bool(user) and user == self.opener) or ADMINISTRATORS in (user, *groups)
 
     def entities_of(self, user: str, groups: Iterable[str] | None = None) -> list[Entity]:
         """Return for whom a user's authority counts: the user, all groups, the group of everybody.
 
-        Without ``groups`` they are those with which the user has connected last.
+        Without ``groups`` they are those that are known of the user.
         """
-        names = self._groups.get(user, ()) if groups is None else groups
+        names = self.users.of(user) if groups is None else groups
         members = [Entity(GROUP, name) for name in (*names, NOBODY)]
         return [Entity(PRINCIPAL, user), *members]
 

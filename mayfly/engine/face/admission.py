@@ -11,12 +11,17 @@ from mayfly.engine.attributes import (
 )
 from mayfly.engine.attributes.attribute import AUTHINFO, CHANNEL, CHLAUTH
 from mayfly.engine.attributes.of_manager import AUTHCHK_NONE
-from mayfly.engine.authority.checks import check_manager_authority, manager_authorities
+from mayfly.engine.authority.checks import (
+    check_manager_authority,
+    manager_authorities,
+    may_do_everything,
+)
+from mayfly.engine.authority.users import ADMINISTRATORS
 from mayfly.engine.objects.channel_rules import channel_rules, entries_of
-from mayfly.engine.objects.lookup import opener_of
 from mayfly.engine.objects.views import view_named
 
 __all__ = [
+    "ADMINISTRATORS",
     "AUTHCHK_NONE",
     "AUTHINFO",
     "AuthenticationDefinition",
@@ -29,6 +34,6 @@ __all__ = [
     "check_manager_authority",
     "entries_of",
     "manager_authorities",
-    "opener_of",
+    "may_do_everything",
     "view_named",
 ]

@@ -28,11 +28,6 @@ def manager_folder(core: Core) -> Path | None:
     return core.store.folder
 
 
-def opener_of(core: Core) -> str:
-    """Return the user who opened a queue manager, for whom nothing is checked; "" for none."""
-    return core.registry.authority.opener
-
-
 def target_queue(core: Core, name: str) -> LocalQueue:
     """Return the queue on which a message arrives that is put under a name (C2).
 
