@@ -18,6 +18,7 @@ class Calls:
         self._loop, self._pump = loop, pump
         self._soon: deque[Call] = deque()
         self._at_end: list[Call] = []
+        self._behind: list[Call] = []
         self._when_sent: list[Call] = []
         self._is_woken = self._is_over = False
 
@@ -30,23 +31,34 @@ class Calls:
             self._loop.call_soon_threadsafe(self._run_soon)
 
     def at_end(self, call: Call) -> None:
-        """Make a call at the end of this pass of the loop."""
+        """Make a call at the end of this pass of the loop, or before the client ends something."""
         self._at_end.append(call)
+
+    def behind_end(self, call: Call) -> None:
+        """Make a call behind those for the end of this pass."""
+        self._behind.append(call)
 
     def when_sent(self, call: Call) -> None:
         """Make a call in the loop once bytes have been sent to the client."""
         self._when_sent.append(call)
 
+    def carry_out(self) -> None:
+        """Make the calls for the end of a pass now: the client ends what they belong to."""
+        calls, self._at_end = self._at_end, []
+        for call in calls:
+            call()
+
     def end_pass(self) -> None:
         """Make the calls for the end of a pass."""
-        calls, self._at_end = self._at_end, []
+        self.carry_out()
+        calls, self._behind = self._behind, []
         for call in calls:
             call()
 
     @property
     def has_more(self) -> bool:
         """Whether the pass has an end again."""
-        return bool(self._at_end)
+        return bool(self._at_end or self._behind)
 
     def note_sent(self) -> None:
         """Note that bytes have been sent."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
 from itertools import count
@@ -11,7 +12,7 @@ from typing import Final, NamedTuple
 from mayfly.connection import Connection, Settlement
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.servers.amqp.addresses import TOPIC, Address
 from mayfly.servers.amqp.errors import NOT_FOUND, UNKNOWN_TRANSACTION, AmqpError, of_mq
 
@@ -19,6 +20,8 @@ _LOG = logging.getLogger("mayfly.amqp")
 _PUT = c.MQOO_OUTPUT | c.MQOO_FAIL_IF_QUIESCING
 #: Conversations of ended transactions that are kept for the next ones.
 _IDLE_KEPT = 8
+#: The end of a client waits so long for its verbs: where the store has failed nobody ends them.
+_LONGEST_WAIT_SECONDS: Final = 30.0
 #: Targets that one conversation has open; MAXHANDS is 256 where nobody has changed it.
 MOST_OPEN: Final = 64
 
@@ -45,6 +48,9 @@ class Conversations:
         self._at_end: dict[bytes, list[tuple[int, Settlement, int]]] = {}
         self._idle: list[Connection] = []
         self._is_ended = False
+        #: How many verbs are under way whose outcome :meth:`end` waits for.
+        self._awaited_count = 0
+        self._is_over = threading.Condition()
         self._numbers = count(1)
         self._targets: dict[tuple[int, Address], Target] = {}
 
@@ -78,44 +84,45 @@ class Conversations:
     def discharge(
         self, name: bytes, *, fail: bool, on_done: Callable[[MQError | None], None]
     ) -> None:
-        """End a transaction; ``on_done`` is called on any thread when it is durable."""
+        """End a transaction; ``on_done`` is called on any thread when it is durable.
+
+        The deliveries of :meth:`settle_at_end` are settled then; after a rollback they go back
+        counted.
+        """
         connection = self.of_transaction(name)
         del self._transactions[name]
+        at_end = self._at_end.pop(name, [])
+        told = self.awaited(on_done)
 
         def done(outcome: MQError | None) -> None:
             self._use_again(connection)
-            on_done(outcome)
+            is_committed = outcome is None and not fail
+            for number, settlement, reason in at_end:
+                if is_committed:
+                    self._settle(number, settlement, reason)
+                else:
+                    self._settle(number, Settlement.BACKED_OUT, 0)
+            told(outcome)
 
         if not fail:
             connection.asynchronous.commit(done)
             return
 
         def back_out() -> None:
+            outcome: MQError | None = mq_error(rc.MQRC_CONNECTION_BROKEN, "the store has failed")
             try:
                 connection.backout()
+                outcome = None
             except MQError as error:
-                done(error)
-            else:
-                done(None)
+                outcome = error
+            finally:
+                done(outcome)
 
         self._executor.submit(back_out)
 
     def settle_at_end(self, name: bytes, number: int, settlement: Settlement, reason: int) -> None:
-        """Settle a delivery when its transaction is discharged; see :meth:`discharged`."""
+        """Settle a delivery when its transaction is discharged."""
         self._at_end.setdefault(name, []).append((number, settlement, reason))
-
-    def discharged(self, name: bytes, *, is_committed: bool) -> None:
-        """Settle the deliveries of a transaction that has ended; called in the loop.
-
-        After a rollback they go back counted.
-        """
-        for number, settlement, reason in self._at_end.pop(name, ()):
-            if not self.main.is_open:
-                return
-            if is_committed:
-                self._settle(number, settlement, reason)
-            else:
-                self._settle(number, Settlement.BACKED_OUT, 0)
 
     def _settle(self, number: int, settlement: Settlement, reason: int) -> None:
         def noted(outcome: MQError | None) -> None:
@@ -126,7 +133,24 @@ class Conversations:
                 # Nobody takes the dead letter: the message stays, counted.
                 self._settle(number, Settlement.BACKED_OUT, 0)
 
-        self.main.asynchronous.settle([number], settlement, reason=reason, on_done=noted)
+        self.main.asynchronous.settle(
+            [number], settlement, reason=reason, on_done=self.awaited(noted)
+        )
+
+    def awaited(self, on_done: Callable[[MQError | None], object]) -> Callable[..., None]:
+        """Let :meth:`end` wait for a verb; return its callback, which calls ``on_done``."""
+        with self._is_over:
+            self._awaited_count += 1
+
+        def done(outcome: MQError | None) -> None:
+            try:
+                on_done(outcome)
+            finally:
+                with self._is_over:
+                    self._awaited_count -= 1
+                    self._is_over.notify_all()
+
+        return done
 
     def target(self, connection: Connection, address: Address) -> Target:
         """Return the open queue or topic of an address on a conversation; raises AmqpError."""
@@ -152,17 +176,21 @@ class Conversations:
     def end(self, then: Callable[[], object] = lambda: None) -> None:
         """Back out and close all conversations, on another thread: that may wait for the disk.
 
-        ``then`` is called on that thread, or at once when they have ended before.
+        Verbs that are under way end first, so that puts, outcomes and discharges of the client take
+        effect. ``then`` is called on that thread, or at once when they have ended before.
         """
         if self._is_ended:
             then()
             return
         self._is_ended = True
+        self._executor.submit(self._end).add_done_callback(lambda _closed: then())
+
+    def _end(self) -> None:
+        with self._is_over:
+            self._is_over.wait_for(lambda: not self._awaited_count, _LONGEST_WAIT_SECONDS)
         ending = self._all()
-        self._putting = None
-        self._transactions.clear()
-        self._idle.clear()
-        self._executor.submit(_close_all, ending).add_done_callback(lambda _closed: then())
+        self._putting, self._transactions, self._idle = None, {}, []
+        _close_all(ending)
 
     def numbers(self) -> list[int]:
         """Return the numbers of all conversations, by which operators know them."""

@@ -106,14 +106,11 @@ class Coordinator:
     def _discharge_then(
         self, name: bytes, on_done: Callable[[MQError | None], object], *, fail: bool
     ) -> None:
-        conversations = self._conversations
-
         def done(outcome: MQError | None) -> None:
             self._ending_count -= 1
-            conversations.discharged(name, is_committed=outcome is None and not fail)
             on_done(outcome)
 
-        conversations.discharge(
+        self._conversations.discharge(
             name, fail=fail, on_done=lambda outcome: self._host.calls.soon(partial(done, outcome))
         )
         self._ending_count += 1

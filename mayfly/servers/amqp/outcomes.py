@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -91,7 +92,7 @@ class Outcomes:
     def give_back(self, numbers: list[int]) -> None:
         """Let messages go back to their places, as if nobody had got them."""
         if numbers:
-            self._settle(numbers, Settlement.RETURNED)
+            self._settle(numbers, Settlement.RETURNED, then=_noted)
 
     def end(self) -> None:
         """Give back all: the link has ended."""
@@ -136,7 +137,7 @@ class Outcomes:
             self._holder.unhurried.add(self._settle_over)
         if not self._has_made_room:
             self._has_made_room = True
-            self._holder.calls.at_end(self._use_room)
+            self._holder.calls.behind_end(self._use_room)
         self._over.append(number)
         if len(self._over) >= _MOST_OVER:
             self._settle_over()
@@ -149,11 +150,7 @@ class Outcomes:
     def _settle_over(self) -> None:
         over, self._over = self._over, []
         if over:
-            self._connection.asynchronous.settle(
-                over,
-                Settlement.TAKEN,
-                on_done=lambda outcome: self._holder.calls.soon(partial(self._go_on, outcome)),
-            )
+            self._settle(over, Settlement.TAKEN, then=self._go_on)
 
     def _accept(self, delivery: Raw | None, number: int) -> None:
         if not self._accepted:
@@ -162,12 +159,8 @@ class Outcomes:
 
     def _settle_accepted(self) -> None:
         accepted, self._accepted = self._accepted, []
-        done = partial(self._end_accepted, accepted)
-        self._connection.asynchronous.settle(
-            [number for _delivery, number in accepted],
-            Settlement.TAKEN,
-            on_done=lambda outcome: self._holder.calls.soon(partial(done, outcome)),
-        )
+        numbers = [number for _delivery, number in accepted]
+        self._settle(numbers, Settlement.TAKEN, then=partial(self._end_accepted, accepted))
 
     def _end_accepted(
         self, accepted: list[tuple[Raw | None, int]], outcome: MQError | None
@@ -187,12 +180,7 @@ class Outcomes:
             outcome = Outcome(state, remote.failed, remote.undeliverable, remote.annotations)
         settlement, reason = self._settlement_by(outcome, held)
         done = partial(self._end_outcome, delivery, held.number, settlement)
-        self._connection.asynchronous.settle(
-            [held.number],
-            settlement,
-            reason=reason,
-            on_done=lambda outcome: self._holder.calls.soon(partial(done, outcome)),
-        )
+        self._settle([held.number], settlement, reason=reason, then=done)
 
     def _settlement_by(self, outcome: Outcome, held: _Held) -> tuple[Settlement, int]:
         """Return the settlement of a message, and the reason for a dead letter."""
@@ -215,7 +203,7 @@ class Outcomes:
         if outcome is not None and settlement is Settlement.DEAD_LETTERED:
             # Nobody takes the dead letter: the message stays, counted.
             _LOG.warning("a rejected message stays on its queue: %s", outcome)
-            self._settle([number], Settlement.BACKED_OUT)
+            self._settle([number], Settlement.BACKED_OUT, then=_noted)
             outcome = None
         if outcome is None and not self._is_over:
             transfers.answer(delivery, transfers.remote_state(delivery))
@@ -250,8 +238,22 @@ class Outcomes:
         else:
             self._holder.fail(of_mq(outcome))
 
-    def _settle(self, numbers: list[int], settlement: Settlement) -> None:
-        self._connection.asynchronous.settle(numbers, settlement, on_done=_noted)
+    def _settle(
+        self,
+        numbers: list[int],
+        settlement: Settlement,
+        *,
+        reason: int = 0,
+        then: Callable[[MQError | None], object],
+    ) -> None:
+        """Settle messages; ``then`` is called in the loop, unless the connection has ended."""
+        calls = self._holder.calls
+        self._connection.asynchronous.settle(
+            numbers,
+            settlement,
+            reason=reason,
+            on_done=self._conversations.awaited(lambda outcome: calls.soon(partial(then, outcome))),
+        )
 
 
 def _noted(outcome: MQError | None) -> None:

@@ -48,6 +48,7 @@ _LOG = logging.getLogger("mayfly.amqp")
 #: A client has so long to say who it is, and to open its connection.
 ENTRANCE_SECONDS = 10.0
 _SESSION_BYTES = 16 * 1024 * 1024
+_REST_BYTES = 64 * 1024
 
 
 class Peer(asyncio.Protocol):
@@ -100,6 +101,16 @@ class Peer(asyncio.Protocol):
         """End the conversations: messages that are not settled go back counted."""
         if self._timer is not None:
             self._timer.cancel()
+        wire, self.wire = self.wire, None
+        try:
+            if isinstance(exc, ConnectionError) and wire is not None and self._entrance is None:
+                self._read_rest(wire)
+            # Nobody has done it where the pass has failed.
+            self.calls.carry_out()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
         if self._entrance is not None:
             self._entrance.leave()
         self._leave_links()
@@ -107,8 +118,27 @@ class Peer(asyncio.Protocol):
             self._client.leave()
         # Callbacks under way have deliveries, which proton frees now.
         self.calls.end()
-        self.wire = self._engine = self._connection = self._handlers = None
+        self._engine = self._connection = self._handlers = None
         self._peers.discard(self)
+
+    def _read_rest(self, wire: asyncio.Transport) -> None:
+        """Read the frames that came before the socket was closed.
+
+        An answer that the client's machine refuses ends the transport, whatever is still to be
+        read. Under TLS it cannot be read any more.
+        """
+        if wire.get_extra_info("ssl_object") is not None:
+            return
+        for link in self.links.values():
+            # No message is taken for a client that is gone.
+            link.quiesce()
+        try:
+            with wire.get_extra_info("socket").dup() as rest:
+                rest.setblocking(False)
+                while data := rest.recv(_REST_BYTES):
+                    self.data_received(data)
+        except OSError:
+            return
 
     def _leave_links(self) -> None:
         for link in list(self.links.values()):
@@ -255,6 +285,7 @@ class Peer(asyncio.Protocol):
 
     def _in_order(self, handler: Callable[[Any], None], endpoint: Any) -> None:
         """Begin or end something after what came before it is on its way."""
+        self.calls.carry_out()
         self.service.unhurried.make()
         handler(endpoint)
 
@@ -339,7 +370,7 @@ class Peer(asyncio.Protocol):
 
     def _flow(self, proton_link: Raw) -> None:
         link = self.links.get(proton_link)
-        if link is not None:
+        if link is not None and self.wire is not None:
             link.flow()
 
     def _delivered(self, delivery: Raw, proton_link: Raw) -> None:

@@ -77,7 +77,9 @@ class Puts:
         self._sender.service.unhurried.make()
         told = partial(self._end, waiting, count)
         self._conversations.putting().asynchronous.commit(
-            lambda outcome: self._sender.calls.soon(partial(told, outcome))
+            self._conversations.awaited(
+                lambda outcome: self._sender.calls.soon(partial(told, outcome))
+            )
         )
 
     def _end(self, waiting: list[OnPut], count: int, outcome: MQError | None) -> None:

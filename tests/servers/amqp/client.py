@@ -224,8 +224,10 @@ class Client:
             self.until(lambda: delivery.settled)
         return delivery
 
-    def begin(self, link: Link, message: Message | bytes, transaction: bytes = b"") -> Delivery:
-        """Send one message without waiting for its outcome."""
+    def begin(
+        self, link: Link, message: Message | bytes, transaction: bytes = b"", *, push: bool = True
+    ) -> Delivery:
+        """Send one message, or let it wait for the next write; its outcome is not waited for."""
         delivery = link.delivery(str(next(self._tags)))
         raw = message if isinstance(message, bytes) else bytes(message.encode())
         link.stream(raw)
@@ -235,7 +237,8 @@ class Client:
         link.advance()
         if link.snd_settle_mode == Link.SND_SETTLED:
             delivery.settle()
-        self.push()
+        if push:
+            self.push()
         return delivery
 
     def receive(self, link: Link, seconds: float = SECONDS) -> tuple[Any, Delivery]:
