@@ -38,6 +38,10 @@ from mayfly.servers.amqp.values import scalar
 
 _TEXT_FORMAT, _WHOLE_FORMAT = "MQSTR", "AMQP"
 _QUEUE_REPLY, _TOPIC_REPLY = 0, 1
+_BYTES, _TEXT = JMS_KINDS.index("jms_bytes"), JMS_KINDS.index("jms_text")
+_NO_DATA: Final = Scalar(Data.BINARY, b"")
+#: The value of a body that is no value; no kind of message has a boolean.
+_OTHER: Final = Scalar(Data.BOOL, False)
 _REASON, _ORIGINAL_QUEUE = "x-opt-mayfly-reason", "x-opt-mayfly-original-queue"
 _DEAD_LETTERED_AT: Final = "x-opt-mayfly-dead-lettered-at"
 _NO_ANNOTATIONS: Final[Mapping[Value, Value]] = {}
@@ -97,22 +101,24 @@ def outgoing(
         if message.topic is None:
             destination = _address_of(delay, manager)
     more = added if letter is None else {**added, **_why(letter)}
-    front = _front(message, known, parts, (destination, manager), more)
+    body = _body(parts, known)
+    front = _front(message, known, _jms_kind(known, body), (destination, manager), more)
     if parts.data_format.strip() == _WHOLE_FORMAT:
         return front + parts.data
-    return front + codec.encoded([_body(parts, known)], size_bytes=len(parts.data))
+    return front + codec.encoded([body], size_bytes=len(parts.data))
 
 
 def _front(
     message: AnyMessage,
     known: _Known,
-    parts: Parts,
+    kind: int | None,
     named: tuple[str, str],
     more: Mapping[Value, Value] = _NO_ANNOTATIONS,
 ) -> bytes:
     """Return the sections before the body; ``named`` are the destination and this manager.
 
-    ``more`` are annotations that are not stored with the message.
+    ``kind`` is the x-opt-jms-msg-type, None for none; ``more`` are annotations that are not stored
+    with the message.
     """
     sections = [Section(codec.PROPERTIES, _properties(message, known, *named))]
     if known is not _NOTHING_KNOWN:
@@ -126,14 +132,15 @@ def _front(
     priority = message.descriptor.priority
     return (
         _header(message.persistent, priority, message.remaining_ms, message.backout_count)
-        + _annotations(message, known, parts, more)
+        + _annotations(message, known, kind, more)
         + codec.encoded(sections)
     )
 
 
 def _front_of(specimen: Specimen, destination: str, manager: str) -> bytes:
-    parts = parts_of(specimen.descriptor, b"")
-    return _front(specimen, _NOTHING_KNOWN, parts, (destination, manager))
+    body = _body(parts_of(specimen.descriptor, b""), _NOTHING_KNOWN)
+    kind = _jms_kind(_NOTHING_KNOWN, body)
+    return _front(specimen, _NOTHING_KNOWN, kind, (destination, manager))
 
 
 def _address_of(delay: DelayHeader, here: str) -> str:
@@ -195,12 +202,9 @@ def _header(persistent: bool, priority: int, remaining_ms: int | None, backout_c
 
 
 def _annotations(
-    message: AnyMessage, known: _Known, parts: Parts, more: Mapping[Value, Value]
+    message: AnyMessage, known: _Known, kind: int | None, more: Mapping[Value, Value]
 ) -> bytes:
     descriptor = message.descriptor
-    kind = _text(known.mcd.get("Msd"))
-    is_text = parts.data_format.strip() == _TEXT_FORMAT
-    place = JMS_KINDS.index(kind) if kind in JMS_KINDS else (5 if is_text else 3)
     destination = _QUEUE_REPLY if message.topic is None else _TOPIC_REPLY
     reply = None
     if descriptor.reply_to_q.strip():
@@ -219,21 +223,20 @@ def _annotations(
         if name in _OF_EXPIRED:
             others[symbol(_OF_EXPIRED[name])] = scalar(value)
     if others:
-        return _encoded_annotations(others | _jms_annotations(place, destination, reply))
-    return _jms_annotations_alone(place, destination, reply)
+        return _encoded_annotations(others | _jms_annotations(kind, destination, reply))
+    return _jms_annotations_alone(kind, destination, reply)
 
 
 @lru_cache(maxsize=64)
-def _jms_annotations_alone(place: int, destination: int, reply: int | None) -> bytes:
-    return _encoded_annotations(_jms_annotations(place, destination, reply))
+def _jms_annotations_alone(kind: int | None, destination: int, reply: int | None) -> bytes:
+    return _encoded_annotations(_jms_annotations(kind, destination, reply))
 
 
-def _jms_annotations(place: int, destination: int, reply: int | None) -> dict[Value, Value]:
+def _jms_annotations(kind: int | None, destination: int, reply: int | None) -> dict[Value, Value]:
     """Return the annotations of the JMS mapping about body, destination and reply address."""
-    found: dict[Value, Value] = {
-        symbol(JMS_TYPE): Scalar(Data.BYTE, place),
-        symbol("x-opt-jms-dest"): Scalar(Data.BYTE, destination),
-    }
+    found: dict[Value, Value] = {symbol("x-opt-jms-dest"): Scalar(Data.BYTE, destination)}
+    if kind is not None:
+        found[symbol(JMS_TYPE)] = Scalar(Data.BYTE, kind)
     if reply is not None:
         found[symbol("x-opt-jms-reply-to")] = Scalar(Data.BYTE, reply)
     return found
@@ -287,7 +290,42 @@ def _reply_to(message: AnyMessage, known: _Known, here: str) -> Value:
     return _optional(known.jms.get("Rto"))
 
 
+def _jms_kind(known: _Known, body: Section) -> int | None:
+    """Return the x-opt-jms-msg-type of a message: its sender's, if the body is of that kind.
+
+    Else it is that of the body. None stands for a body that no kind has: clients of JMS then take
+    the message for what its body is, and fail where the annotation says something else.
+    """
+    name, value = _text(known.mcd.get("Msd")), body.value
+    kind = JMS_KINDS.index(name) if name in JMS_KINDS else None
+    if kind is not None and _is_of_kind(JMS_KINDS[kind], body.code, value):
+        return kind
+    if body.code == codec.DATA:
+        return _BYTES
+    is_text = isinstance(value, Scalar) and value.type == Data.STRING
+    return _TEXT if body.code == codec.VALUE and is_text else None
+
+
+def _is_of_kind(name: str, code: int, value: Value) -> bool:
+    of_value = value if code == codec.VALUE else _OTHER
+    if name == "jms_text":
+        return of_value is None or (isinstance(of_value, Scalar) and of_value.type == Data.STRING)
+    if name == "jms_bytes":
+        return code == codec.DATA
+    if name == "jms_map":
+        return isinstance(of_value, Mapping)
+    if name == "jms_stream":
+        return isinstance(of_value, list) or code == codec.SEQUENCE
+    if name == "jms_object":
+        return of_value is not None
+    # A message without a body.
+    return of_value is None or value == _NO_DATA
+
+
 def _body(parts: Parts, known: _Known) -> Section:
+    """Return the body; of one that is kept as it came, the first section."""
+    if parts.data_format.strip() == _WHOLE_FORMAT:
+        return codec.decoded(parts.data)[0]
     kind, data = _text(known.mcd.get("Msd")), parts.data
     if kind == "jms_text" and not data and "msgbody" in known.mcd:
         return Section(codec.VALUE, None)
