@@ -28,6 +28,7 @@ from mayfly.engine.descriptors import (
     prepare,
 )
 from mayfly.engine.disposal import send_report
+from mayfly.engine.groups.fields import is_grouped
 from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import LocalQueue
@@ -39,22 +40,15 @@ from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.lifetime.window import Window, window_at_put
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import (
-    MQMF_LAST_MSG_IN_GROUP,
-    MQMF_LAST_SEGMENT,
-    MQMF_MSG_IN_GROUP,
-    MQMF_SEGMENT,
-    MQPMO_NONE,
-    MQRO_COA,
-)
+from mayfly.mqi.constants import MQPMO_NONE, MQRO_COA
 from mayfly.mqi.delay_header import HEADER_BYTES
-from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.properties import FORMAT as RFH2_FORMAT
 from mayfly.store.units import StoredMessage
 
 #: Queue managers before 8.0 know no delivery delay (D5).
 DELAY_COMMAND_LEVEL = 800
-_GROUPED = MQMF_MSG_IN_GROUP | MQMF_LAST_MSG_IN_GROUP | MQMF_SEGMENT | MQMF_LAST_SEGMENT
 
 
 class PutRequest(NamedTuple):
@@ -220,7 +214,7 @@ def new_put(
     if not request.delay_ms:
         ids = request.msg_id, request.correl_id, None
         return queue, new_row(core, path, (prepared, window, ids, body)), persistent
-    check_delay(core, prepared.descriptor)
+    check_delay(core, prepared.descriptor, body)
     if path.fixes_binding:
         # D6.
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms: {path.name} is clustered, not NOTFIXED")
@@ -240,6 +234,8 @@ def _on_staging(
     staging = staging_path(core, max(len(body) - HEADER_BYTES, 0))
     delayed = Delayed(prepared, window, request.msg_id, request.correl_id, body)
     row = row_of_staged_body(core, delayed, new_id(core))
+    if row.target is not None:
+        _check_ungrouped(unpack_descriptor(row.descriptor), row.body)
     return staging.queue, row, prepared.persistent
 
 
@@ -264,14 +260,20 @@ def _refused_by_target(core: Core, refused: MQError, body_bytes: int) -> MQError
     return refused
 
 
-def check_delay(core: Core, descriptor: Descriptor) -> None:
+def check_delay(core: Core, descriptor: Descriptor, body: bytes) -> None:
     """Raise what refuses any delay: MQRC_FUNCTION_NOT_SUPPORTED (D5), MQRC_OPTIONS_ERROR (D9)."""
     if core.command_level < DELAY_COMMAND_LEVEL:
         raise mq_error(
             rc.MQRC_FUNCTION_NOT_SUPPORTED,
             f"delay_ms: queue manager {core.name} has command level {core.command_level}",
         )
-    if descriptor.msg_flags & _GROUPED:
+    # Others are in no group, and cost no call.
+    if descriptor.msg_flags or descriptor.format == RFH2_FORMAT:
+        _check_ungrouped(descriptor, body)
+
+
+def _check_ungrouped(descriptor: Descriptor, body: bytes) -> None:
+    if is_grouped(descriptor, body):
         raise mq_error(rc.MQRC_OPTIONS_ERROR, "delay_ms: a message in a group cannot be delayed")
 
 

@@ -79,11 +79,12 @@ def queue_to_use(destination: object) -> Queue:
 
 
 def _check_delayed(special: Special) -> None:
-    """Raise MQRC_OPTIONS_ERROR where a delay is forbidden: retained (D8), in a group (D9)."""
+    """Raise MQRC_OPTIONS_ERROR where a delay is forbidden: retained (D8).
+
+    One in a group is refused by the queue manager (D9).
+    """
     if special.is_retained:
         refuse(rc.MQRC_OPTIONS_ERROR, f"{k.JMS_IBM_RETAIN} with a delivery delay")
-    if special.is_grouped:
-        refuse(rc.MQRC_OPTIONS_ERROR, f"{k.JMSX_GROUPID} with a delivery delay")
 
 
 class _Sending(NamedTuple):

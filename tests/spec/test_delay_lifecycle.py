@@ -11,6 +11,9 @@ from mayfly.engine.objects import administration
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.properties import pack_folder, pack_header
+from mayfly.mqi.structures import DDH
 from mayfly.testing import VirtualClock
 from tests.over import NewSession
 from tests.spec.scene import (
@@ -367,3 +370,86 @@ def test_D9_messages_of_a_group_are_not_delayed(
     put_md(session, "Q1", b"now", V2._replace(msg_flags=flags))
     put_md(session, "Q1", b"x", V2._replace(msg_flags=c.MQMF_SEGMENTATION_ALLOWED), delay_ms=1_000)
     assert staged(queue_manager) == (1, 1)
+
+
+def _with_folder(text: str) -> bytes:
+    """Return data behind an MQRFH2 as a program writes it."""
+    return pack_header(pack_folder(text), "MQSTR") + b"x"
+
+
+@pytest.mark.parametrize("name", ["JMSXGroupID", "jms.Gid"])
+@pytest.mark.parametrize("value", ["G", "", "ID:" + "41" * 24])
+def test_D9_a_message_with_the_property_JMSXGroupID_is_not_delayed(
+    queue_manager: QueueManager, session: Session, name: str, value: str
+) -> None:
+    """The property makes a member of a group wherever it comes from."""
+    local(queue_manager)
+    with refused(rc.MQRC_OPTIONS_ERROR):
+        session.put("Q1", b"x", delay_ms=1_000, properties={"colour": "red", name: value})
+    session.put("Q1", b"now", properties={name: value})
+    session.put("Q1", b"x", delay_ms=1_000, properties={"Gid": "G", "JMSXGroupSeq": 2})
+    assert staged(queue_manager) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("folders", "is_taken"),
+    [
+        ("<jms><Dst>queue:///Q1</Dst><Gid>G</Gid></jms>", False),
+        ("<jms><Gid dt='string'>&lt;</Gid></jms>", False),
+        ("<jms><Dst>queue:///Q1</Dst></jms><jms><Gid>G</Gid></jms>", False),
+        ("<jms><Dst>queue:///Q1</Dst></jms>", True),
+        ("<usr><Gid>G</Gid></usr>", True),
+        ("<jms><Cid>&lt;Gid&gt;G</Cid></jms>", True),
+        ("<jms>", True),
+    ],
+)
+def test_D9_a_header_MQRFH2_with_a_group_id_is_not_delayed(
+    queue_manager: QueueManager, session: Session, folders: str, is_taken: bool
+) -> None:
+    """As a program of the MQI, or a pipeline, writes it; one that cannot be read has no group."""
+    local(queue_manager)
+    descriptor = Descriptor(format="MQHRF2", coded_char_set_id=1208, encoding=c.MQENC_NORMAL)
+    data = _with_folder(folders)
+    if is_taken:
+        put_md(session, "Q1", data, descriptor, delay_ms=1_000)
+    else:
+        with refused(rc.MQRC_OPTIONS_ERROR):
+            put_md(session, "Q1", data, descriptor, delay_ms=1_000)
+    assert staged(queue_manager) == (is_taken, 0)
+
+
+def test_D9_a_delayed_publication_is_in_no_group(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    promise = "PMSGDLV(ALLAVAIL) NPMSGDLV(ALLAVAIL)"
+    assert queue_manager.mqsc(f"DEFINE TOPIC(T) TOPICSTR('t') {promise}").ok
+    subscription = session.subscribe("t")
+    with refused(rc.MQRC_OPTIONS_ERROR):
+        session.publish("t", b"x", delay_ms=1_000, properties={"JMSXGroupID": "G"})
+    session.publish("t", b"x", properties={"JMSXGroupID": "G"})
+    assert queue_manager.curdepth(STAGING) == 0
+    subscription.close()
+
+
+@pytest.mark.parametrize("is_by_flags", [False, True])
+def test_D9_no_member_of_a_group_is_put_on_the_staging_queue_by_name(
+    queue_manager: QueueManager, session: Session, is_by_flags: bool
+) -> None:
+    """With a header of its own, as it would be taken from there."""
+    local(queue_manager)
+    header = DDH.pack(
+        {
+            "TargetQName": "Q1",
+            "TargetQMgrName": "QM1",
+            "DueTime": queue_manager.now_ms() + 5_000,
+            "Format": "MQSTR" if is_by_flags else "MQHRF2",
+            "Encoding": c.MQENC_NORMAL,
+            "CodedCharSetId": 1208,
+        }
+    )
+    body = b"x" if is_by_flags else _with_folder("<jms><Gid>G</Gid></jms>")
+    flags = c.MQMF_MSG_IN_GROUP if is_by_flags else c.MQMF_NONE
+    descriptor = V2._replace(format="MQHDDLY", msg_flags=flags)
+    with refused(rc.MQRC_OPTIONS_ERROR):
+        put_md(session, STAGING, header + body, descriptor)
+    assert staged(queue_manager) == (0, 0)

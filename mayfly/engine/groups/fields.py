@@ -10,6 +10,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.headers import headers_length
 from mayfly.mqi.properties import FORMAT, read_texts
+from mayfly.selectors.folders import find_folder, value_in
 
 IN_GROUP = c.MQMF_MSG_IN_GROUP | c.MQMF_LAST_MSG_IN_GROUP
 IN_SEGMENTS = c.MQMF_SEGMENT | c.MQMF_LAST_SEGMENT
@@ -37,6 +38,20 @@ def as_placed(descriptor: Descriptor) -> Descriptor:
         msg_seq_number=descriptor.msg_seq_number if flags & IN_GROUP else 1,
         offset=descriptor.offset if flags & IN_SEGMENTS else 0,
     )
+
+
+def is_grouped(descriptor: Descriptor, body: bytes) -> bool:
+    """Return True if a message is a member of a group, or a segment.
+
+    MsgFlags say so; or the property JMSXGroupID, which is ``Gid`` in the folder ``jms``: clients of
+    AMQP and HTTP, and properties of a put, know no flags.
+    """
+    if descriptor.msg_flags & (IN_GROUP | IN_SEGMENTS):
+        return True
+    if descriptor.format != FORMAT:
+        return False
+    coding = descriptor.encoding, descriptor.coded_char_set_id
+    return value_in(find_folder(b"<jms", *coding, body), "Gid") is not None
 
 
 def check_place(descriptor: Descriptor) -> None:

@@ -190,7 +190,7 @@ class _FanOut:
             said = f"{len(self._body)} bytes; MAXMSGL({largest})"
             raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR, said)
         if self._request.delay_ms:
-            check_delay(self._core, descriptor)
+            check_delay(self._core, descriptor, self._body)
             if self._promise != s.MQDLV_ALL_AVAIL:
                 said = f"{self._topic!r} must say ALLAVAIL for a delayed publication"
                 raise mq_error(rc.MQRC_PUBLICATION_FAILURE, said)

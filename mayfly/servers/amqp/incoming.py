@@ -15,9 +15,8 @@ from proton import Data
 
 from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi import constants as c
-from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed, format_value
 from mayfly.properties.folders import Property
 from mayfly.properties.names import checked_name
@@ -85,7 +84,7 @@ def incoming(fields: Fields, now_ms: int) -> Incoming:
     """Return a message as it is put at ``now_ms``, the queue manager's time.
 
     Raises AmqpError amqp:decode-error, and amqp:invalid-field with field and value for a life or a
-    delay that is none; MQRC_OPTIONS_ERROR for a group that is delayed (D9).
+    delay that is none.
     """
     properties = _own_properties(fields)
     body, data_format, kind = _body(fields)
@@ -95,8 +94,6 @@ def incoming(fields: Fields, now_ms: int) -> Incoming:
             # As IBM MQ JMS writes a TextMessage whose text is null; an empty text has none of it.
             properties.insert(1, Property("mcd.msgbody", Typed("string", None)))
     life_ms, delay_ms = _lifetime(fields, now_ms)
-    if delay_ms and plain(fields.properties[10]):
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, "a message with a group-id cannot be delayed")
     message_id, _user, to, _subject, reply_to, correlation_id = fields.properties[:6]
     descriptor = _descriptor(
         _report(fields.annotations),

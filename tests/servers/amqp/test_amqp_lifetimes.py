@@ -162,12 +162,16 @@ def test_D2_D3_on_the_staging_queue_a_message_is_what_was_sent(
     assert qm.curdepth(STAGING_QUEUE) == 0
 
 
-def test_D9_a_message_with_a_group_is_not_delayed(qm: QueueManager, client: New) -> None:
+@pytest.mark.parametrize("group", [{"group_id": "G"}, {"properties": {"JMSXGroupID": "G"}}])
+@pytest.mark.parametrize("late", [{DELAY: ulong(1)}, {TIME: timestamp(NOW_MS + 1)}])
+def test_D9_a_message_with_a_group_is_not_delayed(
+    qm: QueueManager, client: New, group: dict[str, Any], late: dict[symbol, Any]
+) -> None:
+    """Neither by group-id nor by the application property."""
     one = client()
-    grouped = Message(body="x", group_id="G", annotations={DELAY: ulong(1)})
-    name, said = refused(put(one, grouped))
+    name, said = refused(put(one, Message(body="x", annotations=late, **group)))
     assert (name, said.partition(":")[0]) == ("amqp:not-allowed", "MQRC_OPTIONS_ERROR (2046)")
-    assert put(one, Message(body="x", group_id="G")).remote_state == Delivery.ACCEPTED
+    assert put(one, Message(body="x", **group)).remote_state == Delivery.ACCEPTED
     assert (qm.curdepth("Q1"), qm.curdepth(STAGING_QUEUE)) == (1, 0)
 
 

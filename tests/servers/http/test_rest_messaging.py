@@ -11,6 +11,8 @@ import pytest
 from mayfly import QueueManager
 from mayfly.connection import LocalConnection, Message
 from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.servers.standing import State
 from mayfly.testing import VirtualClock
@@ -172,6 +174,16 @@ def test_D1_a_delivery_delay_holds_a_message_back(rest: RestClient, clock: Virtu
     assert rest.get("Q1").status == 204
     clock.advance(1)
     assert rest.get("Q1").status == 200
+
+
+def test_D9_a_message_with_a_group_is_not_delayed(
+    rest: RestClient, queue_manager: QueueManager
+) -> None:
+    group = {"ibm_mq_usr": 'JMSXGroupID;"G";string'}
+    answer = rest.put("Q1", mayfly_delivery_delay="5000", **group)
+    assert error_of(answer)[:3] == (400, "MQWB0303E", rc.MQRC_OPTIONS_ERROR)
+    assert rest.put("Q1", **group).status == 201
+    assert (queue_manager.curdepth("Q1"), queue_manager.curdepth(STAGING_QUEUE)) == (1, 0)
 
 
 @pytest.mark.parametrize(
