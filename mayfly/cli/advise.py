@@ -14,7 +14,7 @@ from mayfly.cli.advise_show import print_advice
 from mayfly.cli.managers import JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import print_json
-from mayfly.cli.values import duration_ms
+from mayfly.cli.values import duration_ms, local_path
 from mayfly.lifetime.times import SECOND_MS
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def lifetime_seconds(text: str) -> int:
 Source = Annotated[
     Path | None,
     typer.Argument(
+        parser=local_path,
         metavar="TRACE|LAKE|FOLDER",
         help="What was recorded: a trace (CSV, Parquet, Arrow), a lake, or the folder of a queue "
         "manager. Without it, only the setting is judged.",
@@ -90,7 +91,12 @@ BothreshOption = Annotated[
 ]
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="Read these settings: .toml, or properties."),
+    typer.Option(
+        "--config",
+        parser=local_path,
+        metavar="FILE",
+        help="Read these settings: .toml, or properties.",
+    ),
 ]
 ManagerOption = Annotated[
     str | None,
@@ -206,7 +212,7 @@ def _durations(on_message: str | None, longest_ms: int | None) -> Durations:
             raise ValueError(_ASKED)
         return always(longest_ms)
     if on_message.lower().endswith(".csv"):
-        return from_file(Path(on_message))
+        return from_file(local_path(on_message))
     try:
         return from_text(on_message, duration_ms)
     except (ValueError, typer.BadParameter) as error:

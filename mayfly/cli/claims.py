@@ -13,6 +13,7 @@ from mayfly.bulk.batch_log import COMMITS, OFFSETS, LocalFiles, WrittenClaims, w
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import aligned, moment, print_json
+from mayfly.cli.values import local_path
 from mayfly.connection import ClaimVerbs
 from mayfly.contracts.claims import ConsumerState
 from mayfly.mqi import reasons as rc
@@ -34,6 +35,7 @@ CheckpointOption = Annotated[
     Path | None,
     typer.Option(
         "--checkpoint",
+        parser=local_path,
         metavar="DIR",
         help="The checkpoint of its query, a folder here: what that has written is ended.",
     ),

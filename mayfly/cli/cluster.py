@@ -10,6 +10,7 @@ import typer
 
 from mayfly.cli.ledger_spark import pipeline_errors
 from mayfly.cli.signals import stop_event
+from mayfly.cli.values import local_path
 
 _LOOK_EVERY_SECONDS = 1.0
 
@@ -20,7 +21,13 @@ PortOption = Annotated[
 CoresOption = Annotated[int, typer.Option("--cores", min=1, help="Cores of each worker.")]
 MemoryOption = Annotated[str, typer.Option("--memory", help="Memory of each worker's executors.")]
 FolderOption = Annotated[
-    Path, typer.Option("--folder", help="For the logs, and what executors write.")
+    Path,
+    typer.Option(
+        "--folder",
+        parser=local_path,
+        metavar="FOLDER",
+        help="For the logs, and what executors write.",
+    ),
 ]
 
 

@@ -19,6 +19,7 @@ from mayfly.cli.managers import JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.quiet import quiet_stderr
 from mayfly.cli.show import moment, print_json
+from mayfly.cli.values import local_path
 
 if TYPE_CHECKING:
     from mayfly.demo.day import DaySnapshot
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from mayfly.demo.wall_clock import WallSeen
 
 OutOption = Annotated[
-    Path, typer.Option("--out", metavar="FOLDER", help="Where files are written.")
+    Path,
+    typer.Option("--out", parser=local_path, metavar="FOLDER", help="Where files are written."),
 ]
 DateOption = Annotated[
     str, typer.Option("--date", metavar="2013-MM-DD", help="The day that is lived through.")

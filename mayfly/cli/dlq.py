@@ -23,6 +23,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.queues import browsed
 from mayfly.cli.show import aligned, print_json
 from mayfly.cli.signals import stop_event
+from mayfly.cli.values import local_path
 from mayfly.connection import Connection
 from mayfly.dead_letter import (
     DeadLetterHandler,
@@ -52,7 +53,10 @@ dlq = typer.Typer(
 )
 
 RulesFile = Annotated[
-    Path, typer.Argument(metavar="RULES_FILE", help="The rule table; see docs/DEAD_LETTERS.md.")
+    Path,
+    typer.Argument(
+        parser=local_path, metavar="RULES_FILE", help="The rule table; see docs/DEAD_LETTERS.md."
+    ),
 ]
 ManagerOption = Annotated[
     str | None,

@@ -33,7 +33,7 @@ from mayfly.cli.progress import seconds_told
 from mayfly.cli.served import served_at
 from mayfly.cli.show import aligned, print_json
 from mayfly.cli.signals import stop_event
-from mayfly.cli.values import duration_ms
+from mayfly.cli.values import duration_ms, local_path
 from mayfly.contracts.tls_files import ROOTS_VARIABLE
 from mayfly.lake.measures import LATE_AFTER_MS
 from mayfly.lifetime.times import SECOND_MS
@@ -72,7 +72,13 @@ ManagerOption = Annotated[
     typer.Option("--qmgr", metavar="QMGR", help="The queue manager; with its server's url or not."),
 ]
 TokenOption = Annotated[
-    Path | None, typer.Option("--token-file", help="File with the token; else MAYFLY_TOKEN.")
+    Path | None,
+    typer.Option(
+        "--token-file",
+        parser=local_path,
+        metavar="FILE",
+        help="File with the token; else MAYFLY_TOKEN.",
+    ),
 ]
 OnceOption = Annotated[
     bool, typer.Option("--available-now", help="End when all that is there now is in the lake.")
@@ -93,7 +99,10 @@ RescanOption = Annotated[
 PlotOption = Annotated[
     list[Path] | None,
     typer.Option(
-        "--plot", metavar="FILE", help="Draw it too: .html is interactive, .png .svg .pdf; several."
+        "--plot",
+        parser=local_path,
+        metavar="FILE",
+        help="Draw it too: .html is interactive, .png .svg .pdf; several.",
     ),
 ]
 UntilOption = Annotated[

@@ -13,7 +13,7 @@ import typer
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.progress import seconds_told
 from mayfly.cli.quiet import quiet_stderr
-from mayfly.cli.values import duration_ms
+from mayfly.cli.values import duration_ms, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 #: stack is the one that mayfly.spark.session needs.
 _QUICK_START = "-Xss8m -XX:+UseSerialGC -Xshare:auto"
 
-Lake = Annotated[Path, typer.Argument(metavar="LAKE", help="Folder of the lake.")]
+Lake = Annotated[
+    Path, typer.Argument(parser=local_path, metavar="LAKE", help="Folder of the lake.")
+]
 FromOption = Annotated[
     str | None,
     typer.Option(

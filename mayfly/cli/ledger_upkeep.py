@@ -25,12 +25,16 @@ from mayfly.cli.managers import JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.progress import seconds_told
 from mayfly.cli.show import print_json
+from mayfly.cli.values import local_path
 
 if TYPE_CHECKING:
     from mayfly.lake.part import LakePart
 
 Target = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A new file: .parquet, .csv, .jsonl or .json.")
+    Path,
+    typer.Argument(
+        parser=local_path, metavar="FILE", help="A new file: .parquet, .csv, .jsonl or .json."
+    ),
 ]
 OutcomeOption = Annotated[
     list[str] | None,

@@ -14,7 +14,9 @@ from mayfly.cli.acting_user import acting_user
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.remote import at_url, in_folder
 from mayfly.cli.served import served_at
+from mayfly.cli.values import local_path
 from mayfly.connection import Connection, LocalConnection
+from mayfly.contracts.places import FILE_SCHEME, scheme_of
 from mayfly.engine import Configuration, check_manager_name, come_back, folder_in_home
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import FolderInUse, mq_error
@@ -32,7 +34,9 @@ Name = Annotated[
 ]
 FolderOption = Annotated[
     Path | None,
-    typer.Option("--path", metavar="FOLDER", help="Its folder, when it lives elsewhere."),
+    typer.Option(
+        "--path", parser=local_path, metavar="FOLDER", help="Its folder, when it lives elsewhere."
+    ),
 ]
 PlaceOption = Annotated[
     str | None,
@@ -128,10 +132,10 @@ def _connected(
     make: bool,
     given: Configuration,
 ) -> Connection:
-    if place is not None and "://" in place:
+    if place is not None and is_remote(place):
         _check_not_given(name, given)
         return stack.enter_context(at_url(name, place, program))
-    path = None if place is None else Path(place)
+    path = None if place is None else local_path(place)
     try:
         manager = stack.enter_context(opened(name, path, make=make, given=given))
     except FolderInUse:
@@ -145,6 +149,11 @@ def _connected(
     return LocalConnection(manager.session(acting_user(), program=program), manager)
 
 
+def is_remote(place: str) -> bool:
+    """Return True if a place is a URL, as of a server, and no folder of this machine."""
+    return scheme_of(place) not in ("", FILE_SCHEME)
+
+
 def is_here(connection: Connection) -> bool:
     """Return True if this process has the queue manager open."""
     return isinstance(connection, LocalConnection)
@@ -152,7 +161,7 @@ def is_here(connection: Connection) -> bool:
 
 def bring_back(name: str, place: str | None) -> None:
     """Let the time of a queue manager that nobody has open go back to the wall clock's."""
-    with opened(name, None if place is None else Path(place)) as queue_manager:
+    with opened(name, None if place is None else local_path(place)) as queue_manager:
         come_back(queue_manager.engine, queue_manager.close)
 
 

@@ -17,6 +17,7 @@ from mayfly.cli.managers import JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.quiet import quiet_stderr
 from mayfly.cli.show import print_json
+from mayfly.cli.values import local_path
 from mayfly.lifetime.times import SECOND_MS
 
 if TYPE_CHECKING:
@@ -33,14 +34,21 @@ pipeline = typer.Typer(
     rich_markup_mode=None,
 )
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline, as TOML.")]
+File = Annotated[
+    Path, typer.Argument(parser=local_path, metavar="FILE", help="The pipeline, as TOML.")
+]
 MasterOption = Annotated[str, typer.Option("--master", help="Where Spark runs.")]
 OnceOption = Annotated[
     bool, typer.Option("--once", help="End when all that is there now has gone through.")
 ]
 MetricsFileOption = Annotated[
     Path | None,
-    typer.Option("--metrics-file", metavar="FILE", help="Keep metrics for Prometheus there."),
+    typer.Option(
+        "--metrics-file",
+        parser=local_path,
+        metavar="FILE",
+        help="Keep metrics for Prometheus there.",
+    ),
 ]
 MetricsPortOption = Annotated[
     int | None,

@@ -21,7 +21,7 @@ from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.queues import opened_queue, whole_id
 from mayfly.cli.show import print_json
-from mayfly.cli.values import duration_ms, message_id, report_option
+from mayfly.cli.values import duration_ms, local_path, message_id, report_option
 from mayfly.engine import LONGEST_MESSAGE_BYTES
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -30,7 +30,12 @@ from mayfly.mqi.errors import MQError, mq_error
 
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")]
 Body = Annotated[str | None, typer.Argument(help="The body as text; without it, stdin.")]
-FileOption = Annotated[Path | None, typer.Option("--file", "-f", help="Take the body from a file.")]
+FileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--file", "-f", parser=local_path, metavar="FILE", help="Take the body from a file."
+    ),
+]
 ExpiryOption = Annotated[
     int | None,
     typer.Option(

@@ -25,7 +25,7 @@ from mayfly.cli.replay_settings import (
 from mayfly.cli.replay_show import as_json as comparison_as_json
 from mayfly.cli.replay_show import comparison_lines, write_changed
 from mayfly.cli.show import print_json
-from mayfly.cli.values import duration_ms
+from mayfly.cli.values import duration_ms, local_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +39,9 @@ _MESSAGES = 10
 
 Source = Annotated[
     Path,
-    typer.Argument(metavar="TRACE|LAKE", help="A trace (CSV, Parquet, Arrow) or a lake."),
+    typer.Argument(
+        parser=local_path, metavar="TRACE|LAKE", help="A trace (CSV, Parquet, Arrow) or a lake."
+    ),
 ]
 LateOption = Annotated[
     int | None,
@@ -68,7 +70,12 @@ MessagesOption = Annotated[
 ]
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", metavar="FILE", help="Write all of them: .csv, .parquet or .arrow."),
+    typer.Option(
+        "--out",
+        parser=local_path,
+        metavar="FILE",
+        help="Write all of them: .csv, .parquet or .arrow.",
+    ),
 ]
 SparkOption = Annotated[bool, typer.Option("--spark", help="Run in Spark, a task a queue.")]
 MasterOption = Annotated[

@@ -15,6 +15,7 @@ from mayfly.cli.configuration import (
 )
 from mayfly.cli.managers import FolderOption, JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.values import local_path
 from mayfly.servers.exposure import ListenAddress, listen_address
 from mayfly.servers.logs import LogForm
 from mayfly.servers.settings import (
@@ -72,6 +73,8 @@ TokenOption = Annotated[
     Path | None,
     typer.Option(
         "--token-file",
+        parser=local_path,
+        metavar="FILE",
         help="File with the operator's token; without it MAYFLY_TOKEN, else one is made in the "
         "folder.",
     ),
@@ -80,17 +83,20 @@ CertificateOption = Annotated[
     Path | None,
     typer.Option(
         "--tls-certificate",
+        parser=local_path,
         metavar="FILE",
         help="Certificate chain, PEM; with --tls-key nobody overhears messages and passwords.",
     ),
 ]
 KeyOption = Annotated[
-    Path | None, typer.Option("--tls-key", metavar="FILE", help="Its private key, PEM.")
+    Path | None,
+    typer.Option("--tls-key", parser=local_path, metavar="FILE", help="Its private key, PEM."),
 ]
 ClientRootsOption = Annotated[
     Path | None,
     typer.Option(
         "--tls-client-roots",
+        parser=local_path,
         metavar="FILE",
         help="Certificates, PEM, of the authorities that sign those of clients. Required for "
         "--flight beyond the loopback interface.",
@@ -118,6 +124,7 @@ LakeOption = Annotated[
     Path | None,
     typer.Option(
         "--lake",
+        parser=local_path,
         metavar="FOLDER",
         help="A lake of the ledger, in which stories of messages look as well. Needs "
         "mayfly-mq[lake].",
@@ -127,6 +134,7 @@ ScriptOption = Annotated[
     list[Path] | None,
     typer.Option(
         "--mqsc",
+        parser=local_path,
         metavar="FILE",
         help="MQSC script that is run at the start; may be given repeatedly.",
     ),
@@ -227,7 +235,7 @@ class _Given(NamedTuple):
 
     def settings(self) -> ServeSettings:
         """Return the settings of options and file; an option takes precedence over the file."""
-        file = Path(self.names[0])
+        file = local_path(self.names[0])
         if file.suffix == _FILE_SUFFIX:
             settings = _of_file(file, self.names, self.served)
         else:

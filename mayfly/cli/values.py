@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from mayfly.contracts import places
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants
 
@@ -43,6 +45,14 @@ _REPORTS = (
 )
 #: Waits until there is a message.
 FOREVER_MS = -1
+
+
+def local_path(text: str | Path) -> Path:
+    """Return a path of this machine; raises BadParameter for a URL of anywhere else."""
+    try:
+        return places.local_path(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def duration_ms(text: str) -> int:

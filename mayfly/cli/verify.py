@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected, existing_folder
+from mayfly.cli.managers import (
+    JsonOption,
+    Name,
+    PlaceOption,
+    connected,
+    existing_folder,
+    is_remote,
+)
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
+from mayfly.cli.values import local_path
 
 AcceptOption = Annotated[
     bool,
@@ -54,6 +61,6 @@ def verify(
 def _accept_older(name: str, place: str | None) -> None:
     from mayfly.store.restoring import accept_older
 
-    if place is not None and "://" in place:
+    if place is not None and is_remote(place):
         raise CommandFailed(ExitCode.USAGE, "--accept-older is for a folder that nobody has open")
-    accept_older(existing_folder(name, None if place is None else Path(place)), name)
+    accept_older(existing_folder(name, None if place is None else local_path(place)), name)

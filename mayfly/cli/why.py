@@ -14,7 +14,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.progress import seconds_told
 from mayfly.cli.schedule_filters import Property, moment_ms, property_of
 from mayfly.cli.show import print_json
-from mayfly.cli.values import message_id
+from mayfly.cli.values import local_path, message_id
 from mayfly.connection.json_values import stories_as_json, whereabouts_as_json
 from mayfly.engine import (
     MOST_STORIES,
@@ -39,6 +39,7 @@ LakeOption = Annotated[
     Path | None,
     typer.Option(
         "--lake",
+        parser=local_path,
         metavar="FOLDER",
         help="A lake of the ledger, in which to look as well. Needs mayfly-mq[lake].",
     ),

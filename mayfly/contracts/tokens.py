@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from mayfly.contracts.places import local_path
+
 #: Environment variable of the token when no file is named.
 TOKEN_VARIABLE: Final = "MAYFLY_TOKEN"
 #: A token in a header has to stay below gRPC's limit for headers.
@@ -35,11 +37,13 @@ def read_token(token_file: str | Path | None = None) -> str:
 
 def _token_in(token_file: str | Path) -> str:
     try:
-        with Path(token_file).open("rb") as file:
+        with local_path(token_file).open("rb") as file:
             # At most the bytes of a token are read: the name may be that of a device.
             content = file.read(_TOKEN_BYTES + 1)
     except OSError as error:
         raise TokenMissing(f"token file {token_file} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise TokenMissing(f"token file {error}") from error
     if len(content) > _TOKEN_BYTES:
         raise TokenMissing(f"token file {token_file} has more than {_TOKEN_BYTES} bytes")
     try:

@@ -13,6 +13,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
+from mayfly.contracts.places import local_path, scheme_of
+
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"\s*\"?([\w.-]+)\"?\s*=")
 _REFERENCE = re.compile(r"\$\{?\w")
@@ -131,9 +133,14 @@ class Table:
     def place(self, key: str) -> str | None:
         """Return a path, a relative one counted from the folder of the file; a URL stays."""
         value = self.plain_text(key)
-        if value is None or "://" in value:
+        if value is None or scheme_of(value):
             return value
-        return os.path.normpath(self._file.path.parent.absolute() / value)
+        return str(self._here(value))
+
+    def local_place(self, key: str) -> Path | None:
+        """Return a path of this machine as :meth:`place` does; a URL of elsewhere is refused."""
+        value = self.plain_text(key)
+        return None if value is None else self._local(key, value)
 
     def number(self, key: str, least: int = 1, most: int = 2**31 - 1) -> int | None:
         """Return a whole number within bounds, None when it is not there."""
@@ -156,7 +163,7 @@ class Table:
             return []
         if not isinstance(values, list) or not all(isinstance(v, str) and v for v in values):
             raise self.error(key, f"{values!r} is not a list of file names")
-        return [self._file.path.parent.absolute() / value for value in values]
+        return [self._local(key, value) for value in values]
 
     def texts(self, key: str) -> dict[str, str]:
         """Return a table of texts; numbers and truth values become text as Spark spells them."""
@@ -200,6 +207,15 @@ class Table:
     def _take(self, key: str) -> Any:
         self._asked.append(key)
         return self._left.pop(key, None)
+
+    def _local(self, key: str, value: str) -> Path:
+        try:
+            return self._here(local_path(value))
+        except ValueError as error:
+            raise self.error(key, str(error)) from error
+
+    def _here(self, path: str | Path) -> Path:
+        return Path(os.path.normpath(self._file.path.parent.absolute() / path))
 
     def _named(self, inner: str) -> str:
         return f"{self._where} {inner}".strip()

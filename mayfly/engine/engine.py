@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path as FilePath
 
+from mayfly.contracts.places import local_path
 from mayfly.engine.attributes.attribute import QLOCAL, QMGR
 from mayfly.engine.attributes.of_authority import AuthorityDefinition
 from mayfly.engine.attributes.of_manager import ManagerDefinition
@@ -87,7 +88,7 @@ class Engine(Core):
         #: The users with a password, where there can be some.
         self.users = self.registry.authority.users.file = users
         self.registry.authority.opener = user[:USER_CHARACTERS]
-        folder = None if path is None else FilePath(path)
+        folder = None if path is None else local_path(path)
         self.store = Store(folder, self.engine_lock, partial(now_ms_of, self), runtime)
         self.start_of_ids = start_of_ids(name, self.store.sequence.instance)
         #: Where it keeps everything, None in memory; and its record of ended lives.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mayfly.contracts.places import local_path
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.fields import MessageFields, MessageUid
 from mayfly.everyplace.rules import QueueRule
@@ -19,10 +20,13 @@ def checked_name(kind: str, name: object) -> str:
 
 
 def checked_folder(folder: object) -> Path:
-    """Return a folder as a path; raises MQRC_OPTIONS_ERROR for what is none."""
+    """Return a folder of this machine; raises MQRC_OPTIONS_ERROR for what is none."""
     if not isinstance(folder, (str, Path)) or not str(folder):
         raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"folder {folder!r} is no path")
-    return Path(folder)
+    try:
+        return local_path(folder)
+    except ValueError as error:
+        raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"folder: {error}") from error
 
 
 def check_confirm_id(confirm_id: object) -> None:

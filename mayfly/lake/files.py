@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mayfly.contracts.places import local_path
 from mayfly.lake.errors import LakeError
 
 MARKS = "_mayfly"
@@ -211,10 +212,10 @@ def existing_lake(lake_path: str | Path) -> Path:
 
 def local_folder(path: str | Path) -> Path:
     """Return a path as one of this machine; raises LakeError for one that is elsewhere."""
-    text = str(path).removeprefix("file://")
-    if "://" in text:
-        raise LakeError(f"{path} is not a folder of this machine")
-    return Path(text).absolute()
+    try:
+        return local_path(path).absolute()
+    except ValueError as error:
+        raise LakeError(str(error)) from error
 
 
 def check_complete(snapshot: Snapshot) -> None:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from mayfly.bulk.schema import LEDGER
 from mayfly.lake.errors import LakeError, PlotError
 from mayfly.lake.export import FORMATS, ID_NAMES, check_export, wanted
-from mayfly.lake.files import Lease, Snapshot, check_complete, existing_lake, move_in
+from mayfly.lake.files import Lease, Snapshot, check_complete, existing_lake, local_folder, move_in
 from mayfly.lake.measures import IS_LIFE, LATE_AFTER_MS
 from mayfly.lake.part import EVERYTHING, LakePart
 from mayfly.lake.queries import SPAN, STAGED, WORST_QUEUES, course_of_lives, report_of_queues
@@ -89,7 +89,7 @@ def export_lives(
     Files are as ``spark.export.export_lives`` writes them. Raises LakeError without a lake, or when
     a file is gone or damaged, and ExportError as check_export says.
     """
-    file = Path(target).absolute()
+    file = local_folder(target)
     check_export(file, outcomes)
     condition = f"{IS_LIFE} AND {wanted(part, outcomes, late_after_ms)}"
     unfinished = file.with_name(f".{file.name}-{uuid.uuid4().hex}")

@@ -7,12 +7,21 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
+from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.marks import tie_checkpoint, tie_output
-from mayfly.pipeline.parts import ClaimedSource, FileSink, PipelineConfig, QueueSink
+from mayfly.pipeline.parts import (
+    ClaimedSource,
+    FileSink,
+    FileSource,
+    PipelineConfig,
+    QueueSink,
+)
 from mayfly.pipeline.readers import Readers
 from mayfly.pipeline.rows import routed_rows
 from mayfly.pipeline.sinks import Part, check_sinks, parts_of
+from mayfly.spark.checkpoints import check_scheme
 from mayfly.spark.delay_line import SESSION_SETTINGS, write_stream
+from mayfly.spark.errors import CheckpointError
 
 _NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 _CHECKPOINT = "checkpointLocation"
@@ -39,6 +48,7 @@ def start(
     over the consumers; without them the query itself does.
     """
     prepare(config, spark)
+    check_places(config, spark)
     rows = routed_rows(config, spark)
     check_sinks(config, rows)
     fence = tie_checkpoint(config, spark)
@@ -65,6 +75,22 @@ def prepare(config: PipelineConfig, spark: SparkSession) -> None:
     for name, value in session_settings(config).items():
         if spark.conf.isModifiable(name):
             spark.conf.set(name, value)
+
+
+def check_places(config: PipelineConfig, spark: SparkSession) -> None:
+    """Raise PipelineError for a folder whose URL has a scheme that this Spark does not know."""
+    folders = [("checkpoint", config.checkpoint)]
+    for kind, parts in (("source", config.sources), ("sink", config.sinks)):
+        folders += [
+            (f"[[{kind}]] {number}, path", part.path)
+            for number, part in enumerate(parts, 1)
+            if isinstance(part, FileSource | FileSink)
+        ]
+    for where, folder in folders:
+        try:
+            check_scheme(spark, folder)
+        except CheckpointError as error:
+            raise PipelineError(config.path, where, str(error)) from error
 
 
 class BatchWriter:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from mayfly.bulk.errors import BulkError
 from mayfly.bulk.queue_client import QueueClient, QueueManagerRefused
 from mayfly.mqi.reasons import MQRC_UNKNOWN_OBJECT_NAME
-from mayfly.pipeline.build import prepare, session_settings
+from mayfly.pipeline.build import check_places, prepare, session_settings
 from mayfly.pipeline.dead_letters import DEAD_LETTER_QUEUE
 from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.marks import MARK, SPARKS_OWN, check_mark
@@ -22,6 +22,7 @@ from mayfly.pipeline.parts import (
     QueueSink,
     QueueSource,
 )
+from mayfly.pipeline.progress import local_path
 from mayfly.pipeline.rows import routed_rows
 from mayfly.pipeline.sinks import check_sinks
 from mayfly.spark.errors import CheckpointError
@@ -75,7 +76,8 @@ def _sinks(config: PipelineConfig) -> Iterator[Problem]:
 
 def _is_there(path: str) -> bool:
     """Return True if a folder exists; one on another file system counts as existing."""
-    return "://" in path or Path(path).is_dir()
+    local = local_path(path)
+    return local is None or Path(local).is_dir()
 
 
 def _queues(
@@ -110,9 +112,10 @@ def _loops(config: PipelineConfig) -> Iterator[Problem]:
 
 
 def _checkpoint(config: PipelineConfig) -> Iterator[Problem]:
-    folder = Path(config.checkpoint)
-    if "://" in config.checkpoint or not folder.is_dir():
+    local = local_path(config.checkpoint)
+    if local is None or not Path(local).is_dir():
         return
+    folder = Path(local)
     if (folder / MARK).is_file():
         try:
             check_mark((folder / MARK).read_text("utf-8"), config)
@@ -127,6 +130,7 @@ def _planned(config: PipelineConfig, spark: SparkSession) -> Iterator[Problem]:
     before = {name: spark.conf.get(name, None) for name in session_settings(config)}
     prepare(config, spark)
     try:
+        check_places(config, spark)
         check_sinks(config, routed_rows(config, spark))
     except PipelineError as error:
         yield Problem(error.where, error.text)

@@ -107,7 +107,7 @@ def _queue_source(table: Table) -> QueueSource:
         url=_url(table),
         queue=queue,
         consumer=table.text("consumer"),
-        token_file=table.place("token_file"),
+        token_file=_token_file(table),
         manager=table.plain_text("manager"),
         rows_per_batch=table.number("rows_per_batch"),
         bytes_per_batch=table.number("bytes_per_batch", most=2**63 - 1),
@@ -142,7 +142,7 @@ def _staging_source(table: Table) -> StagingSource:
     return StagingSource(
         url=_url(table),
         consumer=table.text("consumer"),
-        token_file=table.place("token_file"),
+        token_file=_token_file(table),
         manager=table.plain_text("manager"),
         rows_per_batch=table.number("rows_per_batch"),
         bytes_per_batch=table.number("bytes_per_batch", most=2**63 - 1),
@@ -169,7 +169,7 @@ def _queue_sink(table: Table) -> QueueSink:
     return QueueSink(
         name=_name(table, "name"),
         url=_url(table),
-        token_file=table.place("token_file"),
+        token_file=_token_file(table),
         manager=table.plain_text("manager"),
         queue=_optional_queue_name(table, "queue"),
         dead_letter_queue=_optional_queue_name(table, "dead_letter_queue"),
@@ -341,6 +341,11 @@ def _place(table: Table, key: str) -> str:
     if place is None:
         raise table.error(key, "is missing")
     return place
+
+
+def _token_file(table: Table) -> str | None:
+    file = table.local_place("token_file")
+    return None if file is None else str(file)
 
 
 def _url(table: Table) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mayfly.contracts.places import local_path as path_here
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.counts import (
     DEAD_LETTERED,
@@ -148,8 +149,10 @@ class KeptProgress:
 
 def local_path(checkpoint: str) -> str | None:
     """Return where a checkpoint is on this machine, None when it is elsewhere."""
-    local = checkpoint.removeprefix("file://").removeprefix("file:")
-    return None if "://" in local else local
+    try:
+        return str(path_here(checkpoint))
+    except ValueError:
+        return None
 
 
 def write_whole(file: Path, text: str) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.replay.errors import ReplayError
-from mayfly.replay.split import is_split, read_split
+from mayfly.replay.split import is_split, local_trace, read_split
 from mayfly.replay.trace import FULL_TRACE_SCHEMA, arranged, as_trace, check_range
 
 _REQUIRED = ("queue", "put_ms")
@@ -28,7 +28,7 @@ def read_trace(path: str | Path) -> pa.Table:
     Raises ReplayError for a file that is no trace, with the column, the row and the value; OSError
     for one that cannot be read.
     """
-    file = Path(path)
+    file = local_trace(path)
     if file.is_dir():
         if not is_split(file):
             raise ReplayError(f"{file} is neither a lake nor a trace split by queue (queue=NAME)")

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from mayfly.contracts.places import local_path
 from mayfly.replay.errors import ReplayError
 from mayfly.replay.trace import as_trace
 
@@ -19,13 +20,21 @@ def write_split(trace: pa.Table, folder: str | Path) -> None:
     """Write a trace into a folder by queue; earlier files of the same queues are replaced."""
     ds.write_dataset(
         as_trace(trace),
-        str(folder),
+        str(local_trace(folder)),
         format="parquet",
         partitioning=["queue"],
         partitioning_flavor="hive",
         existing_data_behavior="delete_matching",
         max_partitions=1_000_000,
     )
+
+
+def local_trace(path: str | Path) -> Path:
+    """Return the path of a trace; raises ReplayError for one that is not on this machine."""
+    try:
+        return local_path(path)
+    except ValueError as error:
+        raise ReplayError(str(error)) from error
 
 
 def is_split(folder: Path) -> bool:
@@ -35,7 +44,7 @@ def is_split(folder: Path) -> bool:
 
 def queue_folders(folder: str | Path) -> list[Path]:
     """Return the folders of queues, by path; raises ReplayError when there is none."""
-    folders = sorted(Path(folder).absolute().glob(f"{_PREFIX}*"))
+    folders = sorted(local_trace(folder).absolute().glob(f"{_PREFIX}*"))
     if not folders:
         raise ReplayError(f"{folder} is not split by queue: it has no folder queue=NAME")
     return folders

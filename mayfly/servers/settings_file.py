@@ -48,7 +48,7 @@ def read_settings(path: Path) -> ServeSettings:
         limits=_limits(top.table("limits")),
         log=LogForm(top.one_of("log", LogForm, LogForm.PLAIN)),
         drain_seconds=_number(top, "drain_seconds", 0, _LONGEST_DRAIN_SECONDS, DRAIN_SECONDS),
-        token_file=_place(top, "token_file"),
+        token_file=top.local_place("token_file"),
         amqp_channel=amqp_channel,
         http_channel=http_channel,
         http_admin_channel=http_admin_channel,
@@ -64,7 +64,7 @@ def read_settings(path: Path) -> ServeSettings:
 def _queue_manager(table: Table) -> ServedFolder:
     served = ServedFolder(
         table.text("name"),
-        _place(table, "path"),
+        table.local_place("path"),
         Configuration(
             None if (given := table.plain_text("platform")) is None else _platform(table, given),
             table.number("command_level", most=_HIGHEST_LEVEL),
@@ -72,7 +72,7 @@ def _queue_manager(table: Table) -> ServedFolder:
         ),
         tuple(table.places("mqsc")),
         table.number("expiry_interval_seconds", 0, _LONGEST_INTERVAL_SECONDS),
-        _place(table, "lake"),
+        table.local_place("lake"),
     )
     table.refuse_the_rest()
     return served
@@ -125,9 +125,9 @@ def _limits(table: Table) -> ClientLimits:
 
 def _tls(table: Table) -> TlsFiles:
     files = TlsFiles(
-        _place(table, "certificate"),
-        _place(table, "key"),
-        _place(table, "client_roots"),
+        table.local_place("certificate"),
+        table.local_place("key"),
+        table.local_place("client_roots"),
         table.truth("without_client_certificates"),
     )
     for key, file in zip(("certificate", "key", "client_roots"), files, strict=False):
@@ -135,11 +135,6 @@ def _tls(table: Table) -> TlsFiles:
             table.fail(key, f"there is no file {file}")
     table.refuse_the_rest()
     return files
-
-
-def _place(table: Table, key: str) -> Path | None:
-    place = table.place(key)
-    return None if place is None else Path(place)
 
 
 def _number(table: Table, key: str, least: int, most: int, default: int) -> int:

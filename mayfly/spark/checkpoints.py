@@ -10,8 +10,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # has no types
 from pyspark.sql import SparkSession
 
+from mayfly.contracts.places import scheme_of
 from mayfly.spark.errors import CheckpointError
 
 _MARK = "_mayfly_delay_line.json"
@@ -47,11 +49,28 @@ def tie_checkpoint(spark: SparkSession, checkpoint: str, columns: Mapping[str, s
     return folder.path
 
 
+def check_scheme(spark: SparkSession, path: str) -> None:
+    """Raise CheckpointError for a URL of a scheme for which Spark has no file system."""
+    scheme = scheme_of(path)
+    if not scheme:
+        return
+    jvm: Any = spark.sparkContext._jvm
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    try:
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)
+    except Py4JJavaError as error:
+        raise CheckpointError(
+            f"{path}: this Spark has no file system for {scheme}: name its package in "
+            "spark.jars.packages, or put its jars among Spark's own"
+        ) from error
+
+
 class Folder:
     """A folder of any file system that Spark knows."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         """Name a folder, which need not be there; ``path`` is a path or a URL."""
+        check_scheme(spark, path)
         jvm: Any = spark.sparkContext._jvm
         self._new_path = jvm.org.apache.hadoop.fs.Path
         self._text = jvm.org.apache.commons.io.IOUtils

@@ -22,6 +22,7 @@ from typing import Any
 
 import pyspark
 
+from mayfly.contracts.places import local_path
 from mayfly.spark import keeper
 from mayfly.spark.errors import PipelineError
 from mayfly.spark.jvm import ensure_java
@@ -124,7 +125,7 @@ def cluster(
     any that is free. Executors run this Python and find this very package. Raises JavaNotFound, and
     ClusterFailed when a port is taken or a process ends or is not ready in time.
     """
-    folder = Path(folder).absolute()
+    folder = local_path(folder).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     port, console_port = _free_port(master_port), _free_port(0)
     environment = _environment()

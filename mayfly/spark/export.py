@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
 from mayfly.lake.export import FORMATS, ID_NAMES, check_export, wanted
-from mayfly.lake.files import Lease, check_complete, existing_lake, move_in
+from mayfly.lake.files import Lease, check_complete, existing_lake, local_folder, move_in
 from mayfly.lake.part import EVERYTHING, LakePart
 from mayfly.spark.lake import lives_of, rows_of
 
@@ -37,7 +37,7 @@ def export_lives(
     after their delivery time; ``where`` is a condition in SQL over the columns. Raises LakeError
     without a lake, and ExportError as check_export says.
     """
-    lake, file = existing_lake(lake_path), Path(target).absolute()
+    lake, file = existing_lake(lake_path), local_folder(target)
     check_export(file, outcomes)
     lease = Lease(lake)
     try:

@@ -86,7 +86,7 @@ def ledger_to_lake(
         "partitions": str(spark.sparkContext.defaultParallelism),
     }
     if token_file is not None:
-        options["tokenFile"] = str(Path(token_file).absolute())
+        options["tokenFile"] = str(local_folder(token_file))
     stream = (
         spark.readStream.format("mayfly")
         .options(**options)

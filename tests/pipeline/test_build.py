@@ -429,6 +429,14 @@ MISTAKES = [
         ("n bigint", "n bigant"),
         "[[source]] 1, schema: 'n bigant': [UNSUPPORTED_DATATYPE] Unsupported data type",
     ),
+    (
+        ('path = "in"', 'path = "s3a://bucket/in"'),
+        "[[source]] 1, path: s3a://bucket/in: this Spark has no file system for s3a: name its",
+    ),
+    (
+        ("[[sink]]", '[[sink]]\nname = "far"\nkind = "files"\npath = "abc://b/out"\n[[sink]]'),
+        "[[sink]] 1, path: abc://b/out: this Spark has no file system for abc: name",
+    ),
     (('path = "in"', 'path = "inn"'), "[[source]] 1, path: [PATH_NOT_FOUND] Path does not exist"),
     (
         ('extra = "n"', "feedback = \"'none'\""),
@@ -472,6 +480,16 @@ def test_what_spark_or_a_message_cannot_have_is_named_and_nothing_begins(
     assert not problem.is_warning
     assert "SQLQueryContextLogger" not in capfd.readouterr().err
     assert not Path(config.checkpoint).exists()
+
+
+def test_a_checkpoint_on_a_file_system_that_spark_does_not_know_is_named_and_nothing_begins(
+    session: SparkSession, plain: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = replace(written(plain, PLAIN), checkpoint="s3a://bucket/cp")
+    with pytest.raises(PipelineError, match="checkpoint: s3a://bucket/cp: this Spark has no file"):
+        start(config, session)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_example_is_right(session: SparkSession, tmp_path: Path) -> None:

@@ -394,6 +394,10 @@ def test_a_wrong_key_of_a_source_is_named(tmp_path: Path, table: str, said: str)
             LAKE + 'format = "csv"\n',
             "[[sink]] 2, format: 'csv' is none of parquet, orc, json",
         ),
+        (
+            ORDERS.replace("orders", "x") + 'token_file = "x3://t"\n',
+            "[[sink]] 2, token_file: x3://t is no path of this machine: x3: is not supported here",
+        ),
         (ORDERS, "[[sink]]: two have the same name: orders, orders"),
         (
             LAKE.replace('"out"', '"in"'),

@@ -96,6 +96,8 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         (f'log = "xml"\n{SMALLEST}', ", line 1: log: 'xml' is none of plain, text, json"),
         (f"drain_seconds = -1\n{SMALLEST}", ", line 1: drain_seconds: -1 is not a whole number"),
         (f'{SMALLEST}[listen]\nflight = "9414"\n', ", line 4: [listen], flight: '9414' is not HO"),
+        (f'{SMALLEST}lake = "s3a://b/x"\n', ", line 3: [[queue_manager]] 1, lake: s3a://b/x is no"),
+        (f'{SMALLEST}path = "s3a://b/x"\n', ", line 3: [[queue_manager]] 1, path: s3a://b/x is no"),
         (f'{SMALLEST}[listen]\nflihgt = ""\n', ", line 4: [listen], flihgt: is no key here, did"),
         (f"{SMALLEST}[limits]\nconnections = 0\n", ", line 4: [limits], connections: 0 is not a"),
         (f"{SMALLEST}{SMALLEST}", ": queue manager QM1 is named twice"),
