@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+import re
+from typing import Final, NamedTuple, Protocol
 
 from mayfly.connection.values import SubscriptionFacts
 from mayfly.mqi import constants as c
+
+#: The id is one of 24 bytes, as messages have; other topics below TEMP are anybody's.
+_TEMPORARY: Final = re.compile(r"TEMP/[0-9A-F]{48}")
 
 
 class Subscribed(NamedTuple):
@@ -109,3 +113,8 @@ class Topics(Protocol):
 
         Raises MQRC_UNKNOWN_OBJECT_NAME for any other, MQRC_OBJECT_IN_USE while it has a subscriber.
         """
+
+
+def is_temporary_topic(name: str) -> bool:
+    """Return True if a topic string has the form of those that ``make_temporary`` makes."""
+    return _TEMPORARY.fullmatch(name) is not None

@@ -120,6 +120,7 @@ class Background:
         self._ready = runtime.condition()
         self._jobs: list[tuple[Transaction | None, OnEnd]] = []
         self._has_thread = False
+        self._thread_id = 0
         self._gathering = Gathering()
         #: The thread is woken when so many are there.
         self._wanted_count = 1
@@ -155,6 +156,17 @@ class Background:
         """Let the thread do what would hold up whoever has come to it; it raises nothing."""
         self._hand_over(None, lambda _error: job())
 
+    def settle(self) -> None:
+        """Return when all that has been handed over by now has ended; call it without a lock.
+
+        In a callback of this very thread it returns at once: the rest waits for the callback.
+        """
+        if self._thread_id == self._runtime.thread_id():
+            return
+        over = self._runtime.signal()
+        self.do(over.set)
+        over.wait()
+
     def _tell(self, finish: OnEnd | None, on_end: OnEnd, error: MQError | None) -> None:
         if finish is not None:
             finish(error)
@@ -170,12 +182,14 @@ class Background:
             self._runtime.thread(self._run, "mayfly-background").start()
 
     def _run(self) -> None:
+        self._thread_id = self._runtime.thread_id()
         while True:
             with self._ready:
                 if not self._jobs:
                     self._ready.wait(_LINGER_SECONDS)
                 if not self._jobs:
-                    self._has_thread = False
+                    # Another thread may get its number.
+                    self._has_thread, self._thread_id = False, 0
                     return
                 self._gather()
                 jobs, self._jobs = self._jobs, []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from mayfly.connection import Connection as QueueConnection
 from mayfly.connection import Subscribed
+from mayfly.connection.topics import is_temporary_topic
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import IllegalStateException, InvalidDestinationException, refuse
 from mayfly.jms.roles import OwningSession
 from mayfly.jms.sending import queue_to_use
 from mayfly.jms.subscriptions import Wanted, full_name
-from mayfly.jms.temporary_topics import is_temporary
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
@@ -140,7 +140,7 @@ def _topic_to_use(session: OwningSession, wanted: Wanted) -> Topic:
     topic = wanted.topic
     if not isinstance(topic, Topic):
         refuse(rc.MQRC_OBJECT_TYPE_ERROR, f"{topic!r} is no topic")
-    if is_temporary(topic.topic_name) and (
+    if is_temporary_topic(topic.topic_name) and (
         wanted.is_durable or not session.connection.topics.has(topic.topic_name)
     ):
         why = "cannot be durable" if wanted.is_durable else "is another connection's, or deleted"

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from mayfly.connection import Connection as QueueConnection
 from mayfly.jms.destinations import TemporaryTopic
 from mayfly.jms.errors import classic
-
-#: The id is one of 24 bytes, as messages have; other topics below TEMP are anybody's.
-_NAME = re.compile(r"TEMP/[0-9A-F]{48}")
 
 
 class TemporaryTopics:
@@ -37,8 +32,3 @@ class TemporaryTopics:
         with self._lock:
             self._mq.topics.delete_temporary(name)
             self._names.discard(name)
-
-
-def is_temporary(name: str) -> bool:
-    """Return True if a topic string has the form of temporary topics."""
-    return _NAME.fullmatch(name) is not None

@@ -24,6 +24,7 @@ def open_durable(
     Session.resume.
     """
     core, replaces = session.core, False
+    _let_settle(core, name)
     with core.definitions_lock:
         existing = core.registry.subscriptions.find(name)
         if existing is not None:
@@ -54,6 +55,7 @@ def remove_idle(session: Session, name: str) -> None:
     not acknowledged.
     """
     core = session.core
+    _let_settle(core, name)
     with core.definitions_lock:
         _check_idle(core, core.registry.subscriptions.named(name))
         session.unsubscribe(name)
@@ -83,11 +85,24 @@ def is_subscribed_to(core: Core, topic: str) -> bool:
 def _check_idle(core: Core, subscription: Subscription) -> None:
     if subscription.holds:
         raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, f"{subscription!r} has a consumer")
-    if not subscription.is_managed:
-        return
-    with core.engine_lock:
-        queue = core.registry.resolve(subscription.destination).queue
-        is_held = bool(counts(core, queue).locked)
-    if is_held:
+    if _is_held(core, subscription):
         said = f"{subscription!r} has messages that are not acknowledged"
         raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, said)
+
+
+def _let_settle(core: Core, name: str) -> None:
+    """Wait for acknowledgements that are on their way to the disk, where nobody has it open.
+
+    Their consumer has been closed behind them, and its successor is not to find them.
+    """
+    found = core.registry.subscriptions.find(name)
+    if found is not None and not found.holds and _is_held(core, found):
+        core.background.settle()
+
+
+def _is_held(core: Core, subscription: Subscription) -> bool:
+    if not subscription.is_managed:
+        return False
+    with core.engine_lock:
+        queue = core.registry.by_name(subscription.destination)
+        return queue is not None and bool(counts(core, queue).locked)

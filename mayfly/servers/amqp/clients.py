@@ -57,7 +57,9 @@ class Client:
         self._place = place
         named = replace(self._applicant, application=container[:_APPLICATION_LENGTH] or "AMQP")
         found = Conversations(
-            lambda: service.connect(named.queue_manager, admitted, named), service.executor
+            lambda: service.connect(named.queue_manager, admitted, named),
+            service.executor,
+            service.nodes,
         )
         self._applicant, self._connected_ms = named, found.main.now_ms()
         self._conversations = found

@@ -10,10 +10,12 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from mayfly.connection import Connection, Settlement
+from mayfly.connection.topics import is_temporary_topic
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.servers.amqp.addresses import TOPIC, Address
+from mayfly.servers.amqp.dynamic import Node, Nodes, OwnNodes, check_no_queue
 from mayfly.servers.amqp.errors import NOT_FOUND, UNKNOWN_TRANSACTION, AmqpError, of_mq
 
 _LOG = logging.getLogger("mayfly.amqp")
@@ -27,20 +29,27 @@ MOST_OPEN: Final = 64
 
 
 class Target(NamedTuple):
-    """A queue or topic that is open to put to; a temporary queue takes no persistent message."""
+    """A queue or topic that is open to put to; a temporary queue takes no persistent message.
+
+    A ``temporary_topic`` may be gone before its handle.
+    """
 
     handle: int
     is_temporary: bool = False
+    temporary_topic: str = ""
 
 
 class Conversations:
     """Opens conversations as they are needed; those of ended transactions are used again."""
 
-    def __init__(self, connect: Callable[[], Connection], executor: Executor) -> None:
+    def __init__(self, connect: Callable[[], Connection], executor: Executor, nodes: Nodes) -> None:
         """Open the first one; raises as ``connect``."""
         self._connect, self._executor = connect, executor
         self.main = connect()
-        self.main.topics.belong_to(self.main.number)
+        #: The owner of all its conversations: ``no-local`` leaves out what any of them publishes.
+        self._owner: str | int = self.main.number
+        self.main.topics.belong_to(self._owner)
+        self.nodes = OwnNodes(nodes)
         #: The one that puts outside of transactions, opened by its first put.
         self._putting: Connection | None = None
         self._transactions: dict[bytes, Connection] = {}
@@ -54,17 +63,25 @@ class Conversations:
         self._numbers = count(1)
         self._targets: dict[tuple[int, Address], Target] = {}
 
+    def claim(self, client_id: str) -> None:
+        """Take a client id, which no other client has then; the client id owns all conversations.
+
+        Raises MQRC_OBJECT_IN_USE while another client has it.
+        """
+        self.main.topics.claim(client_id)
+        self._owner = client_id
+
     def putting(self) -> Connection:
         """Return the conversation whose units of work are the puts of a pass of the loop."""
         if self._putting is None:
             self._putting = self._connect()
-            self._putting.topics.belong_to(self.main.number)
+            self._putting.topics.belong_to(self._owner)
         return self._putting
 
     def declare(self) -> bytes:
         """Begin a transaction; return its id."""
         connection = self._idle.pop() if self._idle else self._connect()
-        connection.topics.belong_to(self.main.number)
+        connection.topics.belong_to(self._owner)
         name = next(self._numbers).to_bytes(4, "big")
         self._transactions[name] = connection
         return name
@@ -152,12 +169,23 @@ class Conversations:
 
         return done
 
+    def attach_target(self, address: Address) -> None:
+        """Open the queue or topic of a link that begins; raises AmqpError."""
+        putting = self.putting()
+        known = self._targets.get((putting.number, address))
+        if known is not None and known.is_temporary:
+            # The handle of another link may be that of a queue that is gone.
+            self.forget_target(address)
+        self.target(putting, address)
+
     def target(self, connection: Connection, address: Address) -> Target:
         """Return the open queue or topic of an address on a conversation; raises AmqpError."""
         key = connection.number, address
         known = self._targets.pop(key, None) or self._opened(connection, address)
         # In again at the end: the first is the one that was longest not used.
         self._targets[key] = known
+        if known.temporary_topic:
+            self.nodes.all.check_topic(known.temporary_topic)
         return known
 
     def _opened(self, connection: Connection, address: Address) -> Target:
@@ -173,6 +201,15 @@ class Conversations:
             if target is not None:
                 close_quietly(connection, target.handle)
 
+    def node_closed(self, node: Node | None, *, is_closed: bool) -> None:
+        """Delete the dynamic node that a link has made, and ends with; an error is logged."""
+        if node is None or not is_closed or not node.ends_with_link or not self.main.is_open:
+            return
+        try:
+            self.nodes.delete(self.main, node)
+        except MQError as error:
+            _LOG.info("deleting %s: %s", node.address.name, error)
+
     def end(self, then: Callable[[], object] = lambda: None) -> None:
         """Back out and close all conversations, on another thread: that may wait for the disk.
 
@@ -183,6 +220,7 @@ class Conversations:
             then()
             return
         self._is_ended = True
+        self.nodes.end()
         self._executor.submit(self._end).add_done_callback(lambda _closed: then())
 
     def _end(self) -> None:
@@ -229,7 +267,9 @@ def open_target(connection: Connection, address: Address) -> Target:
 
 
 def _topic(connection: Connection, address: Address) -> Target:
-    return Target(connection.open("", _PUT, kind=c.MQOT_TOPIC, topic=address.name).handle)
+    name = address.name
+    opened = connection.open("", _PUT, kind=c.MQOT_TOPIC, topic=name)
+    return Target(opened.handle, temporary_topic=name if is_temporary_topic(name) else "")
 
 
 #: Reason codes by which an open says that there is no queue of a name.
@@ -240,10 +280,11 @@ def check_is_topic(connection: Connection, address: Address, refused: MQError) -
     """Raise AmqpError unless a name that is no queue's may be that of a topic.
 
     A name that is a queue's in upper case is refused: nobody wants a topic called ``orders`` beside
-    a queue ORDERS without saying so.
+    a queue ORDERS without saying so. So is that of a temporary queue, which is gone.
     """
     if refused.reason not in NAMES_NO_QUEUE:
         raise of_mq(refused)
+    check_no_queue(address.name)
     name = address.name.upper()
     if name == address.name:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from proton import Condition, Connection
+from proton import Condition, Connection, symbol
 
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp.conversations import Conversations
@@ -18,28 +18,34 @@ _PROPERTIES: Final = {
     "topic-prefix": "topic://",
 }
 _SOLE = "sole-connection-for-container"
+#: Tells a client that a close with the reason follows. A client of JMS waits for that before it
+#: takes its connection for good.
+_FAILED: Final = "amqp:connection-establishment-failed"
+#: The exception of JMS for a client id that is in use follows from this, as two symbols.
+_CONTAINER_ID: Final = {symbol("invalid-field"): symbol("container-id")}
 
 
-def greet(connection: Connection, queue_manager: str) -> None:
-    """Open the connection from here, in the name of a queue manager."""
+def greet(connection: Connection, queue_manager: str, refused: Condition | None = None) -> None:
+    """Open the connection from here, in the name of a queue manager, and close it if refused."""
     connection.container = queue_manager
     connection.offered_capabilities = list(CAPABILITIES)
-    connection.properties = dict(_PROPERTIES)
+    connection.properties = {**_PROPERTIES, **({} if refused is None else {_FAILED: True})}
     connection.open()
+    if refused is not None:
+        connection.condition = refused
+        connection.close()
 
 
-def claim_container(connection: Connection, conversations: Conversations) -> None:
+def claim_container(connection: Connection, conversations: Conversations) -> Condition | None:
     """Keep the id of its container for a client that wants to be alone with it.
 
-    Where another client has the id, the connection is closed with amqp:invalid-field.
+    Where another client has the id, returns why the connection is refused: amqp:invalid-field.
     """
     desired = connection.remote_desired_capabilities
     if _SOLE not in {str(name) for name in (desired or ())}:
-        return
+        return None
     try:
-        conversations.main.topics.claim(connection.remote_container or "")
+        conversations.claim(connection.remote_container or "")
     except MQError as error:
-        connection.condition = Condition(
-            INVALID_FIELD, str(error), {"invalid-field": "container-id"}
-        )
-        connection.close()
+        return Condition(INVALID_FIELD, str(error), _CONTAINER_ID)
+    return None

@@ -295,23 +295,28 @@ class Peer(asyncio.Protocol):
         client = self._client
         assert client is not None
         names = [name.upper() for name in self.service.queue_managers]
-        greet(connection, client.queue_manager)
+        refused = None
         if hostname.upper() in names and wanted != client.queue_manager:
             said = f"SASL has let this connection in to {client.queue_manager}"
-            connection.condition = Condition(NOT_FOUND, f"{said}, not {wanted}")
-            connection.close()
-            return
+            refused = Condition(NOT_FOUND, f"{said}, not {wanted}")
+        else:
+            refused = self._begin_conversations(client, connection)
+        greet(connection, client.queue_manager, refused)
+
+    def _begin_conversations(self, client: Client, connection: Connection) -> Condition | None:
+        """Open the first conversation; returns why it is refused."""
         try:
-            self.conversations = client.begin(connection.remote_container or "")
+            conversations = client.begin(connection.remote_container or "")
         except MQError as error:
             _LOG.warning("AMQ9489E: %s; refused: %s", error, client.address or "local")
-            connection.condition = Condition(of_mq(error).condition, str(error))
-            connection.close()
-            return
-        self.puts = Puts(self.conversations, self)
-        # Only now: before a client has opened, proton has no times for it.
-        self.service.loop.call_soon(self._tick)
-        claim_container(connection, self.conversations)
+            return Condition(of_mq(error).condition, str(error))
+        refused = claim_container(connection, conversations)
+        if refused is None:
+            self.conversations = conversations
+            self.puts = Puts(conversations, self)
+            # Only now: before a client has opened, proton has no times for it.
+            self.service.loop.call_soon(self._tick)
+        return refused
 
     def status(self) -> list[ClientStatus]:
         """Return the status of its conversations."""

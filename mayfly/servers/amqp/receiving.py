@@ -70,7 +70,7 @@ class ReceivingClient:
     def attached(cls, host: LinkHost, link: Link, conversations: Conversations) -> ReceivingClient:
         """Open the source; raises AmqpError or MQError."""
         container = link.connection.remote_container or ""
-        return cls(host, link, conversations, opened_source(conversations.main, link, container))
+        return cls(host, link, conversations, opened_source(conversations, link, container))
 
     @property
     def link(self) -> Link:
@@ -285,8 +285,7 @@ class ReceivingClient:
         source, connection = self._source, self._connection
         if not source.subscription:
             close_quietly(connection, source.handle)
-            if is_closed and source.made:
-                close_quietly(connection, source.made)
+            self._conversations.node_closed(source.node, is_closed=is_closed)
             return
         # First: a subscription that is removed takes its queue along.
         close_quietly(connection, source.handle)
@@ -296,6 +295,7 @@ class ReceivingClient:
             _LOG.info("closing the subscription of link %s: %s", self._name, error)
             if is_closed and source.durable_name:
                 self._keep_subscription(error)
+        self._conversations.node_closed(source.node, is_closed=is_closed)
 
     def _keep_subscription(self, refused: MQError) -> None:
         """Close a durable subscription that may not be removed; the detach tells why."""

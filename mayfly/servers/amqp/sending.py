@@ -9,8 +9,8 @@ from proton import Condition, Delivery, Link, Session
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import addresses, transactions, transfers
 from mayfly.servers.amqp.addresses import Address
-from mayfly.servers.amqp.conversations import Conversations, close_quietly
-from mayfly.servers.amqp.dynamic import made_node
+from mayfly.servers.amqp.conversations import Conversations
+from mayfly.servers.amqp.dynamic import Node
 from mayfly.servers.amqp.errors import (
     INVALID_FIELD,
     LIMIT_EXCEEDED,
@@ -37,16 +37,17 @@ class SendingClient:
         self._puts = host.puts
         target = link.remote_target
         self._address: Address | None = None
-        #: The close of this handle deletes the queue that the link has made; 0 for none.
-        self._made = 0
+        #: The dynamic node that the link has made.
+        self._node: Node | None = None
         if target.dynamic:
-            self._address, self._made = made_node(conversations.main, target, link.target)
+            self._node = conversations.nodes.make(conversations.main, target, link.target)
+            self._address = self._node.address
         else:
             link.target.copy(target)
             if target.address:
                 self._address = addresses.read(target.address, capabilities_of(target))
         if self._address is not None:
-            conversations.target(conversations.putting(), self._address)
+            conversations.attach_target(self._address)
         link.source.copy(link.remote_source)
         link.rcv_settle_mode = link.remote_rcv_settle_mode
         link.snd_settle_mode = link.remote_snd_settle_mode
@@ -108,8 +109,7 @@ class SendingClient:
         self.lost()
         if self._address is not None:
             self._conversations.forget_target(self._address)
-        if is_closed and self._made:
-            close_quietly(self._conversations.main, self._made)
+        self._conversations.node_closed(self._node, is_closed=is_closed)
 
     def lost(self) -> None:
         """Forget the messages that have come in part."""

@@ -15,6 +15,7 @@ from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp import sasl
 from mayfly.servers.amqp.amended import Amended
 from mayfly.servers.amqp.budget import Budget
+from mayfly.servers.amqp.dynamic import Nodes
 from mayfly.servers.amqp.errors import FORCED
 from mayfly.servers.amqp.peer import Peer
 from mayfly.servers.amqp.quiescing import quiesce
@@ -66,6 +67,7 @@ class AmqpServer:
             Instances(),
             Unhurried(self._loop),
             Amended(),
+            Nodes(),
         )
         self._peers: set[Peer] = set()
         self._visitors = Visitors(self._peer, self._peers, _LOG)

@@ -11,6 +11,7 @@ from mayfly.connection import Connection
 from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp.amended import Amended
 from mayfly.servers.amqp.budget import Budget
+from mayfly.servers.amqp.dynamic import Nodes
 from mayfly.servers.amqp.unhurried import Unhurried
 from mayfly.servers.instances import Instances
 from mayfly.servers.wire.exchange import Admits
@@ -52,6 +53,8 @@ class Service(NamedTuple):
     unhurried: Unhurried
     #: Annotations of messages that were given back.
     amended: Amended
+    #: Temporary topics that are gone.
+    nodes: Nodes
 
     def manager_named(self, hostname: str) -> str:
         """Return the queue manager that a host name means: the one of that name, else the first."""

@@ -7,12 +7,14 @@ from typing import Final, NamedTuple
 from proton import Link, Terminus
 
 from mayfly.connection import Connection
+from mayfly.connection.topics import is_temporary_topic
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import addresses
 from mayfly.servers.amqp.addresses import QUEUE, TOPIC, Address
-from mayfly.servers.amqp.conversations import check_is_topic, not_found
-from mayfly.servers.amqp.dynamic import made_node
+from mayfly.servers.amqp.conversations import Conversations, check_is_topic, not_found
+from mayfly.servers.amqp.dynamic import Node, OwnNodes
+from mayfly.servers.amqp.errors import AmqpError
 from mayfly.servers.amqp.terminus import capabilities_of, filters_of
 
 _GET: Final = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INQUIRE | c.MQOO_FAIL_IF_QUIESCING
@@ -20,6 +22,7 @@ _BROWSE: Final = c.MQOO_BROWSE | c.MQOO_FAIL_IF_QUIESCING
 #: Ends the name of a subscription in the name of a link; ``global``, ``volatile`` or a number
 #: follows, so that several links may share one.
 _DELIMITER = "|"
+_GLOBAL = "global"
 _THRESHOLD = (c.MQIA_BACKOUT_THRESHOLD, c.MQCA_BACKOUT_REQ_Q_NAME)
 
 
@@ -27,8 +30,8 @@ class Source(NamedTuple):
     """The open source of a link: the handle to get by, and the parts that end with the link.
 
     ``subscription`` is 0 for a queue. ``backout_queue`` is BOQNAME, used from ``threshold``
-    backouts on; 0 is never. ``durable_name`` is that of a durable subscription. The close of the
-    handle ``made`` deletes the queue that the link has made; 0 is none.
+    backouts on; 0 is never. ``durable_name`` is that of a durable subscription, ``node`` a dynamic
+    node that the link has made.
     """
 
     handle: int
@@ -38,17 +41,20 @@ class Source(NamedTuple):
     durable_name: str = ""
     threshold: int = 0
     backout_queue: str = ""
-    made: int = 0
+    node: Node | None = None
 
 
-def opened_source(connection: Connection, link: Link, container: str) -> Source:
+def opened_source(conversations: Conversations, link: Link, container: str) -> Source:
     """Open the source of a link; the answer's source is filled in. Raises AmqpError, MQError."""
     asked, answer = link.remote_source, link.source
+    connection, nodes = conversations.main, conversations.nodes
     if asked.dynamic:
-        address, handle = made_node(connection, asked, answer)
-        if address.kind == TOPIC:
-            return _subscribed(connection, link, address, container)
-        return _queue(connection, address, "", is_browse=False)._replace(made=handle)
+        node = nodes.make(connection, asked, answer)
+        if node.address.kind == TOPIC:
+            found = _subscribed(connection, link, node.address, container)
+        else:
+            found = _queue(connection, node.address, "", nodes, is_browse=False)
+        return found._replace(node=node)
     answer.copy(asked)
     if not asked.address:
         return _known_subscription(connection, link, container)
@@ -57,15 +63,19 @@ def opened_source(connection: Connection, link: Link, container: str) -> Source:
     if address.kind != TOPIC:
         is_browse = asked.distribution_mode == Terminus.DIST_MODE_COPY
         try:
-            return _queue(connection, address, selector, is_browse=is_browse)
+            return _queue(connection, address, selector, nodes, is_browse=is_browse)
         except MQError as error:
             if address.kind == QUEUE:
                 raise not_found(address, error) from None
             check_is_topic(connection, address, error)
+    if is_temporary_topic(address.name):
+        nodes.check_reader(address.name)
     return _subscribed(connection, link, address, container)
 
 
-def _queue(connection: Connection, address: Address, selector: str, *, is_browse: bool) -> Source:
+def _queue(
+    connection: Connection, address: Address, selector: str, nodes: OwnNodes, *, is_browse: bool
+) -> Source:
     opened = connection.open(
         address.name,
         _BROWSE if is_browse else _GET,
@@ -74,6 +84,12 @@ def _queue(connection: Connection, address: Address, selector: str, *, is_browse
     )
     if is_browse:
         return Source(opened.handle, address.name, is_browse=True)
+    if opened.definition_type == c.MQQDT_TEMPORARY_DYNAMIC:
+        try:
+            nodes.check_reader(opened.queue)
+        except AmqpError:
+            connection.close_object(opened.handle)
+            raise
     threshold, name = connection.objects.inquire(opened.handle, _THRESHOLD).values
     return Source(
         opened.handle,
@@ -110,9 +126,11 @@ def _known_subscription(connection: Connection, link: Link, container: str) -> S
 
     Raises MQRC_NO_SUBSCRIPTION, which is amqp:not-found, and why it is not to be opened.
     """
-    name = _subscription_name(
-        link.name, container, capabilities_of(link.remote_source), is_durable=True
-    )
+    capabilities = capabilities_of(link.remote_source)
+    if link.name.partition(_DELIMITER)[2].startswith(_GLOBAL):
+        # A client without an id has no source to say so: the name of the link does.
+        capabilities = (*capabilities, _GLOBAL)
+    name = _subscription_name(link.name, container, capabilities, is_durable=True)
     found = connection.topics.subscribe(c.MQSO_RESUME | c.MQSO_DURABLE, name=name)
     link.source.type = Terminus.SOURCE
     address = addresses.topic_address(found.facts.topic)
@@ -127,5 +145,5 @@ def _subscription_name(
 ) -> str:
     """Return the name of a subscription: the client's own, or shared by all where global."""
     name = link_name.partition(_DELIMITER)[0]
-    client = "" if "global" in capabilities else container
+    client = "" if _GLOBAL in capabilities else container
     return f"{'AMQP' if is_durable else 'AMQP.ND'}:{client}:{name}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
-from proton import Link, Message
+from proton import Delivery, Endpoint, Link, Message, symbol
 
-from mayfly import QueueManager
-from mayfly.connection import connect
+from mayfly import QueueManager, jms
+from mayfly.connection import Connection, connect
+from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp.server import AmqpServer
 from mayfly.servers.amqp.service import Limits
 from tests.servers.amqp.client import Client
@@ -101,3 +104,230 @@ def test_2_8_15_unauthorized_access_is_told_by_the_detach_that_removes_nothing(
     link = subscribed(alice, None)
     alice.end(link)
     assert link.remote_condition is None
+
+
+# Dynamic nodes
+
+KINDS = ("temporary-queue", "temporary-topic")
+New = Callable[..., Client]
+
+
+def made(client: Client, direction: str, kind: str) -> tuple[Link, str]:
+    """Let a link of a client make a node; return the link and the node's address."""
+    if direction == "receiver":
+        link = client.receiver(None, dynamic=True, capabilities=(kind,))
+        return link, link.remote_source.address or ""
+    link = client.sender(None, dynamic=True, capabilities=(kind,))
+    return link, link.remote_target.address or ""
+
+
+def ways_to(kind: str, address: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Return address and capabilities by which another client names a node."""
+    plain = kind.removeprefix("temporary-")
+    return [(address, (kind,)), (address, (plain,)), (address, ()), (f"{plain}://{address}", ())]
+
+
+@pytest.mark.parametrize("direction", ["receiver", "sender"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_3_5_3_resource_locked_for_a_reader_of_another_connections_dynamic_node(
+    client: New, kind: str, direction: str
+) -> None:
+    """Its own connection alone receives from it, on as many links as it likes."""
+    one, other = client(), client(container="other")
+    link, address = made(one, direction, kind)
+    mine = one.receiver(address, credit=1, capabilities=(kind,))
+    for named, capabilities in ways_to(kind, address):
+        refused = other.receiver(named, credit=1, capabilities=capabilities)
+        assert refusal(other, refused) == "amqp:resource-locked"
+    other.send(other.sender(address, capabilities=(kind,)), Message(body="answer"))
+    reader = mine if kind == "temporary-topic" or direction == "sender" else link
+    if reader is link:
+        one.end(mine)
+        link.flow(1)
+    assert one.receive(reader)[0].body == "answer"
+
+
+@pytest.mark.parametrize("direction", ["receiver", "sender"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("by", ["link", "connection"])
+def test_3_5_3_not_found_for_a_dynamic_node_that_is_deleted(
+    client: New, kind: str, direction: str, by: str
+) -> None:
+    """Nobody receives from it or sends to it, whatever name, capability or open link is left."""
+    one, other = client(), client(container="other")
+    link, address = made(one, direction, kind)
+    answering = other.sender(address, capabilities=(kind,))
+    relay = other.sender(None)
+    assert other.send(relay, Message(address=address, body="1")).remote_state == Delivery.ACCEPTED
+    if by == "link":
+        one.end(link)
+    else:
+        one.close()
+    for named, capabilities in ways_to(kind, address):
+        refused = other.receiver(named, capabilities=capabilities)
+        # A reader is told so too where the name was never its own.
+        assert refusal(other, refused) == "amqp:not-found"
+        assert refusal(other, other.sender(named, capabilities=capabilities)) == "amqp:not-found"
+    for sender in (answering, relay):
+        outcome = other.send(sender, Message(address=address, body="2"))
+        assert outcome.remote_state == Delivery.REJECTED
+        assert outcome.remote.condition is not None
+        assert outcome.remote.condition.name in ("amqp:not-found", "amqp:resource-deleted")
+
+
+def test_3_5_3_a_temporary_queue_of_a_jms_program_is_its_connections(
+    qm: QueueManager, client: New
+) -> None:
+    one = client()
+    with jms.ConnectionFactory(qm).create_context() as context:
+        queue, topic = context.create_temporary_queue(), context.create_temporary_topic()
+        consumer = context.create_consumer(topic)
+        for name, kind in ((queue.queue_name, "queue"), (topic.topic_name, "topic")):
+            refused = one.receiver(name, capabilities=(kind,))
+            assert refusal(one, refused) == "amqp:resource-locked"
+        one.send(one.sender(f"topic://{topic.topic_name}"), Message(body="answer"))
+        assert consumer.receive_body(str, 10_000) == "answer"
+        _link, address = made(one, "receiver", "temporary-queue")
+        with pytest.raises(jms.InvalidDestinationRuntimeException):
+            context.create_consumer(context.create_queue(address))
+    refused = one.receiver(queue.queue_name)
+    assert refusal(one, refused) == "amqp:not-found"
+
+
+# Client ids
+
+SOLE = ("sole-connection-for-container",)
+
+
+def test_2_4_1_invalid_field_container_id_for_a_client_id_that_is_in_use(client: New) -> None:
+    """Qpid JMS has InvalidClientIDException for these two symbols, and waits where it is told to.
+
+    The open says that it failed: a client that has not seen that takes the connection as made.
+    """
+    first = client(container="only", desired=SOLE)
+    other = client(container="only", desired=SOLE)
+    other.until(lambda: other.connection.remote_condition)
+    condition = other.connection.remote_condition
+    assert condition is not None
+    assert condition.name == "amqp:invalid-field"
+    [(field, value)] = condition.info.items()
+    assert (field, value) == ("invalid-field", "container-id")
+    assert isinstance(field, symbol)
+    assert isinstance(value, symbol)
+    assert "MQRC_OBJECT_IN_USE" in (condition.description or "")
+    failed = other.connection.remote_properties.get(symbol("amqp:connection-establishment-failed"))
+    assert failed is True
+    first.close()
+    again = client(container="only", desired=SOLE)
+    assert again.connection.remote_condition is None
+
+
+def test_2_4_1_an_open_that_is_taken_tells_of_no_failure(client: New) -> None:
+    properties = client(container="only", desired=SOLE).connection.remote_properties
+    assert {str(name) for name in properties} == {"product", "queue-prefix", "topic-prefix"}
+
+
+@pytest.mark.parametrize("desired", [(), SOLE])
+@pytest.mark.parametrize("durable", [False, True])
+def test_3_5_8_no_local_leaves_out_all_that_the_connection_sends(
+    client: New, desired: tuple[str, ...], durable: bool
+) -> None:
+    """Also in a transaction, and through a link that was there before the subscription."""
+    one, other = client(container="mine", desired=desired), client(container="other")
+    sender, coordinator = one.sender("topic://t"), one.coordinator()
+    receiver = one.receiver("topic://t", credit=5, no_local=True, durable=durable)
+    one.send(sender, Message(body="mine"))
+    name = one.declare(coordinator)
+    one.send(sender, Message(body="mine, in a transaction"), name)
+    one.discharge(coordinator, name, fail=False)
+    other.send(other.sender("topic://t"), Message(body="theirs"))
+    assert one.receive(receiver)[0].body == "theirs"
+
+
+def test_3_5_8_no_local_of_a_durable_subscription_is_of_the_client_id_while_it_is_away(
+    client: New,
+) -> None:
+    one = client(container="mine", desired=SOLE)
+    one.end(one.receiver("topic://t", name="s", no_local=True, durable=True), detach=True)
+    one.send(one.sender("topic://t"), Message(body="mine"))
+    one.close()
+    other = client(container="other", desired=SOLE)
+    other.send(other.sender("topic://t"), Message(body="theirs"))
+    one = client(container="mine", desired=SOLE)
+    again = one.receiver("topic://t", name="s", no_local=True, durable=True, credit=5)
+    assert one.receive(again)[0].body == "theirs"
+
+
+# Durable subscriptions
+
+
+def test_2_6_3_a_shared_durable_subscription_without_a_client_id_ends_by_its_link_name(
+    client: New,
+) -> None:
+    """Session.unsubscribe of JMS attaches without a source, so that the name alone is there."""
+    one, other = client(container="a"), client(container="b")
+    shared = ("topic", "shared", "global")
+    consumer = one.receiver("t", name="s|global", durable=True, capabilities=shared)
+    in_use = other.receiver(None, name="s|global")
+    other.end(in_use)
+    assert in_use.remote_condition.name == "amqp:resource-locked"
+    one.end(consumer, detach=True)
+    own = other.receiver(None, name="s")
+    assert refusal(other, own) == "amqp:not-found"
+    found = other.receiver(None, name="s|global")
+    assert found.remote_source.address == "topic://t"
+    other.end(found)
+    assert found.remote_condition is None
+    assert refusal(one, one.receiver(None, name="s|global")) == "amqp:not-found"
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path, admission: OneUser) -> Iterator[QueueManager]:
+    """A queue manager in a folder, whose settlements take their time."""
+    with QueueManager("QM2", tmp_path) as manager:
+        yield manager
+
+
+@pytest.mark.parametrize("outcome", [Delivery.ACCEPTED, Delivery.MODIFIED, Delivery.RELEASED])
+def test_2_6_3_a_shared_durable_subscription_that_nobody_has_open_changes_its_selector(
+    on_disk: QueueManager, admission: OneUser, outcome: int
+) -> None:
+    """Messages whose outcome came before the detach keep it from nothing, nor those left over."""
+    with closing(AmqpServer(["QM2"], admission, connected, limits=Limits())) as served:
+        one = Client(served.listen_tcp("127.0.0.1", 0), container="a")
+        try:
+            change_selectors(one, outcome)
+        finally:
+            one.cut()
+    [row] = on_disk.mqsc("DISPLAY SUB(*) SELECTOR").rows
+    assert row["SELECTOR"] == "colour = 'c19'"
+
+
+def connected(name: str, _admitted: Admitted, _applicant: Applicant) -> Connection:
+    return connect(name, program="AMQP")
+
+
+def change_selectors(one: Client, outcome: int) -> None:
+    """Join a subscription with one selector after the other, each time with a message in hand."""
+    shared = ("topic", "shared")
+    sender = one.sender("topic://t")
+    for round_ in range(20):
+        link = one.receiver(
+            "t",
+            name="s",
+            durable=True,
+            capabilities=shared,
+            credit=10,
+            selector=f"colour = 'c{round_}'",
+        )
+        assert not link.state & Endpoint.REMOTE_CLOSED, link.remote_condition
+        for _ in range(3):
+            one.send(sender, Message(body="x", durable=True, properties={"colour": f"c{round_}"}))
+        first, delivery = one.receive(link)
+        assert first.body == "x"
+        delivery.local.failed = outcome == Delivery.MODIFIED
+        delivery.update(outcome)
+        delivery.settle()
+        link.detach()
+        # The next attach follows without a wait.
+        one.push()
