@@ -15,7 +15,6 @@ from pathlib import Path
 from interop.control import controlled
 from mayfly.cli.remote import operating
 
-_HERE = Path(__file__).parent
 #: A file system in memory, where a sync costs nothing, and how much room it must have.
 _MEMORY, _ROOM_BYTES = Path("/dev/shm"), 2**30
 _SERVE = (
@@ -29,7 +28,7 @@ _SERVE = (
     "--amqp",
     "127.0.0.1:0",
 )
-_VIRTUAL = ("--virtual-clock", "--expiry-interval", "0", "--mqsc", str(_HERE / "objects.mqsc"))
+_VIRTUAL = ("--virtual-clock", "--expiry-interval", "0")
 #: The answer to a wrong password comes at once.
 _AT_ONCE = (
     "ALTER AUTHINFO('DEV.AUTHINFO') AUTHTYPE(IDPWOS) FAILDLAY(0)",

@@ -305,7 +305,9 @@ class LocalCalls:
     def _put_dead_letter(self, reason: int, unit_of_work: UnitOfWork, message: Message) -> None:
         if not reason:
             raise mq_error(rc.MQRC_OPTIONS_ERROR, "a dead letter has a reason, not 0")
-        put_dead_letter(self._core, self._session.beside(unit_of_work), message, reason)
+        # The queue manager moves it: its user has only said that it is of no use.
+        beside = self._session.beside(unit_of_work, as_manager=True)
+        put_dead_letter(self._core, beside, message, reason)
 
     def end_with(self, completion: Completion, on_done: OnDone[_T], result: _T) -> UnderWay:
         """Tell the result when what a verb has left is durable, or why it is not."""

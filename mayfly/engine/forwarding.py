@@ -45,17 +45,29 @@ def forward(
 
     MsgId, CorrelId, context, PutDate and PutTime stay, and so does its deadline, but for a CAPEXPRY
     of the target and the longest life of a put (E3). ``name`` may be ``QUEUE@MANAGER``; ``changed``
-    are another descriptor and body, None for its own. Raises the reason codes of open and put;
+    are another descriptor and body, None for its own. A message that was backed out BOTHRESH times
+    goes to BOQNAME of its queue and to the dead-letter queue by the authority of the queue manager:
+    a user who may get it would be stuck behind it. Raises the reason codes of open and put;
     MQRC_UNKNOWN_OBJECT_NAME when the name is blank or a model queue's, whose dynamic queue would
     end with the message.
     """
     check_forward_target(core, name)
+    if session.authority is not None and _is_requeued(core, message, name):
+        session = session.beside(session.unit_of_work, as_manager=True)
     descriptor, body = changed or (message.descriptor, message.body)
     handle = session.open(name, _OPEN)
     try:
         handle.put(body, _request(core, message, descriptor), _PUT)
     finally:
         handle.close()
+
+
+def _is_requeued(core: Core, message: Message, name: str) -> bool:
+    """Return True if the attributes of its queue send a message, often backed out, to a queue."""
+    source = core.registry.by_name(message.queue)
+    if source is None or not 0 < source.definition.bothresh <= message.backout_count:
+        return False
+    return name in (source.definition.boqname, core.registry.queue_manager.deadq)
 
 
 def check_forward_target(core: Core, name: str) -> None:

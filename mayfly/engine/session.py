@@ -325,11 +325,16 @@ class Session(TopicVerbs):
         """Commit or, after an exception, back out; then disconnect."""
         self.close(commit=kind is None)
 
-    def beside(self, unit_of_work: UnitOfWork | None = None) -> Session:
-        """Return a transacted session of the same user with a unit of work, None for a new one."""
+    def beside(
+        self, unit_of_work: UnitOfWork | None = None, *, as_manager: bool = False
+    ) -> Session:
+        """Return a transacted session of the same user with a unit of work, None for a new one.
+
+        ``as_manager`` gives it the authority of the queue manager.
+        """
         user, _kind, program, _manager = self.context
         session = Session(self.core, None, transacted=True, program=program, known_as=user)
-        session.authority = self.authority
+        session.authority = None if as_manager else self.authority
         if unit_of_work is not None:
             session.unit_of_work = unit_of_work
         return session

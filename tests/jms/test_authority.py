@@ -54,6 +54,23 @@ def test_C7_send_receive_and_browse(
         assert context.create_consumer(queue).receive_body(str) == "x"
 
 
+def test_C7_a_poison_message_is_moved_by_the_authority_of_the_queue_manager(
+    queue_manager: QueueManager, factory: jms.ConnectionFactory
+) -> None:
+    script = "DEFINE QLOCAL(BACK)\nALTER QLOCAL(Q1) BOTHRESH(1) BOQNAME(BACK)\n"
+    assert queue_manager.mqsc(script + CONNECT + on_q1("PUT,GET,INQ")).ok
+    with factory.create_context(jms.SESSION_TRANSACTED, user_name="anna") as context:
+        queue = context.create_queue("Q1")
+        context.create_producer().send(queue, "poison")
+        context.commit()
+        consumer = context.create_consumer(queue)
+        assert consumer.receive_body(str) == "poison"
+        context.rollback()
+        assert consumer.receive_no_wait() is None
+        context.commit()
+    assert (queue_manager.curdepth("Q1"), queue_manager.curdepth("BACK")) == (0, 1)
+
+
 def test_a_temporary_queue_is_its_makers(
     queue_manager: QueueManager, factory: jms.ConnectionFactory
 ) -> None:

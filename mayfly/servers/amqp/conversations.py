@@ -39,6 +39,22 @@ class Target(NamedTuple):
     temporary_topic: str = ""
 
 
+class AtEnd(NamedTuple):
+    """A delivery that is settled when its transaction is committed.
+
+    ``on_refused`` is called on any thread with the reason why it cannot be a dead letter.
+    """
+
+    number: int
+    settlement: Settlement
+    reason: int
+    on_refused: Callable[[MQError], object]
+
+    def backed_out(self) -> AtEnd:
+        """Return the same delivery, to be given back counted."""
+        return self._replace(settlement=Settlement.BACKED_OUT, reason=0)
+
+
 class Conversations:
     """Opens conversations as they are needed; those of ended transactions are used again."""
 
@@ -54,7 +70,7 @@ class Conversations:
         self._putting: Connection | None = None
         self._transactions: dict[bytes, Connection] = {}
         #: Outcomes that deliveries have when their transaction is committed, by its id.
-        self._at_end: dict[bytes, list[tuple[int, Settlement, int]]] = {}
+        self._at_end: dict[bytes, list[AtEnd]] = {}
         self._idle: list[Connection] = []
         self._is_ended = False
         #: How many verbs are under way whose outcome :meth:`end` waits for.
@@ -114,11 +130,8 @@ class Conversations:
         def done(outcome: MQError | None) -> None:
             self._use_again(connection)
             is_committed = outcome is None and not fail
-            for number, settlement, reason in at_end:
-                if is_committed:
-                    self._settle(number, settlement, reason)
-                else:
-                    self._settle(number, Settlement.BACKED_OUT, 0)
+            for each in at_end:
+                self._settle(each if is_committed else each.backed_out())
             told(outcome)
 
         if not fail:
@@ -137,18 +150,22 @@ class Conversations:
 
         self._executor.submit(back_out)
 
-    def settle_at_end(self, name: bytes, number: int, settlement: Settlement, reason: int) -> None:
+    def settle_at_end(self, name: bytes, delivery: AtEnd) -> None:
         """Settle a delivery when its transaction is discharged."""
-        self._at_end.setdefault(name, []).append((number, settlement, reason))
+        self._at_end.setdefault(name, []).append(delivery)
 
-    def _settle(self, number: int, settlement: Settlement, reason: int) -> None:
+    def _settle(self, delivery: AtEnd) -> None:
+        number, settlement, reason, on_refused = delivery
+
         def noted(outcome: MQError | None) -> None:
             if outcome is None:
                 return
-            _LOG.warning("settling a message at the end of its transaction: %s", outcome)
             if settlement is Settlement.DEAD_LETTERED:
                 # Nobody takes the dead letter: the message stays, counted.
-                self._settle(number, Settlement.BACKED_OUT, 0)
+                on_refused(outcome)
+                self._settle(delivery.backed_out())
+            else:
+                _LOG.warning("settling a message at the end of its transaction: %s", outcome)
 
         self.main.asynchronous.settle(
             [number], settlement, reason=reason, on_done=self.awaited(noted)

@@ -15,8 +15,9 @@ from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import transactions, transfers
 from mayfly.servers.amqp.amended import Amended
 from mayfly.servers.amqp.calls import Calls
-from mayfly.servers.amqp.conversations import Conversations
+from mayfly.servers.amqp.conversations import AtEnd, Conversations
 from mayfly.servers.amqp.errors import AmqpError, of_mq
+from mayfly.servers.amqp.poison import Postponed
 from mayfly.servers.amqp.transactions import Outcome
 from mayfly.servers.amqp.transfers import Raw
 from mayfly.servers.amqp.unhurried import Unhurried
@@ -34,6 +35,7 @@ class Holder(Protocol):
     calls: Calls
     unhurried: Unhurried
     amended: Amended
+    postponed: Postponed
 
     def made_room(self) -> None:
         """Send more messages: outcomes have made room for them."""
@@ -179,7 +181,7 @@ class Outcomes:
             remote = transfers.wrapped(delivery).remote
             outcome = Outcome(state, remote.failed, remote.undeliverable, remote.annotations)
         settlement, reason = self._settlement_by(outcome, held)
-        done = partial(self._end_outcome, delivery, held.number, settlement)
+        done = partial(self._end_outcome, delivery, held, settlement)
         self._settle([held.number], settlement, reason=reason, then=done)
 
     def _settlement_by(self, outcome: Outcome, held: _Held) -> tuple[Settlement, int]:
@@ -197,13 +199,13 @@ class Outcomes:
         return Settlement.BACKED_OUT, 0
 
     def _end_outcome(
-        self, delivery: Raw, number: int, settlement: Settlement, outcome: MQError | None
+        self, delivery: Raw, held: _Held, settlement: Settlement, outcome: MQError | None
     ) -> None:
         self._ending.discard(delivery)
         if outcome is not None and settlement is Settlement.DEAD_LETTERED:
             # Nobody takes the dead letter: the message stays, counted.
-            _LOG.warning("a rejected message stays on its queue: %s", outcome)
-            self._settle([number], Settlement.BACKED_OUT, then=_noted)
+            self._holder.postponed.note(held.msg_id, outcome)
+            self._settle([held.number], Settlement.BACKED_OUT, then=_noted)
             outcome = None
         if outcome is None and not self._is_over:
             transfers.answer(delivery, transfers.remote_state(delivery))
@@ -224,7 +226,17 @@ class Outcomes:
         else:
             # It takes effect when the transaction is discharged, as those that are accepted.
             settlement, reason = self._settlement_by(outcome, held)
-            self._conversations.settle_at_end(name, held.number, settlement, reason)
+            refused = partial(self._holder.postponed.note, held.msg_id)
+            calls = self._holder.calls
+            self._conversations.settle_at_end(
+                name,
+                AtEnd(
+                    held.number,
+                    settlement,
+                    reason,
+                    lambda error: calls.soon(partial(refused, error)),
+                ),
+            )
         if not told.settled:
             transactions.accept(told, name)
         told.settle()

@@ -3,39 +3,115 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
-from mayfly.connection import Delivery, Settlement
+from mayfly.connection import Connection, Delivery, Settlement
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.servers.amqp.calls import Call
 from mayfly.servers.amqp.conversations import Conversations
-from mayfly.servers.amqp.sources import Source
 
 _LOG = logging.getLogger("mayfly.amqp")
+_FIRST_PAUSE_MS: Final = SECOND_MS
+_LONGEST_PAUSE_MS: Final = 60 * SECOND_MS
+#: Failures are told together, once in this time.
+_TELL_MS: Final = 60 * SECOND_MS
+#: Those noted longest ago are forgotten, and tried again at once.
+_MOST_MESSAGES: Final = 10_000
 
 
-def move_away(conversations: Conversations, source: Source, held: Delivery) -> None:
+class _Pause(NamedTuple):
+    """A message is left alone until a moment; the pause before it had so many ms."""
+
+    until_ms: int
+    length_ms: int
+
+
+class Postponed:
+    """Messages that no queue takes, of one link: each is left alone for a pause that grows.
+
+    Moments are those of the queue manager's clock.
+    """
+
+    def __init__(
+        self, source: str, soon: Callable[[Call], object], now_ms: Callable[[], int]
+    ) -> None:
+        """Begin with none; ``source`` is the name of their queue, ``soon`` makes a call later."""
+        self._source, self._soon, self._now_ms = source, soon, now_ms
+        self._pauses: dict[bytes, _Pause] = {}
+        self._try_count = 0
+        self._told_ms: int | None = None
+        self._is_telling = False
+
+    def has(self, msg_id: bytes) -> bool:
+        """Return True if a message is to be left alone now."""
+        pause = self._pauses.get(msg_id) if self._pauses else None
+        return pause is not None and pause.until_ms > self._now_ms()
+
+    def note(self, msg_id: bytes, why: MQError) -> None:
+        """Begin the next pause of a message; the log tells of all, once in a minute."""
+        pause, now_ms = self._pauses.pop(msg_id, None), self._now_ms()
+        length_ms = _FIRST_PAUSE_MS if pause is None else pause.length_ms * 2
+        length_ms = min(length_ms, _LONGEST_PAUSE_MS)
+        if len(self._pauses) >= _MOST_MESSAGES:
+            del self._pauses[next(iter(self._pauses))]
+        self._pauses[msg_id] = _Pause(now_ms + length_ms, length_ms)
+        self._try_count += 1
+        is_told = self._told_ms is not None and now_ms - self._told_ms < _TELL_MS
+        if not is_told and not self._is_telling:
+            self._is_telling = True
+            # The others of this turn are counted first.
+            self._soon(lambda: self._tell(why))
+
+    def forget(self, msg_id: bytes) -> None:
+        """Forget a message that a queue has taken."""
+        self._pauses.pop(msg_id, None)
+
+    def _tell(self, why: MQError) -> None:
+        self._is_telling, self._told_ms = False, self._now_ms()
+        _LOG.warning(
+            "%d messages of %s go nowhere, %d tries since this was told: %s; each is tried again, "
+            "after pauses of up to %d s",
+            len(self._pauses),
+            self._source,
+            self._try_count,
+            why,
+            _LONGEST_PAUSE_MS // SECOND_MS,
+        )
+        self._try_count = 0
+
+
+def is_poisonous(connection: Connection, held: Delivery) -> bool:
+    """Return True if a message was backed out BOTHRESH times; BOTHRESH(0) sets no limit."""
+    backout_count = held.result.message.backout_count
+    if not backout_count:
+        # Its queue need not be asked.
+        return False
+    return 0 < connection.objects.backout_rule(held.handle).threshold <= backout_count
+
+
+def move_away(
+    conversations: Conversations, held: Delivery, on_done: Callable[[MQError | None], None]
+) -> None:
     """Put a held message on the backout queue, with one sync; its life goes on.
 
-    Where that fails it is dead-lettered; where that fails too, it stays on its queue, counted.
+    Where that fails it is dead-lettered. Raises MQError where that fails too: the message is held
+    as before. ``on_done`` is called on any thread when it is moved, or was given back counted
+    because the disk refuses that.
     """
+    main, message = conversations.main, held.result.message
     name = conversations.declare()
     connection = conversations.of_transaction(name)
-    message = held.result.message
     try:
-        conversations.main.asynchronous.settle(
-            [held.number], Settlement.TAKEN, within=connection.number
-        )
         try:
-            connection.onward.forward(message, source.backout_queue)
+            connection.onward.forward(message, main.objects.backout_rule(held.handle).queue_name)
         except MQError:
             connection.onward.dead_letter(message, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
-    except MQError as error:
-        _LOG.warning("message %s goes nowhere: %s", message.msg_id.hex(), error)
+        # Last: a message that stays is not counted as backed out.
+        main.asynchronous.settle([held.number], Settlement.TAKEN, within=connection.number)
+    except MQError:
         conversations.discharge(name, fail=True, on_done=lambda _outcome: None)
-        return
-    conversations.discharge(name, fail=False, on_done=_noted)
-
-
-def _noted(outcome: MQError | None) -> None:
-    if outcome is not None:
-        _LOG.warning("moving a message to its backout queue: %s", outcome)
+        raise
+    conversations.discharge(name, fail=False, on_done=on_done)

@@ -20,7 +20,7 @@ from mayfly.servers.amqp.errors import AmqpError, of_mq
 from mayfly.servers.amqp.host import LinkHost
 from mayfly.servers.amqp.outcomes import Outcomes
 from mayfly.servers.amqp.outgoing import outgoing
-from mayfly.servers.amqp.poison import move_away
+from mayfly.servers.amqp.poison import Postponed, is_poisonous, move_away
 from mayfly.servers.amqp.sources import Source, opened_source
 from mayfly.servers.amqp.transfers import Raw
 
@@ -32,6 +32,8 @@ _BROWSE: Final = _NO_WAIT | c.MQGMO_BROWSE_NEXT
 #: Some links are not told when there is a message for them, and look so often: those that copy, and
 #: those whose client does not want the message in front.
 _AGAIN_SECONDS: Final = 0.25
+#: The look comes later where it meets many messages that are left alone: for each of them so long.
+_AGAIN_SECONDS_EACH: Final = 0.001
 #: Bytes of one session that may wait for the client to read them.
 _OUTGOING_BYTES: Final = 4 * 1024 * 1024
 #: A link takes so many messages in one pass of the loop; then other links have their turn.
@@ -51,10 +53,11 @@ class ReceivingClient:
         self._host, self._conversations, self._source = host, conversations, source
         self._connection: Connection = conversations.main
         self._getting: UnderWay | None = None
-        #: Unwanted ones that are held until the one behind them has been looked for.
+        #: Those that are left alone are held until the one behind them has been looked for.
         self._aside: list[int] = []
         self.calls, self.unhurried = host.calls, host.service.unhurried
         self.amended = host.service.amended
+        self.postponed = Postponed(source.address, self.calls.soon, self._connection.now_ms)
         self._outcomes = Outcomes(self, conversations)
         self._tags = count(1)
         self._is_over = self._is_waiting = self._is_stalled = self._is_quiescing = False
@@ -109,8 +112,12 @@ class ReceivingClient:
         """Send messages that are there, as far as credit and room go, and wait for more."""
         if self._getting is not None or self._is_over:
             return
+        if len(self._aside) >= self._host.service.limits.unsettled:
+            # Nobody gets those behind so many before some of them are gone.
+            self._look_again(self._return_aside())
+            return
         room = self._room()
-        if room > 1 and not self._aside and not self._take(room):
+        if room > 1 and not self._take(room):
             return
         room = self._room()
         if room > 0:
@@ -127,8 +134,8 @@ class ReceivingClient:
         except MQError:
             # The get that waits reports the refusal, and goes on when the queue can be got from.
             return True
-        for delivery in found:
-            self._sort(delivery)
+        if sum(map(self._sort, found)):
+            self._return_aside()
         if len(found) < min(room, _MOST_AT_ONCE):
             return True
         # Other links have their turn.
@@ -165,31 +172,49 @@ class ReceivingClient:
         self._ask()
 
     def _sort(self, held: Delivery) -> bool:
-        """Send a message or move it away; False for an unwanted one, which waits aside."""
+        """Send a message or move it away; False for one that is left alone, which waits aside."""
         message = held.result.message
-        threshold = self._source.threshold
-        if 0 < threshold <= message.backout_count:
-            move_away(self._conversations, self._source, held)
-        elif message.msg_id in self._outcomes.unwanted:
-            # Another link may want it; this one has said that it does not, and wants those behind.
-            self._aside.append(held.number)
+        if not self.postponed.has(message.msg_id):
+            if is_poisonous(self._connection, held):
+                if self._move_away(held):
+                    return True
+            elif message.msg_id not in self._outcomes.unwanted:
+                self._send(message, held)
+                return True
+        # Another link may want it, or a queue later; this one wants those behind.
+        self._aside.append(held.number)
+        return False
+
+    def _move_away(self, held: Delivery) -> bool:
+        """Begin to move a message to its backout queue; False when no queue takes it."""
+        moved = partial(self._moved, held.result.message.msg_id)
+        try:
+            move_away(
+                self._conversations, held, lambda outcome: self.calls.soon(partial(moved, outcome))
+            )
+        except MQError as error:
+            moved(error)
             return False
-        else:
-            self._send(message, held)
         return True
 
-    def _return_aside(self) -> bool:
+    def _moved(self, msg_id: bytes, outcome: MQError | None) -> None:
+        if outcome is None:
+            self.postponed.forget(msg_id)
+        else:
+            self.postponed.note(msg_id, outcome)
+
+    def _return_aside(self) -> int:
         aside, self._aside = self._aside, []
         self._outcomes.give_back(aside)
-        return bool(aside)
+        return len(aside)
 
     def _without_message(self, error: MQError) -> None:
-        had_aside = self._return_aside()
+        aside_count = self._return_aside()
         if error.reason == rc.MQRC_NO_MSG_AVAILABLE:
             if transfers.is_draining(self.key):
                 transfers.drained(self.key)
-            elif had_aside:
-                self._look_again()
+            elif aside_count:
+                self._look_again(aside_count)
             elif not self._is_over:
                 self._ask()
         elif not self._is_over and error.reason != rc.MQRC_HCONN_ERROR:
@@ -208,9 +233,10 @@ class ReceivingClient:
         self._is_stalled = False
         self.flow()
 
-    def _look_again(self) -> None:
+    def _look_again(self, aside_count: int = 0) -> None:
         if self._timer is None:
-            self._timer = self._host.service.loop.call_later(_AGAIN_SECONDS, self._look)
+            seconds = max(_AGAIN_SECONDS, aside_count * _AGAIN_SECONDS_EACH)
+            self._timer = self._host.service.loop.call_later(seconds, self._look)
 
     def _look(self) -> None:
         self._timer = None

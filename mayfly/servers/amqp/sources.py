@@ -23,15 +23,13 @@ _BROWSE: Final = c.MQOO_BROWSE | c.MQOO_FAIL_IF_QUIESCING
 #: follows, so that several links may share one.
 _DELIMITER = "|"
 _GLOBAL = "global"
-_THRESHOLD = (c.MQIA_BACKOUT_THRESHOLD, c.MQCA_BACKOUT_REQ_Q_NAME)
 
 
 class Source(NamedTuple):
     """The open source of a link: the handle to get by, and the parts that end with the link.
 
-    ``subscription`` is 0 for a queue. ``backout_queue`` is BOQNAME, used from ``threshold``
-    backouts on; 0 is never. ``durable_name`` is that of a durable subscription, ``node`` a dynamic
-    node that the link has made.
+    ``subscription`` is 0 for a queue. ``durable_name`` is that of a durable subscription, ``node``
+    a dynamic node that the link has made.
     """
 
     handle: int
@@ -39,8 +37,6 @@ class Source(NamedTuple):
     is_browse: bool = False
     subscription: int = 0
     durable_name: str = ""
-    threshold: int = 0
-    backout_queue: str = ""
     node: Node | None = None
 
 
@@ -82,21 +78,13 @@ def _queue(
         manager=address.manager,
         selector=selector or None,
     )
-    if is_browse:
-        return Source(opened.handle, address.name, is_browse=True)
-    if opened.definition_type == c.MQQDT_TEMPORARY_DYNAMIC:
+    if not is_browse and opened.definition_type == c.MQQDT_TEMPORARY_DYNAMIC:
         try:
             nodes.check_reader(opened.queue)
         except AmqpError:
             connection.close_object(opened.handle)
             raise
-    threshold, name = connection.objects.inquire(opened.handle, _THRESHOLD).values
-    return Source(
-        opened.handle,
-        address.name,
-        threshold=int(threshold) if isinstance(threshold, int) else 0,
-        backout_queue=str(name or "").strip(),
-    )
+    return Source(opened.handle, address.name, is_browse=is_browse)
 
 
 def _subscribed(connection: Connection, link: Link, address: Address, container: str) -> Source:
