@@ -54,12 +54,6 @@ class ClaimsClosed(BulkError):
     reason = reasons.CLAIMS_CLOSED
 
 
-class ClaimsReleased(BulkError):
-    """The claims asked for were released; their messages are back on the queue."""
-
-    reason = reasons.CLAIMS_RELEASED
-
-
 class ClaimsAhead(BulkError):
     """The queue manager knows no such claim: it was restored from an older copy."""
 
@@ -80,7 +74,6 @@ _BY_REASON: dict[str, type[BulkError]] = {
         ConsumerOfOtherQueue,
         ConsumerFenced,
         ClaimsClosed,
-        ClaimsReleased,
         ClaimsAhead,
         ClaimsLapsed,
     )
@@ -126,7 +119,7 @@ class QueueClient(LedgerClient):
         """Claim the next messages; return the last claim there is to read, and its messages.
 
         Claims behind ``after`` that are there already come first. ``up_to`` is a :meth:`mark`.
-        Raises ConsumerFenced and what checks a checkpoint: ClaimsAhead, -Closed, -Released.
+        Raises ConsumerFenced and what checks a checkpoint: ClaimsAhead, -Closed.
         """
         name, epoch = consumer.consumer, consumer.epoch
         asked = contract.ClaimRequest(name, epoch, after, max_rows, max_bytes, up_to)

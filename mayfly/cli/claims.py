@@ -84,7 +84,8 @@ def release(
 
     Messages that its query has written must not come again: by --checkpoint they are found and
     ended as if they had been got. A pipeline that still reads under this name fails. An unfinished
-    batch is only given back with --even-if-written, and its checkpoint cannot be continued then.
+    batch is only given back with --even-if-written. The pipeline can go on from its checkpoint, and
+    has in a later batch what was given back.
 
     \b
     Examples:

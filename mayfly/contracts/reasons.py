@@ -28,8 +28,6 @@ CONSUMER_QUEUE = "consumer-queue"
 CONSUMER_FENCED = "consumer-fenced"
 #: The claims have been ended and are gone.
 CLAIMS_CLOSED = "claims-closed"
-#: The claims have been given back to their queue.
-CLAIMS_RELEASED = "claims-released"
 #: The queue manager knows no such claims: it was restored from an older copy.
 CLAIMS_AHEAD = "claims-ahead"
 #: The claims were not renewed in time: their messages are due on their queue again.

@@ -106,16 +106,11 @@ class Consumer:
     def check_checkpoint(self, number: int) -> None:
         """Raise ClaimError unless a reader may go on behind this claim.
 
-        Messages ended behind it would be missing, messages released up to it would come twice.
+        Messages ended behind it would be missing. Claims that were released hold nothing any more:
+        a reader of theirs goes on behind them, and is given their messages again.
         """
         self.check_not_ahead(number)
         row = self.row
-        if row.released_after < number <= row.released_until:
-            raise ClaimError(
-                reasons.CLAIMS_RELEASED,
-                f"claim {number} of consumer {row.name} was released, its messages are on "
-                f"{row.queue} again: use a new checkpoint",
-            )
         was_released = row.released_after <= number and row.closed_number <= row.released_until + 1
         if number < row.closed_number and not was_released and not self.may_lapse:
             raise ClaimError(

@@ -86,6 +86,7 @@ class _Snapshot(Collector):
         yield from _of_queues(taken)
         yield from _of_delay(taken)
         yield from _of_store(taken)
+        yield from _of_claims({name: self._managers[name] for name in taken})
         yield _of_clients({name: self._managers[name] for name in taken})
 
 
@@ -208,6 +209,28 @@ def _of_store(taken: Mapping[str, Figures]) -> Iterator[Metric]:
             if value is not None:
                 family.add_metric([manager], float(value))
         yield family
+
+
+def _of_claims(managers: Mapping[str, QueueManager]) -> Iterator[Metric]:
+    labels = ["queue_manager", "queue", "consumer"]
+    messages = GaugeMetricFamily(
+        "mayfly_claimed_messages",
+        "Messages that a consumer has claimed and not ended; they are locked on their queue.",
+        labels=labels,
+    )
+    age = GaugeMetricFamily(
+        "mayfly_oldest_claim_age_seconds",
+        "How long the oldest open claim of a consumer has been open, 0 without one.",
+        labels=labels,
+    )
+    for name, manager in managers.items():
+        now_ms = manager.now_ms()
+        for one in manager.claims.figures():
+            place = [name, one.queue, one.consumer]
+            messages.add_metric(place, one.message_count)
+            since_ms = now_ms if one.oldest_claimed_ms is None else one.oldest_claimed_ms
+            age.add_metric(place, max(0, now_ms - since_ms) / SECOND_MS)
+    yield from (messages, age)
 
 
 def _of_clients(managers: Mapping[str, QueueManager]) -> Metric:

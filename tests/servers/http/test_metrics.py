@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mayfly import QueueManager
 from mayfly.channel import clients_known
 from mayfly.connection import LocalConnection
+from mayfly.engine.face.bulk import ClaimLimit
 from mayfly.engine.lateness import BOUNDS_MS, Lateness
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
@@ -23,7 +24,7 @@ from mayfly.testing import VirtualClock
 from tests.connection.serving import serving
 from tests.servers.http.conftest import ADMIN, APP, Web
 
-_LABELS = ("queue", "state", "outcome", "le", "channel")
+_LABELS = ("consumer", "queue", "state", "outcome", "le", "channel")
 Samples = dict[tuple[str, tuple[str, ...]], float]
 
 
@@ -263,6 +264,27 @@ def test_a_queue_manager_that_has_stopped_is_down_and_has_no_figures(tmp_path: P
     manager.close()
     text = metrics_text({"QM1": manager}, standing)
     assert samples_of(text.decode()) == {("mayfly_queue_manager_up", ("failed",)): 0}
+
+
+def test_E15_claimed_messages_are_locked_and_counted_by_consumer(
+    web: Web, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    with queue_manager.session() as session:
+        for _ in range(3):
+            session.put("Q1", b"")
+    claims = queue_manager.claims
+    epoch = claims.attach("billing", "Q1").epoch
+    claims.claim("billing", epoch, 0, ClaimLimit(2, 2**30))
+    clock.advance(5_000)
+    found = scraped(web)
+    assert found["mayfly_queue_messages", ("Q1", "locked")] == 2
+    assert found["mayfly_queue_depth", ("Q1",)] == 1
+    assert found["mayfly_claimed_messages", ("billing", "Q1")] == 2
+    assert found["mayfly_oldest_claim_age_seconds", ("billing", "Q1")] == 5
+    claims.end("billing", epoch, 1)
+    found = scraped(web)
+    assert found["mayfly_claimed_messages", ("billing", "Q1")] == 0
+    assert found["mayfly_oldest_claim_age_seconds", ("billing", "Q1")] == 0
 
 
 def test_clients_are_counted_by_channel(web: Web, queue_manager: QueueManager) -> None:
