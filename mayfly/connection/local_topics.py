@@ -6,14 +6,15 @@ from itertools import count
 
 from mayfly.connection.objects import OpenObjects
 from mayfly.connection.topics import Subscribed
-from mayfly.engine import Handle, Session, new_message_id
+from mayfly.engine import Handle, Session
 from mayfly.engine.face.programs import (
     OpenSubscription,
     SubscriptionWanted,
     claim_client_id,
-    clear_retained,
+    delete_temporary_topic,
     facts_of,
     is_subscribed_to,
+    make_temporary_topic,
     open_durable,
     remove_idle,
     subscribe_as,
@@ -119,7 +120,7 @@ class LocalTopics:
 
     def make_temporary(self) -> str:
         """Make a topic string."""
-        topic = f"TEMP/{new_message_id(self._session.core).hex().upper()}"
+        topic = make_temporary_topic(self._session)
         self._temporary.add(topic)
         return topic
 
@@ -133,15 +134,14 @@ class LocalTopics:
         if is_subscribed_to(core, topic):
             raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{topic} has a consumer")
         self._temporary.discard(topic)
-        # No authority is asked for: the conversation has made the topic itself.
-        clear_retained(core, topic)
+        delete_temporary_topic(core, topic)
 
     def end(self) -> None:
         """Delete its temporary topics: the connection is being closed."""
         temporary, self._temporary = self._temporary, set()
         for topic in temporary:
             if not self._session.core.is_stopped:
-                clear_retained(self._session.core, topic)
+                delete_temporary_topic(self._session.core, topic)
 
     def _find(self, number: int) -> OpenSubscription:
         found = self._open.get(number)

@@ -84,6 +84,28 @@ def test_a_temporary_queue_is_its_makers(
         assert context.create_consumer(replies).receive_body(str) == "x"
 
 
+def test_C7_a_temporary_topic_is_its_makers(
+    queue_manager: QueueManager, factory: jms.ConnectionFactory
+) -> None:
+    """Its maker needs no record for it, anybody else does; and nobody has it when it is deleted."""
+    assert queue_manager.mqsc(CONNECT + CONNECT.replace("anna", "bob") + MODEL).ok
+    with (
+        factory.create_context(user_name="anna") as anna,
+        factory.create_context(user_name="bob") as bob,
+    ):
+        topic = anna.create_temporary_topic()
+        consumer = anna.create_consumer(topic)
+        anna.create_producer().send(topic, "x")
+        assert consumer.receive_body(str) == "x"
+        with pytest.raises(jms.JMSSecurityRuntimeException) as refused:
+            bob.create_producer().send(bob.create_topic(topic.topic_name), "y")
+        assert refused.value.reason == rc.MQRC_NOT_AUTHORIZED
+        consumer.close()
+        topic.delete()
+        with pytest.raises(jms.JMSSecurityRuntimeException):
+            anna.create_producer().send(anna.create_topic(topic.topic_name), "z")
+
+
 def test_C7_a_durable_subscription_is_not_another_users_who_knows_client_id_and_name(
     queue_manager: QueueManager, factory: jms.ConnectionFactory
 ) -> None:

@@ -107,10 +107,15 @@ class UserAuthority:
             self._refuse(QMGR, SELF, missing)
 
     def check_topic(self, topic: str, wanted: int) -> None:
-        """Check for authority on a topic string: a topic object there or above gives it."""
+        """Check for authority on a topic string: a topic object there or above gives it.
+
+        A temporary topic is that of the user who has made it.
+        """
         missing, registry = wanted, self._core.registry
         with self._core.engine_lock:
             if registry.queue_manager.authchk == AUTHCHK_NONE:
+                return
+            if registry.authority.temporary_topics.get(topic) == self.user:
                 return
             for string in upwards(topic):
                 definition = registry.topics.at(string)

@@ -45,6 +45,8 @@ class AuthorityRecords:
         self.users = UserGroups()
         #: The user that opened the queue manager, unchecked; the empty name is nobody.
         self.opener = ""
+        #: Temporary topics: topic string -> the user who has made it, who needs no record.
+        self.temporary_topics: dict[str, str] = {}
         #: How often somebody was refused since the queue manager was opened.
         self.refused_count = 0
 

@@ -22,12 +22,13 @@ from mayfly.engine.objects.set_attributes import set_attributes
 from mayfly.engine.properties.putting import with_properties
 from mayfly.engine.pubsub.durable import (
     claim_client_id,
+    delete_temporary_topic,
     is_subscribed_to,
+    make_temporary_topic,
     open_durable,
     remove_idle,
 )
 from mayfly.engine.pubsub.mqsub import SubscriptionFacts, SubscriptionWanted, facts_of, subscribe_as
-from mayfly.engine.pubsub.retained import clear_retained
 from mayfly.engine.pubsub.subscribing import OpenSubscription
 from mayfly.engine.pubsub.topic_handle import TopicHandle
 from mayfly.engine.put import PutResult
@@ -74,9 +75,10 @@ __all__ = [
     "SubscriptionFacts",
     "SubscriptionWanted",
     "claim_client_id",
-    "clear_retained",
+    "delete_temporary_topic",
     "facts_of",
     "is_subscribed_to",
+    "make_temporary_topic",
     "open_durable",
     "remove_idle",
     "subscribe_as",

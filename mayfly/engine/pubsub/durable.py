@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from mayfly.engine.authority.users import USER_CHARACTERS
 from mayfly.engine.core import Core
 from mayfly.engine.counting import counts
+from mayfly.engine.delivery import new_message_id
+from mayfly.engine.pubsub.retained import clear_retained
 from mayfly.engine.pubsub.subscribing import OpenSubscription
 from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.engine.session import Session
@@ -73,6 +76,27 @@ def claim_client_id(session: Session, client_id: str) -> None:
             raise mq_error(rc.MQRC_OBJECT_IN_USE, f"client id {client_id!r} is in use")
         core.client_ids[client_id] = session
     session.belong_to(client_id)
+
+
+def make_temporary_topic(session: Session) -> str:
+    """Return a topic string that nobody else makes, which its user may publish and subscribe to.
+
+    It is the user's until :func:`delete_temporary_topic`.
+    """
+    core = session.core
+    topic = f"TEMP/{new_message_id(core).hex().upper()}"
+    with core.engine_lock:
+        core.registry.authority.temporary_topics[topic] = session.context.user_identifier[
+            :USER_CHARACTERS
+        ]
+    return topic
+
+
+def delete_temporary_topic(core: Core, topic: str) -> None:
+    """Delete a temporary topic with its retained publication; its maker needs no authority."""
+    with core.engine_lock:
+        core.registry.authority.temporary_topics.pop(topic, None)
+    clear_retained(core, topic)
 
 
 def is_subscribed_to(core: Core, topic: str) -> bool:
