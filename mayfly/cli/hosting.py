@@ -34,7 +34,7 @@ from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.mqi.errors import MQError, StoreError
 from mayfly.mqsc.grammar import MqscSyntaxError, parse, statements
 from mayfly.queue_manager import QueueManager
-from mayfly.runtime import SystemClock
+from mayfly.runtime import Runtime, SystemClock
 from mayfly.runtime.files import Files
 from mayfly.runtime.virtual_clock import VirtualClock
 from mayfly.security.admission import Admission
@@ -155,7 +155,7 @@ def run_server(
         for serving in held.servings:
             serving.tell_ready()
         ReadyLine(list(held.folders), addresses, credentials, served).say(as_json=as_json)
-        _serve(host, mq, settings, read, arrived)
+        _serve(host, mq, settings, read, arrived, held.servings)
     if any(isinstance(each, FlightListener) and each.is_held for each in listeners):
         # All is closed and on the disk.
         os._exit(ExitCode.DONE)
@@ -183,11 +183,12 @@ def _serve(
     settings: ServeSettings,
     read: Callable[[], ServeSettings],
     arrived: SimpleQueue[int],
+    servings: Sequence[Serving],
 ) -> None:
     """Answer signals until one ends the server; drain it then, for as long as it is allowed."""
     # The objects of the server live as long as it does: to look for circles among them took 0.3 s.
     gc.freeze()
-    while (number := _next_signal(host, arrived)) == signal.SIGHUP:
+    while (number := _next_signal(host, arrived, servings)) == signal.SIGHUP:
         try:
             settings = _reloaded(host, mq, settings, read())
         except CommandFailed as error:
@@ -201,12 +202,15 @@ def _serve(
                 return
 
 
-def _next_signal(host: Host, arrived: SimpleQueue[int]) -> int:
+def _next_signal(host: Host, arrived: SimpleQueue[int], servings: Sequence[Serving]) -> int:
     """Return the next signal; raises CommandFailed when no queue manager is left running."""
     while True:
         with contextlib.suppress(Empty):
             return arrived.get(timeout=_LOOK_SECONDS)
         host.look()
+        if host.standing.gone():
+            for serving in servings:
+                serving.tell_impaired()
         stopped = host.stopped_managers()
         if len(stopped) == len(host.managers):
             raise CommandFailed(
@@ -235,7 +239,9 @@ def _held(settings: ServeSettings) -> Iterator[_Held]:
     """
     queue_managers = settings.queue_managers
     folders = {served.name: folder_of(served.name, served.path) for served in queue_managers}
-    clock: Clock = SystemClock()
+    # One for all: the standing of the server then names each loop once.
+    runtime = Runtime()
+    clock: Clock = SystemClock(runtime=runtime)
     if settings.development.has_virtual_clock:
         clock = VirtualClock(clock.now_ms())
     with contextlib.ExitStack() as stack:
@@ -243,14 +249,15 @@ def _held(settings: ServeSettings) -> Iterator[_Held]:
             stack.enter_context(contextlib.closing(Serving(folder))) for folder in folders.values()
         ]
         managers = [
-            stack.enter_context(_opened(one, folders[one.name], clock)) for one in queue_managers
+            stack.enter_context(_opened(one, folders[one.name], clock, runtime))
+            for one in queue_managers
         ]
         # Called when the server has stopped and nobody puts any more.
         stack.callback(_say_lost, managers)
         yield _Held(folders, servings, managers)
 
 
-def _opened(served: ServedFolder, folder: Path, clock: Clock) -> QueueManager:
+def _opened(served: ServedFolder, folder: Path, clock: Clock, runtime: Runtime) -> QueueManager:
     is_new = not (folder / DATABASE_FILE).exists()
     platform, command_level, settings = served.configuration
     with wrong_values():
@@ -262,6 +269,7 @@ def _opened(served: ServedFolder, folder: Path, clock: Clock) -> QueueManager:
             platform=platform,
             command_level=command_level,
             settings=settings,
+            runtime=runtime,
         )
     if is_new:
         # A name that was mistyped is noticed by this.

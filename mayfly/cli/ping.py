@@ -11,7 +11,7 @@ import typer
 from mayfly.cli.managers import FolderOption, JsonOption, Name, folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.remote import operating
-from mayfly.cli.served import SERVED_FILE, is_served, told_in
+from mayfly.cli.served import IMPAIRED, SERVED_FILE, Served, is_served, told_in
 from mayfly.cli.show import print_json
 from mayfly.contracts.folder_sockets import FolderSocket
 from mayfly.contracts.wire import OURS, PREAMBLE
@@ -79,7 +79,8 @@ def health_of(name: str, folder: Path) -> Health:
     """Look at the server of a folder; returns within a few seconds."""
     if not is_served(folder):
         return Health(State.STOPPED)
-    if not _is_ready(folder):
+    served = _told(folder)
+    if served is None or not served.is_ready:
         return Health(State.STARTING)
     try:
         if not _answers(folder):
@@ -96,15 +97,16 @@ def health_of(name: str, folder: Path) -> Health:
         is_ending = error.reason in (rc.MQRC_Q_MGR_QUIESCING, rc.MQRC_Q_MGR_STOPPING)
         return Health(State.DRAINING if is_ending else State.FAILED)
     state = State.READY if status["DISK"] == "OK" else State.DISK_FULL
+    if state is State.READY and served.is_ready == IMPAIRED:
+        state = State.IMPAIRED
     return Health(state, int(status["CONNS"]))
 
 
-def _is_ready(folder: Path) -> bool:
+def _told(folder: Path) -> Served | None:
     try:
-        served = told_in(folder / SERVED_FILE)
+        return told_in(folder / SERVED_FILE)
     except CommandFailed:
-        return False
-    return served is not None and bool(served.is_ready)
+        return None
 
 
 def _answers(folder: Path) -> bool:

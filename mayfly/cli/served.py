@@ -18,6 +18,8 @@ from mayfly.mqi.errors import FolderInUse, StoreError
 from mayfly.runtime.files import FILE_MODE, FOLDER_MODE
 
 SERVED_FILE = "served.json"
+#: The value of ``Served.is_ready`` for a server that works without one of its loops.
+IMPAIRED = 2
 #: A server starts within two seconds on a quiet machine, and within fifteen under load.
 _PATIENCE_SECONDS = 30
 _LOOK_SECONDS = 0.02
@@ -29,7 +31,7 @@ class Served(NamedTuple):
     """A server; no ``token_file``: it is in MAYFLY_TOKEN, no ``tls_certificate``: without TLS.
 
     ``mq_socket`` is the socket in the folder, which is there from now on. ``is_ready`` is 0 while
-    other listeners start, then 1.
+    other listeners start, then 1, and IMPAIRED where a loop of the server is gone.
     """
 
     token_file: str | None
@@ -67,8 +69,16 @@ class Serving:
 
     def tell_ready(self) -> None:
         """Tell that all listeners are there, after :meth:`announced`."""
+        self._tell(1)
+
+    def tell_impaired(self) -> None:
+        """Tell that a loop of the server is gone, after :meth:`tell_ready`."""
+        self._tell(IMPAIRED)
+
+    def _tell(self, is_ready: int) -> None:
         # One byte is written, the last value: a reader finds the old file or the new one whole.
-        os.pwrite(self._descriptor, b"1", os.fstat(self._descriptor).st_size - len("0}"))
+        written = str(is_ready).encode()
+        os.pwrite(self._descriptor, written, os.fstat(self._descriptor).st_size - len("0}"))
 
     def close(self) -> None:
         """Remove the file, once the folder is closed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +17,7 @@ _T = TypeVar("_T")
 Begin: TypeAlias = Callable[[Connection, OnDone[_T]], UnderWay]
 
 _NOWHERE: Final = -1
+_LOG = logging.getLogger("mayfly.client")
 
 
 class Begun(Generic[_T]):
@@ -188,10 +190,13 @@ class BegunVerbs:
                 self._is_beginning_again = True
                 lost, self._lost, self._drained = self._lost + self._drained, [], []
             for begun in sorted(lost, key=lambda each: each.place):
-                if failure is None:
-                    self._begin(begun)
-                else:
-                    self._fail(begun, connection, number, failure)
+                try:
+                    if failure is None:
+                        self._begin(begun)
+                    else:
+                        self._fail(begun, connection, number, failure)
+                except Exception:  # noqa: BLE001 - the other verbs are begun again as well
+                    _LOG.exception("a verb cannot be begun again")
 
     def _has_open_before(self, number: int) -> bool:
         """Return True if callbacks of earlier connections are still to come."""

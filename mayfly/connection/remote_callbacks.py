@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 
-from mayfly.runtime import Runtime
+from mayfly.runtime import Loop, Runtime
+
+_LOG = logging.getLogger("mayfly.client")
 
 
 class Callbacks:
@@ -25,7 +28,7 @@ class Callbacks:
             is_new, self._has_thread = not self._has_thread, True
             self._changed.notify_all()
         if is_new:
-            self._runtime.thread(self._run, "mayfly-wire-call").start()
+            Loop(self._runtime, self._call_next, "mayfly-wire-call").start()
 
     def end(self) -> None:
         """End the thread when all are called."""
@@ -33,13 +36,17 @@ class Callbacks:
             self._is_over = True
             self._changed.notify_all()
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                while not self._calls and not self._is_over:
-                    self._changed.wait()
-                if not self._calls:
-                    self._has_thread = False
-                    return
-                call = self._calls.popleft()
+    def _call_next(self) -> bool:
+        """Wait for the next callback and call it; False at the end."""
+        with self._changed:
+            while not self._calls and not self._is_over:
+                self._changed.wait()
+            if not self._calls:
+                self._has_thread = False
+                return False
+            call = self._calls.popleft()
+        try:
             call()
+        except (Exception, SystemExit):  # noqa: BLE001 - it is the program's; the others go on
+            _LOG.exception("a callback has failed")
+        return True

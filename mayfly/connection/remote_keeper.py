@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Protocol
 
-from mayfly.runtime import Runtime, elapsed_ms
+from mayfly.runtime import Loop, Runtime, elapsed_ms
 
+_LOG = logging.getLogger("mayfly.client")
 _NAME = "mayfly-heartbeat"
 
 
@@ -42,7 +44,12 @@ class Keeper:
             is_new, self._has_thread = not self._has_thread, True
             self._changed.notify_all()
         if is_new:
-            self._runtime.thread(self._run, self._name).start()
+            try:
+                Loop(self._runtime, self._turn, self._name).start()
+            except BaseException:
+                # The next connection tries again.
+                self._has_thread = False
+                raise
 
     def leave(self, kept: Kept) -> None:
         """Look after a connection no more."""
@@ -50,23 +57,27 @@ class Keeper:
             self._due.pop(kept, None)
             self._changed.notify_all()
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                if not self._due:
-                    self._has_thread = False
-                    return
-                now_ms = elapsed_ms()
-                due = [kept for kept, at_ms in self._due.items() if at_ms <= now_ms]
-                for kept in due:
-                    self._due[kept] = now_ms + kept.tick_ms
-                if not due:
-                    self._changed.wait((min(self._due.values()) - now_ms) / 1_000)
+    def _turn(self) -> bool:
+        """Look at what is due, or wait for it; False when nothing is to be looked after."""
+        with self._changed:
+            if not self._due:
+                self._has_thread = False
+                return False
+            now_ms = elapsed_ms()
+            due = [kept for kept, at_ms in self._due.items() if at_ms <= now_ms]
             for kept in due:
-                if kept.is_over:
-                    self.leave(kept)
-                else:
-                    kept.tick()
+                self._due[kept] = now_ms + kept.tick_ms
+            if not due:
+                self._changed.wait((min(self._due.values()) - now_ms) / 1_000)
+        for kept in due:
+            if kept.is_over:
+                self.leave(kept)
+                continue
+            try:
+                kept.tick()
+            except Exception:  # noqa: BLE001 - the other connections are looked after as well
+                _LOG.exception("a connection cannot be looked after")
+        return True
 
 
 _keeper = Keeper(Runtime(), _NAME)

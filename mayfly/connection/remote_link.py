@@ -388,6 +388,15 @@ class Link:
 
     def _read_for_callbacks(self) -> None:
         """Read as long as verbs with callbacks are under way."""
+        try:
+            self._read_while_begun()
+        except BaseException as error:
+            # Verbs with callbacks would wait for ever for a thread that is not there.
+            self._has_reader = False
+            self._lose(broken(f"what the server has sent cannot be read: {error!r}"))
+            raise
+
+    def _read_while_begun(self) -> None:
         while True:
             if not self._begun_count and self._take_role():
                 self._leave_role()  # to another thread: this one may have been woken to read

@@ -22,7 +22,7 @@ from mayfly.engine import position_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.attribute_selectors import MQIA_CURRENT_Q_DEPTH
-from mayfly.mqi.errors import MQError, NoMessage
+from mayfly.mqi.errors import MQError, NoMessage, StoreError
 from mayfly.queue_manager import QueueManager
 
 _LOG = logging.getLogger("mayfly.dead_letter")
@@ -237,6 +237,18 @@ class DeadLetterHandler:
         if position in self._settled or (state is not None and state.due_ms > now_ms):
             return
         self._busy_ms = now_ms
+        try:
+            self._deal_with(message, position, state)
+        except (MQError, StoreError):
+            raise
+        except Exception:  # noqa: BLE001 - one letter is not all the others
+            _LOG.exception("%s is left on the queue", message)
+            self._connection.backout()
+            self._settled.add(position)
+            self.counts[Outcome.LEFT] += 1
+
+    def _deal_with(self, message: Message, position: int, state: RuleState | None) -> None:
+        now_ms = message.seen_ms
         letter = dead_letter_of(message)
         if state is None:
             state = RuleState() if letter is None else self._returns.progress_of(letter, now_ms)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from mayfly.engine.transaction import Transaction
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.runtime import Lock, Runtime
+from mayfly.runtime import Lock, Loop, Runtime
 
 _LOG = logging.getLogger("mayfly")
 #: So long the background thread of a queue manager waits for more to do before it ends.
@@ -179,23 +179,31 @@ class Background:
             if len(self._jobs) >= self._wanted_count:
                 self._ready.notify_all()
         if is_new:
-            self._runtime.thread(self._run, "mayfly-background").start()
+            try:
+                Loop(self._runtime, self._turn, "mayfly-background").start()
+            except BaseException:
+                # The next one tries again.
+                self._has_thread = False
+                raise
 
-    def _run(self) -> None:
+    def _turn(self) -> bool:
+        """Make durable what was handed over; False when nothing comes for a while."""
         self._thread_id = self._runtime.thread_id()
-        while True:
-            with self._ready:
-                if not self._jobs:
-                    self._ready.wait(_LINGER_SECONDS)
-                if not self._jobs:
-                    # Another thread may get its number.
-                    self._has_thread, self._thread_id = False, 0
-                    return
-                self._gather()
-                jobs, self._jobs = self._jobs, []
+        with self._ready:
+            if not self._jobs:
+                self._ready.wait(_LINGER_SECONDS)
+            if not self._jobs:
+                # Another thread may get its number.
+                self._has_thread, self._thread_id = False, 0
+                return False
+            self._gather()
+            jobs, self._jobs = self._jobs, []
+        try:
             self._end(jobs)
+        finally:
             self._gathering.expected = len(jobs) + len(self._jobs)
             self._callbacks.call()
+        return True
 
     def _gather(self) -> None:
         """Wait for those who are likely to come, as long as they come."""
@@ -223,11 +231,14 @@ class Background:
             raise
         finally:
             for transaction, end in jobs:
-                end(
-                    None
-                    if transaction is None or failure is None
-                    else _failure_of(transaction, failure)
-                )
+                try:
+                    end(
+                        None
+                        if transaction is None or failure is None
+                        else _failure_of(transaction, failure)
+                    )
+                except Exception:  # noqa: BLE001 - the others of this sync are told all the same
+                    _LOG.exception("the end of a verb cannot be told")
 
 
 def _failure_of(transaction: Transaction, failure: MQError) -> MQError | None:
@@ -241,5 +252,5 @@ def _failure_of(transaction: Transaction, failure: MQError) -> MQError | None:
 def _call(callback: Callable[[], object]) -> None:
     try:
         callback()
-    except Exception:  # noqa: BLE001 - it is the program's, and nobody else would hear
+    except (Exception, SystemExit):  # noqa: BLE001 - it is the program's, and nobody else would hear
         _LOG.exception("a callback has failed")

@@ -11,6 +11,7 @@ from mayfly.engine.bookkeeping import Bookkeeping
 from mayfly.engine.claims.consumers import Claims
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
+from mayfly.engine.errors import BROKEN
 from mayfly.engine.expiry_scan import ExpiryScan
 from mayfly.engine.membership import Membership
 from mayfly.engine.pubsub.subscription_administration import end_expired
@@ -43,6 +44,8 @@ class DueWork:
         self._is_running = False
         #: Until then nothing that needs the disk is tried again, after the disk was full.
         self._postponed_to_ms = 0
+        #: An error by a message, a claim or another item, which says nothing of the store.
+        self._mistake: Exception | None = None
 
     def begin(self) -> None:
         """Let the clock drive it, and whatever has work for it wake the clock."""
@@ -81,7 +84,10 @@ class DueWork:
     def run_due(self) -> None:
         """Do everything that is due now: release, scan, end waits, settle the ledger.
 
-        A message that becomes available at the very end of a wait wins: waits end last.
+        A message that becomes available at the very end of a wait wins: waits end last. An error
+        in one kind of work keeps no other kind from being done, and is raised in the end; that kind
+        is tried again later. Where the store fails, or a wait cannot be ended, the queue manager
+        stops.
         """
         core = self.core
         with self.lock:
@@ -102,6 +108,9 @@ class DueWork:
                     # Better no queue manager than one whose waits never end.
                     with core.engine_lock:
                         core.break_off("its due work has failed")
+            mistake, self._mistake = self._mistake, None
+            if mistake is not None:
+                raise mistake
 
     def run_pass(self) -> bool:
         """Do a bounded part of the due work; return True if messages are still to be released."""
@@ -146,6 +155,11 @@ class DueWork:
                 raise
             self._postponed_to_ms = core.now_ms() + POSTPONE_MS
             _LOG.error("due work of %s postponed: %s", core.name, error)
+        except BROKEN:
+            raise
+        except Exception as error:  # noqa: BLE001 - one item is not all the others' due work
+            self._postponed_to_ms = core.now_ms() + POSTPONE_MS
+            self._mistake = error
 
     def _next_end_ms(self) -> int | None:
         """Return when the next wait ends whose end is the engine's own to decide."""

@@ -125,7 +125,7 @@ class Hierarchy:
                     self._work()
                 else:
                     self._disconnect()
-            except MQError as error:
+            except Exception as error:  # noqa: BLE001 - nothing is to stay half done
                 self._stop_short(error)
 
     def _work(self) -> None:
@@ -149,9 +149,11 @@ class Hierarchy:
         if self._publications.has_some_aside:
             self._try_later()
 
-    def _stop_short(self, error: MQError) -> None:
+    def _stop_short(self, error: Exception) -> None:
         """Undo what is half done: all of it is to be done again, later."""
-        _LOG.warning("hierarchy of %s stopped short: %s", self._manager.name, error)
+        mistake = None if isinstance(error, MQError) else error
+        said = "hierarchy of %s stopped short: %s"
+        _LOG.warning(said, self._manager.name, error, exc_info=mistake)
         if self._session is not None:
             # A queue manager that has stopped has done it.
             with suppress(MQError):
@@ -227,6 +229,10 @@ class Hierarchy:
                 self._hear(read_announcement(message.body))
             except MQError as error:
                 self._refuse(session, message, error)
+            except Exception as error:  # noqa: BLE001 - one announcement is not all the others
+                _LOG.exception("announcement at %s: %s", self._manager.name, message)
+                said = f"the announcement cannot be read: {error!r}"
+                self._refuse(session, message, mq_error(rc.MQRC_UNEXPECTED_ERROR, said))
             session.commit()
         for neighbour in self._wanted.unfulfilled():
             if neighbour not in self._unserved:

@@ -144,6 +144,9 @@ class ImsBridge:
                 return
             _LOG.error("%s can go nowhere: %s", message, error)
             comes_again = True
+        except Exception:  # noqa: BLE001 - a request that nobody expected ends no thread
+            _LOG.exception("%s cannot be answered", message)
+            comes_again = not handler.has_limit()
         if comes_again:
             # At once, and for ever: until a definition changes, nothing is taken.
             self._held_at_count = change_count

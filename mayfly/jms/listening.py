@@ -13,7 +13,7 @@ from mayfly.jms.messages import Message
 from mayfly.jms.roles import OwningSession
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError, StoreError
+from mayfly.mqi.errors import MQError, StoreError, mq_error
 from mayfly.runtime import Thread
 
 
@@ -301,6 +301,13 @@ class Listening:
             if listener.begins_unit:
                 self._session.undo()
             self._hold(listener, error)
+        except Exception as error:  # noqa: BLE001 - a message that cannot be read ends no thread
+            if listener.begins_unit:
+                self._session.undo()
+            said = f"a message of {listener.consumer!r} cannot be read: {error!r}"
+            failure = mq_error(rc.MQRC_UNEXPECTED_ERROR, said)
+            failure.__cause__ = error
+            self._hold(listener, failure)
         else:
             # None was backed out too often and has been moved away.
             if message is not None:

@@ -13,7 +13,7 @@ from functools import partial
 from mayfly.connection import Delivery
 from mayfly.connection.waits import Wait
 from mayfly.jms.factory import ConnectionFactory
-from mayfly.listener.runs import FAILURES, Recovery, Run
+from mayfly.listener.runs import Recovery, Run
 from mayfly.listener.server_session import ServerSession
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
@@ -160,7 +160,7 @@ class ASF(Run):
             while not self.is_stopping:
                 try:
                     self._next()
-                except FAILURES as failure:
+                except Exception as failure:  # noqa: BLE001 - a message must not end the run
                     self._wait.begun.set()
                     with self.pool.changed:
                         self._settle_permit(is_needed=False)
@@ -314,7 +314,7 @@ class _Worker:
                 if following is None:
                     break
                 delivery = following
-        except FAILURES as failure:
+        except Exception as failure:  # noqa: BLE001 - a message must not end the run
             run.fail(self, failure)
         finally:
             with run.pool.changed:

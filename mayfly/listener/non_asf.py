@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mayfly.jms.factory import ConnectionFactory
-from mayfly.listener.runs import FAILURES, Recovery, Run
+from mayfly.listener.runs import Recovery, Run
 from mayfly.listener.server_session import ServerSession
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
@@ -65,7 +65,7 @@ class _Receiver:
             while not self._run.is_stopping:
                 try:
                     self._next()
-                except FAILURES as failure:
+                except Exception as failure:  # noqa: BLE001 - a message must not end the run
                     self.wait.begun.set()
                     self._close()
                     if not self._recovery.pause(failure):

@@ -199,16 +199,17 @@ class Recovery:
         """Wait for the next try; False when there is none: the run is stopped then."""
         run, title = self._run, self._run.settings.title
         interval_ms = run.settings.retry_interval_ms
+        mistake = None if isinstance(failure, FAILURES) else failure
         if not self._may_retry():
             if not run.is_stopping:
-                _LOG.error("%s stops: %s", title, failure)
+                _LOG.error("%s stops: %s", title, failure, exc_info=mistake)
                 run.request_stop()
             return False
-        _LOG.warning("%s tries again in %d ms: %s", title, interval_ms, failure)
+        _LOG.warning("%s tries again in %d ms: %s", title, interval_ms, failure, exc_info=mistake)
         self._retry_count += 1
         try:
             self._wait_by_its_clock(interval_ms)
-        except FAILURES as error:
+        except Exception as error:  # noqa: BLE001 - as the failure itself
             if run.factory.has_ended:
                 return self.pause(error)
             # Nobody tells the time of a queue manager that cannot be reached.

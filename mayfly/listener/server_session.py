@@ -17,7 +17,7 @@ from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
 from mayfly.listener.transactions import Transaction, TransactionRolledBack, TransactionService
 from mayfly.mqi import constants as c
-from mayfly.mqi.errors import MQError, NoMessage
+from mayfly.mqi.errors import NoMessage
 
 _LOG = logging.getLogger("mayfly.listener")
 _current = threading.local()
@@ -101,7 +101,7 @@ class ServerSession:
         """
         try:
             received = self._consumer.accept(delivery)
-        except MQError:
+        except Exception:
             transaction.rollback()
             raise
         if received is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mayfly.lifetime.times import SECOND_MS, Clock, Driven
+from mayfly.runtime.loops import Loop
 from mayfly.runtime.runtime import Runtime
 
 
@@ -20,8 +21,8 @@ class Driver:
         self._condition = self._runtime.condition()
         self._woken = False
         self._stopped = False
-        self._thread = self._runtime.thread(self._run, "mayfly-due")
-        self._thread.start()
+        self._loop = Loop(self._runtime, self._turn, "mayfly-due")
+        self._loop.start()
 
     def wake(self) -> None:
         """Look again at when it is next needed."""
@@ -34,20 +35,21 @@ class Driver:
         with self._condition:
             self._stopped = True
             self._condition.notify_all()
-        if self._thread.ident != self._runtime.thread_id():
-            self._thread.join()
+        if self._loop.ident != self._runtime.thread_id():
+            self._loop.join()
 
-    def _run(self) -> None:
-        while True:
-            due_ms = self._driven.next_due_ms()
-            with self._condition:
-                if not self._woken and not self._stopped:
-                    self._condition.wait(self._sleep_seconds(due_ms))
-                self._woken = False
-                if self._stopped:
-                    return
-            if due_ms is None or due_ms <= self._clock.now_ms():
-                self._driven.run_due()
+    def _turn(self) -> bool:
+        """Sleep until something is due, and run it; False at the end."""
+        due_ms = self._driven.next_due_ms()
+        with self._condition:
+            if not self._woken and not self._stopped:
+                self._condition.wait(self._sleep_seconds(due_ms))
+            self._woken = False
+            if self._stopped:
+                return False
+        if due_ms is None or due_ms <= self._clock.now_ms():
+            self._driven.run_due()
+        return True
 
     def _sleep_seconds(self, due_ms: int | None) -> float:
         if due_ms is None:

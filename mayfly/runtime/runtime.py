@@ -114,6 +114,16 @@ class Thread(Protocol):
         """Return True from its start to its end."""
 
 
+class Watched(Protocol):
+    """A loop, as its runtime watches it."""
+
+    name: str
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its thread has ended, though nobody has told it to."""
+
+
 class Runtime:
     """The machine as it is; a subclass may be another one."""
 
@@ -130,6 +140,8 @@ class Runtime:
         """
         self.vfs = vfs
         self.files = Files() if files is None else files
+        #: Loops that were started and have not ended as they were told to.
+        self._loops: set[Watched] = set()
 
     def lock(self, _name: str) -> PlainLock:
         """Return a new lock; locks of one name guard the same thing in different objects."""
@@ -150,6 +162,18 @@ class Runtime:
     def thread(self, work: Callable[[], None], name: str) -> Thread:
         """Return a thread that will do some work; the end of the process does not wait for it."""
         return threading.Thread(target=work, name=name, daemon=True)
+
+    def gone(self) -> list[str]:
+        """Return the names of loops whose thread is not there, though nobody has told it to end."""
+        return sorted({loop.name for loop in tuple(self._loops) if loop.is_gone})
+
+    def note_begun(self, loop: Watched) -> None:
+        """Watch a loop that is about to begin."""
+        self._loops.add(loop)
+
+    def note_ended(self, loop: Watched) -> None:
+        """Watch a loop no more: it has ended as it was told to."""
+        self._loops.discard(loop)
 
     def thread_id(self) -> int:
         """Return which thread is running."""

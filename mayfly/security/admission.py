@@ -17,8 +17,8 @@ from typing import NamedTuple
 from mayfly.engine import Engine
 from mayfly.lifetime.times import SECOND_MS, Clock
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import StoreError
-from mayfly.runtime import SystemClock
+from mayfly.mqi.errors import StoreError, mq_error
+from mayfly.runtime import Runtime, SystemClock
 from mayfly.security.applicant import Admitted, Applicant
 from mayfly.security.authentication import Authenticator
 from mayfly.security.channel_checks import (
@@ -75,7 +75,9 @@ class Admission:
         self._log = log
         now_ms = (SystemClock() if clock is None else clock).now_ms
         self._authenticator = Authenticator(now_ms)
-        self._checkers, self._delays = Checkers(), Delays()
+        self._checkers = Checkers()
+        runtimes = [manager.runtime for manager in self._managers.values()]
+        self._delays = Delays(next(iter(runtimes), Runtime()))
         self._names, self._resolvers = KnownNames(now_ms, resolve), Checkers("mayfly-host-name")
         for manager in self._managers.values():
             refreshes_of(manager).tell(self.refresh)
@@ -96,6 +98,9 @@ class Admission:
         MQRC_CHANNEL_NOT_AVAILABLE. The answer to a wrong password comes after FAILDLAY.
         """
         answer: Future[Admitted] = Future()
+        # From now on nobody can cancel it: a client that goes meanwhile changes nothing for the
+        # thread that answers.
+        answer.set_running_or_notify_cancel()
         manager = self._managers.get(applicant.queue_manager)
         address = applicant.address
         if manager is None or not wants_host_names(manager, applicant.channel, address):
@@ -249,6 +254,6 @@ def _found(manager: Engine, name: str) -> User | None:
 def _pass_on(answer: Future[Admitted], work: Future[None]) -> None:
     """Let nobody wait for ever for an answer whose work was cancelled, or has failed."""
     if work.cancelled():
-        answer.cancel()
+        answer.set_exception(mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends"))
     elif work.exception() is not None:
         answer.set_exception(work.exception())

@@ -37,6 +37,8 @@ class Host:
         self._listeners = list(listeners)
         self._started: list[Listener] = []
         self._said_stopped: set[str] = set()
+        #: Errors, and names of loops that are gone, which the log has already.
+        self._said: set[str] = set()
         self.standing = standing or Standing(managers)
 
     def start(self) -> dict[str, str]:
@@ -73,12 +75,14 @@ class Host:
         for listener in self._started:
             try:
                 listener.reload()
-            except (OSError, ValueError) as error:
+            except Exception as error:  # noqa: BLE001 - a wrong file must not end the server
+                is_file = isinstance(error, OSError | ValueError)
                 _LOG.error(
                     "%s goes on with the files of before: %s",
                     listener.name,
                     error,
                     extra={"listener": listener.name},
+                    exc_info=None if is_file else error,
                 )
         notify("READY=1")
 
@@ -112,12 +116,26 @@ class Host:
         """End all connections, the listener that was started last first."""
         self.standing.state = State.STOPPED
         while self._started:
-            self._started.pop().stop()
+            listener = self._started.pop()
+            try:
+                listener.stop()
+            except Exception:  # noqa: BLE001 - the others are stopped as well
+                _LOG.exception("%s is not stopped", listener.name)
 
     def look(self) -> None:
-        """Do what listeners have to do once a second."""
+        """Do what listeners have to do once a second, and say which loop of the server is gone."""
         for listener in self._started:
-            listener.look()
+            try:
+                listener.look()
+            except Exception as error:  # noqa: BLE001 - one client must not end the server
+                if repr(error) not in self._said:
+                    self._said.add(repr(error))
+                    _LOG.exception("%s: its clients cannot be looked at", listener.name)
+        for name in self.standing.gone():
+            if name not in self._said:
+                self._said.add(name)
+                said = "%s is gone: what it does is done no more until the server is started again"
+                _LOG.critical(said, name, extra={"loop": name})
 
     def stopped_managers(self) -> list[str]:
         """Return the names of queue managers that have stopped by themselves; logs each once.

@@ -19,6 +19,8 @@ class State(StrEnum):
     READY = "ready"
     DRAINING = "draining"
     DISK_FULL = "disk full"
+    #: A thread that all need has ended, by an error: its work is not done any more.
+    IMPAIRED = "impaired"
     #: The process is there and does not answer.
     SILENT = "silent"
     #: The process answers, and the queue manager has stopped: its disk failed, or is damaged.
@@ -30,7 +32,9 @@ class State(StrEnum):
         return self in _LIVE
 
 
-_LIVE: Final = frozenset({State.STARTING, State.READY, State.DRAINING, State.DISK_FULL})
+_LIVE: Final = frozenset(
+    {State.STARTING, State.READY, State.DRAINING, State.DISK_FULL, State.IMPAIRED}
+)
 
 
 class Standing:
@@ -45,6 +49,13 @@ class Standing:
         """Return the state of each queue manager by its name."""
         return {manager.name: self._state_of(manager) for manager in self._managers}
 
+    def gone(self) -> list[str]:
+        """Return the names of loops of queue managers and listeners that are not there any more.
+
+        Nobody does their work: the process should be started again.
+        """
+        return sorted({name for each in self._managers for name in each.engine.runtime.gone()})
+
     def _state_of(self, manager: QueueManager) -> State:
         if manager.is_stopped:
             return State.FAILED
@@ -55,4 +66,6 @@ class Standing:
         except MQError:
             return State.FAILED
         row = object_type(QMSTATUS).shown["DISK"]
-        return State.READY if named(row, status.values["DISK"]) == "OK" else State.DISK_FULL
+        if named(row, status.values["DISK"]) != "OK":
+            return State.DISK_FULL
+        return State.IMPAIRED if self.gone() else State.READY

@@ -8,6 +8,7 @@ are ended then; until then a batch that Spark repeats is the same batch.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
@@ -46,6 +47,7 @@ from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.spark.errors import CheckpointError, OptionError
 from mayfly.spark.options import Given
 
+_LOG = logging.getLogger("mayfly.spark")
 #: One message as Spark types.
 MESSAGE_TYPE: StructType = from_arrow_schema(MESSAGE)
 #: A task for fewer rows costs more than it brings.
@@ -316,6 +318,8 @@ class Renewal:
             except BulkError:
                 # The server may be back at the next try; the query itself reports the error.
                 continue
+            except Exception:  # noqa: BLE001 - without renewals all claims lapse
+                _LOG.exception("the claims of %s are not renewed", self._attached.consumer)
 
 
 def _shares(after: int, until: int, share_count: int) -> list[tuple[int, int]]:

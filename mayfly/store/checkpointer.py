@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import apsw
 
-from mayfly.runtime import Runtime
+from mayfly.runtime import Loop, Runtime
 from mayfly.store.ballast import Ballast
 from mayfly.store.database import Database
 from mayfly.store.write_ahead_log import FRAME_BYTES, WriteAheadLog
@@ -48,7 +48,8 @@ class Checkpointer:
         self._checkpoint_at_pages = self.PAGES_BEFORE_CHECKPOINT
         log.on_length = self._needed.set
         self._set_alarm()
-        self._worker = runtime.thread(self._run, "mayfly-log")
+        self._connection: apsw.Connection | None = None
+        self._worker = Loop(runtime, self._turn, "mayfly-log")
         self._worker.start()
 
     def stop(self) -> None:
@@ -57,25 +58,31 @@ class Checkpointer:
         self._needed.set()
         self._worker.join()
 
-    def _run(self) -> None:
-        connection = self._database.connect()
-        # Before its first read a connection does not know of the log, and checkpoints do nothing.
-        connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
-        while True:
-            self._needed.wait()
-            self._needed.clear()
-            if self._stopped:
+    def _turn(self) -> bool:
+        """Wait until the log is long, and see to it; False at the end."""
+        if self._connection is None and not self._stopped:
+            made = self._database.connect()
+            # Before its first read a connection does not know of the log: checkpoints do nothing.
+            made.execute("SELECT 1 FROM sqlite_schema").fetchall()
+            self._connection = made
+        self._needed.wait()
+        self._needed.clear()
+        connection = self._connection
+        if self._stopped:
+            if connection is not None:
                 connection.close()
-                return
-            with self._log.guard:
-                self._ballast.lay_in(self._log.owed_bytes())
-                self._checkpoint_at_pages = self._limit_pages()
-                self._set_alarm()
-            if self._log.pages >= self._checkpoint_at_pages:
-                self._checkpoint(connection)
-            elif self._log.pages >= self._log.wants_room_at_pages:
-                self._make_room()
-                self._set_alarm()
+            return False
+        assert connection is not None
+        with self._log.guard:
+            self._ballast.lay_in(self._log.owed_bytes())
+            self._checkpoint_at_pages = self._limit_pages()
+            self._set_alarm()
+        if self._log.pages >= self._checkpoint_at_pages:
+            self._checkpoint(connection)
+        elif self._log.pages >= self._log.wants_room_at_pages:
+            self._make_room()
+            self._set_alarm()
+        return True
 
     def _set_alarm(self) -> None:
         log = self._log

@@ -172,6 +172,10 @@ class TriggerMonitor:
         except CannotStart as error:
             self._refuse(message, error.feedback, error)
             return
+        except Exception as error:  # noqa: BLE001 - a trigger message that nobody expected
+            _LOG.exception("%s cannot be dealt with", message)
+            self._refuse(message, c.MQFB_TM_ERROR, error)
+            return
         # The program is not part of the unit of work.
         self._connection.commit()
         self._count(Outcome.STARTED)

@@ -66,7 +66,7 @@ def reason_of_filling(session: Session) -> int:
 
 
 @contextlib.contextmanager
-def announced(folder: Path) -> Iterator[None]:
+def announced(folder: Path) -> Iterator[Serving]:
     token_file = folder / "token"
     token_file.write_text(TOKEN)
     with (
@@ -75,7 +75,7 @@ def announced(folder: Path) -> Iterator[None]:
     ):
         assert health_of("QM1", folder).state == State.STARTING
         serving.tell_ready()
-        yield
+        yield serving
 
 
 @contextlib.contextmanager
@@ -158,3 +158,16 @@ def test_a_queue_manager_that_has_stopped_by_itself_does_not_live(
         manager.crash()
         health = health_of("QM1", folder)
         assert (health.state, health.is_live, health.is_ready) == (State.FAILED, False, False)
+
+
+def test_a_server_without_one_of_its_loops_lives_and_is_not_ready(
+    manager: QueueManager, folder: Path
+) -> None:
+    admission = Admission([manager.engine], token=TOKEN)
+    server = WireServer([manager], admission)
+    server.listen_unix(folder / MQ_SOCKET_FILE)
+    with contextlib.closing(admission), contextlib.closing(server), announced(folder) as told:
+        assert health_of("QM1", folder).is_ready
+        told.tell_impaired()
+        health = health_of("QM1", folder)
+        assert (health.state, health.is_live, health.is_ready) == (State.IMPAIRED, True, False)

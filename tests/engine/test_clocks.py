@@ -165,3 +165,35 @@ def test_a_system_clock_misses_no_wake(tmp_path: Path, monkeypatch: pytest.Monke
             # Without an end this wait does not wake the driver.
             Running(lambda: got.append(body(session.get("Q1", wait_ms=-1)))).finish()
         assert got == [b"%d" % number for number in range(60)]
+
+
+def test_a_delayed_message_that_cannot_be_read_holds_no_others_back(
+    tmp_path: Path, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with QueueManager("QM1", tmp_path, clock) as qm:
+        local(qm)
+        session = qm.session()
+        for body in (b"wrong", b"right"):
+            session.put("Q1", body, delay_ms=60_000, persistent=True)
+        with qm.engine.engine_lock:
+            (first, _second) = qm.engine.store.persistent.in_order(-(2**63), 0, 9)
+        # The user in it is no text.
+        wrong = first.descriptor[:-1] + b"\xff"
+        qm.engine.store.commit(
+            [statement("UPDATE message SET descriptor = ? WHERE k = ?", wrong, first.k)]
+        )
+        clock.advance(60_000)
+        message = session.get("Q1")
+        assert message is not None
+        assert message.body == b"right"
+        assert session.get("Q1") is None
+        assert not qm.is_stopped
+        assert caplog.text.count("stays on staging") == 1
+        # Mended, it goes with the next try.
+        qm.engine.store.commit(
+            [statement("UPDATE message SET descriptor = ? WHERE k = ?", first.descriptor, first.k)]
+        )
+        clock.advance(10_000)
+        message = session.get("Q1")
+        assert message is not None
+        assert message.body == b"wrong"

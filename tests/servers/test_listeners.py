@@ -191,7 +191,7 @@ def test_a_server_ends_when_no_queue_manager_is_left_running(
         assert caplog.text.count("QM2 has stopped") == 1
         alone = Host([left], [], admission)
         with pytest.raises(CommandFailed, match="QM2: stopped by an error of the disk") as caught:
-            _next_signal(alone, queue.SimpleQueue())
+            _next_signal(alone, queue.SimpleQueue(), [])
         assert caught.value.code is ExitCode.FILE
         admission.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 
@@ -11,6 +12,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.alike import due_alike
 from mayfly.engine.delay.release import Release
 from mayfly.engine.delay.staging import why_unsuitable
+from mayfly.engine.errors import BROKEN
 from mayfly.engine.expired import discard_expired
 from mayfly.engine.holding.messages import pass_over
 from mayfly.engine.put import DELAY_COMMAND_LEVEL
@@ -30,6 +32,7 @@ BATCH = 2_000
 DueOfSide = tuple[Due, int]
 #: When a message can neither be delivered nor disposed of, the next try comes after this (D21).
 RETRY_MS = 10 * SECOND_MS
+_LOG = logging.getLogger("mayfly.delay")
 
 
 class DelayProcessor:
@@ -163,9 +166,17 @@ class DelayProcessor:
     def let_go(self, dues: Iterable[DueOfSide], now_ms: int) -> list[Transaction]:
         """Return what sends due messages to their targets, or discards them.
 
-        A message that fails for now stays where it is and is tried again later (D21).
+        A message that fails for now stays where it is and is tried again later (D21). So does one
+        that raises an error nobody has expected: it holds no others back.
         """
         assert self._core.engine_lock.is_held()
+        left = list(dues)
+        while (transactions := self._let_go(left, now_ms)) is None:
+            left = [each for each in left if each[0].k not in self._retry_at_ms]
+        return transactions
+
+    def _let_go(self, dues: Iterable[DueOfSide], now_ms: int) -> list[Transaction] | None:
+        """Return what sends due messages to their targets; None when one is to be left out."""
         core, staging = self._core, self._core.registry.staging()
         if staging is None:
             return []
@@ -181,7 +192,18 @@ class DelayProcessor:
             assert row is not None
             if is_over:
                 expired.append((staging, row, persistence))
-            elif release.take((staging, row, persistence)):
+                continue
+            try:
+                is_released = release.take((staging, row, persistence))
+            except BROKEN:
+                raise
+            except Exception:  # noqa: BLE001 - it says something of this message alone
+                _LOG.exception("a delayed message stays on staging")
+                for transaction in release.transactions():
+                    core.committer.take_back(transaction)
+                self._retry_at_ms[due.k] = now_ms + RETRY_MS
+                return None
+            if is_released:
                 released_ms.append(due_ms_of(due.k))
             else:
                 self._retry_at_ms[due.k] = now_ms + RETRY_MS

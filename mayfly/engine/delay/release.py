@@ -115,15 +115,16 @@ class Release:
         except MQError as failure:
             # A transaction of its own: it may have to be undone alone (D22).
             own = Transaction()
+            self._failures.append(own)
             event = self._dispose(own, found, descriptor, failure.reason)
             if event is None:
+                self._failures.pop()
                 puts.withdraw_all(own)
                 _LOG.warning("message for %s stays on staging: %s", row.target, failure)
                 return False
             messages.end(
                 core, own, found, event, self._now_ms, ending=ending, reason=failure.reason
             )
-            self._failures.append(own)
         else:
             messages.end(core, self._work, found, Event.DUE, self._now_ms, ending=ending)
         return True
@@ -152,15 +153,16 @@ class Release:
         core, name = self._core, due.target
         if name is None:
             return None
-        descriptor = unpack_descriptor(due.descriptor)
         try:
+            descriptor = unpack_descriptor(due.descriptor)
             if due.sub_id is not None:
                 name = core.registry.subscriptions.destination(due, self._now_ms)
             # The second resolution (D15).
             path = core.registry.resolve_target(name)
             if due.sub_id is None:
                 check_release(core, descriptor.user_identifier, name)
-        except MQError:
+        except (MQError, UnicodeError):
+            # Taken by itself, it says what is wrong.
             return None
         queue = path.queue
         hindered = (

@@ -335,5 +335,5 @@ def _close_all(connections: list[Connection]) -> None:
     for connection in connections:
         try:
             connection.close(commit=False)
-        except MQError as error:
+        except Exception as error:  # noqa: BLE001 - the others are closed as well
             _LOG.warning("closing a conversation of %s: %s", connection.name, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Final, Protocol
 
 from mayfly.mqi.errors import MQError
@@ -12,6 +13,7 @@ from mayfly.servers.amqp.errors import AmqpError
 from mayfly.servers.amqp.service import Service
 from mayfly.servers.wire.peer import Peer as Partner
 
+_LOG = logging.getLogger("mayfly.amqp")
 _AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 _HEADER_BYTES = 8
 #: A client that is not let in yet may have sent so much.
@@ -127,6 +129,10 @@ class Entrance:
             admitted = await asyncio.wrap_future(service.admission.submit(applicant))
         except MQError as error:
             self._refuse(str(error))
+            return
+        except Exception as error:  # noqa: BLE001 - a mistake must not let the client wait
+            _LOG.exception("admission has failed")
+            self._refuse(type(error).__name__)
             return
         self._asking = None
         if self._arriving.wire is None:

@@ -62,6 +62,7 @@ class AmqpListener:
             self._admission,
             lambda _name, admitted, applicant: connection_of(self._managers, applicant, admitted),
             channel=self._channel,
+            runtime=next(iter(self._managers.values())).engine.runtime,
         )
         try:
             port = self._server.listen_tcp(*self._address, self._context)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from mayfly.connection import Connection
+from mayfly.runtime import Loop, Runtime
 from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp import sasl
 from mayfly.servers.amqp.amended import Amended
@@ -45,6 +45,7 @@ class AmqpServer:
         *,
         channel: str = "",
         limits: Limits | None = None,
+        runtime: Runtime | None = None,
     ) -> None:
         """Start the loop; nothing listens yet.
 
@@ -72,7 +73,8 @@ class AmqpServer:
         self._peers: set[Peer] = set()
         self._visitors = Visitors(self._peer, self._peers, _LOG)
         self._doors: list[Door] = []
-        self._thread = threading.Thread(target=self._run, name="mayfly-amqp", daemon=True)
+        self._is_ending = False
+        self._thread = Loop(Runtime() if runtime is None else runtime, self._run, "mayfly-amqp")
         self._thread.start()
 
     def listen_tcp(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
@@ -144,8 +146,7 @@ class AmqpServer:
                 door.close()
             deadline = self._loop.time() + timeout_ms / 1000
             while self._peers and self._loop.time() < deadline:
-                for peer in list(self._peers):
-                    quiesce(peer, FORCED, "the server ends")
+                self._each(lambda peer: quiesce(peer, FORCED, "the server ends"))
                 await asyncio.sleep(_POLL_SECONDS)
 
         self._call(stop_listening())
@@ -157,30 +158,39 @@ class AmqpServer:
             for door in self._doors:
                 door.close()
                 await door.cut()
-            for peer in list(self._peers):
-                peer.end(FORCED, "the server ends")
+            self._each(lambda peer: peer.end(FORCED, "the server ends"))
             for _ in range(20):
                 if not self._peers:
                     break
                 await asyncio.sleep(_POLL_SECONDS)
-            for peer in list(self._peers):
-                peer.cut()
+            self._each(Peer.cut)
             await asyncio.sleep(0)
 
         if self._loop.is_closed():
             return
         self._call(end())
+        self._is_ending = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._executor.shutdown()
         self._loop.close()
 
+    def _each(self, work: Callable[[Peer], object]) -> None:
+        """Do something for each client; one for which it cannot be done is cut off."""
+        for peer in list(self._peers):
+            try:
+                work(peer)
+            except Exception:  # noqa: BLE001 - one client's mistake is not the others'
+                _LOG.exception("a client is cut off")
+                peer.cut()
+
     def _peer(self) -> Peer:
         return Peer(self._service, next(INSTANCE_NUMBERS), self._peers)
 
-    def _run(self) -> None:
+    def _run(self) -> bool:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+        return not self._is_ending
 
     def _call(self, work: Coroutine[Any, Any, _T]) -> _T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

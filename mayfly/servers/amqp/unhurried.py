@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Final
 
 from mayfly.servers.amqp.calls import Call
 
 #: So long they wait for a sync that others need anyhow.
 _WAIT_SECONDS: Final = 0.01
+_LOG = logging.getLogger("mayfly.amqp")
 
 
 class Unhurried:
@@ -37,4 +39,7 @@ class Unhurried:
             self._timer = None
         calls, self._calls = self._calls, []
         for call in calls:
-            call()
+            try:
+                call()
+            except Exception:  # noqa: BLE001 - one client's settlement is not the others'
+                _LOG.exception("a settlement cannot be made")

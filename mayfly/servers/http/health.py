@@ -15,23 +15,31 @@ class Health(Struct):
     """The states of the queue managers of a server."""
 
     queue_managers: Annotated[dict[str, State], Meta(description="by name of the queue manager")]
+    gone: Annotated[
+        list[str],
+        Meta(description="loops of the server that have ended: what they do is done no more"),
+    ]
 
 
 async def live(call: Call[NoQuery, None]) -> Answered[Health]:
     """Answer 200 while at least one queue manager works; else the process should be restarted."""
-    states = call.service.standing.states()
-    return _answer(states, is_good=any(state.is_live for state in states.values()))
+    standing = call.service.standing
+    states = standing.states()
+    is_live = any(state.is_live for state in states.values())
+    return _answer(states, standing.gone(), is_good=is_live)
 
 
 async def ready(call: Call[NoQuery, None]) -> Answered[Health]:
-    """Answer 200 while all queue managers take work."""
-    states = call.service.standing.states()
-    return _answer(states, is_good=all(state is State.READY for state in states.values()))
+    """Answer 200 while all queue managers take work, and no loop of the server is gone."""
+    standing = call.service.standing
+    states = standing.states()
+    is_ready = all(state is State.READY for state in states.values())
+    return _answer(states, standing.gone(), is_good=is_ready)
 
 
-def _answer(states: dict[str, State], *, is_good: bool) -> Answered[Health]:
+def _answer(states: dict[str, State], gone: list[str], *, is_good: bool) -> Answered[Health]:
     status = HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE
-    return Answered(Health(states), status=status)
+    return Answered(Health(states, gone), status=status)
 
 
 _NOT: Final = {HTTPStatus.SERVICE_UNAVAILABLE: "It is not so."}

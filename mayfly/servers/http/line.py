@@ -11,7 +11,6 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from starlette.requests import HTTPConnection
 
 from mayfly.connection import Connection
-from mayfly.mqi.errors import MQError
 from mayfly.servers.instances import INSTANCE_NUMBERS, Place
 from mayfly.servers.wire.peer import Peer
 
@@ -185,5 +184,5 @@ def _close_all(conversations: list[Connection]) -> None:
     for conversation in conversations:
         try:
             conversation.close(commit=False)
-        except MQError as error:
+        except Exception as error:  # noqa: BLE001 - the others are closed as well
             _LOG.warning("closing a conversation of %s: %s", conversation.name, error)

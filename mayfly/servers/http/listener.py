@@ -72,7 +72,9 @@ class HttpListener:
         self._service = service = Service(self._managers, self._admission, channels, self._standing)
         is_loopback = self._address.is_loopback and self._context is None
         made = application(service, is_loopback=is_loopback)
-        server = HttpServer(instrumented_application(made))
+        server = HttpServer(
+            instrumented_application(made), next(iter(self._managers.values())).engine.runtime
+        )
         try:
             port = server.listen(*self._address, self._context)
         except OSError as error:

@@ -12,6 +12,7 @@ from typing import Final, cast
 import uvicorn
 from starlette.types import ASGIApp
 
+from mayfly.runtime import Loop, Runtime
 from mayfly.servers.http.guard import FOR_ALL
 from mayfly.servers.http.line import Line
 from mayfly.servers.http.protocol import GuardedProtocol
@@ -27,11 +28,12 @@ _TICK_SECONDS: Final = 1.0
 class HttpServer:
     """Serves an application on one address; any thread may call its methods."""
 
-    def __init__(self, application: ASGIApp) -> None:
+    def __init__(self, application: ASGIApp, runtime: Runtime | None = None) -> None:
         """Take the application that answers requests; nothing listens yet."""
         self._application = application
+        self._runtime = Runtime() if runtime is None else runtime
         self._server: _Server | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: Loop | None = None
 
     def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen; returns the port, chosen by the system for 0. Raises OSError."""
@@ -59,9 +61,13 @@ class HttpServer:
             ssl_context_factory=None if tls is None else lambda _config, _default: tls,
         )
         self._server = server = _Server(config)
-        self._thread = threading.Thread(
-            target=server.run, args=([bound],), name="mayfly-http", daemon=True
-        )
+
+        def serve() -> bool:
+            server.run([bound])
+            return False
+
+        # The loop of uvicorn closes its sockets when it fails.
+        self._thread = Loop(self._runtime, serve, "mayfly-http", goes_on=False)
         found: int = bound.getsockname()[1]
         self._thread.start()
         server.has_begun.wait()

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import NoReturn, Protocol, TypeAlias
 
 from mayfly.contracts.wire_fields import Packer
 from mayfly.mqi import reasons as rc
@@ -90,15 +90,21 @@ class Exchange:
         self.members: dict[int, Member] = {}
         #: Those that are refused because the server drains.
         self.turned_away: dict[int, Member] = {}
-        self.is_draining = False
+        self.is_draining = self._is_ending = False
         #: Conversations whose connection broke and that are being backed out.
         self.ending_count = 0
 
-    def run(self) -> None:
-        """Run the loop until it is stopped; the thread of the server."""
+    def run(self) -> bool:
+        """Run the loop; the turn of the server's thread, which is the last one behind a stop."""
         self._loop_thread = self._runtime.thread_id()
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
+        return not self._is_ending
+
+    def stop(self) -> None:
+        """Let the loop end, from another thread."""
+        self._is_ending = True
+        self.loop.call_soon_threadsafe(self.loop.stop)
 
     def shut_down(self) -> None:
         """End the threads, when the loop has stopped."""
@@ -182,8 +188,8 @@ class Exchange:
         def ask() -> None:
             try:
                 answer = self._admission.submit(applicant)
-            except MQError as error:
-                decided(error)
+            except Exception as error:  # noqa: BLE001 - a mistake must not let the client wait
+                self._decide(partial(_raise, error), decided)
             else:
                 answer.add_done_callback(lambda answer: self._on_thread(partial(finish, answer)))
 
@@ -243,6 +249,8 @@ class Exchange:
             conversation.end()
         except MQError as error:
             self.log.warning("a conversation could not be backed out: %s", error)
+        except Exception:  # noqa: BLE001 - its thread serves other conversations as well
+            _LOG.exception("a conversation could not be backed out")
         finally:
             self.call_soon(self._note_end)
 
@@ -259,3 +267,7 @@ class Exchange:
             except Exception:  # noqa: BLE001 - one connection's mistake is not the others'
                 _LOG.exception("a call in the loop has failed")
         self.outbox.end()
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Protocol
+
+_LOG = logging.getLogger("mayfly.wire")
 
 
 class Writer(Protocol):
@@ -44,4 +47,7 @@ class Outbox:
         if self._writers:
             writers, self._writers = self._writers, []
             for writer in writers:
-                writer.write_unsent()
+                try:
+                    writer.write_unsent()
+                except Exception:  # noqa: BLE001 - the frames of other connections wait behind it
+                    _LOG.exception("frames cannot be written")

@@ -6,14 +6,14 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.queue_manager import QueueManager
-from mayfly.runtime import Runtime
+from mayfly.runtime import Loop, Runtime
 from mayfly.servers.door import Door, tcp_sockets, unix_socket
 from mayfly.servers.tls_buffers import lower_tls_buffers
 from mayfly.servers.wire.exchange import Admits, Exchange, Member
@@ -43,15 +43,16 @@ class WireServer:
         log: logging.Logger = _LOG,
         runtime: Runtime | None = None,
     ) -> None:
-        """Start the loop; nothing listens yet."""
-        runtime = Runtime() if runtime is None else runtime
+        """Start the loop, a thread of ``runtime`` or the first manager's; nothing listens yet."""
+        managers = list(managers)
+        runtime = managers[0].engine.runtime if runtime is None else runtime
         self._exchange = Exchange(managers, admission, limits or Limits(), log, runtime)
         self._doors: list[Door] = []
         self._sockets: list[Path] = []
         self._visitors = Visitors(self._exchange)
         self._is_closed = False
         self._count(1)
-        self._thread = runtime.thread(self._exchange.run, "mayfly-wire")
+        self._thread = Loop(runtime, self._exchange.run, "mayfly-wire")
         self._thread.start()
 
     def listen_tcp(self, host: str, port: int, tls_context: ssl.SSLContext | None = None) -> int:
@@ -142,12 +143,11 @@ class WireServer:
                 door.close()
             loop = asyncio.get_running_loop()
             end = loop.time() + timeout_ms / 1_000
+            ending = mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
             while self._exchange.members or self._exchange.ending_count:
                 if loop.time() >= end:
                     return False
-                ending = mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
-                for link in list(self._exchange.members.values()):
-                    link.quiesce(ending, ending)
+                self._each(lambda link: link.quiesce(ending, ending))
                 await asyncio.sleep(_LOOK_SECONDS)
             return True
 
@@ -159,7 +159,7 @@ class WireServer:
             return
         self._is_closed = True
         self._run(self._end_all())
-        self._exchange.loop.call_soon_threadsafe(self._exchange.loop.stop)
+        self._exchange.stop()
         self._thread.join()
         self._exchange.shut_down()
         self._count(-1)
@@ -172,13 +172,22 @@ class WireServer:
         for door in self._doors:
             door.close()
             await door.cut()
-        for link in list(exchange.members.values()):
-            link.end(mq_error(rc.MQRC_Q_MGR_STOPPING, "the server stops"))
+        stopping = mq_error(rc.MQRC_Q_MGR_STOPPING, "the server stops")
+        self._each(lambda link: link.end(stopping))
         await asyncio.sleep(0)
         for link in [*exchange.members.values(), *exchange.turned_away.values()]:
             link.abort()
         while exchange.members or exchange.ending_count:
             await asyncio.sleep(0.005)
+
+    def _each(self, work: Callable[[Member], object]) -> None:
+        """Do something for each connection; one for which it cannot be done is cut off."""
+        for link in list(self._exchange.members.values()):
+            try:
+                work(link)
+            except Exception:  # noqa: BLE001 - one client's mistake is not the others'
+                _LOG.exception("a client is cut off")
+                link.abort()
 
     def _count(self, change: int) -> None:
         """Let the queue managers know that calls may come from other processes, or no longer."""
