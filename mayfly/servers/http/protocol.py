@@ -41,6 +41,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Begin before the first request."""
         super().__init__(*args, **kwargs)
         self._in_head = False
+        self._request_number = 0
         self._is_whole = True
         self._head_bytes = self._framing_bytes = self._header_count = 0
         self._body_bytes = 0
@@ -66,13 +67,10 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read on; bytes that are no body are counted."""
-        was_in_head, body_before = self._in_head, self._body_bytes
+        head_before, body_before = self._open_head(), self._body_bytes
         self._unset_keepalive_if_required()
         try:
-            self.parser.feed_data(data)
-        except HttpParserUpgrade as upgrade:
-            self._read_without_upgrade(data[upgrade.args[0] :])
-            return
+            self._feed(data)
         except HttpParserError:
             self.logger.warning(_NO_HTTP)
             self.send_400_response(_NO_HTTP)
@@ -81,7 +79,7 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         if self.transport.is_closing():
             return
-        if was_in_head and self._in_head:
+        if head_before and head_before == self._open_head():
             self._head_bytes += len(data)
         elif not (self._in_head or self._is_whole):
             self._framing_bytes += len(data) - _FRAMING_BYTES * (self._body_bytes - body_before)
@@ -90,10 +88,29 @@ class GuardedProtocol(HttpToolsProtocol):
         elif self._timer is None:
             self._await_request()
 
+    def _feed(self, data: bytes) -> None:
+        """Let the parser read bytes with any number of requests; raises HttpParserError."""
+        rest = memoryview(data)
+        while rest:
+            try:
+                self.parser.feed_data(rest)
+            except HttpParserUpgrade as upgrade:
+                # The parser stops behind the head of a request that asks for another protocol.
+                rest = rest[upgrade.args[0] :]
+                if not self._has_gone_on():
+                    return
+            else:
+                return
+
+    def _open_head(self) -> int:
+        """Return the number of the request whose head is being read, 0 when none is."""
+        return self._request_number if self._in_head else 0
+
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
         self._in_head, self._is_whole = True, False
+        self._request_number += 1
         self._head_bytes = self._framing_bytes = self._header_count = self._body_bytes = 0
         self.scope["state"]["line"] = self.line
 
@@ -134,23 +151,25 @@ class GuardedProtocol(HttpToolsProtocol):
             self._cancel_timer()
             super().on_message_complete()
 
-    def _read_without_upgrade(self, rest: bytes) -> None:
-        """Read a request that asks for another protocol as the one of HTTP/1.1 that it is as well.
+    def _has_gone_on(self) -> bool:
+        """Read a head that asks for another protocol as the one of HTTP/1.1 that it is as well.
 
-        The parser stops behind such a head. It would take the body for the next request, which a
-        proxy has never seen. Java's client asks for HTTP/2 in this way with its first request.
+        The parser would take the body for the next request, which a proxy has never seen. Java's
+        client asks for HTTP/2 in this way with its first request. Returns False at the end of the
+        connection.
         """
         self._wants_upgrade = False
         if self.transport.is_closing():
-            return
+            return False
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         if method == b"CONNECT":
             self.send_400_response(_NO_PROXY)
-            return
+            return False
         kept = [b"%b: %b\r\n" % each for each in self.headers if each[0] != b"upgrade"]
         head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(kept))
         self.parser = HttpRequestParser(self)
-        self.data_received(head + rest)
+        self.parser.feed_data(head)
+        return not self.transport.is_closing()
 
     def timeout_keep_alive_handler(self) -> None:
         """Close an idle connection; a client that reads its answer slowly has more time."""

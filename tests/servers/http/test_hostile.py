@@ -187,6 +187,23 @@ def test_a_request_that_asks_for_another_protocol_keeps_its_body(
             assert taken(queue_manager) == [INNER], (upgrade, parts)
 
 
+@pytest.mark.slow
+def test_requests_that_ask_for_another_protocol_come_in_any_number(open_to_all: Web) -> None:
+    """3,500 in one piece were as many calls within each other, and a traceback of 313 KB."""
+    asks = LIVE.replace(b"close", b"Upgrade\r\nUpgrade: h2c")
+    answer = said(open_to_all, asks * 3_500 + LIVE)
+    assert re.findall(rb"HTTP/1.1 (\d+)", answer) == [b"200"] * 3_501
+
+
+def test_the_heads_of_many_requests_are_not_one_that_is_too_long(open_to_all: Web) -> None:
+    usual = LIVE.replace(b"Connection: close\r\n", b"")
+    for asks in (usual, LIVE.replace(b"close", b"Upgrade\r\nUpgrade: h2c")):
+        many = asks * (20_000 // len(asks))
+        # Each piece begins and ends within a head.
+        answer = said(open_to_all, many[:30], many[30:] + LIVE[:30], LIVE[30:])
+        assert set(re.findall(rb"HTTP/1.1 (\d+)", answer)) == {b"200"}
+
+
 def test_this_server_is_no_proxy(open_to_all: Web) -> None:
     for asked in (b"x:443", b"/health/live"):
         answer = said(open_to_all, b"CONNECT " + asked + b" HTTP/1.1\r\nHost: x\r\n\r\n" + LIVE)
