@@ -20,8 +20,9 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreError, mq_error
 from mayfly.runtime import Runtime, SystemClock
 from mayfly.security.applicant import Admitted, Applicant
-from mayfly.security.authentication import Authenticator
+from mayfly.security.authentication import Authenticator, Source
 from mayfly.security.channel_checks import (
+    KeptOut,
     Terms,
     check_user,
     needs_password,
@@ -40,14 +41,19 @@ __all__ = ["Admission", "Admitted", "Applicant"]
 
 
 class _Question(NamedTuple):
-    """A password that is to be checked before an applicant is let in."""
+    """A password that is to be checked before an applicant is let in, or is refused.
+
+    ``refusal`` is there for an applicant that is kept out whatever the password is: because of the
+    user that it names. The answer takes as long as that to a wrong password.
+    """
 
     manager: Engine
     applicant: Applicant
-    terms: Terms
+    terms: Terms | None
     user: User | None
-    #: The source that too many wrong passwords close.
-    source: str
+    source: Source
+    failure_delay_s: int
+    refusal: Refusal | None = None
 
 
 class Admission:
@@ -163,7 +169,14 @@ class Admission:
             raise Refused(Refusal(rc.MQRC_Q_MGR_NOT_AVAILABLE, "AMQ9524E", said))
         if not applicant.channel and self._is_operator(applicant):
             return Admitted(user=applicant.user, is_operator=True)
-        terms = terms_of(manager, applicant, self._log)
+        try:
+            terms = terms_of(manager, applicant, self._log)
+        except KeptOut as kept_out:
+            if not kept_out.has_password:
+                raise
+            delay_s, refusal = kept_out.failure_delay_s, kept_out.refusal
+            source = _source_of(applicant)
+            return _Question(manager, applicant, None, None, source, delay_s, refusal)
         if applicant.sending_manager:
             self._check_sender(applicant, terms)
             return self._let_in(manager, applicant, terms, is_verified=False)
@@ -178,31 +191,44 @@ class Admission:
         self, manager: Engine, applicant: Applicant, terms: Terms
     ) -> Admitted | _Question:
         """Let in whose password is remembered; ask for a check of any other."""
-        # On this machine the address is that of everybody.
-        source = f"local {applicant.user}" if applicant.is_local else applicant.address
-        authenticator = self._authenticator
+        source, authenticator = _source_of(applicant), self._authenticator
         # It comes first: remembered passwords are compared so fast that it would help to guess.
-        closed_ms = authenticator.failures.closed_ms(source)
+        closed_ms = authenticator.closed_ms(source)
         if closed_ms:
             said = f"too many wrong passwords: closed for {closed_ms / SECOND_MS:.0f} s"
             raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said))
         user = _found(manager, applicant.user)
+        question = _Question(manager, applicant, terms, user, source, terms.failure_delay_s)
         if user is not None and authenticator.memory.knows(manager.name, user, applicant.password):
-            return self._let_in(manager, applicant, terms, is_verified=True)
-        return _Question(manager, applicant, terms, user, source)
+            try:
+                return self._let_in(manager, applicant, terms, is_verified=True)
+            except Refused as refused:
+                return question._replace(refusal=refused.refusal)
+        return question
 
     def _answer(self, question: _Question, answer: Future[Admitted]) -> None:
         """Check a password, and let the applicant in or refuse it: the work of a thread."""
-        manager, applicant, terms, user, source = question
-        is_right = self._authenticator.check(manager.name, user, applicant.password, source)
+        manager, applicant, user = question.manager, question.applicant, question.user
+        authenticator, source = self._authenticator, question.source
+        is_right = authenticator.check(user, applicant.password)
         try:
-            if not is_right:
+            if question.refusal is not None:
+                raise Refused(question.refusal)
+            if not is_right or question.terms is None:
                 said = f"user {applicant.user!r} is unknown, or the password is wrong"
                 raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said))
-            answer.set_result(self._let_in(manager, applicant, terms, is_verified=True))
+            admitted = self._let_in(manager, applicant, question.terms, is_verified=True)
         except Refused as refused:
-            delay_ms = 0 if is_right else terms.failure_delay_s * SECOND_MS
+            # A right password of a user who is kept out is refused as a wrong one is: the time of
+            # the answer would tell a guesser that it is right.
+            authenticator.note_refused(source)
+            delay_ms = question.failure_delay_s * SECOND_MS
             self._refuse(answer, applicant, refused.refusal, delay_ms)
+        else:
+            assert user is not None
+            authenticator.note_admitted(source)
+            authenticator.memory.note(manager.name, user, applicant.password)
+            answer.set_result(admitted)
 
     def _let_in(
         self, manager: Engine, applicant: Applicant, terms: Terms, *, is_verified: bool
@@ -241,6 +267,11 @@ class Admission:
     ) -> None:
         error = refusal.noted(self._log, applicant)
         self._delays.call_after(delay_ms, partial(answer.set_exception, error))
+
+
+def _source_of(applicant: Applicant) -> Source:
+    address = "" if applicant.is_local else applicant.address
+    return Source(applicant.queue_manager, applicant.user, address)
 
 
 def _found(manager: Engine, name: str) -> User | None:

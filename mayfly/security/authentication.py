@@ -23,7 +23,13 @@ REMEMBERED_MS: Final = 300 * SECOND_MS
 _FREE_FAILURES: Final = 5
 _FIRST_PENALTY_MS: Final = SECOND_MS
 _LONGEST_PENALTY_MS: Final = 60 * SECOND_MS
-_MOST_ADDRESSES: Final = 10_000
+#: As many of one user, over all addresses, before the name is closed to strange addresses.
+_FREE_FAILURES_OF_NAME: Final = 10
+#: A name that nobody guesses at for so long begins anew.
+_QUIET_MS: Final = 15 * 60 * SECOND_MS
+_MOST_SOURCES: Final = 10_000
+#: Addresses that a user is known to come from.
+_MOST_KNOWN: Final = 100
 _MOST_REMEMBERED: Final = 10_000
 
 
@@ -69,9 +75,15 @@ class Memory:
 class Failures:
     """Wrong passwords by source: after some in a row the source is closed for a time."""
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
-        """Begin with none."""
-        self._now_ms = now_ms
+    def __init__(
+        self, now_ms: Callable[[], int], free: int = _FREE_FAILURES, quiet_ms: int | None = None
+    ) -> None:
+        """Begin with none.
+
+        ``free`` failures close nothing. A source without a failure for ``quiet_ms`` begins anew;
+        None: only a right password lets it do so.
+        """
+        self._now_ms, self._free, self._quiet_ms = now_ms, free, quiet_ms
         self._changing = threading.Lock()
         #: Source -> failures in a row, and until when it is closed; the oldest first.
         self._found: dict[str, tuple[int, int]] = {}
@@ -85,13 +97,16 @@ class Failures:
     def note(self, source: str) -> None:
         """Count a wrong password."""
         with self._changing:
-            count = self._found.pop(source, (0, 0))[0] + 1
-            over = count - _FREE_FAILURES
-            until_ms = 0
+            now_ms = self._now_ms()
+            count, until_ms = self._found.pop(source, (0, now_ms))
+            if self._quiet_ms is not None and now_ms - until_ms >= self._quiet_ms:
+                count = 0
+            count, until_ms = count + 1, now_ms
+            over = count - self._free
             if over >= 0:
-                penalty_ms = min(_FIRST_PENALTY_MS << min(over, 10), _LONGEST_PENALTY_MS)
-                until_ms = self._now_ms() + penalty_ms
-            if len(self._found) >= _MOST_ADDRESSES:
+                until_ms += min(_FIRST_PENALTY_MS << min(over, 10), _LONGEST_PENALTY_MS)
+            if len(self._found) >= _MOST_SOURCES:
+                # It has been quiet for the longest time: a name that is guessed at stays.
                 del self._found[next(iter(self._found))]
             self._found[source] = count, until_ms
 
@@ -101,22 +116,65 @@ class Failures:
             self._found.pop(source, None)
 
 
+class Source(NamedTuple):
+    """Where a password comes from: from an address, or from this machine, for a name."""
+
+    manager: str
+    user: str
+    #: Empty for this machine, where the address is that of everybody.
+    address: str
+
+    @property
+    def place(self) -> str:
+        """The source that wrong passwords close: an address, or the name on this machine."""
+        return self.address or f"local {self.user}"
+
+    @property
+    def name(self) -> str:
+        """The user that is guessed at from other machines."""
+        return f"{self.manager} {self.user}"
+
+
 class Authenticator:
     """Checks passwords of the users of all queue managers of a server."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         """Take the time from a clock."""
         self.memory = Memory(now_ms)
-        self.failures = Failures(now_ms)
+        self._places = Failures(now_ms)
+        self._names = Failures(now_ms, _FREE_FAILURES_OF_NAME, _QUIET_MS)
+        #: Name -> addresses of other machines that have come in by it, the last one last.
+        self._known: dict[str, dict[str, None]] = {}
+        self._noting = threading.Lock()
 
-    def check(self, manager: str, user: User | None, password: str, source: str) -> bool:
+    def closed_ms(self, source: Source) -> int:
+        """Return for how long no password is taken from a source, 0 for one that is open.
+
+        A name that is guessed at from many addresses is closed to those that have not come in by it
+        before.
+        """
+        closed_ms = self._places.closed_ms(source.place)
+        if source.address and source.address not in self._known.get(source.name, ()):
+            closed_ms = max(closed_ms, self._names.closed_ms(source.name))
+        return closed_ms
+
+    def check(self, user: User | None, password: str) -> bool:
         """Return True if a password is right; an unknown user takes as long as a known one."""
-        if user is not None and self.memory.knows(manager, user, password):
-            return True
-        if not is_right(password, "" if user is None else user.password_hash):
-            self.failures.note(source)
-            return False
-        self.failures.forget(source)
-        assert user is not None
-        self.memory.note(manager, user, password)
-        return True
+        return is_right(password, "" if user is None else user.password_hash)
+
+    def note_refused(self, source: Source) -> None:
+        """Count a refusal: of a wrong password, and of a user who is kept out with a right one."""
+        self._places.note(source.place)
+        if source.address:
+            self._names.note(source.name)
+
+    def note_admitted(self, source: Source) -> None:
+        """Let the place begin anew, and the address be known; a name is guessed at all the same."""
+        self._places.forget(source.place)
+        if source.address:
+            with self._noting:
+                known = self._known.setdefault(source.name, {})
+                known.pop(source.address, None)
+                if len(known) >= _MOST_KNOWN:
+                    del known[next(iter(known))]
+                known[source.address] = None

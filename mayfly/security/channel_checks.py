@@ -31,11 +31,24 @@ from mayfly.security.rules import (
     blocking_user,
     has_name,
     mapping,
+    names_users,
     spelled,
 )
 from mayfly.security.users import User
 
 _LONGEST_USER: Final = 12
+
+
+class KeptOut(Refused):
+    """Refuses an applicant by a map of a channel where other users come in.
+
+    ``has_password``: a password was given, and would be checked for another user.
+    """
+
+    def __init__(self, refusal: Refusal, *, has_password: bool, failure_delay_s: int) -> None:
+        """Carry the refusal, and the time after which a wrong password is answered."""
+        super().__init__(refusal)
+        self.has_password, self.failure_delay_s = has_password, failure_delay_s
 
 
 class Terms(NamedTuple):
@@ -90,15 +103,30 @@ def terms_of(manager: Engine, applicant: Applicant, log: logging.Logger) -> Term
         _refuse_or_warn(blocking, Refusal(rc.MQRC_Q_MGR_NOT_AVAILABLE, "AMQ9778E", said), log)
     channel = _channel(manager, applicant)
     _check_tls(channel, applicant)
-    rule = mapping(rules, partner_of(applicant))
+    check = k.MQCHK_NONE if authentication is None else authentication.chckclnt
+    partner = partner_of(applicant)
+    rule = mapping(rules, partner)
     if rule is not None and rule.usersrc == s.MQUSRC_NOACCESS:
         said = f"the partner has no access by {spelled(rule)}"
-        _refuse_or_warn(rule, Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said), log)
+        refusal = Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said)
+        if rule.warn != s.MQWARN_YES and names_users(rules, partner):
+            is_checked = check != k.MQCHK_NONE or applicant.must_prove_user
+            has_password = bool(is_checked and applicant.user and applicant.password)
+            raise KeptOut(refusal, has_password=has_password, failure_delay_s=delay_s)
+        _refuse_or_warn(rule, refusal, log)
         rule = None
-    check = k.MQCHK_NONE if authentication is None else authentication.chckclnt
     if rule is not None and rule.chckclnt != k.MQCHK_AS_Q_MGR:
         check = rule.chckclnt
     return Terms(channel, rule, check, adopts, delay_s)
+
+
+def failure_delay_s(manager: Engine) -> int:
+    """Return after how many seconds a queue manager answers to a wrong password."""
+    try:
+        authentication = _authentication(manager)
+    except Refused:
+        return 0
+    return 0 if authentication is None else authentication.faildlay
 
 
 def needs_password(manager: Engine, applicant: Applicant, terms: Terms) -> bool:

@@ -41,8 +41,10 @@ def is_right(password: str, password_hash: str) -> bool:
     """Return True if a password has this hash; an empty hash takes as long, and returns False."""
     from argon2.exceptions import InvalidHashError, VerificationError
 
+    # Made for a known user too: else the first unknown one would be found by its time.
+    of_nobody = _of_nobody()
     try:
-        _hasher().verify(password_hash or _of_nobody(), password)
+        _hasher().verify(password_hash or of_nobody, password)
     except (VerificationError, InvalidHashError):
         return False
     return bool(password_hash)

@@ -62,6 +62,16 @@ def mapping(
     return min(found, key=_specificity, default=None)
 
 
+def names_users(rules: Iterable[ChannelRuleDefinition], partner: Partner) -> bool:
+    """Return True if the users of a partner's channel and address are mapped by their names."""
+    return any(
+        rule.type == k.MQCAUT_USERMAP
+        and has_name(partner.channel, rule.profile)
+        and _is_from(partner, rule.address)
+        for rule in rules
+    )
+
+
 def blocking_user(
     rules: Iterable[ChannelRuleDefinition], channel: str, user: str, *, is_administrator: bool
 ) -> ChannelRuleDefinition | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from mayfly.security.admission import Admission, Admitted, Applicant
 from mayfly.security.authentication import REMEMBERED_MS
 from mayfly.security.users import FILE, Users, users_of
 from mayfly.testing import VirtualClock
+from tests.facts import wait_until
 
 TOKEN = "operator-token"
 HERE, FAR = "127.0.0.1", "192.0.2.7"
@@ -569,3 +571,93 @@ def test_nobody_comes_in_while_the_file_of_users_is_damaged(
         (tmp_path / FILE).write_text(whole)
         assert admission.admit(anna).user == "anna"
         admission.close()
+
+
+# Guesses
+
+
+def far_away(applicant: Applicant, number: int) -> Applicant:
+    """Return an applicant at an address of its own on another machine."""
+    return replace(applicant, address=f"198.51.{number // 250}.{number % 250 + 1}", has_tls=True)
+
+
+@pytest.mark.slow
+def test_a_name_is_closed_to_strange_addresses_for_longer_and_longer(
+    admission: Admission, anna: Applicant, refused: Refuses, clock: VirtualClock
+) -> None:
+    """Guessers with many addresses are as slow as one; who has come in before comes in again."""
+    home = far_away(anna, 0)
+    assert admission.admit(home).user == "anna"
+    guess, numbers = replace(anna, password="hunter2"), itertools.count(1)
+    closed = "too many wrong passwords: closed for {} s"
+    for _ in range(10):
+        assert "unknown" in refused(far_away(guess, next(numbers)))[2]
+    for seconds in (1, 2, 4, 8, 16, 32, 60, 60):
+        assert refused(far_away(guess, next(numbers)))[2] == closed.format(seconds)
+        assert refused(far_away(anna, next(numbers)))[2] == closed.format(seconds)
+        # The address that has come in before, and this machine, are open.
+        assert admission.admit(home).user == "anna"
+        assert admission.admit(anna).user == "anna"
+        clock.advance(seconds * 1_000)
+        assert "unknown" in refused(far_away(guess, next(numbers)))[2]
+    clock.advance(60_000)
+    assert admission.admit(far_away(anna, next(numbers))).user == "anna"
+    # That was one more strange address, and no reason to let guessers begin anew.
+    assert "unknown" in refused(far_away(guess, next(numbers)))[2]
+    assert refused(far_away(guess, next(numbers)))[2] == closed.format(60)
+    clock.advance(60_000 + 15 * 60_000)
+    for _ in range(10):
+        assert "unknown" in refused(far_away(guess, next(numbers)))[2]
+    assert refused(far_away(guess, next(numbers)))[2] == closed.format(1)
+
+
+@pytest.mark.slow
+def test_an_unknown_name_is_closed_as_a_known_one(
+    admission: Admission, anna: Applicant, refused: Refuses
+) -> None:
+    for user in ("anna", "nobody"):
+        guess = replace(anna, user=user, password="hunter2")
+        for number in range(10):
+            assert "unknown" in refused(far_away(guess, number))[2]
+        assert "closed for 1 s" in refused(far_away(guess, 10))[2]
+
+
+def is_kept_back(admission: Admission, applicant: Applicant) -> bool:
+    """Return True if the answer waits for FAILDLAY, False if it comes without it."""
+    kept_back = admission._delays._waiting
+    before = len(kept_back)
+    answer = admission.submit(applicant)
+    wait_until(lambda: answer.done() or len(kept_back) > before)
+    return not answer.done()
+
+
+@pytest.mark.parametrize(
+    ("user", "password"),
+    [("nobody", "x"), ("anna", "x"), ("anna", "secret"), ("root", "x"), ("bert", "right")],
+)
+def test_a_user_who_is_kept_out_by_name_is_answered_when_a_wrong_password_is(
+    qm: mayfly.QueueManager, admission: Admission, anna: Applicant, user: str, password: str
+) -> None:
+    """The time of an answer tells neither which users there are, nor that a password is right."""
+    users_of(qm.engine).add("bert", "right", ["staff"])
+    mqsc(
+        qm,
+        "ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) FAILDLAY(60)",
+        "SET CHLAUTH(APP) TYPE(USERMAP) CLNTUSER('bert') USERSRC(CHANNEL)",
+        "SET CHLAUTH(APP) TYPE(ADDRESSMAP) ADDRESS('*') USERSRC(NOACCESS)",
+        "SET CHLAUTH(APP) TYPE(BLOCKUSER) USERLIST('bert')",
+    )
+    for _ in range(2):
+        assert is_kept_back(admission, replace(anna, user=user, password=password))
+
+
+def test_a_channel_that_is_closed_to_an_address_checks_no_password(
+    qm: mayfly.QueueManager, anna: Applicant, refused: Refuses
+) -> None:
+    """A check takes time: nobody gets one of whom no name would come in."""
+    mqsc(
+        qm,
+        "ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) FAILDLAY(60)",
+        "SET CHLAUTH(APP) TYPE(ADDRESSMAP) ADDRESS('*') USERSRC(NOACCESS)",
+    )
+    assert refused(anna)[:2] == (rc.MQRC_NOT_AUTHORIZED, "AMQ9777E")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from http.cookies import SimpleCookie
@@ -14,13 +15,15 @@ import pytest
 from mayfly import QueueManager
 from mayfly.runtime import SystemClock
 from mayfly.security.admission import Admission
-from mayfly.security.developer import self_signed_certificate
+from mayfly.security.developer import DEFINITIONS, self_signed_certificate
+from mayfly.security.users import users_of
 from mayfly.servers.http.credentials import Mechanism
 from mayfly.servers.http.line import REMEMBERED_SECONDS
-from mayfly.servers.http.sessions import LIFE_SECONDS, Sessions
+from mayfly.servers.http.sessions import LIFE_SECONDS, MOST_OF_A_USER, Sessions
 from mayfly.servers.settings import TlsFiles
 from mayfly.testing import VirtualClock
 from tests.connection.serving import AdmitEverybody
+from tests.facts import wait_until
 from tests.servers.certificates import certificate_of
 from tests.servers.http.conftest import ADMIN, APP, TOKEN, Answer, Web, listening
 from tests.servers.http.rest_client import RestClient, error_of
@@ -252,13 +255,99 @@ def test_a_login_lasts_for_two_hours() -> None:
     assert sessions.find("guessed") is None
 
 
-def test_the_oldest_of_too_many_logins_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mayfly.servers.http.sessions._MOST", 2)
+def test_the_oldest_of_too_many_logins_of_a_user_ends_and_nobody_elses() -> None:
     sessions = Sessions(VirtualClock().now_ms)
-    first, second, third = (sessions.begin(name, "x") for name in "abc")
-    assert sessions.find(first) is None
-    assert sessions.find(second)
-    assert sessions.find(third)
+    other = sessions.begin("bert", "x")
+    tokens = [sessions.begin("anna", "x") for _ in range(10_001)]
+    assert sessions.find(other)
+    known = [token for token in tokens if sessions.find(token)]
+    assert known == tokens[-MOST_OF_A_USER:]
+    sessions.end(known[0])
+    assert sessions.begin("anna", "x")
+    assert sessions.find(known[1])
+
+
+def test_a_login_that_is_over_takes_no_room() -> None:
+    clock = VirtualClock()
+    sessions = Sessions(clock.now_ms)
+    for _ in range(MOST_OF_A_USER - 1):
+        sessions.begin("anna", "x")
+    clock.advance(LIFE_SECONDS * 1_000 - 1)
+    kept = sessions.begin("anna", "x")
+    clock.advance(1)
+    for _ in range(MOST_OF_A_USER - 1):
+        sessions.begin("anna", "x")
+    assert sessions.find(kept)
+
+
+#: Users by what they may do, and passwords: which of these there are is nobody's business.
+GUESSES = (
+    ("nobody", "x"),
+    ("bare", "x"),
+    ("looker", "x"),
+    ("admin", "x"),
+    ("app", "x"),
+    # Right, of a user whom the channel of administrators keeps out.
+    ("looker", "right"),
+)
+
+
+class Refusal:
+    """A login that is being asked for, on a thread of its own."""
+
+    def __init__(self, web: Web, user: str, password: str) -> None:
+        self.answers: list[Answer] = []
+        self._asked = RestClient(web), user, password
+        self._thread = threading.Thread(target=self._ask)
+        self._thread.start()
+
+    def _ask(self) -> None:
+        self.answers.append(log_in(*self._asked))
+
+    def is_kept_back(self, admission: Admission, count: int) -> bool:
+        """Return True if so many answers wait for FAILDLAY, False if this one comes without it."""
+        kept_back = admission._delays._waiting
+        wait_until(lambda: self.answers or len(kept_back) == count)
+        return not self.answers
+
+    def told(self) -> tuple[int, str]:
+        self._thread.join()
+        [answer] = self.answers
+        return answer.status, str(answer.content)
+
+
+@pytest.mark.slow
+def test_a_login_is_refused_after_the_same_time_whoever_it_is(
+    developed: QueueManager, guarded: Web, admission: Admission
+) -> None:
+    for name, groups in (("bare", []), ("looker", ["lookers"])):
+        users_of(developed.engine).add(name, "right", groups)
+    assert developed.mqsc(
+        "SET AUTHREC OBJTYPE(QMGR) GROUP(lookers) AUTHADD(CONNECT,DSP)\n"
+        "ALTER AUTHINFO(DEV.AUTHINFO) AUTHTYPE(IDPWOS) FAILDLAY(60)\nREFRESH SECURITY"
+    ).ok
+    refusals = []
+    for user, password in GUESSES:
+        refusals.append(Refusal(guarded, user, password))
+        assert refusals[-1].is_kept_back(admission, len(refusals)), (user, password)
+    admission.close()
+    [told] = {refusal.told() for refusal in refusals}
+    assert told[0] == 401
+
+
+@pytest.mark.slow
+def test_a_user_of_two_queue_managers_is_refused_as_soon_as_one_of_none() -> None:
+    with QueueManager("QM1") as one, QueueManager("QM2") as other:
+        for manager in (one, other):
+            assert manager.mqsc(DEFINITIONS).ok
+            users_of(manager.engine).add("anna", "right", ["developers"])
+        admission = Admission([one.engine, other.engine])
+        for site in listening(one, other, admission=admission):
+            refusal = Refusal(site.web, "anna", "x")
+            # Both are asked at once, not one behind the other.
+            assert refusal.is_kept_back(admission, 2)
+            admission.close()
+            assert refusal.told()[0] == 401
 
 
 def test_neither_token_nor_password_can_be_read_in_what_is_kept() -> None:

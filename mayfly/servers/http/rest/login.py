@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import suppress
 from http import HTTPStatus
@@ -10,7 +11,7 @@ from typing import Any, Final
 from mayfly.engine import Engine
 from mayfly.mqi.errors import MQError, StoreError
 from mayfly.security.applicant import Admitted
-from mayfly.security.channel_checks import is_administrator
+from mayfly.security.channel_checks import failure_delay_s, is_administrator
 from mayfly.security.roles import Role, roles_of
 from mayfly.security.users import User, users_of
 from mayfly.servers.http.bodies import read_body
@@ -65,16 +66,24 @@ async def _visit(call: Call, credentials: Credentials) -> Visit:
     """Let a user in by the channel that is for such users; raises as admission.
 
     A path of the login names no queue manager. The first of those that know the user and let the
-    user in counts. Where nobody knows the user, the first queue manager refuses: with its delay,
-    and as a wrong password. So an answer tells nobody which users there are.
+    user in counts; they are asked together. Where nobody knows the user, the first queue manager
+    refuses, as a wrong password. A refusal comes after the longest FAILDLAY of all queue managers.
+    So neither an answer nor its time tells which users there are, and where.
     """
     managers = call.service.managers
     knowing = [name for name, each in managers.items() if _knows(each.engine, credentials.user)]
-    *others, last = knowing or [next(iter(managers))]
-    for name in others:
-        with suppress(Unauthorized, MQError):
-            return await _let_in(call, credentials, name)
-    return await _let_in(call, credentials, last)
+    asked = knowing or [next(iter(managers))]
+    asking = [_let_in(call, credentials, name) for name in asked]
+    outcomes = await asyncio.gather(*asking, return_exceptions=True)
+    failures = list[BaseException]()
+    for outcome in outcomes:
+        if not isinstance(outcome, BaseException):
+            return outcome
+        failures.append(outcome)
+    delays_s = {name: failure_delay_s(each.engine) for name, each in managers.items()}
+    waited_s = max(delays_s[name] for name in asked)
+    await asyncio.sleep(max(delays_s.values()) - waited_s)
+    raise failures[-1]
 
 
 def _knows(engine: Engine, user: str) -> bool:
@@ -93,8 +102,12 @@ async def _let_in(call: Call, credentials: Credentials, name: str) -> Visit:
     is_admin = is_administrator(engine, user)
     known = Admitted(user=user.name, groups=user.groups, is_operator=is_admin)
     channels = service.channels
-    channel = channels.administrators if roles_of(engine, known) else channels.programs
-    return await service.let_in(call.request, credentials, channel, name)
+    if roles_of(engine, known):
+        with suppress(MQError):
+            return await service.let_in(call.request, credentials, channels.administrators, name)
+        # That channel cannot be used. Another answer than to a user without a role would tell that
+        # this one has a role.
+    return await service.let_in(call.request, credentials, channels.programs, name)
 
 
 def _roles(visit: Visit) -> list[str]:
