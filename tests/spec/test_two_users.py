@@ -256,3 +256,29 @@ def test_a_delivery_is_settled_by_the_connection_that_holds_it_alone(
     finally:
         as_alice.close()
     assert queue_manager.curdepth("Q1") == 0
+
+
+#: Options that ask for no right by themselves.
+NO_RIGHT = (
+    c.MQOO_FAIL_IF_QUIESCING,
+    c.MQOO_BIND_NOT_FIXED,
+    c.MQOO_FAIL_IF_QUIESCING | c.MQOO_RESOLVE_LOCAL_Q,
+)
+
+
+@pytest.mark.parametrize("options", NO_RIGHT)
+def test_C7_2035_an_open_that_does_nothing_needs_what_inquire_needs(
+    queue_manager: QueueManager, bob: Session, options: int
+) -> None:
+    """It tells that a queue is there, and what an alias or a model makes of it."""
+    local(queue_manager)
+    assert queue_manager.mqsc("DEFINE QALIAS(A1) TARGET(Q1)").ok
+    for name in ("Q1", "A1", MODEL):
+        grant(queue_manager, "PUT GET DSP", name, to=BOB)
+        for opened in (options, c.MQOO_INQUIRE):
+            with refused(OTHER):
+                bob.open(name, opened)
+        grant(queue_manager, "INQ", name, to=BOB)
+        bob.open(name, options).close()
+    with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
+        bob.open("NONE", options)

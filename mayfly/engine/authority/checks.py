@@ -73,15 +73,22 @@ class UserAuthority:
             self._refuse(QUEUE, name, wanted & ~bits)
 
     def check_open(self, name: str, options: int) -> None:
-        """Check for what MQOPEN options need; a model queue is also looked at: DSP (C7)."""
+        """Check for what MQOPEN options need; a model queue is also looked at: DSP (C7).
+
+        An open that does nothing with the object, as with MQOO_FAIL_IF_QUIESCING alone, still tells
+        that it is there and what it leads to: it needs what MQOO_INQUIRE needs.
+        """
         definition = self._core.registry.find(name)
         if definition is None and "@" not in name:
             # There is no such queue, which is what the caller is told.
             return
-        wanted = words.DSP if definition is not None and definition.kind == QMODEL else 0
+        wanted = 0
         for option, needed in _OF_OPTION:
             if options & option:
                 wanted |= needed
+        wanted = wanted or words.INQ
+        if definition is not None and definition.kind == QMODEL:
+            wanted |= words.DSP
         self.check_queue(name, wanted)
         if wanted & _OF_MANAGER_TOO:
             self._check(QMGR, SELF, wanted & _OF_MANAGER_TOO)
