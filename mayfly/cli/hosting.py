@@ -6,6 +6,7 @@ import contextlib
 import gc
 import logging
 import os
+import resource
 import secrets
 import signal
 import sys
@@ -40,6 +41,7 @@ from mayfly.runtime.virtual_clock import VirtualClock
 from mayfly.security.admission import Admission
 from mayfly.security.refreshing import refreshes_of
 from mayfly.servers.amqp.listener import AmqpListener
+from mayfly.servers.budget import Budget
 from mayfly.servers.host import Host
 from mayfly.servers.http.listener import HttpListener
 from mayfly.servers.listeners import FlightListener, FolderListener, Listener, MqListener
@@ -67,6 +69,8 @@ SWITCH_INTERVAL_SECONDS = 0.0005
 #: So many objects come before Python looks for circles among them. With its own 700 it looks at the
 #: messages of each batch again and again: a third of the time of 5,000 messages/s, measured.
 OBJECTS_BEFORE_A_LOOK = 50_000
+#: More open files than all connections of all listeners need.
+_MOST_FILES = 65_536
 _TOKEN_BYTES = 32
 #: A queue manager that has stopped by itself is noticed this soon.
 _LOOK_SECONDS = 1.0
@@ -115,6 +119,7 @@ def run_server(
     """Serve until a signal ends it; ``read`` reads the settings again for SIGHUP."""
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     gc.set_threshold(OBJECTS_BEFORE_A_LOOK)
+    _allow_many_files()
     signals = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
     with contextlib.ExitStack() as stack:
         stack.enter_context(log_to(sys.stderr, settings.log))
@@ -134,8 +139,14 @@ def run_server(
         stack.callback(admission.close)
         standing = Standing(held.managers)
         served = Served(_absolute(token_file), _absolute(tls.certificate))
+        budget = Budget(settings.limits.memory_bytes)
         mq = MqListener(
-            held.managers, admission, settings.listen.mq, tls=tls, limits=settings.limits
+            held.managers,
+            admission,
+            settings.listen.mq,
+            tls=tls,
+            limits=settings.limits,
+            budget=budget,
         )
         announced = contextlib.ExitStack()
         announce = partial(_announce, announced, held, served)
@@ -143,7 +154,7 @@ def run_server(
         listeners: list[Listener] = [
             mq,
             FolderListener(mq, list(held.folders.values()), announce),
-            *_listeners(settings._replace(tls=tls), held, token, admission, standing),
+            *_listeners(settings._replace(tls=tls), held, token, admission, standing, budget),
         ]
         host = Host(held.managers, listeners, admission, standing)
         for manager in held.managers:
@@ -159,6 +170,19 @@ def run_server(
     if any(isinstance(each, FlightListener) and each.is_held for each in listeners):
         # All is closed and on the disk.
         os._exit(ExitCode.DONE)
+
+
+def _allow_many_files() -> None:
+    """Let the process have as many open files as it may: a shell often allows it 1,024 alone.
+
+    Connections would use these up before they use up their places, and probes would not come in.
+    """
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if most == resource.RLIM_INFINITY else min(most, _MOST_FILES)
+    if allowed != resource.RLIM_INFINITY and allowed < wanted:
+        # A system may allow less than it says.
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 @contextlib.contextmanager
@@ -301,7 +325,12 @@ def set_scan(manager: QueueManager, seconds: int | None) -> None:
 
 
 def _listeners(
-    settings: ServeSettings, held: _Held, token: str, admission: Admission, standing: Standing
+    settings: ServeSettings,
+    held: _Held,
+    token: str,
+    admission: Admission,
+    standing: Standing,
+    budget: Budget,
 ) -> list[Listener]:
     """Return the listeners beside that of Mayfly's programs, in the order of their start."""
     tls = settings.tls
@@ -320,6 +349,7 @@ def _listeners(
                 settings.listen.flight,
                 token=token,
                 tls=tls,
+                budget=budget,
             )
         )
     is_developing = settings.development.is_on
@@ -327,7 +357,14 @@ def _listeners(
         default = DEVELOPMENT_AMQP_CHANNEL if is_developing else AMQP_CHANNEL
         channel = settings.amqp_channel or default
         listeners.append(
-            AmqpListener(held.managers, admission, settings.listen.amqp, channel=channel, tls=tls)
+            AmqpListener(
+                held.managers,
+                admission,
+                settings.listen.amqp,
+                channel=channel,
+                tls=tls,
+                budget=budget,
+            )
         )
     if settings.listen.http is not None:
         default = DEVELOPMENT_HTTP_CHANNEL if is_developing else HTTP_CHANNEL
@@ -341,6 +378,7 @@ def _listeners(
                 admin_channel=settings.http_admin_channel or default_admin,
                 tls=tls,
                 standing=standing,
+                budget=budget,
             )
         )
     return listeners

@@ -209,8 +209,11 @@ def new_put(
         or queue.depth >= path.max_depth
         or (persistent and path.is_temporary)
     ):
-        refused = refusal(path, size_bytes)
-        raise _refused_by_target(core, refused, len(body)) if request.delay_ms else refused
+        # No name holds the error: with its traceback it would hold the message until Python looks
+        # for circles.
+        if request.delay_ms:
+            raise _refused_by_target(core, refusal(path, size_bytes), len(body))
+        raise refusal(path, size_bytes)
     if not request.delay_ms:
         ids = request.msg_id, request.correl_id, None
         return queue, new_row(core, path, (prepared, window, ids, body)), persistent

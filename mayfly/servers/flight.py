@@ -22,6 +22,7 @@ from mayfly.bulk.errors import WrongToken, to_flight
 from mayfly.bulk.folder_socket import FlightSocket
 from mayfly.contracts.tokens import check_token
 from mayfly.queue_manager import QueueManager
+from mayfly.servers.budget import Budget
 from mayfly.servers.exposure import check_clients
 from mayfly.servers.flight_calls import ServedManager
 from mayfly.servers.flight_service import Service
@@ -45,13 +46,15 @@ class FlightServer:
         client_roots: bytes | None = None,
         without_client_certificates: bool = False,
         folders: Mapping[str, Path] | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """Set up a server; port 0 takes any free one.
 
         Every call must show ``token``. ``tls_certificate`` is a certificate chain and its key, both
         PEM; without it the token and the rows travel in the clear. ``client_roots``, PEM, are the
         authorities that sign the certificates of clients: a client without one cannot connect.
-        ``folders``, by name of the queue manager, have a socket for this server as well.
+        ``folders``, by name of the queue manager, have a socket for this server as well. A
+        ``budget`` of memory may be shared with other servers.
 
         gRPC reads a whole call before the token in it can be checked. Beyond the loopback interface
         ``client_roots`` are therefore required, unless ``without_client_certificates`` opens the
@@ -73,6 +76,7 @@ class FlightServer:
         self._tls_certificate = tls_certificate
         self._client_roots = client_roots
         self._folders = dict(folders or {})
+        self._budget = Budget() if budget is None else budget
         self._stopping = threading.Event()
         #: The service of the port, then those of the folders.
         self._services: list[Service] = []
@@ -198,6 +202,7 @@ class FlightServer:
                 location,
                 managers=managers,
                 stopping=self._stopping,
+                budget=self._budget,
                 middleware={"token": _TokenCheck(self._token)},
                 **options,
             )

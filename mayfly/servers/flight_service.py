@@ -27,6 +27,7 @@ from mayfly.contracts.reasons import MQ_ERROR
 from mayfly.contracts.requests import PROTOCOL
 from mayfly.mqi.errors import MQError
 from mayfly.servers import flight_claims, flight_ledger, flight_stages
+from mayfly.servers.budget import Budget
 from mayfly.servers.flight_calls import (
     ActionVerb,
     CallRefused,
@@ -38,6 +39,8 @@ from mayfly.servers.flight_calls import (
 )
 
 _MAX_BYTES = "max_bytes"
+#: An upload that waits for room looks so often whether the server stops.
+_LOOK_SECONDS = 0.25
 
 
 class Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships no types
@@ -49,9 +52,10 @@ class Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
         *,
         managers: Mapping[str, ServedManager],
         stopping: threading.Event,
+        budget: Budget,
         **options: Any,
     ):
-        self._managers = managers
+        self._managers, self._budget = managers, budget
         #: Set when the server is to stop.
         self._stopping = stopping
         #: The url of the server's port, for clients that came by a folder.
@@ -93,9 +97,32 @@ class Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
             manager = self._manager(request.pop("manager", None))
             if not reader.schema.equals(verb.schema):
                 raise BadRequest(f"{name}: the columns are not those of its schema")
-            batches = (chunk.data for chunk in reader)
-            answer = verb.run(manager, request, batches, self._stopping)
+            answer = verb.run(manager, request, self._read(reader), self._stopping)
         writer.write(json.dumps(answer).encode())
+
+    def _read(self, reader: Any) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of an upload; the next one is read when there is room for more.
+
+        gRPC has read a batch whole by then, and reads only so far ahead.
+        """
+        for chunk in reader:
+            batch: pa.RecordBatch = chunk.data
+            count = batch.nbytes
+            self._budget.take(count)
+            try:
+                yield batch
+            finally:
+                self._budget.give(count)
+            self._wait_for_room()
+
+    def _wait_for_room(self) -> None:
+        if self._budget.is_used_up:
+            there = threading.Event()
+            room = self._budget.room(0, there.set)
+            assert room is not None
+            while not (room.is_there or self._stopping.is_set()):
+                there.wait(_LOOK_SECONDS)
+            room.end()
 
     def list_actions(self, context: Any) -> list[tuple[str, str]]:
         known = [(name, verb.description) for name, verb in ACTIONS.items()]

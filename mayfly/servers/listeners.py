@@ -12,6 +12,7 @@ from mayfly.channel import clients_known
 from mayfly.contracts.folder_sockets import FolderSocket
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.queue_manager import QueueManager
+from mayfly.servers.budget import Budget
 from mayfly.servers.exposure import ListenAddress
 from mayfly.servers.settings import ClientLimits, TlsFiles
 from mayfly.servers.wire.exchange import Admits
@@ -68,8 +69,10 @@ class MqListener:
         *,
         tls: TlsFiles,
         limits: ClientLimits,
+        budget: Budget | None = None,
     ) -> None:
         """Take the parts of the server; without an address it has sockets in folders alone."""
+        self._budget = Budget(limits.memory_bytes) if budget is None else budget
         self._managers, self._admission, self._address = managers, admission, address
         self._tls, self._limits = tls, limits
         self._idle = _IdleConnections(limits.idle_seconds)
@@ -84,7 +87,12 @@ class MqListener:
         """
         if self._tls.certificate is not None:
             self._context = tls_context(self._tls)
-        self._server = WireServer(self._managers, self._admission, limits=_limits_of(self._limits))
+        self._server = WireServer(
+            self._managers,
+            self._admission,
+            limits=_limits_of(self._limits),
+            budget=self._budget,
+        )
         for manager in self._managers:
             self._known.enter_context(
                 clients_known(manager.engine, self._server, self._server.quiesce)
@@ -117,6 +125,7 @@ class MqListener:
         """Let other limits count from now on: for new connections, and those that are idle."""
         if limits != self._limits:
             self._limits = limits
+            self._budget.limit(limits.memory_bytes)
             self._idle = _IdleConnections(limits.idle_seconds)
             if self._server is not None:
                 self._server.limit(_limits_of(limits))
@@ -254,8 +263,10 @@ class FlightListener:
         *,
         token: str,
         tls: TlsFiles,
+        budget: Budget | None = None,
     ) -> None:
         """Take the parts of the server; sockets in ``folders`` are for commands."""
+        self._budget = budget
         self._managers, self._folders, self._address = managers, folders, address
         self._token, self._tls = token, tls
         self._server: FlightServer | None = None
@@ -277,6 +288,7 @@ class FlightListener:
             client_roots=None if roots is None else roots.read_bytes(),
             without_client_certificates=self._tls.without_client_certificates,
             folders=self._folders,
+            budget=self._budget,
         )
         self._server.start()
         return self._server.url

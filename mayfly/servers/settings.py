@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mayfly.engine import Configuration
+from mayfly.servers.budget import LIMIT_BYTES
 from mayfly.servers.exposure import ListenAddress, check_clients
 from mayfly.servers.logs import LogForm
 
@@ -52,6 +53,7 @@ class TlsFiles(NamedTuple):
 class ClientLimits(NamedTuple):
     """Limits for clients of the network protocol; 0 is no limit.
 
+    ``memory_bytes`` is for messages of all listeners together, on their way in and out.
     ``connections`` is the number of sockets, ``outstanding_bytes`` that of bytes that wait for a
     client that does not read. A socket is closed when no client is admitted on it within
     ``admission_seconds``, or when it has no request for ``idle_seconds``. ``heartbeat_seconds`` is
@@ -63,6 +65,7 @@ class ClientLimits(NamedTuple):
     admission_seconds: int = 30
     heartbeat_seconds: int = 0
     idle_seconds: int = 0
+    memory_bytes: int = LIMIT_BYTES
 
 
 class Listen(NamedTuple):

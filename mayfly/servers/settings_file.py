@@ -24,6 +24,7 @@ __all__ = ["ConfigurationError", "read_settings"]
 _LONGEST_DRAIN_SECONDS = 3_600
 _LONGEST_INTERVAL_SECONDS = 99_999_999
 _HIGHEST_LEVEL = 999
+_LEAST_MEMORY_BYTES, _MOST_MEMORY_BYTES = 1_048_576, 1_099_511_627_776
 _MOST_CONNECTIONS, _MOST_BYTES, _DAY_SECONDS = 1_000_000, 1_073_741_824, 86_400
 
 
@@ -118,6 +119,9 @@ def _limits(table: Table) -> ClientLimits:
         _number(table, "admission_seconds", 1, _DAY_SECONDS, defaults.admission_seconds),
         _number(table, "heartbeat_seconds", 0, _DAY_SECONDS, defaults.heartbeat_seconds),
         _number(table, "idle_seconds", 0, _DAY_SECONDS, defaults.idle_seconds),
+        _number(
+            table, "memory_bytes", _LEAST_MEMORY_BYTES, _MOST_MEMORY_BYTES, defaults.memory_bytes
+        ),
     )
     table.refuse_the_rest()
     return limits

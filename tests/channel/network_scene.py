@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from mayfly import QueueManager
 from mayfly.security.admission import Admission
+from mayfly.servers.budget import Budget
 from mayfly.servers.wire import WireServer
 from tests.channel.scene import CHANNEL, done
 
@@ -22,10 +23,11 @@ class Served:
         *managers: QueueManager,
         port: int = 0,
         tls_context: ssl.SSLContext | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """Listen on a port of this machine."""
         self.admission = Admission([manager.engine for manager in managers], token=TOKEN)
-        self.server = WireServer(managers, self.admission)
+        self.server = WireServer(managers, self.admission, budget=budget)
         self.port = self.server.listen_tcp("127.0.0.1", port, tls_context)
 
     def close(self) -> None:
@@ -36,10 +38,13 @@ class Served:
 
 @contextmanager
 def served(
-    *managers: QueueManager, port: int = 0, tls_context: ssl.SSLContext | None = None
+    *managers: QueueManager,
+    port: int = 0,
+    tls_context: ssl.SSLContext | None = None,
+    budget: Budget | None = None,
 ) -> Iterator[Served]:
     """Serve queue managers to senders that show TOKEN."""
-    server = Served(*managers, port=port, tls_context=tls_context)
+    server = Served(*managers, port=port, tls_context=tls_context, budget=budget)
     try:
         yield server
     finally:

@@ -15,11 +15,13 @@ from mayfly.channel import ChannelDefinition, Link, LinkDown, Opening, Status
 from mayfly.connection.channel_link import ChannelLink
 from mayfly.contracts.channels import ChannelVerb
 from mayfly.contracts.wire import DONE, FAILED
+from mayfly.dead_letter.dead_letters import dead_letter_of
 from mayfly.engine import find_channel
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.runtime import Runtime
+from mayfly.servers.budget import Budget
 from mayfly.testing import VirtualClock
 from tests.channel.network_scene import TOKEN, Served, lead_to, served
 from tests.channel.raw_sender import HEARTBEAT_S, RawSender, parcel
@@ -136,6 +138,27 @@ def test_a_batch_larger_than_what_a_socket_takes_at_once_arrives_whole(
     one.channels.start(CHANNEL)
     assert sorted(bodies(two)) == sorted([*data, b"fast", b""])
     assert standing(one).sequence == 6
+
+
+def test_a_batch_that_is_longer_than_the_memory_for_messages_arrives_whole(
+    one: QueueManager, two: QueueManager
+) -> None:
+    """It has begun, so nobody else is to wait for it; a message that never fits is set aside."""
+    budget = Budget(2_000_000)
+    with served(two, budget=budget) as narrow:
+        lead_to(one, narrow.port)
+        done(one, "DEFINE QLOCAL(DEAD)\nALTER QMGR DEADQ(DEAD)")
+        data = [bytes([n]) * 1_500_000 for n in range(4)]
+        for body in (*data, bytes(2_000_001)):
+            put(one, body)
+        one.channels.start(CHANNEL)
+        assert sorted(bodies(two)) == sorted(data)
+        [message] = messages(one, "DEAD")
+        letter = dead_letter_of(message)
+        assert letter is not None
+        assert letter.reason == rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
+        done(one, f"STOP CHANNEL({CHANNEL})")
+    assert budget._left == 2_000_000
 
 
 def test_what_has_no_room_waits_for_it(

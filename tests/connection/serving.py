@@ -15,6 +15,7 @@ from mayfly.connection.remote import RemoteConnection, connect
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.security.applicant import Admitted, Applicant
+from mayfly.servers.budget import Budget
 from mayfly.servers.wire import Limits, WireServer
 
 HOST = "127.0.0.1"
@@ -82,10 +83,11 @@ def serving(
     socket: Path | None = None,
     limits: Limits | None = None,
     terms: Admitted | None = None,
+    budget: Budget | None = None,
 ) -> Iterator[Served]:
     """Serve queue managers on a free port of the loopback interface, or on a UNIX socket."""
     admission = AdmitEverybody() if terms is None else AdmitEverybody(terms)
-    server = WireServer(managers, admission, limits=limits)
+    server = WireServer(managers, admission, limits=limits, budget=budget)
     try:
         address: AnyAddress
         if socket is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mayfly.channel import clients_known
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.admitted import connection_of
+from mayfly.servers.budget import Budget
 from mayfly.servers.exposure import ListenAddress
 from mayfly.servers.listeners import load_files, tls_context
 from mayfly.servers.settings import TlsFiles
@@ -35,8 +36,13 @@ class AmqpListener:
         *,
         channel: str,
         tls: TlsFiles,
+        budget: Budget | None = None,
     ) -> None:
-        """Take the parts of the server; the rules of ``channel`` are for its clients."""
+        """Take the parts of the server; the rules of ``channel`` are for its clients.
+
+        A ``budget`` may be shared with other listeners.
+        """
+        self._budget = budget
         self._managers = {manager.name: manager for manager in managers}
         self._admission, self._address = admission, address
         self._channel, self._tls = channel, tls
@@ -63,6 +69,7 @@ class AmqpListener:
             lambda _name, admitted, applicant: connection_of(self._managers, applicant, admitted),
             channel=self._channel,
             runtime=next(iter(self._managers.values())).engine.runtime,
+            budget=self._budget,
         )
         try:
             port = self._server.listen_tcp(*self._address, self._context)

@@ -26,6 +26,7 @@ from proton import (
 
 from mayfly.mqi.errors import MQError
 from mayfly.security.admission import Admitted, Applicant
+from mayfly.servers.amqp import transfers
 from mayfly.servers.amqp.calls import Calls
 from mayfly.servers.amqp.clients import Client, Traffic
 from mayfly.servers.amqp.conversations import Conversations
@@ -41,6 +42,7 @@ from mayfly.servers.amqp.links import AnyLink, attach
 from mayfly.servers.amqp.puts import Puts
 from mayfly.servers.amqp.service import Service
 from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of, settle
+from mayfly.servers.budget import WAIT_SECONDS, Held, Later, Patience, Room
 from mayfly.servers.client_status import ClientStatus
 from mayfly.servers.no_delay import send_at_once
 
@@ -75,6 +77,17 @@ class Peer(asyncio.Protocol):
         #: Messages that came and that were sent.
         self.message_count = self._sent_bytes = self._received_bytes = 0
         self._is_paused = False
+        budget = service.budget
+        self._in_memory, self._unread = Held(budget), Held(budget)
+        self._put_bytes = self._part_bytes = 0
+        #: Room for messages that have come in part; the one that is waited for.
+        self._rooms: dict[Room, Patience] = {}
+        self._awaited: Room | None = None
+        self._refusal: asyncio.TimerHandle | None = None
+        self._later = Later(budget, service.loop.call_soon_threadsafe)
+        self._is_waiting = False
+        self._is_reading = True
+        self._reading = Patience(budget, service.loop, self._late)
         #: The longest message that the terms of this connection allow.
         self.message_limit = 0
 
@@ -114,6 +127,7 @@ class Peer(asyncio.Protocol):
         if self._entrance is not None:
             self._entrance.leave()
         self._leave_links()
+        self._give_back()
         if self._client is not None:
             self._client.leave()
         # Callbacks under way have deliveries, which proton frees now.
@@ -148,24 +162,127 @@ class Peer(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Leave bytes with proton while the client does not read."""
         self._is_paused = True
+        self._count_unread()
 
     def resume_writing(self) -> None:
         """Go on writing."""
         self._is_paused = False
+        self._reading.stop()
+        self._unread.note(0)
         self.pump()
 
-    def read_on(self, *, is_wanted: bool) -> None:
-        """Go on reading from the client, or read nothing: its messages wait for the disk."""
-        if self.wire is not None and not self.wire.is_closing():
-            if is_wanted:
-                self.wire.resume_reading()
+    # Bytes in memory.
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing is left of the memory for messages: nobody is to be given more."""
+        return self.service.budget.is_used_up
+
+    def when_room(self, call: Callable[[], None]) -> None:
+        """Call something when something is left of it again, unless the connection has ended."""
+        self._later.call(call)
+
+    def room(self, count: int, refuse: Callable[[], None]) -> Room | None:
+        """Return room for a message of which a part has come; None where it is to be refused.
+
+        A connection that has room for another message does not wait: the other one would wait with
+        it. Nothing is read from the client until the room is there.
+        """
+        budget, loop = self.service.budget, self.service.loop
+        if self._rooms:
+            room = budget.room(count)
+        else:
+            room = budget.room(count, partial(loop.call_soon_threadsafe, self._regulate))
+        if room is not None:
+            self._rooms[room] = Patience(budget, loop, self._late)
+            if room.is_there:
+                self._rooms[room].begin(count)
             else:
-                self.wire.pause_reading()
+                self._awaited = room
+                self._refusal = loop.call_later(WAIT_SECONDS, self._refuse, refuse)
+                self._regulate()
+        return room
+
+    def end_room(self, room: Room) -> None:
+        """Give room back, or wait for it no longer."""
+        room.end()
+        self._rooms.pop(room).stop()
+        if room is self._awaited:
+            self._await_no_more()
+
+    def count_parts(self, change: int) -> None:
+        """Count bytes of messages that have come in part, and have no room."""
+        self._part_bytes += change
+        self._in_memory.note(self._part_bytes + self._put_bytes)
+
+    def count_puts(self, count: int) -> None:
+        """Note how many bytes are on their way to the disk; too many, and no more is read."""
+        self._put_bytes = count
+        self._in_memory.note(self._part_bytes + count)
+        self._regulate()
+
+    def _regulate(self) -> None:
+        """Read from the client as long as its messages do not pile up, and there is room."""
+        awaited = self._awaited
+        if awaited is not None and awaited.is_there:
+            self._rooms[awaited].begin(awaited.count)
+            self._await_no_more()
+            return
+        is_over = bool(self._in_memory.counted) and self.is_used_up
+        if is_over and not self._is_waiting:
+            self._is_waiting = True
+            self._later.call(self._wait_no_more)
+        reads = awaited is None and not is_over and self._put_bytes <= self.service.limits.put_bytes
+        wire = self.wire
+        if reads == self._is_reading or wire is None or wire.is_closing():
+            return
+        self._is_reading = reads
+        if reads:
+            wire.resume_reading()
+        else:
+            wire.pause_reading()
+
+    def _wait_no_more(self) -> None:
+        self._is_waiting = False
+        self._regulate()
+
+    def _await_no_more(self) -> None:
+        self._awaited = None
+        if self._refusal is not None:
+            self._refusal.cancel()
+            self._refusal = None
+        self._regulate()
+
+    def _refuse(self, refuse: Callable[[], None]) -> None:
+        """Refuse the message that waits: the client would take a longer silence for the end."""
+        refuse()
+        self.pump()
+
+    def _count_unread(self) -> None:
+        if self.wire is None:
+            return
+        count = self.wire.get_write_buffer_size() + transfers.unsent_bytes_of(self.links)
+        if not self._unread.counted:
+            self._reading.begin(count)
+        self._unread.note(count)
+
+    def _give_back(self) -> None:
+        self._later.end()
+        self._reading.stop()
+        self._part_bytes = 0
+        self._in_memory.note(0)
+        self._unread.note(0)
+
+    def _late(self) -> None:
+        """End a connection that is slow, with bytes that others wait for."""
+        said = "slow to send or to read a message, and others wait for the room that it has"
+        _LOG.warning("AMQ9209E: %s is %s", self._client and self._client.address, said)
+        self.cut()
 
     def let_in(self, applicant: Applicant, admitted: Admitted) -> None:
         """Go on with AMQP."""
         self._client, self._entrance = Client(self.service, self._number, applicant, admitted), None
-        self.message_limit = admitted.max_message_bytes
+        self.message_limit = self.service.budget.longest(admitted.max_message_bytes)
         self._begin()
         self._feed_engine()
 
@@ -209,6 +326,8 @@ class Peer(asyncio.Protocol):
             self._handle_events()
             if not self.calls.has_more:
                 break
+        if self._is_paused:
+            self._count_unread()
 
     def _flush(self) -> None:
         engine, wire = self._engine, self.wire

@@ -33,8 +33,8 @@ class Sender(Protocol):
     calls: Calls
     message_count: int
 
-    def read_on(self, *, is_wanted: bool) -> None:
-        """Go on reading from the client, or read nothing."""
+    def count_puts(self, count: int) -> None:
+        """Note how many bytes are on their way to the disk."""
 
 
 class Puts:
@@ -89,10 +89,8 @@ class Puts:
 
     def _count_bytes(self, change: int) -> None:
         """Note bytes on their way to the disk; a client that is ahead of the disk waits."""
-        limit, before = self._sender.service.limits.put_bytes, self._bytes_under_way
         self._bytes_under_way += change
-        if (before > limit) != (self._bytes_under_way > limit):
-            self._sender.read_on(is_wanted=self._bytes_under_way <= limit)
+        self._sender.count_puts(self._bytes_under_way)
 
 
 def put_within(

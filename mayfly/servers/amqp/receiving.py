@@ -122,7 +122,7 @@ class ReceivingClient:
         room = self._room()
         if room > 0:
             self._begin_to_get()
-        elif transfers.unsent_bytes(self.key) > _OUTGOING_BYTES:
+        elif self._host.is_used_up or transfers.unsent_bytes(self.key) > _OUTGOING_BYTES:
             self._stall()
 
     def _take(self, room: int) -> bool:
@@ -153,7 +153,9 @@ class ReceivingClient:
 
     def _room(self) -> int:
         """Return how many messages may be sent now."""
-        if self._is_quiescing or transfers.unsent_bytes(self.key) > _OUTGOING_BYTES:
+        if self._is_quiescing or self._host.is_used_up:
+            return 0
+        if transfers.unsent_bytes(self.key) > _OUTGOING_BYTES:
             return 0
         room = self._host.service.limits.unsettled - len(self._outcomes)
         return min(transfers.credit(self.key), room)
@@ -224,14 +226,24 @@ class ReceivingClient:
         _LOG.info("link %s waits: %s", self._name, error)
 
     def _stall(self) -> None:
-        """Go on when the client has read: its outcomes, which make room too, may never come."""
+        """Go on when the client has read, or others have made room.
+
+        Its outcomes, which make room too, may never come.
+        """
         if not self._is_stalled:
             self._is_stalled = True
-            self.calls.when_sent(self._go_on)
+            if self._host.is_used_up:
+                self._host.when_room(self._go_on_with_room)
+            else:
+                self.calls.when_sent(self._go_on)
 
     def _go_on(self) -> None:
         self._is_stalled = False
         self.flow()
+
+    def _go_on_with_room(self) -> None:
+        self._go_on()
+        self._host.pump()
 
     def _look_again(self, aside_count: int = 0) -> None:
         if self._timer is None:

@@ -6,14 +6,14 @@ from functools import partial
 
 from proton import Condition, Delivery, Link, Session
 
-from mayfly.mqi.errors import MQError
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.servers.amqp import addresses, transactions, transfers
 from mayfly.servers.amqp.addresses import Address
 from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.dynamic import Node
 from mayfly.servers.amqp.errors import (
     INVALID_FIELD,
-    LIMIT_EXCEEDED,
     TOO_LARGE,
     AmqpError,
     of_mq,
@@ -24,6 +24,7 @@ from mayfly.servers.amqp.puts import put_within
 from mayfly.servers.amqp.reader import Reader
 from mayfly.servers.amqp.terminus import capabilities_of
 from mayfly.servers.amqp.transfers import Raw
+from mayfly.servers.budget import OWN_BYTES, Room
 
 
 class SendingClient:
@@ -54,6 +55,8 @@ class SendingClient:
         link.max_message_size = host.message_limit
         self._reader = Reader()
         self._parts: dict[Raw, bytearray] = {}
+        #: The room of those that are longer than what a connection has of its own.
+        self._rooms: dict[Raw, Room] = {}
         #: Why those are refused whose rest is read and forgotten.
         self._refused: dict[Raw, AmqpError] = {}
         #: Transfers whose messages are being put. They are settled by the outcome alone: a client
@@ -118,13 +121,12 @@ class SendingClient:
             self._drop(delivery)
 
     def _received(self, delivery: Raw, *, is_partial: bool) -> bytes:
-        """Return the bytes of a message so far, none once it is refused."""
+        """Return the bytes of a message that is whole, none of one that is not, or is refused."""
         pending = transfers.pending_bytes(delivery)
         limit = self._host.message_limit
         if not is_partial and delivery not in self._parts and pending <= limit:
             # Most messages come in one frame.
             return transfers.read(self.key, pending)
-        budget = self._host.service.partial
         part = self._parts.setdefault(delivery, bytearray())
         while read := transfers.read(self.key, transfers.pending_bytes(delivery)):
             if delivery in self._refused:
@@ -132,24 +134,49 @@ class SendingClient:
             if len(part) + len(read) > limit:
                 said = f"a message has at most {limit} bytes here"
                 self._refuse(delivery, part, AmqpError(TOO_LARGE, said))
-            elif not budget.take(len(read)):
-                said = "all connections together have sent too much that is not whole yet"
-                self._refuse(delivery, part, AmqpError(LIMIT_EXCEEDED, f"{said}: send it again"))
-            else:
-                part += read
-        return bytes(part)
+                continue
+            part += read
+            if delivery in self._rooms:
+                continue
+            self._host.count_parts(len(read))
+            if len(part) > OWN_BYTES:
+                self._find_room(delivery, part)
+        return b"" if is_partial else bytes(part)
+
+    def _find_room(self, delivery: Raw, part: bytearray) -> None:
+        """Have room for a message, whose length is known at its end: for the longest one."""
+        refuse = partial(self._refuse_for_room, delivery)
+        room = self._host.room(self._host.message_limit, refuse)
+        if room is None:
+            refuse()
+        else:
+            self._rooms[delivery] = room
+            self._host.count_parts(-len(part))
+
+    def _refuse_for_room(self, delivery: Raw) -> None:
+        part = self._parts.get(delivery)
+        if part is not None:
+            said = "the messages of all connections together leave no room: send it again"
+            self._refuse(delivery, part, of_mq(mq_error(rc.MQRC_RESOURCE_PROBLEM, said)))
 
     def _refuse(self, delivery: Raw, part: bytearray, why: AmqpError) -> None:
         """Read the rest of a message and forget it; the outcome comes when the message ends."""
-        self._host.service.partial.give(len(part))
+        self._forget_part(delivery, part)
         part.clear()
         self._refused[delivery] = why
 
     def _drop(self, delivery: Raw) -> None:
         self._refused.pop(delivery, None)
         part = self._parts.pop(delivery, None)
-        if part:
-            self._host.service.partial.give(len(part))
+        if part is not None:
+            self._forget_part(delivery, part)
+
+    def _forget_part(self, delivery: Raw, part: bytearray) -> None:
+        room = self._rooms.pop(delivery, None)
+        if room is not None:
+            self._host.end_room(room)
+        elif part:
+            self._host.count_parts(-len(part))
 
     def _put(self, delivery: Raw, raw: bytes) -> None:
         conversations = self._conversations
@@ -212,5 +239,5 @@ class SendingClient:
         if under_way * 2 > limit:
             return
         missing = limit - transfers.credit(self.key) - under_way
-        if missing * 2 >= limit and not self._host.service.partial.full:
+        if missing * 2 >= limit:
             transfers.give_credit(self.key, missing)

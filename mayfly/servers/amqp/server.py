@@ -14,7 +14,6 @@ from mayfly.runtime import Loop, Runtime
 from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp import sasl
 from mayfly.servers.amqp.amended import Amended
-from mayfly.servers.amqp.budget import Budget
 from mayfly.servers.amqp.dynamic import Nodes
 from mayfly.servers.amqp.errors import FORCED
 from mayfly.servers.amqp.peer import Peer
@@ -22,6 +21,7 @@ from mayfly.servers.amqp.quiescing import quiesce
 from mayfly.servers.amqp.service import Limits, Service
 from mayfly.servers.amqp.unhurried import Unhurried
 from mayfly.servers.amqp.visitors import Visitors
+from mayfly.servers.budget import Budget
 from mayfly.servers.client_status import ClientStatus
 from mayfly.servers.door import Door, tcp_sockets
 from mayfly.servers.instances import INSTANCE_NUMBERS, Instances
@@ -46,8 +46,9 @@ class AmqpServer:
         channel: str = "",
         limits: Limits | None = None,
         runtime: Runtime | None = None,
+        budget: Budget | None = None,
     ) -> None:
-        """Start the loop; nothing listens yet.
+        """Start the loop; nothing listens yet. A ``budget`` may be shared with other servers.
 
         ``connect`` opens a conversation of an admitted user with a queue manager. A client whose
         host name is that of no queue manager is connected to the first one.
@@ -63,7 +64,7 @@ class AmqpServer:
             queue_managers,
             (sasl.PLAIN, sasl.EXTERNAL, sasl.ANONYMOUS),
             limits,
-            Budget(limits.partial_bytes),
+            Budget() if budget is None else budget,
             channel,
             Instances(),
             Unhurried(self._loop),

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from mayfly.connection import Connection
 from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp.amended import Amended
-from mayfly.servers.amqp.budget import Budget
 from mayfly.servers.amqp.dynamic import Nodes
 from mayfly.servers.amqp.unhurried import Unhurried
+from mayfly.servers.budget import Budget
 from mayfly.servers.instances import Instances
 from mayfly.servers.wire.exchange import Admits
 
@@ -20,8 +20,6 @@ from mayfly.servers.wire.exchange import Admits
 class Limits(NamedTuple):
     """Bounds of one server."""
 
-    #: Messages that have come in part, of all connections together.
-    partial_bytes: int = 256 * 1024 * 1024
     max_frame_bytes: int = 64 * 1024
     idle_timeout_ms: int = 60_000
     #: Messages that a sending client may have under way on one link: while some are on their way
@@ -44,8 +42,8 @@ class Service(NamedTuple):
     queue_managers: Sequence[str]
     mechanisms: Sequence[str]
     limits: Limits
-    #: Bytes of messages that have come in part.
-    partial: Budget
+    #: Bytes of messages that are in memory, of all connections of all doors together.
+    budget: Budget
     #: The channel whose rules apply to users of AMQP.
     channel: str
     instances: Instances

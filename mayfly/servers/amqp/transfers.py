@@ -12,7 +12,7 @@ and hash alike when they point to the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import cproton as p
@@ -118,6 +118,12 @@ def send(link: Raw, tag: bytes, message: bytes) -> Raw:
 def unsent_bytes(link: Raw) -> int:
     """Return how many bytes of the session of a link the client has not taken yet."""
     return int(p.pn_session_outgoing_bytes(p.pn_link_session(link)))
+
+
+def unsent_bytes_of(links: Iterable[Raw]) -> int:
+    """Return how many bytes the client has not taken yet of all sessions of some links."""
+    sessions = {p.pn_link_session(link) for link in links}
+    return sum(int(p.pn_session_outgoing_bytes(session)) for session in sessions)
 
 
 # Outcomes.

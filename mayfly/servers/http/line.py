@@ -6,11 +6,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from starlette.requests import HTTPConnection
 
 from mayfly.connection import Connection
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.servers.budget import WAIT_SECONDS, Budget, Held, Room
 from mayfly.servers.instances import INSTANCE_NUMBERS, Place
 from mayfly.servers.wire.peer import Peer
 
@@ -46,8 +50,13 @@ class Line:
     ``end`` and ``quiesce``.
     """
 
-    def __init__(self, peer: Peer, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin with nothing open."""
+    def __init__(
+        self, peer: Peer, loop: asyncio.AbstractEventLoop, budget: Budget | None = None
+    ) -> None:
+        """Begin with nothing open; ``budget`` is that of the server."""
+        self.budget = Budget() if budget is None else budget
+        #: The answer that is being sent.
+        self.answer = Held(self.budget)
         self.peer = peer
         self.number, self.request_count = next(INSTANCE_NUMBERS), 0
         #: The socket of the connection; loops have stand-ins for it.
@@ -63,6 +72,8 @@ class Line:
         self.cut: Callable[[], None] = self.lose
         #: Closes it behind the request under way.
         self.close_gently: Callable[[], None] = self.lose
+        #: Lets the time for the request under way begin in so many seconds.
+        self.give_time: Callable[[float], None] = lambda _seconds: None
 
     def when_over(self) -> asyncio.Future[None]:
         """Return a future that is done when the client is gone, or is to go."""
@@ -71,6 +82,33 @@ class Line:
             if self.is_lost or self.is_quiescing:
                 self._over.set_result(None)
         return self._over
+
+    async def room(self, count: int) -> Room:
+        """Return room for a message; the request has no less time for the wait for it.
+
+        Raises MQRC_RESOURCE_PROBLEM when there is none in time, and for a client that has gone.
+        """
+        there: asyncio.Future[None] = self._loop.create_future()
+        tell = partial(self._loop.call_soon_threadsafe, finish, there)
+        room = self.budget.room(count, tell)
+        assert room is not None
+        if not room.is_there:
+            await self._wait_for(room, there)
+        return room
+
+    async def _wait_for(self, room: Room, there: asyncio.Future[None]) -> None:
+        self.give_time(WAIT_SECONDS)
+        ends: list[asyncio.Future[None]] = [there, self.when_over()]
+        try:
+            await asyncio.wait(ends, timeout=WAIT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            room.end()
+            raise
+        self.give_time(0)
+        if not room.is_there or self.is_lost:
+            room.end()
+            said = "the messages of all connections together leave no room: send it again"
+            raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
 
     def places(self) -> list[tuple[Place, Entered]]:
         """Return the channels that the client has come in by."""
@@ -178,6 +216,12 @@ def line_of(request: HTTPConnection) -> Line:
     line = request.scope["state"]["line"]
     assert isinstance(line, Line)
     return line
+
+
+def finish(future: asyncio.Future[None]) -> None:
+    """End a future, unless it has ended."""
+    if not future.done():
+        future.set_result(None)
 
 
 def _close_all(conversations: list[Connection]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mayfly.channel import clients_known
 from mayfly.connection.instruments import instrumented_application
 from mayfly.queue_manager import QueueManager
+from mayfly.servers.budget import Budget
 from mayfly.servers.exposure import ListenAddress
 from mayfly.servers.listeners import load_files, tls_context
 from mayfly.servers.settings import TlsFiles
@@ -39,8 +40,9 @@ class HttpListener:
         admin_channel: str,
         tls: TlsFiles,
         standing: Standing,
+        budget: Budget | None = None,
     ) -> None:
-        """Take the parts of the server.
+        """Take the parts of the server; a ``budget`` may be shared with other listeners.
 
         The rules of ``channel`` are for programs, those of ``admin_channel`` for administrators.
         """
@@ -48,6 +50,7 @@ class HttpListener:
         self._admission, self._address = admission, address
         self._channels = channel, admin_channel
         self._tls, self._standing = tls, standing
+        self._budget = Budget() if budget is None else budget
         self._context: ssl.SSLContext | None = None
         self._server: HttpServer | None = None
         self._service: Service | None = None
@@ -72,9 +75,8 @@ class HttpListener:
         self._service = service = Service(self._managers, self._admission, channels, self._standing)
         is_loopback = self._address.is_loopback and self._context is None
         made = application(service, is_loopback=is_loopback)
-        server = HttpServer(
-            instrumented_application(made), next(iter(self._managers.values())).engine.runtime
-        )
+        runtime = next(iter(self._managers.values())).engine.runtime
+        server = HttpServer(instrumented_application(made), self._budget, runtime)
         try:
             port = server.listen(*self._address, self._context)
         except OSError as error:

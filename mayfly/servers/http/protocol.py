@@ -10,15 +10,14 @@ from typing import Any, Final
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from mayfly.servers.budget import BYTES_A_SECOND, REQUEST_SECONDS, Budget, Held, Patience
 from mayfly.servers.http.line import Line
+from mayfly.servers.http.places import Places
 from mayfly.servers.wire.peer import Peer
 
 #: A head has at most so many bytes and headers.
 HEAD_BYTES: Final = 16_384
 MOST_HEADERS: Final = 100
-#: A request is whole after so many seconds, and one second more for so many bytes of its body.
-REQUEST_SECONDS: Final = 30.0
-BYTES_A_SECOND: Final = 65_536
 #: Bytes that are neither head nor body, as the sizes of chunks: for each byte of a body, and more.
 _FRAMING_BYTES: Final = 8
 _MOST_FRAMING_BYTES: Final = 65_536
@@ -37,9 +36,12 @@ class GuardedProtocol(HttpToolsProtocol):
     #: The last request; None before the first.
     cycle: Any
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Begin before the first request."""
+    def __init__(self, *args: Any, places: Places, budget: Budget, **kwargs: Any) -> None:
+        """Begin before the first request; places and budget are those of the server."""
         super().__init__(*args, **kwargs)
+        self._places, self._budget = places, budget
+        self._unread = Held(budget)
+        self._reading = Patience(budget, self.loop, self._cut)
         self._in_head = False
         self._request_number = 0
         self._is_whole = True
@@ -53,17 +55,41 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn
         """Begin a connection; the first request is to come in time."""
         # First: other threads look at the lines of all connections that are known.
-        self.line = Line(Peer.of(transport), self.loop)
+        self.line = Line(Peer.of(transport), self.loop, self._budget)
+        self.line.give_time = self._give_time
         self.line.socket = transport.get_extra_info("socket")
         self.line.cut, self.line.close_gently = self._cut, self.shutdown
         super().connection_made(transport)
         self._await_request()
+        self._places.enter(self.line)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the conversations of the client."""
         super().connection_lost(exc)
         self._cancel_timer()
+        self._places.leave(self.line)
+        self._note_read()
         self.line.lose()
+
+    def pause_writing(self) -> None:
+        """Count what the client has not read."""
+        super().pause_writing()
+        count = self.transport.get_write_buffer_size()
+        self._unread.note(count)
+        self._reading.begin(count)
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read."""
+        super().resume_writing()
+        self._note_read()
+
+    def _note_read(self) -> None:
+        self._reading.stop()
+        self._unread.note(0)
+
+    def _give_time(self, seconds: float) -> None:
+        """Let the time for a request begin in so many seconds."""
+        self._begun_at = self.loop.time() + seconds
 
     def data_received(self, data: bytes) -> None:
         """Read on; bytes that are no body are counted."""
@@ -134,6 +160,9 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         self._in_head, self._head_bytes = False, 0
         self.line.request_count += 1
+        path = self.url.partition(b"?")[0]
+        # With a limit of none, uvicorn answers each request with 503.
+        self.limit_concurrency = None if self._places.may_ask(self.line, path) else 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

@@ -7,18 +7,23 @@ import contextlib
 import socket
 import ssl
 import threading
+from functools import partial
 from typing import Final, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from mayfly.runtime import Loop, Runtime
+from mayfly.servers.budget import Budget
 from mayfly.servers.http.guard import FOR_ALL
 from mayfly.servers.http.line import Line
+from mayfly.servers.http.places import Places
 from mayfly.servers.http.protocol import GuardedProtocol
 
 _BACKLOG: Final = 1024
+#: Connections at a time, and those beyond them that may only probe.
 _CONNECTIONS: Final = 1_000
+_PROBING: Final = 64
 _IDLE_SECONDS: Final = 30
 _GRACE_SECONDS: Final = 5
 _LOOK_SECONDS: Final = 0.01
@@ -28,9 +33,11 @@ _TICK_SECONDS: Final = 1.0
 class HttpServer:
     """Serves an application on one address; any thread may call its methods."""
 
-    def __init__(self, application: ASGIApp, runtime: Runtime | None = None) -> None:
+    def __init__(
+        self, application: ASGIApp, budget: Budget, runtime: Runtime | None = None
+    ) -> None:
         """Take the application that answers requests; nothing listens yet."""
-        self._application = application
+        self._application, self._budget = application, budget
         self._runtime = Runtime() if runtime is None else runtime
         self._server: _Server | None = None
         self._thread: Loop | None = None
@@ -39,11 +46,14 @@ class HttpServer:
         """Listen; returns the port, chosen by the system for 0. Raises OSError."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         bound = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        places = Places(_CONNECTIONS, _PROBING)
+        made = partial(GuardedProtocol, places=places, budget=self._budget)
         config = uvicorn.Config(
             self._application,
             lifespan="off",
             ws="none",
-            http=GuardedProtocol,
+            # uvicorn calls it as a class.
+            http=cast("type[asyncio.Protocol]", made),
             # It sends head and body of an answer in one system call. Each one gives the interpreter
             # lock up, and to have it back costs more than the call.
             # Where there is none, as on Windows, asyncio's own loop serves.
@@ -56,7 +66,6 @@ class HttpServer:
             # The address of a client is that of its socket: any client can write a header.
             proxy_headers=False,
             timeout_keep_alive=_IDLE_SECONDS,
-            limit_concurrency=_CONNECTIONS,
             backlog=_BACKLOG,
             ssl_context_factory=None if tls is None else lambda _config, _default: tls,
         )

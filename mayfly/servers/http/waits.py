@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from mayfly.connection import UnderWay
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.servers.http.line import Line
+from mayfly.servers.http.line import Line, finish
 
 _T = TypeVar("_T")
 
@@ -49,7 +49,7 @@ class Waits:
         number = id(draining)
 
         def end() -> None:
-            loop.call_soon_threadsafe(_finish, draining)
+            loop.call_soon_threadsafe(finish, draining)
 
         with self._changing:
             self._ends[number] = end
@@ -70,8 +70,3 @@ class Waits:
         if line.is_quiescing:
             raise mq_error(rc.MQRC_CONNECTION_QUIESCING, "the channel was stopped by an operator")
         raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
-
-
-def _finish(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

@@ -60,6 +60,7 @@ class ChannelConversation:
         #: The messages of the next batch that have come, and the time of the first of them.
         self._parcels: list[Parcel] = []
         self._since_ms: int | None = None
+        self._kept_bytes = 0
         #: The time from which on the receiver has a batch that is not confirmed, None without one.
         self._batch_ms: int | None = None
         self._queued: deque[tuple[int, int, Any]] = deque()
@@ -166,6 +167,11 @@ class ChannelConversation:
             said = f"parcel.body: {longest} bytes; {self._max_message_bytes} were agreed on"
             raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, said)
         self._parcels += asked.parcels
+        self._keep(sum(len(parcel.body) for parcel in asked.parcels))
+
+    def _keep(self, change: int) -> None:
+        self._kept_bytes += change
+        self._link.keep(change)
 
     def _drop_batch(self) -> None:
         """Forget the part of a batch that has come: the rest of it is wrong."""
@@ -188,6 +194,7 @@ class ChannelConversation:
         """Answer, then run what has queued up."""
         self._link.tell(self.number, request, payload)
         self._is_busy = False
+        self._count_kept()
         had_queue = self.has_queue
         while self._queued and not self._is_busy and not self._is_over:
             self._run(*self._queued.popleft())
@@ -197,6 +204,12 @@ class ChannelConversation:
 
     def _fail(self, request: int, error: MQError) -> None:
         self._link.tell(self.number, request, failed(error))
+        self._count_kept()
+
+    def _count_kept(self) -> None:
+        """Count a batch no longer that has been put or dropped."""
+        if self._kept_bytes and not self._parcels:
+            self._keep(-self._kept_bytes)
 
     # The end of the receiver, whoever has ended it.
 
@@ -225,6 +238,8 @@ class ChannelConversation:
             self._traffic,
             self._receiver_ended,
         )
+        longest_bytes = self._link.longest(asked.max_message_bytes)
+        asked = asked._replace(max_message_bytes=longest_bytes)
         opening = Opening(applicant.channel, applicant.sending_manager, *asked)
         try:
             self._incoming, state = self._links.begin(opening, caller)

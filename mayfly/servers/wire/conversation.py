@@ -29,6 +29,8 @@ _UNDER_CURSOR = c.MQGMO_BROWSE_MSG_UNDER_CURSOR | c.MQGMO_MSG_UNDER_CURSOR
 
 
 _WAITING = frozenset({Verb.GET, Verb.GET_ANY})
+#: Verbs whose answers are long.
+_GETTING = frozenset({*_WAITING, Verb.GET_MANY})
 #: Verb -> index of its options among the fields. FAIL_IF_QUIESCING is the same bit in all of them.
 _OPTIONS_FIELD: dict[int, int] = {
     Verb.GET: 1,
@@ -77,6 +79,19 @@ class Carrier(Protocol):
 
     def regulate(self) -> None:
         """Read from the client as long as neither its requests nor its answers pile up."""
+
+    def longest(self, message_bytes: int) -> int:
+        """Return the bytes of the longest message that may come."""
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing is left of the memory for messages: nobody is to be given more."""
+
+    def when_room(self, call: Callable[[], None]) -> None:
+        """Call something, in the loop, when something is left of it again."""
+
+    def keep(self, change: int) -> None:
+        """Count bytes of messages that wait for the rest of their batch; in the loop."""
 
     def has_conversation(self, number: int) -> bool:
         """Return True if a conversation, by its number on its queue manager, uses this link."""
@@ -265,6 +280,10 @@ class Conversation:
         self.connection.close(commit=False)
 
     def _run(self, request: int, verb: int, fields: list[Any]) -> None:
+        if verb in _GETTING and self._link.is_used_up:
+            self._is_blocked = True
+            self._link.when_room(partial(self._run_later, request, verb, fields))
+            return
         try:
             begins = BEGUN.get(verb)
             if begins is not None and not (verb == Verb.GET and fields[1] & _UNDER_CURSOR):
@@ -360,8 +379,17 @@ class Conversation:
             self._threads.call_soon(partial(self._link.forget, self.number))
 
     def _unblock(self, request: int, payload: bytes) -> None:
-        """Answer, then run what has queued up, up to the next verb that blocks."""
+        """Answer a verb that has blocked, and go on."""
         self._link.tell(self.number, request, payload)
+        self._go_on()
+
+    def _run_later(self, request: int, verb: int, fields: list[Any]) -> None:
+        """Run a get for which there was no room."""
+        self._queued.appendleft((request, verb, fields))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Run what has queued up, up to the next verb that blocks."""
         self._is_blocked = False
         had_queue = self.has_queue
         while self._queued and not self._is_blocked and not self.is_ended:

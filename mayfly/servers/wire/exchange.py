@@ -17,6 +17,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Runtime
 from mayfly.security.applicant import Admitted, Applicant
+from mayfly.servers.budget import Budget
 from mayfly.servers.wire.entrances import AnyConversation, Entered, Entrance
 from mayfly.servers.wire.limits import Limits
 from mayfly.servers.wire.outbox import Outbox
@@ -74,8 +75,10 @@ class Exchange:
         limits: Limits,
         log: logging.Logger,
         runtime: Runtime,
+        budget: Budget,
     ) -> None:
         """Make the loop, which does not run yet."""
+        self.budget = budget
         self.managers = {manager.name: manager for manager in managers}
         self._admission, self.limits, self.log = admission, limits, log
         self._runtime = runtime

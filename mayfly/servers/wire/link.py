@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from mayfly.contracts.wire_frames import Frames
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.security.applicant import Applicant
+from mayfly.servers.budget import OWN_BYTES, Held, Later, Patience, Room
 from mayfly.servers.no_delay import send_at_once
 from mayfly.servers.wire.answers import answered, failed
 from mayfly.servers.wire.conversation import Threads
@@ -57,7 +59,7 @@ class Link(asyncio.Protocol):
         #: The transport once the end was written: over TLS nothing can be written behind it.
         self._closing: asyncio.Transport | None = None
         self._peer = Peer("", has_tls=False)
-        self._frames = Frames(self._begin, self._take, FIRST_FRAME_BYTES)
+        self._frames = Frames(self._begin, self._take, FIRST_FRAME_BYTES, self._expect)
         #: By the numbers that the client gives them; None while admission is asked.
         self._conversations: dict[int, AnyConversation | None] = {}
         self._tick_seconds = exchange.limits.admission_ms / 2_000
@@ -69,6 +71,17 @@ class Link(asyncio.Protocol):
         #: Long requests that are not answered, with their lengths, and the sum of these.
         self._held: dict[tuple[int, int], int] = {}
         self._held_bytes = 0
+        #: Messages of a batch whose rest is to come.
+        self._kept_bytes = 0
+        budget = exchange.budget
+        self._in_memory, self._unread = Held(budget), Held(budget)
+        #: Room for the frame that is coming.
+        self._room: Room | None = None
+        self._later = Later(budget, exchange.call_soon)
+        self._is_waiting = False
+        self._is_held_up = self._is_behind = self._is_lost = False
+        self._sending = Patience(budget, exchange.loop, self._late)
+        self._reading = Patience(budget, exchange.loop, self._late)
         self.channel = ""
         self.heartbeat_ms = 0
         self.sent_bytes = self.received_bytes = 0
@@ -84,7 +97,8 @@ class Link(asyncio.Protocol):
         self._transport = transport
         send_at_once(transport)
         outstanding_bytes = self._exchange.limits.outstanding_bytes
-        transport.set_write_buffer_limits(outstanding_bytes, outstanding_bytes // 4)
+        counted_from = min(outstanding_bytes, OWN_BYTES)
+        transport.set_write_buffer_limits(counted_from, counted_from // 4)
         self._peer = Peer.of(transport)
         if not self._exchange.enter(self):
             transport.abort()
@@ -104,14 +118,17 @@ class Link(asyncio.Protocol):
             self._outbox.end()
 
     def pause_writing(self) -> None:
-        """Read no more from a client that does not read, and take no messages for it."""
-        self._is_writable = False
-        self.regulate()
-        for conversation in self._open_conversations():
-            conversation.suspend()
+        """Count what the client has not read; more and more of it stops its requests."""
+        self._is_behind = True
+        self._count_unread()
 
     def resume_writing(self) -> None:
         """Go on: the client has read."""
+        self._is_behind = False
+        self._reading.stop()
+        self._unread.note(0)
+        if self._is_writable:
+            return
         self._is_writable = True
         for conversation in self._open_conversations():
             conversation.resume()
@@ -121,6 +138,7 @@ class Link(asyncio.Protocol):
         """Back out and close all that the client has begun."""
         self._transport = None
         self._unsent.clear()
+        self._give_back()
         if self._tick is not None:
             self._tick.cancel()
         self._frames.end()
@@ -136,6 +154,7 @@ class Link(asyncio.Protocol):
             length = self._held.pop((conversation, request), None)
             if length is not None:
                 self._held_bytes -= length
+                self._count()
                 self.regulate()
         self._write(HEADER.pack(len(payload), conversation, request) + payload)
 
@@ -144,19 +163,44 @@ class Link(asyncio.Protocol):
         unsent, self._unsent = self._unsent, []
         if unsent and self._transport is not None:
             self._transport.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
+            if self._is_behind:
+                self._count_unread()
+
+    def longest(self, message_bytes: int) -> int:
+        """Return the bytes of the longest message that may come."""
+        return self._exchange.budget.longest(message_bytes)
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing is left of the memory for messages: nobody is to be given more."""
+        return self._exchange.budget.is_used_up
+
+    def when_room(self, call: Callable[[], None]) -> None:
+        """Call something, in the loop, when something is left of it again."""
+        self._later.call(call)
+
+    def keep(self, change: int) -> None:
+        """Count bytes of messages that wait for the rest of their batch."""
+        self._kept_bytes += change
+        self._count()
 
     def regulate(self) -> None:
         """Read from the client as long as neither its requests nor its answers pile up."""
+        self._is_held_up = self._has_to_wait()
         reads = (
             self._is_writable
+            and not self._is_held_up
             and self._held_bytes <= self._exchange.limits.outstanding_bytes
             and not any(each.has_queue for each in self._open_conversations())
         )
         if reads == self._is_reading or self._transport is None:
             return
         self._is_reading = reads
+        # Requests that have come already wait as well: each may be answered by a long message.
+        self._frames.is_paused = not reads
         if reads:
             self._transport.resume_reading()
+            self._exchange.loop.call_soon(self._go_on)
         else:
             self._transport.pause_reading()
 
@@ -231,6 +275,7 @@ class Link(asyncio.Protocol):
 
     def _take(self, number: int, request: int, payload: bytes) -> None:
         if number == 0:
+            self._end_room()
             return
         values = unpacked(payload)
         conversation = self._conversations.get(number)
@@ -238,13 +283,105 @@ class Link(asyncio.Protocol):
             if len(payload) > _LONG_BYTES:
                 self._held[number, request] = len(payload)
                 self._held_bytes += len(payload)
+                self._count()
+                self._end_room()
                 self.regulate()
             conversation.take(request, values)
         elif number not in self._conversations and (entrance := entrance_of(values[0])):
             self._connect(number, request, entrance, values[1:])
         else:
+            self._end_room()
             said = f"conversation {number} is not open"
             self.tell(number, request, failed(mq_error(rc.MQRC_HCONN_ERROR, said)))
+
+    # Bytes in memory.
+
+    def _expect(self, length: int) -> None:
+        """Read a long frame on when there is room for all of it."""
+        if self._kept_bytes:
+            # Messages that are kept are given back when the rest of their batch has come.
+            return
+        room = self._exchange.budget.room(length, self._told_of_room)
+        assert room is not None
+        self._room = room
+        if room.is_there:
+            self._sending.begin(length)
+        else:
+            self.regulate()
+
+    def _told_of_room(self) -> None:
+        """Go on, as there is room; any thread calls it."""
+        self._exchange.call_soon(self._has_room)
+
+    def _has_room(self) -> None:
+        if self._room is not None and self._room.is_there:
+            self._sending.begin(self._room.count)
+        self.regulate()
+
+    def _end_room(self) -> None:
+        if self._room is not None:
+            self._sending.stop()
+            self._room.end()
+            self._room = None
+
+    def _has_to_wait(self) -> bool:
+        """Return True while there is no room for what the client sends."""
+        if self._room is not None and not self._room.is_there:
+            return True
+        if not self._in_memory.counted or self._kept_bytes or not self.is_used_up:
+            return False
+        if not self._is_waiting:
+            self._is_waiting = True
+            self._later.call(self._wait_no_more)
+        return True
+
+    def _wait_no_more(self) -> None:
+        self._is_waiting = False
+        self.regulate()
+
+    def _count(self) -> None:
+        count = 0 if self._is_lost else self._held_bytes + self._kept_bytes
+        if count > OWN_BYTES or self._in_memory.counted:
+            self._in_memory.note(count)
+
+    def _count_unread(self) -> None:
+        """Read no more from a client that does not read, and take no messages for it."""
+        if self._transport is None:
+            return
+        count = self._transport.get_write_buffer_size()
+        if not self._unread.counted:
+            self._reading.begin(count)
+        self._unread.note(count)
+        if self._is_writable and count > self._exchange.limits.outstanding_bytes:
+            self._is_writable = False
+            self.regulate()
+            for conversation in self._open_conversations():
+                conversation.suspend()
+
+    def _go_on(self) -> None:
+        """Take the requests that have come while nothing was read."""
+        self._outbox.begin()
+        try:
+            self._frames.go_on()
+        except WrongFrame as wrong:
+            self._refuse(str(wrong))
+        finally:
+            self._outbox.end()
+
+    def _give_back(self) -> None:
+        self._sending.stop()
+        self._reading.stop()
+        self._end_room()
+        self._later.end()
+        self._is_lost = True
+        self._count()
+        self._unread.note(0)
+
+    def _late(self) -> None:
+        """End a connection that is slow, with bytes that others wait for."""
+        said = "is slow to send or to read a message, and others wait for the room that it has"
+        self._exchange.log.warning("AMQ9209E: %s %s", self._peer, said)
+        self.abort()
 
     # Conversations.
 
@@ -278,6 +415,7 @@ class Link(asyncio.Protocol):
         entered, admitted = outcome
         conversation = entrance.begin(self, number, entered, (applicant, admitted))
         terms = entrance.terms(heartbeat_ms, self._exchange.limits.heartbeat_ms, admitted)
+        terms = terms._replace(max_message_bytes=self.longest(terms.max_message_bytes))
         if self._transport is None:
             self._exchange.leave(self, [conversation])
             return
@@ -310,7 +448,8 @@ class Link(asyncio.Protocol):
     def _tick_over(self) -> None:
         """End a connection that is silent, or has not been let in; show that this side lives."""
         if self._is_admitted:
-            self._silent_ticks += 1
+            if not self._is_held_up:
+                self._silent_ticks += 1
             is_over = self._silent_ticks >= _SILENT_TICKS
             if self._is_quiet and self._is_writable and not is_over:
                 self._write(_ALIVE)
@@ -333,12 +472,15 @@ class Link(asyncio.Protocol):
         self.sent_bytes += len(frame)
         if not self._outbox.is_open:
             self._transport.write(frame)
+            if self._is_behind:
+                self._count_unread()
             return
         unsent = self._unsent
         if not unsent:
             self._outbox.note(self)
         unsent.append(frame)
-        if len(unsent) >= _FRAMES_AT_A_TIME:
+        # Answers that a client does not read are counted when they are written.
+        if len(unsent) >= _FRAMES_AT_A_TIME or len(frame) > OWN_BYTES:
             self._outbox.write()
 
     def _refuse(self, said: str) -> None:

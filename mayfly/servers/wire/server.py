@@ -14,6 +14,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Loop, Runtime
+from mayfly.servers.budget import Budget
 from mayfly.servers.door import Door, tcp_sockets, unix_socket
 from mayfly.servers.tls_buffers import lower_tls_buffers
 from mayfly.servers.wire.exchange import Admits, Exchange, Member
@@ -42,11 +43,16 @@ class WireServer:
         limits: Limits | None = None,
         log: logging.Logger = _LOG,
         runtime: Runtime | None = None,
+        budget: Budget | None = None,
     ) -> None:
-        """Start the loop, a thread of ``runtime`` or the first manager's; nothing listens yet."""
+        """Start the loop, a thread of ``runtime`` or the first manager's; nothing listens yet.
+
+        A ``budget`` may be shared with other servers.
+        """
         managers = list(managers)
         runtime = managers[0].engine.runtime if runtime is None else runtime
-        self._exchange = Exchange(managers, admission, limits or Limits(), log, runtime)
+        budget = Budget() if budget is None else budget
+        self._exchange = Exchange(managers, admission, limits or Limits(), log, runtime, budget)
         self._doors: list[Door] = []
         self._sockets: list[Path] = []
         self._visitors = Visitors(self._exchange)

@@ -16,9 +16,12 @@ from mayfly.mqi.errors import mq_error
 from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp.server import AmqpServer
 from mayfly.servers.amqp.service import Limits
+from mayfly.servers.budget import Budget
 from mayfly.testing import VirtualClock
 from tests.servers.amqp.client import Client
 
+#: Of messages that are in memory, all connections together.
+BUDGET_BYTES = 2_000_000
 OBJECTS = """
 DEFINE QLOCAL(Q1) DEFPSIST(YES)
 DEFINE QLOCAL(DEAD)
@@ -64,12 +67,13 @@ def admission() -> OneUser:
 
 @pytest.fixture
 def server(qm: QueueManager, admission: OneUser) -> Iterator[AmqpServer]:
-    limits = Limits(credit=10, idle_timeout_ms=0, partial_bytes=2_000_000)
+    limits = Limits(credit=10, idle_timeout_ms=0)
     served = AmqpServer(
         ["QM1"],
         admission,
         lambda name, _admitted, _applicant: connect(name, program="AMQP"),
         limits=limits,
+        budget=Budget(BUDGET_BYTES),
     )
     yield served
     served.close()

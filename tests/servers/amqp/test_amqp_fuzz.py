@@ -18,6 +18,7 @@ from mayfly.testing import VirtualClock
 from tests.examples import examples
 from tests.facts import wait_until
 from tests.servers.amqp.client import Client
+from tests.servers.amqp.conftest import BUDGET_BYTES
 
 New = Callable[..., Client]
 _SIZES = (b"\xff\xff\xff\xff", b"\x00\x00\x00\x00", b"\x00\x00\x00\x07", b"\x7f\xff\xff\xff")
@@ -93,8 +94,7 @@ def a_little_of_everything(one: Client) -> None:
 
 
 def is_as_before(server: AmqpServer) -> bool:
-    limits, partial = server._service.limits, server._service.partial
-    return not server._peers and partial._left == limits.partial_bytes
+    return not server._peers and server._service.budget._left == BUDGET_BYTES
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 
 import pytest
-from proton import Delivery, Endpoint, Message, symbol
+from proton import Delivery, Endpoint, Link, Message, symbol
 from proton.utils import BlockingConnection
 
 from mayfly import QueueManager
@@ -14,7 +14,7 @@ from mayfly.servers.amqp.server import AmqpServer
 from mayfly.testing import VirtualClock
 from tests.facts import wait_until
 from tests.servers.amqp.client import SECONDS, Client
-from tests.servers.amqp.conftest import OneUser
+from tests.servers.amqp.conftest import BUDGET_BYTES, OneUser
 
 New = Callable[..., Client]
 
@@ -545,30 +545,111 @@ def test_the_end_of_the_server_is_told(server: AmqpServer, client: New) -> None:
     assert condition.name == "amqp:connection:forced"
 
 
-def test_partial_messages_of_all_connections_together_are_bounded(
+#: Messages of 900 kB, and room for two of the longest, of 1 MB.
+LONG = bytes(Message(body=b"a" * 900_000).encode())
+
+
+def begun(server: AmqpServer, one: Client, count: int) -> tuple[Link, Delivery]:
+    """Send a long message but for its last byte, the one of this number that has come in part."""
+    link = one.sender("Q1")
+    delivery = link.delivery("slow")
+    link.stream(LONG[:-1])
+    one.push()
+    budget = server._service.budget
+    wait_until(lambda: budget._left <= BUDGET_BYTES - count * 1_000_000)
+    return link, delivery
+
+
+def ended(one: Client, link: Link, delivery: Delivery) -> int:
+    """Send the last byte; return the outcome."""
+    link.stream(LONG[-1:])
+    link.advance()
+    one.until(lambda: delivery.settled)
+    outcome: int = delivery.remote_state
+    return outcome
+
+
+def test_a_message_that_comes_in_part_waits_for_room_and_is_put_then(
     qm: QueueManager, server: AmqpServer, client: New
 ) -> None:
-    """One that finds no room is refused for that, and may come again when there is some."""
-    whole = bytes(Message(body=b"a" * 900_000).encode())
-    budget = server._service.partial
-    slow = []
-    for count in (1, 2):
-        one = client()
-        link = one.sender("Q1")
-        delivery = link.delivery("slow")
-        link.stream(whole[:-1])
-        one.push()
-        wait_until(lambda: budget._left < 2_000_000 - count * 880_000)  # noqa: B023  # called at once
-        slow.append((one, link, delivery))
+    """Its connection is not read from while others have all the memory for messages."""
+    budget = server._service.budget
+    slow = [client(), client()]
+    parts = [begun(server, one, count) for count, one in enumerate(slow, 1)]
     other = client()
     sender = other.sender("Q1")
-    refused = other.send(sender, whole)
+    late = other.begin(sender, LONG)
+    wait_until(lambda: budget.is_waited_for)
+    assert not late.remote_state
+    for one, part in zip(slow, parts, strict=True):
+        assert ended(one, *part) == Delivery.ACCEPTED
+    other.until(lambda: late.settled)
+    assert late.remote_state == Delivery.ACCEPTED
+    assert live(qm) == 3
+    wait_until(lambda: budget._left == BUDGET_BYTES)
+
+
+def test_a_message_that_waits_too_long_for_room_is_refused_with_MQRC_RESOURCE_PROBLEM(
+    qm: QueueManager, server: AmqpServer, client: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client would take a longer silence for the end of the connection."""
+    monkeypatch.setattr("mayfly.servers.amqp.peer.WAIT_SECONDS", 0.05)
+    slow = [client(), client()]
+    parts = [begun(server, one, count) for count, one in enumerate(slow, 1)]
+    other = client()
+    sender = other.sender("Q1")
+    refused = other.send(sender, LONG)
     assert refused.remote_state == Delivery.REJECTED
-    assert refused.remote.condition.name == "amqp:resource-limit-exceeded"
-    for one, link, delivery in slow:
-        link.stream(whole[-1:])
-        link.advance()
-        one.until(lambda: delivery.settled)  # noqa: B023  # called at once
-        assert delivery.remote_state == Delivery.ACCEPTED
-    assert other.send(sender, whole).remote_state == Delivery.ACCEPTED
-    assert (live(qm), budget._left) == (3, 2_000_000)
+    condition = refused.remote.condition
+    assert condition.name == "amqp:resource-limit-exceeded"
+    assert condition.description.startswith("MQRC_RESOURCE_PROBLEM (2102)")
+    for one, part in zip(slow, parts, strict=True):
+        assert ended(one, *part) == Delivery.ACCEPTED
+    assert other.send(sender, LONG).remote_state == Delivery.ACCEPTED
+    assert live(qm) == 3
+    wait_until(lambda: server._service.budget._left == BUDGET_BYTES)
+
+
+def test_a_connection_that_has_room_for_one_message_never_waits_for_another(
+    qm: QueueManager, server: AmqpServer, client: New
+) -> None:
+    """Two such connections would wait for each other."""
+    one, other = client(), client()
+    parts = [begun(server, one, 1), begun(server, other, 2)]
+    for who in (one, other):
+        refused = who.send(who.sender("Q1"), LONG)
+        assert refused.remote_state == Delivery.REJECTED
+        assert refused.remote.condition.name == "amqp:resource-limit-exceeded"
+    for who, part in zip((one, other), parts, strict=True):
+        assert ended(who, *part) == Delivery.ACCEPTED
+    assert live(qm) == 2
+
+
+def test_a_slow_client_keeps_no_room_that_others_wait_for(
+    qm: QueueManager, server: AmqpServer, client: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mayfly.servers.budget.REQUEST_SECONDS", 0.05)
+    monkeypatch.setattr("mayfly.servers.budget.BYTES_A_SECOND", 100_000_000)
+    slow = [client(), client()]
+    for count, one in enumerate(slow, 1):
+        begun(server, one, count)
+    other = client()
+    assert other.send(other.sender("Q1"), LONG).remote_state == Delivery.ACCEPTED
+    wait_until(lambda: len(server._peers) < 3)
+    assert live(qm) == 1
+
+
+def test_a_connection_that_is_cut_gives_its_room_back(
+    qm: QueueManager, server: AmqpServer, client: New
+) -> None:
+    one, other, late = client(), client(), client()
+    begun(server, one, 1)
+    begun(server, other, 2)
+    delivery = late.begin(late.sender("Q1"), LONG)
+    wait_until(lambda: server._service.budget.is_waited_for)
+    one.cut()
+    late.until(lambda: delivery.settled)
+    assert delivery.remote_state == Delivery.ACCEPTED
+    other.cut()
+    wait_until(lambda: server._service.budget._left == BUDGET_BYTES)
+    assert live(qm) == 1

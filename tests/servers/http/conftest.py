@@ -17,6 +17,7 @@ from mayfly import QueueManager
 from mayfly.security.admission import Admission
 from mayfly.security.developer import DEFINITIONS, PASSWORD_VARIABLES, developer_users
 from mayfly.security.users import users_of
+from mayfly.servers.budget import Budget
 from mayfly.servers.exposure import ListenAddress
 from mayfly.servers.http.listener import HttpListener
 from mayfly.servers.settings import TlsFiles
@@ -130,6 +131,7 @@ def listening(
     admin_channel: str = CHANNEL,
     channel: str = PROGRAMS,
     tls: TlsFiles | None = None,
+    budget: Budget | None = None,
 ) -> Iterator[Site]:
     """Listen for queue managers that are ready."""
     standing = Standing(managers)
@@ -142,6 +144,7 @@ def listening(
         admin_channel=admin_channel,
         tls=tls or TlsFiles(),
         standing=standing,
+        budget=budget,
     )
     port = int(listener.start().rpartition(":")[2])
     try:

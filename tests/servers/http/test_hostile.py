@@ -6,6 +6,7 @@ Slow and endless clients are in ``test_http_limits``.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import logging
 import re
@@ -365,8 +366,12 @@ def test_a_reset_in_each_phase_leaves_nothing_behind(
     assert taken(queue_manager) == [b"kept" * 500_000]
 
 
+#: A request that any client may send, and that is no probe.
+_DESCRIBE = b"GET /mayfly/v1/openapi.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
 def _is_answered(web: Web, status: bytes) -> bool:
-    return said(web, LIVE).startswith(b"HTTP/1.1 " + status)
+    return said(web, _DESCRIBE).startswith(b"HTTP/1.1 " + status)
 
 
 def test_connections_beyond_the_limit_are_refused_and_others_live(
@@ -376,14 +381,68 @@ def test_connections_beyond_the_limit_are_refused_and_others_live(
     for site in listening(queue_manager, admission=AdmitEverybody()):
         web = site.web
         with web.connected() as before:
-            assert before.ask("GET", "/health/live").status == 200
+            assert before.ask("GET", "/mayfly/v1/openapi.json", user=None).status == 200
             address = "127.0.0.1", web.port
             idle = [socket.create_connection(address) for _ in range(30)]
             wait_until(partial(_is_answered, web, b"503"))
             for each in idle:
                 each.close()
             wait_until(partial(_is_answered, web, b"200"))
-            assert before.ask("GET", "/health/live").status == 200
+            assert before.ask("GET", "/mayfly/v1/openapi.json", user=None).status == 200
+
+
+def test_probes_have_places_of_their_own(
+    queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a request on more connections than there are places, those of probes included."""
+    monkeypatch.setattr("mayfly.servers.http.server._CONNECTIONS", 20)
+    monkeypatch.setattr("mayfly.servers.http.server._PROBING", 5)
+    ready = LIVE.replace(b"/live", b"/ready")
+    for site in listening(queue_manager, admission=AdmitEverybody()):
+        web = site.web
+        half = [socket.create_connection(("127.0.0.1", web.port)) for _ in range(40)]
+        for each in half:
+            with contextlib.suppress(OSError):
+                each.sendall(b"GET /health/live HTTP/1.1\r\nHost:")
+        wait_until(partial(_is_answered, web, b"503"))
+        for probe in (LIVE, ready) * 10:
+            assert said(web, probe).startswith(b"HTTP/1.1 200 ")
+        # Those that may only probe were moved out by others; those with a place have it still.
+        assert b"".join(_what_comes(each) for each in half[:20]) == b""
+        for each in half[:2]:
+            each.close()
+        wait_until(partial(_is_answered, web, b"200"))
+        for each in half:
+            each.close()
+
+
+def test_a_connection_that_may_only_probe_moves_up(
+    queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mayfly.servers.http.server._CONNECTIONS", 1)
+    for site in listening(queue_manager, admission=AdmitEverybody()):
+        first = socket.create_connection(("127.0.0.1", site.web.port))
+        first.sendall(b"GET")
+        with site.web.connected() as other:
+            assert other.ask("GET", "/health/live", user=None).status == 200
+            first.close()
+            wait_until(partial(_may_ask, other))
+            assert other.ask("GET", "/health/live", user=None).status == 200
+
+
+def _may_ask(web: Web) -> bool:
+    with contextlib.suppress(AssertionError):
+        # 503 is no answer that the description knows.
+        return web.ask("GET", "/mayfly/v1/openapi.json", user=None).status == 200
+    return False
+
+
+def _what_comes(client: socket.socket) -> bytes:
+    """Return what has come, without waiting for it."""
+    client.setblocking(False)
+    with contextlib.suppress(BlockingIOError, ConnectionResetError):
+        return client.recv(100)
+    return b""
 
 
 def test_no_secret_of_a_request_is_in_the_log(

@@ -19,6 +19,7 @@ from mayfly.mqi.errors import NoMessage
 from mayfly.runtime import SystemClock
 from mayfly.security.admission import Admission
 from mayfly.security.developer import self_signed_certificate
+from mayfly.servers.budget import Budget
 from mayfly.servers.exposure import ListenAddress
 from mayfly.servers.http.bodies import MOST_BYTES
 from mayfly.servers.http.listener import HttpListener
@@ -328,7 +329,7 @@ def test_a_server_that_cannot_start_says_so_and_leaves_its_port(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = int(taken.getsockname()[1])
     with pytest.raises(OSError, match="HTTP cannot start"):
-        HttpServer(Starlette()).listen("127.0.0.1", port)
+        HttpServer(Starlette(), Budget()).listen("127.0.0.1", port)
     assert [r.getMessage() for r in caplog.records if "no such loop" in r.getMessage()]
     with socket.create_server(("127.0.0.1", port)):
         pass

@@ -74,6 +74,12 @@ class RestApi:
         """Answer a request."""
         request = Request(scope, receive)
         try:
+            await self._answer(request, send)
+        finally:
+            line_of(request).answer.note(0)
+
+    async def _answer(self, request: Request, send: Send) -> None:
+        try:
             with line_of(request).in_use():
                 answer = await self._answered(request)
         except RestError as error:

@@ -92,14 +92,16 @@ def incoming(headers: Mapping[str, str], usr: list[str], version: int) -> Incomi
     )
 
 
+def check_type(request: Request) -> None:
+    """Raise RestError for a body that is no text in UTF-8: 415 for its media type, or 406."""
+    _check_type(request.headers.get("content-type", ""))
+
+
 async def read_text(request: Request, most_bytes: int) -> bytes:
     """Return the body of a request, which is text in UTF-8.
 
-    Raises RestError: 415 for another media type, 406 for another character set, 400 for what is no
-    UTF-8, 413 for more bytes. Raises ClientDisconnect.
+    Raises RestError: 400 for what is no UTF-8, 413 for more bytes. Raises ClientDisconnect.
     """
-    given = request.headers.get("content-type", "")
-    _check_type(given)
     try:
         body = await read_body(request, most_bytes)
     except HTTPException as error:

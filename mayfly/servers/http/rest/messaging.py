@@ -14,15 +14,19 @@ from typing import Any, Final, NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 
+from mayfly.client.open_objects import OUTDATED
 from mayfly.connection import Connection, Delivery, PutResult, Settlement
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import InhibitedError, MQError, NoMessage, mq_error
+from mayfly.servers.http.bodies import room_for_body
 from mayfly.servers.http.rest.answers import Answer, json_answer
 from mayfly.servers.http.rest.calls import Call
 from mayfly.servers.http.rest.errors import of_mq_error
 from mayfly.servers.http.rest.incoming import (
     MESSAGE_ID,
+    Incoming,
+    check_type,
     correlation_of,
     incoming,
     is_text_id,
@@ -71,6 +75,7 @@ async def take(call: Call) -> Answer:
     given = call.parameters((*_IDS, "wait"))
     wanted = _wanted(given, call.version)
     wait_ms = whole_number("wait", given.get("wait", "0"), 0, _LONGEST_WAIT_MS)
+    await _wait_for_room(call)
     conversation = visit.conversation(call.request)
     with _opened(conversation, call.names[1], _GET, wanted.selector) as handle:
         try:
@@ -80,6 +85,7 @@ async def take(call: Call) -> Answer:
         settlement = Settlement.RETURNED
         try:
             answer = answer_of(delivery.result.message, call.version)
+            call.line.answer.note(len(answer.body))
             if call.line.is_lost:
                 raise ClientGone
             settlement = Settlement.TAKEN
@@ -92,6 +98,7 @@ async def browse(call: Call) -> Answer:
     """Show the first message, which stays on its queue: 200, or 204 without one."""
     visit = await call.admit()
     wanted = _wanted(call.parameters(_IDS), call.version)
+    await _wait_for_room(call)
     conversation = visit.conversation(call.request)
     with _opened(conversation, call.names[1], _BROWSE, wanted.selector) as handle:
         get = partial(
@@ -106,7 +113,9 @@ async def browse(call: Call) -> Answer:
             delivery: Delivery = await call.service.outcomes.of(lambda done: get(on_done=done))
         except NoMessage:
             return Answer(HTTPStatus.NO_CONTENT)
-        return answer_of(delivery.result.message, call.version)
+        answer = answer_of(delivery.result.message, call.version)
+        call.line.answer.note(len(answer.body))
+        return answer
 
 
 async def list_messages(call: Call) -> Answer:
@@ -123,25 +132,43 @@ async def _sent(call: Call, name: str, kind: int) -> Answer:
     visit = await call.admit()
     request = call.request
     call.parameters(())
+    check_type(request)
     message = incoming(request.headers, request.headers.getlist("ibm-mq-usr"), call.version)
-    body = await read_text(request, visit.admitted.max_message_bytes)
     conversation = visit.conversation(request)
+    # First: a user without the authority need not send the body.
     with _opened(conversation, name, _PUT, kind=kind) as handle:
-        put = partial(
-            conversation.asynchronous.put,
-            handle,
-            body,
-            message.descriptor,
-            c.MQPMO_FAIL_IF_QUIESCING,
-            correl_id=message.correl_id,
-            time_to_live_ms=message.time_to_live_ms,
-            delay_ms=message.delay_ms,
-            properties=message.properties,
-        )
-        result: PutResult | None = await call.service.outcomes.of(lambda done: put(on_done=done))
-        assert result is not None
+        most_bytes = call.line.budget.longest(visit.admitted.max_message_bytes)
+        async with room_for_body(request, most_bytes):
+            body = await read_text(request, most_bytes)
+            try:
+                result = await _put(call, conversation, handle, body, message)
+            except MQError as error:
+                if error.reason not in OUTDATED:
+                    raise
+                # Its definition has changed while the body was on its way.
+                with _opened(conversation, name, _PUT, kind=kind) as again:
+                    result = await _put(call, conversation, again, body, message)
     shown = shown_id(result.msg_id, call.version)
     return Answer(HTTPStatus.CREATED, ((MESSAGE_ID.lower().encode(), shown.encode()),))
+
+
+async def _put(
+    call: Call, conversation: Connection, handle: int, body: bytes, message: Incoming
+) -> PutResult:
+    put = partial(
+        conversation.asynchronous.put,
+        handle,
+        body,
+        message.descriptor,
+        c.MQPMO_FAIL_IF_QUIESCING,
+        correl_id=message.correl_id,
+        time_to_live_ms=message.time_to_live_ms,
+        delay_ms=message.delay_ms,
+        properties=message.properties,
+    )
+    result: PutResult | None = await call.service.outcomes.of(lambda done: put(on_done=done))
+    assert result is not None
+    return result
 
 
 async def _held(
@@ -165,6 +192,12 @@ async def _held(
     if not wait_ms:
         return await outcome
     return await call.service.message_waits.wait(call.line, outcome, under_way)
+
+
+async def _wait_for_room(call: Call) -> None:
+    """Let a client wait that asks for a message while others have more than there is to be had."""
+    if call.line.budget.is_used_up:
+        (await call.line.room(0)).end()
 
 
 async def _settled(
