@@ -10,7 +10,9 @@ from lark import Token, Transformer
 from mayfly.mqi.properties import Value, single
 from mayfly.selectors import conditions
 from mayfly.selectors.errors import syntax_error
-from mayfly.selectors.nodes import Kind, Node, literal, named
+from mayfly.selectors.identifiers import id_bytes, sent_id_text
+from mayfly.selectors.names import MESSAGE_ID
+from mayfly.selectors.nodes import Kind, Node, constant, literal, named, sent_message_id
 from mayfly.selectors.patterns import compile_pattern
 from mayfly.selectors.values import wrapped
 
@@ -38,6 +40,8 @@ class Conditions(Transformer[Token, Node]):
     def comparison(self, parts: _Parts) -> Node:
         """``a = b``."""
         left, symbol, right = parts
+        left, right = _with_sent_id(left, right)
+        right, left = _with_sent_id(right, left)
         return conditions.comparison(left, str(symbol), right)
 
     def between(self, parts: _Parts) -> Node:
@@ -50,19 +54,23 @@ class Conditions(Transformer[Token, Node]):
 
     def member(self, parts: _Parts) -> Node:
         """``a IN ('b', 'c')``."""
-        return conditions.member(parts[0], [_text(part) for part in parts[1:]], is_inside=True)
+        return _member(parts, is_inside=True)
 
     def not_member(self, parts: _Parts) -> Node:
         """``a NOT IN ('b', 'c')``."""
-        return conditions.member(parts[0], [_text(part) for part in parts[1:]], is_inside=False)
+        return _member(parts, is_inside=False)
 
     def like(self, parts: _Parts) -> Node:
         """``a LIKE 'b' ESCAPE 'c'``."""
-        return _like(parts, is_like=True)
+        node = _like(parts, is_like=True)
+        sent = _of_sent_id(parts)
+        return node if sent is None else conditions.any_of([node, _like(sent, is_like=True)])
 
     def not_like(self, parts: _Parts) -> Node:
         """``a NOT LIKE 'b' ESCAPE 'c'``."""
-        return _like(parts, is_like=False)
+        node = _like(parts, is_like=False)
+        sent = _of_sent_id(parts)
+        return node if sent is None else conditions.all_of([node, _like(sent, is_like=False)])
 
     def null(self, parts: _Parts) -> Node:
         """``a IS NULL``."""
@@ -149,6 +157,41 @@ def _index(token: Token) -> int:
 
 def _text(token: Token) -> str:
     return token[1:-1].replace("''", "'")
+
+
+def _member(parts: _Parts, *, is_inside: bool) -> Node:
+    """Return name IN (texts), or its opposite; of ids the sent ones are looked for as such."""
+    part, texts = parts[0], [_text(part) for part in parts[1:]]
+    sent = [sent_id_text(text) for text in texts if part.name == MESSAGE_ID and _is_sent(text)]
+    if not sent:
+        return conditions.member(part, texts, is_inside=is_inside)
+    node = conditions.member(sent_message_id(part.index), sent, is_inside=is_inside)
+    others = [text for text in texts if not _is_sent(text)]
+    if not others:
+        return node
+    join = conditions.any_of if is_inside else conditions.all_of
+    return join([conditions.member(part, others, is_inside=is_inside), node])
+
+
+def _with_sent_id(part: Node, other: Node) -> tuple[Node, Node]:
+    """Return the parts of a comparison; JMSMessageID and a sent id are compared as it was sent."""
+    if part.name != MESSAGE_ID or other.kind != "text":
+        return part, other
+    text = str(constant(other))
+    if not _is_sent(text):
+        return part, other
+    return sent_message_id(part.index), literal("text", sent_id_text(text), other.index)
+
+
+def _of_sent_id(parts: _Parts) -> _Parts | None:
+    """Return the parts of a LIKE for the id that was sent, None for another name."""
+    part = parts[0]
+    return [sent_message_id(part.index), *parts[1:]] if part.name == MESSAGE_ID else None
+
+
+def _is_sent(text: str) -> bool:
+    """Return True for an id that is none of MQ: a client of AMQP has given it."""
+    return id_bytes(text) is None
 
 
 def _like(parts: _Parts, *, is_like: bool) -> Node:

@@ -13,12 +13,26 @@ from mayfly.mqi.delay_header import DelayHeader, find_delay_header
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import FORMAT, Header, Value
 from mayfly.selectors.folders import NONE, Folder, find_folder, header_of, may_hold, value_in
-from mayfly.selectors.identifiers import correlation_text, id_text, timestamp_of, type_of
-from mayfly.selectors.names import JMS_MAYFLY_DELAYED, MQMD, REPORT_BITS, TOPIC_STRING
+from mayfly.selectors.identifiers import (
+    correlation_text,
+    id_text,
+    sent_id_text,
+    timestamp_of,
+    type_of,
+)
+from mayfly.selectors.names import (
+    JMS_MAYFLY_DELAYED,
+    MQMD,
+    REPORT_BITS,
+    SENT_MESSAGE_ID,
+    TOPIC_STRING,
+)
 
 _ZERO_ID = bytes(24)
 _TOKEN_BYTES = 32
 _USER_FOLDER, _JMS, _MCD = b"<usr", b"<jms", b"<mcd"
+#: The folder of values of AMQP that MQ has no field for.
+_AMQP = b"<amqp"
 
 
 class Row(Protocol):
@@ -137,6 +151,15 @@ def _text(folder: Folder, name: str) -> str | None:
     return None if value is None else str(value)
 
 
+def _sent_message_id(fields: MessageFields) -> Value:
+    # A report has an id of its own, and carries the header of its original. So does the schedule.
+    if fields.descriptor.msg_type != c.MQMT_REPORT and fields.delay_header() is None:
+        kept = _text(fields.folder(_AMQP), "MessageId")
+        if kept:
+            return sent_id_text(kept)
+    return id_text(fields.row.msg_id)
+
+
 def _timestamp(fields: MessageFields) -> Value:
     jms = _own_headers(fields)
     if not jms:
@@ -248,6 +271,7 @@ _READERS: dict[str, Reader] = {
     **dict.fromkeys(TOPIC_STRING, lambda fields: fields.row.topic),
     "JMSDeliveryMode": _delivery_mode,
     "JMSMessageID": lambda fields: id_text(fields.row.msg_id),
+    SENT_MESSAGE_ID: _sent_message_id,
     "JMSTimestamp": _timestamp,
     "JMSCorrelationID": _correlation_id,
     "JMSType": _type,

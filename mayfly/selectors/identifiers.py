@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _PREFIX = "ID:"
+_NO_PREFIX, _TYPED = "AMQP_NO_PREFIX:", ("AMQP_ULONG:", "AMQP_UUID:", "AMQP_BINARY:")
 _ID_BYTES = 24
 _TIMESTAMP_DIGITS = 20
 
@@ -21,6 +22,17 @@ def id_bytes(text: str) -> bytes | None:
     except ValueError:
         return None
     return raw.ljust(_ID_BYTES, b"\0") if len(raw) <= _ID_BYTES else None
+
+
+def sent_id_text(kept: str) -> str:
+    """Return the JMSMessageID of an id that a client of AMQP has given its message.
+
+    ``kept`` is a text, or another id as text behind its type, as ``AMQP_ULONG:5``. Programs of JMS
+    have no id without ``ID:``, so that the JMS mapping of AMQP marks such a text.
+    """
+    if kept.startswith(_PREFIX):
+        return kept
+    return f"{_PREFIX}{kept if kept.startswith(_TYPED) else _NO_PREFIX + kept}"
 
 
 def correlation_bytes(text: str) -> bytes:

@@ -26,6 +26,10 @@ MQMD_NAMES = frozenset(MQMD + field for field in [*_TEXT_FIELDS, *_OTHER_FIELDS]
 HEADERS = frozenset(
     "JMSDeliveryMode JMSPriority JMSMessageID JMSTimestamp JMSCorrelationID JMSType".split()
 )
+MESSAGE_ID = "JMSMessageID"
+#: The id that a client of AMQP has given a message, else its MsgId. No selector can spell it: a
+#: comparison of JMSMessageID with an id that is none of MQ asks for it.
+SENT_MESSAGE_ID = "JMSMessageID as sent"
 #: The properties of JMS that stand for report options, by the names of IBM's constants.
 JMS_IBM_REPORT_EXCEPTION = "JMS_IBM_Report_Exception"
 JMS_IBM_REPORT_EXPIRATION = "JMS_IBM_Report_Expiration"

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from mayfly.mqi.properties import Value
 from mayfly.selectors.errors import syntax_error
-from mayfly.selectors.names import check_name
+from mayfly.selectors.names import SENT_MESSAGE_ID, check_name
 from mayfly.selectors.values import Truth
 
 #: Gives the value of a name for the message at hand; None when it has none.
@@ -63,6 +63,12 @@ def named(name: str, index: int) -> Node:
     """Return a part that is the value of a name; raises MQRC_SELECTOR_SYNTAX_ERROR."""
     check_name(name, index)
     return Node("any", lambda resolve: resolve(name), index, frozenset({name}), name=name)
+
+
+def sent_message_id(index: int) -> Node:
+    """Return a part that is the id which a client of AMQP has given, else the MsgId."""
+    names = frozenset({SENT_MESSAGE_ID})
+    return Node("any", lambda resolve: resolve(SENT_MESSAGE_ID), index, names, name=SENT_MESSAGE_ID)
 
 
 def joined(kind: Kind, evaluate: Evaluate, *parts: Node) -> Node:

@@ -20,7 +20,8 @@ def test_needs_are_the_names_that_are_read() -> None:
     ("text", "needs_body"),
     [
         ("Root.MQMD.Priority > 3 AND JMSDeliveryMode = 'PERSISTENT'", False),
-        ("JMSMessageID = 'x' OR JMSXUserID = 'y' OR JMS_IBM_Report_COA <> 0", False),
+        ("JMSMessageID = 'ID:01' OR JMSXUserID = 'y' OR JMS_IBM_Report_COA <> 0", False),
+        ("JMSMessageID = 'ID:x'", True),
         ("TRUE", False),
         ("Root.MQMD.Priority > 3 AND colour = 'red'", True),
         ("JMSCorrelationID = 'x'", True),

@@ -119,9 +119,14 @@ class OwnNodes:
             raise AmqpError(LOCKED, str(told))
 
 
+def is_temporary_queue(name: str) -> bool:
+    """Return True if a name has the form of temporary queues."""
+    return _QUEUE_NAME.fullmatch(name) is not None
+
+
 def check_no_queue(name: str) -> None:
     """Raise AmqpError amqp:not-found for the name of a temporary queue, where there is none."""
-    if _QUEUE_NAME.fullmatch(name):
+    if is_temporary_queue(name):
         raise _gone(name)
 
 

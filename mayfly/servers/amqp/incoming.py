@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from proton import Data
 
+from mayfly.connection.topics import is_temporary_topic
 from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
@@ -218,9 +219,12 @@ def _with_reply_to(
     kind = plain(fields.annotations.get("x-opt-jms-reply-to"))
     is_known = isinstance(kind, int) and 0 <= kind < len(_CAPABILITIES)
     found = addresses.read(reply_to, (_CAPABILITIES[kind],) if is_known else ())
-    if found.kind == addresses.TOPIC:
+    if found.kind == addresses.TOPIC or is_temporary_topic(found.name):
         uri = f"topic://{found.name}"
         properties.append(Property("jms.Rto", Typed("string", uri)))
+        if found.name != reply_to:
+            # Its receivers have the prefix as well; others, a name with its annotation.
+            _keep(properties, f"{FOLDER}.ReplyTo", reply_to)
         return descriptor
     return descriptor._replace(
         msg_type=c.MQMT_REQUEST, reply_to_q=found.name, reply_to_q_mgr=found.manager
@@ -233,6 +237,9 @@ def _own_properties(fields: Fields) -> list[Property]:
     given = fields.properties
     if given is not _NO_PROPERTIES:
         _keep_fields(found, given)
+    if fields.header[3] is not None and plain(fields.header[3]) is False:
+        # Another link may have had it before this sender: nobody here is its first acquirer.
+        found.append(Property(f"{FOLDER}.FirstAcquirer", Typed("boolean", False)))
     if not fields.annotations and not fields.application:
         return found
     others = {

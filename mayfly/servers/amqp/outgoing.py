@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 from proton import Data
 
 from mayfly.connection import Message
+from mayfly.connection.topics import is_temporary_topic
 from mayfly.dead_letter import DeadLetter, dead_letter_of
 from mayfly.lifetime.expired import EXPIRED_AT, ORIGINAL_QUEUE, REASON
 from mayfly.mqi import constants as c
@@ -22,8 +23,9 @@ from mayfly.mqi.properties import Typed, parse
 from mayfly.properties.folders import Parts, parts_of
 from mayfly.selectors.identifiers import correlation_text
 from mayfly.selectors.names import JMS_MAYFLY_DELAYED
-from mayfly.servers.amqp import codec, identifiers
+from mayfly.servers.amqp import addresses, codec, identifiers
 from mayfly.servers.amqp.codec import Scalar, Section, Value, symbol, text
+from mayfly.servers.amqp.dynamic import is_temporary_queue
 from mayfly.servers.amqp.errors import AmqpError
 from mayfly.servers.amqp.incoming import (
     DELIVERY_TIME,
@@ -37,7 +39,8 @@ from mayfly.servers.amqp.patterns import LONGEST_TTL_MS, Specimen, patterned
 from mayfly.servers.amqp.values import scalar
 
 _TEXT_FORMAT, _WHOLE_FORMAT = "MQSTR", "AMQP"
-_QUEUE_REPLY, _TOPIC_REPLY = 0, 1
+#: Kinds of destinations, of x-opt-jms-dest and x-opt-jms-reply-to.
+_QUEUE, _TOPIC, _TEMPORARY_QUEUE, _TEMPORARY_TOPIC = range(4)
 _BYTES, _TEXT = JMS_KINDS.index("jms_bytes"), JMS_KINDS.index("jms_text")
 _NO_DATA: Final = Scalar(Data.BINARY, b"")
 #: The value of a body that is no value; no kind of message has a boolean.
@@ -131,7 +134,13 @@ def _front(
             sections.append(Section(codec.APPLICATION_PROPERTIES, application))
     priority = message.descriptor.priority
     return (
-        _header(message.persistent, priority, message.remaining_ms, message.backout_count)
+        _header(
+            message.persistent,
+            priority,
+            message.remaining_ms,
+            message.backout_count,
+            message.backout_count == 0 and "FirstAcquirer" not in known.own,
+        )
         + _annotations(message, known, kind, more)
         + codec.encoded(sections)
     )
@@ -187,7 +196,13 @@ def _known(parts: Parts) -> _Known:
 
 
 @lru_cache(maxsize=256)
-def _header(persistent: bool, priority: int, remaining_ms: int | None, backout_count: int) -> bytes:
+def _header(
+    persistent: bool,
+    priority: int,
+    remaining_ms: int | None,
+    backout_count: int,
+    is_first_acquirer: bool,
+) -> bytes:
     ttl = None
     if remaining_ms is not None:
         ttl = Scalar(Data.UINT, min(max(remaining_ms, 1), LONGEST_TTL_MS))
@@ -195,7 +210,7 @@ def _header(persistent: bool, priority: int, remaining_ms: int | None, backout_c
         Scalar(Data.BOOL, persistent),
         Scalar(Data.UBYTE, priority),
         ttl,
-        Scalar(Data.BOOL, backout_count == 0),
+        Scalar(Data.BOOL, is_first_acquirer),
         Scalar(Data.UINT, backout_count),
     ]
     return codec.encoded([Section(codec.HEADER, fields)])
@@ -205,12 +220,8 @@ def _annotations(
     message: AnyMessage, known: _Known, kind: int | None, more: Mapping[Value, Value]
 ) -> bytes:
     descriptor = message.descriptor
-    destination = _QUEUE_REPLY if message.topic is None else _TOPIC_REPLY
-    reply = None
-    if descriptor.reply_to_q.strip():
-        reply = _QUEUE_REPLY
-    elif "Rto" in known.jms:
-        reply = _TOPIC_REPLY
+    destination = _QUEUE if message.topic is None else _TOPIC
+    reply = _reply_kind(descriptor, known)
     kept = _of_json(known.own.get("Annotations")) if "Annotations" in known.own else {}
     others: dict[Value, Value] = {symbol(name): value for name, value in kept.items()}
     others.update(more)
@@ -225,6 +236,24 @@ def _annotations(
     if others:
         return _encoded_annotations(others | _jms_annotations(kind, destination, reply))
     return _jms_annotations_alone(kind, destination, reply)
+
+
+def _reply_kind(descriptor: Descriptor, known: _Known) -> int | None:
+    """Return the x-opt-jms-reply-to of a message, None for one that wants no reply."""
+    queue = descriptor.reply_to_q.strip()
+    if queue:
+        return _TEMPORARY_QUEUE if is_temporary_queue(queue) else _QUEUE
+    topic = _reply_topic(known)
+    if not topic:
+        return None
+    return _TEMPORARY_TOPIC if is_temporary_topic(topic) else _TOPIC
+
+
+def _reply_topic(known: _Known) -> str:
+    """Return the topic that replies go to, "" for none; its URI may have options of JMS behind."""
+    uri = _text(known.jms.get("Rto")).partition("?")[0]
+    found = addresses.read(uri)
+    return found.name if found.kind == addresses.TOPIC else ""
 
 
 @lru_cache(maxsize=64)
@@ -272,7 +301,9 @@ def _properties(message: AnyMessage, known: _Known, destination: str, manager: s
 
 
 def _message_id(message: AnyMessage, own: dict[str, Typed]) -> Value:
-    kept = own.get("MessageId")
+    # A report carries the header of its original, and has an id of its own.
+    is_report = message.descriptor.msg_type == c.MQMT_REPORT
+    kept = None if is_report else own.get("MessageId")
     return identifiers.of_mq(message.msg_id) if kept is None else identifiers.of_text(_text(kept))
 
 
@@ -287,7 +318,8 @@ def _reply_to(message: AnyMessage, known: _Known, here: str) -> Value:
     queue, manager = descriptor.reply_to_q.strip(), descriptor.reply_to_q_mgr.strip()
     if queue:
         return text(queue if manager in ("", here) else f"queue://{manager}/{queue}")
-    return _optional(known.jms.get("Rto"))
+    topic = _reply_topic(known)
+    return text(_text(known.own.get("ReplyTo")) or topic) if topic else None
 
 
 def _jms_kind(known: _Known, body: Section) -> int | None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from uuid import UUID
 
 import pytest
-from proton import Delivery, Endpoint, Link, Message, symbol
+from proton import Data, Delivery, Endpoint, Link, Message, byte, symbol, ulong
 
 from mayfly import QueueManager, jms
 from mayfly.connection import Connection, connect
+from mayfly.mqi import constants as c
 from mayfly.security.admission import Admitted, Applicant
+from mayfly.selectors import compile_selector
+from mayfly.servers.amqp import codec
+from mayfly.servers.amqp.codec import Section
 from mayfly.servers.amqp.server import AmqpServer
 from mayfly.servers.amqp.service import Limits
 from tests.servers.amqp.client import Client
@@ -331,3 +336,152 @@ def change_selectors(one: Client, outcome: int) -> None:
         link.detach()
         # The next attach follows without a wait.
         one.push()
+
+
+# Message ids
+
+IDS = {
+    "ID:3f7a-1:1:1-1": "ID:3f7a-1:1:1-1",
+    "plain": "ID:AMQP_NO_PREFIX:plain",
+    ulong(5): "ID:AMQP_ULONG:5",
+    UUID(int=7): f"ID:AMQP_UUID:{UUID(int=7)}",
+    b"\x01\xab": "ID:AMQP_BINARY:01AB",
+}
+
+
+@pytest.mark.parametrize("given", IDS, ids=IDS.values())
+@pytest.mark.parametrize("topic", [False, True])
+def test_3_5_8_a_selector_finds_the_JMSMessageID_that_the_sender_has_given(
+    client: New, given: object, topic: bool
+) -> None:
+    """As clients of JMS over AMQP write ids that MQ has no room for."""
+    one = client()
+    shown = IDS[given]
+    address = "topic://t" if topic else "Q1"
+    selected = [f"JMSMessageID = '{shown}'", f"JMSMessageID IN ('ID:x', '{shown}', 'ID:00')"]
+    selected += [f"'{shown}' = JMSMessageID", f"JMSMessageID LIKE '{shown[:-1]}_'"]
+    others = f"JMSMessageID <> '{shown}' AND JMSMessageID NOT IN ('{shown}', 'ID:01')"
+    others += f" AND JMSMessageID NOT LIKE '{shown}'"
+    made = [one.receiver(address, selector=text, copies=not topic) for text in (*selected, others)]
+    sender = one.sender(address)
+    for id_ in (given, "ID:another", None):
+        one.send(sender, Message(id=id_, body=repr(id_)))
+    for link in made[:-1]:
+        link.flow(5)
+        assert one.receive(link)[0].body == repr(given)
+    made[-1].flow(5)
+    assert {one.receive(made[-1])[0].body for _ in range(2)} == {"'ID:another'", "None"}
+    one.settle_down()
+    assert all(link.current is None for link in made)
+
+
+def test_3_5_8_a_selector_finds_the_JMSMessageID_of_MQ_by_its_index(
+    client: New, qm: QueueManager
+) -> None:
+    """Of a message that has no other, as it is shown to clients of AMQP."""
+    one = client()
+    with qm.session() as session:
+        ids = [session.put("Q1", body) for body in (b"1", b"2")]
+    text = f"JMSMessageID = 'ID:{ids[1].hex().upper()}'"
+    assert compile_selector(text).msg_id == ids[1]
+    message, _delivery = one.receive(one.receiver("Q1", credit=1, selector=text))
+    assert (message.id, bytes(message.body)) == (f"ID:{ids[1].hex()}", b"2")
+
+
+def test_3_2_4_a_report_has_a_message_id_of_its_own(client: New, qm: QueueManager) -> None:
+    """Not that of the message which it is about, whose header it carries."""
+    one = client()
+    assert qm.mqsc("DEFINE QLOCAL(REPORTS)").ok
+    annotations = {symbol("x-opt-mq-report"): c.MQRO_COA_WITH_FULL_DATA}
+    original = Message(id="ID:mine", body="x", reply_to="REPORTS", annotations=annotations)
+    one.send(one.sender("Q1"), original)
+    assert one.receive(one.receiver("REPORTS", credit=1))[0].id != "ID:mine"
+    chosen = one.receiver("REPORTS", credit=1, selector="JMSMessageID = 'ID:mine'")
+    assert one.drained(chosen, 1) == 0
+
+
+# Reply addresses, and the first acquirer
+
+REPLY = symbol("x-opt-jms-reply-to")
+
+
+def kind_of_reply(message: Message) -> int:
+    return int(message.annotations[REPLY])
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "shown", "shown_kind"),
+    [
+        ("a/b", 1, "a/b", 1),
+        ("topic://a/b", 1, "topic://a/b", 1),
+        ("topic://a/b", None, "topic://a/b", 1),
+        ("R1", 0, "R1", 0),
+        ("R1", None, "R1", 0),
+        ("queue://QM2/R1", None, "queue://QM2/R1", 0),
+    ],
+)
+def test_3_2_4_a_reply_to_comes_as_the_sender_has_said_it_with_its_kind(
+    client: New, given: str, kind: int | None, shown: str, shown_kind: int
+) -> None:
+    """The JMS mapping: the name as a client attaches to it, the kind in x-opt-jms-reply-to."""
+    one = client()
+    annotations = {} if kind is None else {REPLY: byte(kind)}
+    one.send(one.sender("Q1"), Message(body="x", reply_to=given, annotations=annotations))
+    message, _delivery = one.receive(one.receiver("Q1", credit=1))
+    assert (message.reply_to, kind_of_reply(message)) == (shown, shown_kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("says_kind", [True, False])
+def test_3_2_4_a_reply_to_a_dynamic_node_is_told_as_a_temporary_one(
+    client: New, kind: str, says_kind: bool
+) -> None:
+    one, other = client(), client(container="other")
+    node, address = made(one, "receiver", kind)
+    number = 2 + KINDS.index(kind)
+    annotations = {REPLY: byte(number)} if says_kind else {}
+    one.send(one.sender("Q1"), Message(body="ask", reply_to=address, annotations=annotations))
+    request, _delivery = other.receive(other.receiver("Q1", credit=1))
+    assert (request.reply_to, kind_of_reply(request)) == (address, number)
+    answering = other.sender(request.reply_to, capabilities=(kind,))
+    node.flow(1)
+    other.send(answering, Message(body="tell"))
+    assert one.receive(node)[0].body == "tell"
+
+
+def test_3_2_4_a_reply_to_a_topic_of_a_jms_program_comes_as_its_name(
+    client: New, qm: QueueManager
+) -> None:
+    """And a topic of a client of AMQP as a topic of JMS."""
+    one = client()
+    assert qm.mqsc("DEFINE QLOCAL(Q2)").ok
+    with jms.ConnectionFactory(qm).create_context() as context:
+        q1 = context.create_queue("Q1")
+        context.create_producer().set_jms_reply_to(context.create_topic("a/b")).send(q1, "x")
+        receiver = one.receiver("Q1", credit=1)
+        message, _delivery = one.receive(receiver)
+        assert (message.reply_to, kind_of_reply(message)) == ("a/b", 1)
+        annotations = {REPLY: byte(1)}
+        one.send(one.sender("Q2"), Message(body="x", reply_to="a/b", annotations=annotations))
+        got = context.create_consumer(context.create_queue("Q2")).receive_no_wait()
+        assert got is not None
+        assert got.jms_reply_to == context.create_topic("a/b")
+
+
+def test_3_2_1_first_acquirer_false_of_a_sender_stays_false(client: New, qm: QueueManager) -> None:
+    """Somebody may have had the message before its sender, which only relays it.
+
+    Absent, it says nothing: the first to get it here is the first.
+    """
+    one = client()
+    sender = one.sender("Q1")
+    for header in ([], [True, None, None, False], [None, None, None, True]):
+        sections = [Section(codec.HEADER, [None if v is None else of_bool(v) for v in header])]
+        sections.append(Section(codec.VALUE, codec.text("x")))
+        one.send(sender, codec.encoded(sections))
+    receiver = one.receiver("Q1", credit=3)
+    assert [one.receive(receiver)[0].first_acquirer for _ in range(3)] == [True, False, True]
+
+
+def of_bool(value: bool) -> codec.Scalar:
+    return codec.Scalar(Data.BOOL, value)
