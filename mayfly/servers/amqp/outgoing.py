@@ -251,8 +251,10 @@ def _reply_kind(descriptor: Descriptor, known: _Known) -> int | None:
 
 def _reply_topic(known: _Known) -> str:
     """Return the topic that replies go to, "" for none; its URI may have options of JMS behind."""
-    uri = _text(known.jms.get("Rto")).partition("?")[0]
-    found = addresses.read(uri)
+    uri = known.jms.get("Rto")
+    if uri is None:
+        return ""
+    found = addresses.read(_text(uri).partition("?")[0])
     return found.name if found.kind == addresses.TOPIC else ""
 
 

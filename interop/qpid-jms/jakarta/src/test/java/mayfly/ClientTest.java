@@ -1,5 +1,6 @@
 package mayfly;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
@@ -8,6 +9,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import jakarta.jms.BytesMessage;
 import jakarta.jms.ConnectionFactory;
+import jakarta.jms.Destination;
+import jakarta.jms.InvalidClientIDRuntimeException;
 import jakarta.jms.InvalidDestinationRuntimeException;
 import jakarta.jms.JMSConsumer;
 import jakarta.jms.JMSContext;
@@ -19,6 +22,7 @@ import jakarta.jms.Queue;
 import jakarta.jms.QueueBrowser;
 import jakarta.jms.StreamMessage;
 import jakarta.jms.TemporaryQueue;
+import jakarta.jms.TemporaryTopic;
 import jakarta.jms.TextMessage;
 import jakarta.jms.Topic;
 import java.util.ArrayList;
@@ -305,5 +309,84 @@ class ClientTest {
         }
         ConnectionFactory wrong = new JmsConnectionFactory(USER, "wrong", URL);
         assertThrows(JMSSecurityRuntimeException.class, () -> wrong.createContext().start());
+    }
+
+    @Test
+    void selector_findsAMessageByItsId() {
+        try (JMSContext context = context()) {
+            Queue queue = context.createQueue("DEV.QUEUE.1");
+            TextMessage one = context.createTextMessage("1");
+            TextMessage two = context.createTextMessage("2");
+            context.createProducer().send(queue, one).send(queue, two);
+            String selector = assertDoesNotThrow(
+                () -> "JMSMessageID = '" + two.getJMSMessageID() + "'");
+            JMSConsumer chosen = context.createConsumer(queue, selector);
+            assertEquals("2", chosen.receiveBody(String.class, WAIT_MS));
+            assertNull(chosen.receiveNoWait());
+        }
+    }
+
+    @Test
+    void temporary_onlyItsConnectionReceivesAndNobodySendsToOneThatIsGone() throws Exception {
+        try (JMSContext context = context(); JMSContext other = context()) {
+            TemporaryQueue queue = context.createTemporaryQueue();
+            TemporaryTopic topic = context.createTemporaryTopic();
+            Queue sameQueue = other.createQueue(queue.getQueueName());
+            Topic sameTopic = other.createTopic(topic.getTopicName());
+            assertThrows(JMSRuntimeException.class, () -> other.createConsumer(sameQueue));
+            assertThrows(JMSRuntimeException.class, () -> other.createConsumer(sameTopic));
+            JMSConsumer consumer = context.createConsumer(topic);
+            other.createProducer().send(sameTopic, "answer");
+            assertEquals("answer", consumer.receiveBody(String.class, WAIT_MS));
+            consumer.close();
+            queue.delete();
+            topic.delete();
+            for (Destination gone : new Destination[] {sameQueue, sameTopic}) {
+                assertThrows(InvalidDestinationRuntimeException.class,
+                    () -> other.createProducer().send(gone, "late"));
+                assertThrows(InvalidDestinationRuntimeException.class,
+                    () -> other.createConsumer(gone));
+            }
+        }
+    }
+
+    @Test
+    void durable_noLocalLeavesOutWhatTheClientIdSends() {
+        try (JMSContext context = factory("?jms.clientID=local").createContext();
+                JMSContext other = context()) {
+            Topic topic = context.createTopic("dev/local");
+            JMSConsumer others = context.createDurableConsumer(topic, "local", null, true);
+            context.createProducer().send(topic, "mine");
+            other.createProducer().send(topic, "theirs");
+            assertEquals("theirs", others.receiveBody(String.class, WAIT_MS));
+            others.close();
+            context.unsubscribe("local");
+        }
+    }
+
+    @Test
+    void shared_aDurableOneNeedsNoClientIdAndTakesANewSelector() {
+        try (JMSContext context = context()) {
+            Topic topic = context.createTopic("dev/shared");
+            for (int number = 0; number < 10; number++) {
+                JMSConsumer consumer =
+                    context.createSharedDurableConsumer(topic, "durable", "number = " + number);
+                context.createProducer().setProperty("number", number).send(topic, "x");
+                assertEquals("x", consumer.receiveBody(String.class, WAIT_MS));
+                consumer.close();
+            }
+            context.unsubscribe("durable");
+            assertThrows(InvalidDestinationRuntimeException.class,
+                () -> context.unsubscribe("durable"));
+        }
+    }
+
+    @Test
+    void errors_aClientIdInUseIsOne() {
+        try (JMSContext first = factory("?jms.clientID=taken").createContext()) {
+            first.start();
+            assertThrows(InvalidClientIDRuntimeException.class,
+                () -> factory("?jms.clientID=taken").createContext().start());
+        }
     }
 }
