@@ -10,6 +10,8 @@ from mayfly.mqi import constants as c
 
 #: The id is one of 24 bytes, as messages have; other topics below TEMP are anybody's.
 _TEMPORARY: Final = re.compile(r"TEMP/[0-9A-F]{48}")
+#: Characters of a client id that separate the parts of a subscription's name.
+_QUOTED: Final = str.maketrans({"%": "%25", ":": "%3A"})
 
 
 class Subscribed(NamedTuple):
@@ -113,6 +115,14 @@ class Topics(Protocol):
 
         Raises MQRC_UNKNOWN_OBJECT_NAME for any other, MQRC_OBJECT_IN_USE while it has a subscriber.
         """
+
+
+def quoted_client_id(client_id: str) -> str:
+    """Return a client id for the name of a subscription, where a colon and its own name follow.
+
+    So no client has the names of another: ``a`` with ``b:c``, and ``a:b`` with ``c``.
+    """
+    return client_id.translate(_QUOTED)
 
 
 def is_temporary_topic(name: str) -> bool:

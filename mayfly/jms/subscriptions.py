@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mayfly.connection.topics import quoted_client_id
 from mayfly.jms.destinations import Topic
 from mayfly.jms.errors import refuse
 from mayfly.jms.roles import OwningConnection
 from mayfly.mqi import reasons as rc
-
-#: A client id may contain the colon that separates the parts, so it is quoted. The name, as the
-#: last part, is not.
-_QUOTED = str.maketrans({"%": "%25", ":": "%3A"})
 
 
 class Wanted(NamedTuple):
@@ -37,5 +34,5 @@ def full_name(connection: OwningConnection, name: object, *, is_durable: bool) -
     if not isinstance(name, str) or not name.strip():
         refuse(rc.MQRC_SUB_NAME_ERROR, f"{name!r} cannot name a subscription")
     kind = "JMS" if is_durable else "JMS.ND"
-    client = (connection.client_id or "").translate(_QUOTED)
+    client = quoted_client_id(connection.client_id or "")
     return f"{kind}:{connection.mq.name}:{client}:{name}"

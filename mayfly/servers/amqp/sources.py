@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from proton import Link, Terminus
 
 from mayfly.connection import Connection
-from mayfly.connection.topics import is_temporary_topic
+from mayfly.connection.topics import is_temporary_topic, quoted_client_id
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import addresses
@@ -133,5 +133,5 @@ def _subscription_name(
 ) -> str:
     """Return the name of a subscription: the client's own, or shared by all where global."""
     name = link_name.partition(_DELIMITER)[0]
-    client = "" if _GLOBAL in capabilities else container
+    client = "" if _GLOBAL in capabilities else quoted_client_id(container)
     return f"{'AMQP' if is_durable else 'AMQP.ND'}:{client}:{name}"

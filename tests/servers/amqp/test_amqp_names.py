@@ -286,6 +286,18 @@ def test_2_6_3_a_shared_durable_subscription_without_a_client_id_ends_by_its_lin
     assert refusal(one, one.receiver(None, name="s|global")) == "amqp:not-found"
 
 
+def test_2_6_3_a_durable_subscription_is_that_of_one_container(client: New) -> None:
+    """Colons in the ids of containers and the names of links do not make two names one."""
+    one, other = client(container="a"), client(container="a:b")
+    one.end(one.receiver("topic://t", name="b:c", durable=True), detach=True)
+    unknown = other.receiver(None, name="c")
+    assert refusal(other, unknown) == "amqp:not-found"
+    other.end(unknown)
+    other.end(other.receiver("topic://u", name="c", durable=True), detach=True)
+    found = one.receiver(None, name="b:c")
+    assert found.remote_source.address == "topic://t"
+
+
 @pytest.fixture
 def on_disk(tmp_path: Path, admission: OneUser) -> Iterator[QueueManager]:
     """A queue manager in a folder, whose settlements take their time."""
