@@ -19,7 +19,16 @@ from mayfly.connection.values import (
     PutResult,
     Settlement,
 )
-from mayfly.engine import GetRequest, Handle, Match, Message, PutRequest, Session, put_dead_letter
+from mayfly.engine import (
+    GetRequest,
+    Handle,
+    Match,
+    Message,
+    PutRequest,
+    Session,
+    put_dead_letter,
+    set_aside,
+)
 from mayfly.engine.face.programs import (
     ANY,
     Completion,
@@ -282,7 +291,7 @@ class LocalCalls:
                 self._session.deliveries.settle(
                     deliveries,
                     settlement,
-                    put_dead_letter=partial(self._put_dead_letter, reason),
+                    put_elsewhere=partial(self._put_elsewhere, settlement, reason),
                     completion=completion,
                 )
         except MQError as error:
@@ -302,12 +311,15 @@ class LocalCalls:
             raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{settlement.value} within a unit of work")
         self._session.deliveries.move_into(session.unit_of_work, deliveries)
 
-    def _put_dead_letter(self, reason: int, unit_of_work: UnitOfWork, message: Message) -> None:
+    def _put_elsewhere(
+        self, settlement: Settlement, reason: int, unit_of_work: UnitOfWork, message: Message
+    ) -> None:
         if not reason:
             raise mq_error(rc.MQRC_OPTIONS_ERROR, "a dead letter has a reason, not 0")
         # The queue manager moves it: its user has only said that it is of no use.
         beside = self._session.beside(unit_of_work, as_manager=True)
-        put_dead_letter(self._core, beside, message, reason)
+        put = set_aside if settlement is Settlement.SET_ASIDE else put_dead_letter
+        put(self._core, beside, message, reason)
 
     def end_with(self, completion: Completion, on_done: OnDone[_T], result: _T) -> UnderWay:
         """Tell the result when what a verb has left is durable, or why it is not."""

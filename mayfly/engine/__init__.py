@@ -25,6 +25,7 @@ from mayfly.engine.forwarding import (
     put_dead_letter,
     put_reply,
     report_exception,
+    set_aside,
 )
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
@@ -86,6 +87,7 @@ __all__ = [
     "Arrivals",
     # A message that was got moves on, its life running on, or is answered.
     "put_dead_letter",
+    "set_aside",
     "check_forward_target",
     "forward",
     "move_under_cursor",

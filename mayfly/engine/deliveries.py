@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from functools import partial
 from itertools import count
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mayfly.contracts.endings import Ending
 from mayfly.engine.callbacks import Completion
@@ -39,6 +39,12 @@ class Settlement(Enum):
     BACKED_OUT = "backed-out"
     #: It goes to the dead-letter queue behind an MQDLH with a reason, its life running on.
     DEAD_LETTERED = "dead-lettered"
+    #: No client of its kind can have it: it goes to BOQNAME of its queue as it is. Where that fails
+    #: it is dead-lettered. In this process alone: the network protocol does not know it.
+    SET_ASIDE = "set-aside"
+
+
+_MOVED: Final = frozenset((Settlement.DEAD_LETTERED, Settlement.SET_ASIDE))
 
 
 class Delivery(NamedTuple):
@@ -180,32 +186,32 @@ class Deliveries(Hold):
         numbers: Iterable[int],
         settlement: Settlement,
         *,
-        put_dead_letter: Callable[[UnitOfWork, Message], None],
+        put_elsewhere: Callable[[UnitOfWork, Message], None],
         completion: Completion | None = None,
     ) -> None:
         """Settle deliveries by their numbers, all or none.
 
-        ``put_dead_letter`` puts a message on the dead-letter queue in a unit of work. Raises
-        MQRC_HMSG_ERROR for a number that is not held (any more), and the error of
-        ``put_dead_letter``: all are held as before then. On a full disk all go back.
+        ``put_elsewhere`` puts a message that is dead-lettered or set aside where it belongs, in a
+        unit of work. Raises MQRC_HMSG_ERROR for a number that is not held (any more), and the error
+        of ``put_elsewhere``: all are held as before then. On a full disk all go back.
         """
         with self._core.engine_lock:
             taken = {number: self._got(number) for number in numbers}
             for number in taken:
                 del self._held[number]
         parts = list(taken.values())
-        if settlement is Settlement.DEAD_LETTERED:
-            letters = self.new_unit()
+        if settlement in _MOVED:
+            puts = self.new_unit()
             try:
                 for got in parts:
-                    put_dead_letter(letters, self._message(got))
+                    put_elsewhere(puts, self._message(got))
             except BaseException:
-                letters.backout()
+                puts.backout()
                 self._hold_again(taken)
                 raise
-            parts.append(letters)
+            parts.append(puts)
         held = self._joined(parts)
-        if settlement in (Settlement.TAKEN, Settlement.DEAD_LETTERED):
+        if settlement is Settlement.TAKEN or settlement in _MOVED:
             held.commit(completion)
         elif settlement is Settlement.BACKED_OUT and completion is not None:
             completion.job = held.backout

@@ -92,6 +92,27 @@ def put_dead_letter(core: Core, session: Session, message: Message, reason: int)
     forward(core, session, name, message, (dead, header + message.body))
 
 
+def set_aside(core: Core, session: Session, message: Message, reason: int) -> None:
+    """Put a message that nobody can use on BOQNAME of its queue, else on the dead-letter queue.
+
+    The put is part of the session's unit of work. On the queue where it is already the message
+    would come again at once. Raises as :func:`forward`, MQRC_OPTIONS_ERROR for such a queue.
+    """
+    source, dead_queue = core.registry.by_name(message.queue), core.registry.queue_manager.deadq
+    name = "" if source is None else source.definition.boqname
+    try:
+        _check_is_elsewhere(message, name)
+        forward(core, session, name, message)
+    except MQError:
+        _check_is_elsewhere(message, dead_queue)
+        put_dead_letter(core, session, message, reason)
+
+
+def _check_is_elsewhere(message: Message, name: str) -> None:
+    if name == message.queue:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"the message is on {name} already")
+
+
 def move_under_cursor(
     session: Session,
     source: Handle,

@@ -9,6 +9,7 @@
     +-- ConnectionBroken     connect again
     |   +-- LostAnswer       connect again and find out whether the call took effect
     +-- InhibitedError       the queue is switched off: wait until it is allowed
+    +-- CannotBeGiven        the message has no form that this client takes: go on with the next
 
     StoreError               the folder of a queue manager cannot be used; .path
     +-- StoreDamaged         the data on disk is damaged; the queue manager stops
@@ -73,6 +74,18 @@ class LostAnswer(ConnectionBroken):
 
 class InhibitedError(MQError):
     """Put, get or subscribe is switched off."""
+
+
+class CannotBeGiven(MQError):
+    """A message on a queue cannot be made what the protocol of a client has for messages.
+
+    The message is at fault, not the client: no client of that protocol can have it. A consumer
+    moves it to BOQNAME, or to the dead-letter queue with the reason, and goes on with the next; a
+    reader shows its bytes with the reason, and changes nothing.
+    """
+
+    def __init__(self, why: str, reason: int = rc.MQRC_FORMAT_ERROR) -> None:
+        super().__init__(reason, why)
 
 
 _REASONS_BY_CLASS: dict[type[MQError], tuple[int, ...]] = {

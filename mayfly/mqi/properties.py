@@ -349,7 +349,10 @@ def _meant(match: re.Match[str]) -> str:
             return _NAMED[name]
         if digits is not None:
             try:
-                return chr(int(digits, 16 if is_hexadecimal else 10))
+                meant = chr(int(digits, 16 if is_hexadecimal else 10))
+                # Half of a pair of UTF-16 is no character: no program could write it.
+                meant.encode()
+                return meant
             except (ValueError, OverflowError):
                 pass
     raise _wrong(f"{match[0]!r} stands for nothing")

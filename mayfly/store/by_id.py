@@ -16,7 +16,8 @@ from mayfly.store.units import StoredMessage
 
 #: Enough for the headers before the data: an MQDLH or MQXQH, and what may stand behind them.
 HEAD_BYTES = 4_096
-_SHORT = f"substr(body, 1, {HEAD_BYTES})"
+#: SQLite takes the beginning of no bytes for null.
+_SHORT = f"ifnull(substr(body, 1, {HEAD_BYTES}), x'')"
 _COLUMNS = ", ".join(_SHORT if name == "body" else name for name in StoredMessage._fields)
 _BY_MSG_ID = f"""
 SELECT length(body), {_COLUMNS} FROM message WHERE msg_hash = ?1 AND msg_id = ?2

@@ -21,6 +21,7 @@ _WORDS = {
     Settlement.RETURNED: "return",
     Settlement.BACKED_OUT: "backout",
     Settlement.DEAD_LETTERED: "dead-letter",
+    Settlement.SET_ASIDE: "set-aside",
 }
 
 

@@ -249,10 +249,11 @@ DAMAGED = [
     (b"RFH ", rc.MQRC_RFH_ERROR),
     (with_header("<usr><a></usr>")[1], rc.MQRC_RFH_FORMAT_ERROR),
     (with_header("<usr><a dt='i4'>x</a></usr>")[1], rc.MQRC_RFH_FORMAT_ERROR),
+    (with_header("<usr><a>&#xD800;</a></usr>")[1], rc.MQRC_RFH_FORMAT_ERROR),
 ]
 
 
-@pytest.mark.parametrize(("body", "reason"), DAMAGED, ids=["short", "open", "value"])
+@pytest.mark.parametrize(("body", "reason"), DAMAGED, ids=["short", "open", "value", "character"])
 def test_a_damaged_header_is_got_all_the_same_and_says_what_is_wrong(
     manager: QueueManager, session: Session, body: bytes, reason: int
 ) -> None:
@@ -266,7 +267,7 @@ def test_a_damaged_header_is_got_all_the_same_and_says_what_is_wrong(
 
 
 @pytest.mark.in_process
-@pytest.mark.parametrize(("body", "reason"), DAMAGED, ids=["short", "open", "value"])
+@pytest.mark.parametrize(("body", "reason"), DAMAGED, ids=["short", "open", "value", "character"])
 def test_who_asks_for_properties_of_a_damaged_header_is_refused_and_it_stays(
     manager: QueueManager, browser: Handle, session: Session, body: bytes, reason: int
 ) -> None:

@@ -10,13 +10,14 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.dead_letter import DeadLetterHandler, parse_rules
-from mayfly.engine import Receipt, Session, Whereabouts
+from mayfly.engine import PutRequest, Receipt, Session, Whereabouts
 from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.whereabouts.answer import MOST_STAYS
 from mayfly.lifetime.life import State
 from mayfly.lifetime.spelling import spelled_moment
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
 from tests.over import NewSession
 from tests.spec.remote_scene import network
@@ -632,6 +633,18 @@ def test_the_oldest_life_of_a_long_ledger_is_found(
     places = {place + step for place in edges for step in (-1, 0)} | {len(ids) - 1}
     for place in places if searched > 50 else range(len(ids)):
         assert qm.why(ids[place]).is_known, place
+
+
+@pytest.mark.parametrize("data_format", ["MQDEAD", "MQXMIT", "MQHDDLY", "MQHRF2"])
+@pytest.mark.parametrize("body", [b"", b"\0", b"DLH \xff\xff\xff\xff" + bytes(200)])
+def test_a_message_with_a_header_that_is_none_is_found(
+    qm: QueueManager, data_format: str, body: bytes
+) -> None:
+    with qm.session() as session:
+        queue = session.open("Q1", c.MQOO_OUTPUT)
+        queue.put(body, PutRequest(Descriptor(format=data_format)))
+        [message] = session.browse("Q1")
+    assert "is on Q1" in told(qm, message.msg_id)
 
 
 @pytest.mark.slow

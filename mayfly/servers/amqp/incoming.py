@@ -35,6 +35,8 @@ FEEDBACK, MESSAGE_TYPE = "x-opt-mq-feedback", "x-opt-mq-message-type"
 JMS_KINDS: Final = ("jms_none", "jms_object", "jms_map", "jms_bytes", "jms_stream", "jms_text")
 #: The folder of values that MQ has no field for; messages that leave by AMQP have them again.
 FOLDER: Final = "amqp"
+#: An application property is none of them, whatever its name is.
+_OWN_FOLDER: Final = f"{FOLDER}."
 #: IBM MQ sends it with messages of unlimited life.
 UNLIMITED_TTL_MS: Final = 2**32 - 1
 _HIGHEST_PRIORITY, _USUAL_PRIORITY = 9, 4
@@ -49,7 +51,7 @@ _LARGEST_UINT: Final = 2**32 - 1
 _NO_HEADER: Final[list[Value]] = [None] * 5
 _NO_PROPERTIES: Final[list[Value]] = [None] * 13
 _NO_MAP: Final[dict[str, Value]] = {}
-_BODIES: Final = (codec.DATA, codec.SEQUENCE, codec.VALUE)
+BODIES: Final = (codec.DATA, codec.SEQUENCE, codec.VALUE)
 
 
 class Incoming(NamedTuple):
@@ -138,7 +140,7 @@ def fields_of(sections: list[Section]) -> Fields:
     body = []
     for section in sections:
         code, value = section
-        if code in _BODIES:
+        if code in BODIES:
             body.append(section)
         elif code == codec.HEADER:
             header = _list("header", value, _NO_HEADER)
@@ -274,6 +276,9 @@ def _application_properties(given: Mapping[str, Value]) -> list[Property]:
     found, odd = [], {}
     for name, value in given.items():
         of_value = typed(name, value)
+        if name.startswith(_OWN_FOLDER):
+            odd[name] = value
+            continue
         try:
             found.append(Property(checked_name(name), of_value))
         except MQError:

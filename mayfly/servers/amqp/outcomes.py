@@ -96,6 +96,19 @@ class Outcomes:
         if numbers:
             self._settle(numbers, Settlement.RETURNED, then=_noted)
 
+    def set_aside(self, held: Delivery, reason: int) -> None:
+        """Move a message that no client can have; one that no queue takes is left alone."""
+        done = partial(self._end_set_aside, held)
+        self._settle([held.number], Settlement.SET_ASIDE, reason=reason, then=done)
+
+    def _end_set_aside(self, held: Delivery, outcome: MQError | None) -> None:
+        msg_id = held.result.message.msg_id
+        if outcome is None:
+            self._holder.postponed.forget(msg_id)
+        else:
+            self._holder.postponed.note(msg_id, outcome)
+            self.give_back([held.number])
+
     def end(self) -> None:
         """Give back all: the link has ended."""
         numbers = [held.number for held in self._held.values()]

@@ -18,7 +18,7 @@ from mayfly.mqi.causes import cause_name
 from mayfly.mqi.delay_header import FORMAT as DELAY_FORMAT
 from mayfly.mqi.delay_header import DelayHeader, find_delay_header
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.errors import MQError
+from mayfly.mqi.errors import CannotBeGiven, MQError
 from mayfly.mqi.properties import Typed, parse
 from mayfly.properties.folders import Parts, parts_of
 from mayfly.selectors.identifiers import correlation_text
@@ -26,8 +26,9 @@ from mayfly.selectors.names import JMS_MAYFLY_DELAYED
 from mayfly.servers.amqp import addresses, codec, identifiers
 from mayfly.servers.amqp.codec import Scalar, Section, Value, symbol, text
 from mayfly.servers.amqp.dynamic import is_temporary_queue
-from mayfly.servers.amqp.errors import AmqpError
+from mayfly.servers.amqp.errors import DECODE_ERROR, AmqpError
 from mayfly.servers.amqp.incoming import (
+    BODIES,
     DELIVERY_TIME,
     FEEDBACK,
     FOLDER,
@@ -42,10 +43,13 @@ _TEXT_FORMAT, _WHOLE_FORMAT = "MQSTR", "AMQP"
 #: Kinds of destinations, of x-opt-jms-dest and x-opt-jms-reply-to.
 _QUEUE, _TOPIC, _TEMPORARY_QUEUE, _TEMPORARY_TOPIC = range(4)
 _BYTES, _TEXT = JMS_KINDS.index("jms_bytes"), JMS_KINDS.index("jms_text")
+_NO_SECTION: Final = Section(0, None)
 _NO_DATA: Final = Scalar(Data.BINARY, b"")
 #: The value of a body that is no value; no kind of message has a boolean.
 _OTHER: Final = Scalar(Data.BOOL, False)
 _REASON, _ORIGINAL_QUEUE = "x-opt-mayfly-reason", "x-opt-mayfly-original-queue"
+#: Why a message is shown as its bytes; so many characters of it.
+_DETAIL, _LONGEST_WHY = "x-opt-mayfly-detail", 200
 _DEAD_LETTERED_AT: Final = "x-opt-mayfly-dead-lettered-at"
 _NO_ANNOTATIONS: Final[Mapping[Value, Value]] = {}
 #: Annotations about the life of a message on an expiry queue: annotation by property.
@@ -55,6 +59,18 @@ _OF_EXPIRED: Final = {
     EXPIRED_AT: "x-opt-mayfly-expired-at",
 }
 
+
+#: Values of another type, size, shape or depth than AMQP has raise these on their way to proton.
+_WITHOUT_FORM: Final = (
+    AmqpError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MQError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 #: The sections before the body are made of one of these.
 AnyMessage: TypeAlias = Message | Specimen
@@ -88,7 +104,41 @@ def outgoing(
     unlimited life has neither. A message whose MQRFH2 is damaged goes whole, as data. A message on
     the staging queue goes as it was sent, with the address that it was sent to (D2, D3). So does a
     dead letter, with annotations in place of its MQDLH.
+
+    Raises CannotBeGiven for a message that has no form in AMQP. Programs may write properties of
+    the folder ``amqp`` and bodies of format ``AMQP``, which only this server should.
     """
+    try:
+        return _outgoing(message, destination, manager, added)
+    except _WITHOUT_FORM as error:
+        raise CannotBeGiven(f"{type(error).__name__}: {error}"[:_LONGEST_WHY]) from error
+
+
+def shown(message: Message, why: CannotBeGiven, *, destination: str) -> bytes:
+    """Return a message that has no form in AMQP for a reader: its bytes, and why they are shown."""
+    annotations: dict[Value, Value] = {
+        symbol(_REASON): text(cause_name(why.reason)),
+        symbol(_DETAIL): text(why.detail),
+        **_jms_annotations(_BYTES, _QUEUE_REPLY, None),
+    }
+    properties: list[Value] = [identifiers.of_mq(message.msg_id), None, text(destination)]
+    return _header(
+        message.persistent, message.priority, message.remaining_ms, message.backout_count
+    ) + (
+        codec.encoded(
+            [
+                Section(codec.MESSAGE_ANNOTATIONS, annotations),
+                Section(codec.PROPERTIES, properties),
+                Section(codec.DATA, Scalar(Data.BINARY, message.body)),
+            ],
+            size_bytes=len(message.body),
+        )
+    )
+
+
+def _outgoing(
+    message: Message, destination: str, manager: str, added: Mapping[Value, Value]
+) -> bytes:
     like_others = None if added else patterned(message, destination, manager, _front_of)
     if like_others is not None:
         return like_others
@@ -359,7 +409,10 @@ def _is_of_kind(name: str, code: int, value: Value) -> bool:
 def _body(parts: Parts, known: _Known) -> Section:
     """Return the body; of one that is kept as it came, the first section."""
     if parts.data_format.strip() == _WHOLE_FORMAT:
-        return codec.decoded(parts.data)[0]
+        first, *others = codec.decoded(parts.data) or [_NO_SECTION]
+        if first.code not in BODIES or any(other.code != first.code for other in others):
+            raise AmqpError(DECODE_ERROR, f"format {_WHOLE_FORMAT}: the data are no body of AMQP")
+        return first
     kind, data = _text(known.mcd.get("Msd")), parts.data
     if kind == "jms_text" and not data and "msgbody" in known.mcd:
         return Section(codec.VALUE, None)
@@ -398,15 +451,14 @@ _CODECS: Final = {819: "latin-1", 1200: "utf-16-be", 1208: "utf-8", 500: "cp500"
 
 
 def _of_json(kept: Typed | None) -> dict[str, Value]:
-    """Return the scalars that ``incoming`` kept as text; none when the text is another's."""
-    try:
-        given = json.loads(_text(kept) or "{}")
-        return {name: _of_pair(*pair) for name, pair in given.items()}
-    except (ValueError, TypeError, AttributeError, AmqpError):
-        return {}
+    """Return the scalars that ``incoming`` kept as text."""
+    given = json.loads(_text(kept) or "{}")
+    return {name: _of_pair(*pair) for name, pair in given.items()}
 
 
 def _of_pair(kind: int, value: object) -> Value:
+    if type(kind) is not int:
+        raise TypeError(f"{kind!r} is no type of AMQP")
     if kind == 0:
         return codec.decoded_value(bytes.fromhex(str(value)))
     if kind == Data.BINARY:

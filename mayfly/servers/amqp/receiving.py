@@ -13,13 +13,13 @@ from proton import Condition, Link, Session
 from mayfly.connection import Connection, Delivery, Message, UnderWay
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError
+from mayfly.mqi.errors import CannotBeGiven, MQError
 from mayfly.servers.amqp import transfers
 from mayfly.servers.amqp.conversations import Conversations, close_quietly
 from mayfly.servers.amqp.errors import AmqpError, of_mq
 from mayfly.servers.amqp.host import LinkHost
 from mayfly.servers.amqp.outcomes import Outcomes
-from mayfly.servers.amqp.outgoing import outgoing
+from mayfly.servers.amqp.outgoing import outgoing, shown
 from mayfly.servers.amqp.poison import Postponed, is_poisonous, move_away
 from mayfly.servers.amqp.sources import Source, opened_source
 from mayfly.servers.amqp.transfers import Raw
@@ -259,7 +259,15 @@ class ReceivingClient:
     def _send(self, message: Message, held: Delivery | None) -> None:
         manager = self._connection.name
         added = self.amended.of(manager, message.msg_id)
-        raw = outgoing(message, destination=self._source.address, manager=manager, added=added)
+        address = self._source.address
+        try:
+            raw = outgoing(message, destination=address, manager=manager, added=added)
+        except CannotBeGiven as error:
+            _LOG.warning("message %s has no form in AMQP: %s", message.msg_id.hex(), error)
+            if held is not None and held.number:
+                self._outcomes.set_aside(held, error.reason)
+                return
+            raw = shown(message, error, destination=address)
         self._host.message_count += 1
         transfer = transfers.send(self.key, b"%d" % next(self._tags), raw)
         if held is None or not held.number:
