@@ -472,7 +472,7 @@ class Doors:
         while LAST not in _received(self.client, receiver):
             count += 1
         self.client.end(receiver)
-        wait_until(lambda: self.qm.counts("Q1") == (0, 0, 0, 0, 0))
+        wait_until(lambda: self.qm.counts("Q1")._replace(staged=0) == (0, 0, 0, 0, 0))
         assert self.qm.curdepth("DEAD") == len(before) - count
         for message in self.session.browse("DEAD"):
             letter = dead_letter_of(message)

@@ -14,6 +14,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.selectors.identifiers import correlation_bytes
 from mayfly.servers.standing import State
 from mayfly.testing import VirtualClock
 from tests.connection.serving import AdmitEverybody
@@ -283,6 +284,27 @@ def test_a_wrong_property_is_named(rest: RestClient, header: str, said: str) -> 
 def test_properties_are_for_version_3(first: RestClient, queue_manager: QueueManager) -> None:
     first.put("Q1", ibm_mq_usr="size;5;integer")
     assert got_of(queue_manager).properties == {}
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({"JMSCorrelationID": "two\nlines"}, "ibm-mq-md-correlationId has control characters"),
+        ({"JMSCorrelationID": "\x1f"}, "ibm-mq-md-correlationId has control characters"),
+    ],
+)
+def test_an_id_that_no_header_can_hold_leaves_the_message(
+    rest: RestClient, queue_manager: QueueManager, properties: dict[str, object], said: str
+) -> None:
+    with queue_manager.session() as session:
+        correl_id = correlation_bytes(str(properties["JMSCorrelationID"]))
+        given = {"mcd.Msd": "jms_text", **properties}
+        session.put("Q1", b"", correl_id=correl_id, properties=given)
+    for ask_for in (rest.browse, rest.get):
+        status, number, _reason, text = error_of(ask_for("Q1"))
+        assert (status, number) == (501, "MQWB0304E")
+        assert said in text
+    assert queue_manager.curdepth("Q1") == 1
 
 
 def test_a_property_that_no_header_can_hold_leaves_the_message(

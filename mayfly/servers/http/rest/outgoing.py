@@ -33,7 +33,11 @@ _JMS_TEXT: Final = "jms_text"
 
 
 def answer_of(message: Message, version: int) -> Answer:
-    """Return a message as an answer; raises RestError (501) for one that is no text."""
+    """Return a message as an answer.
+
+    Raises RestError (501) for one that is no text, or has an id, a queue or a property that no
+    header can hold.
+    """
     descriptor = message.descriptor
     parts = _parts(message)
     text = _text(parts)
@@ -48,6 +52,8 @@ def answer_of(message: Message, version: int) -> Answer:
     queue, manager = descriptor.reply_to_q.strip(), descriptor.reply_to_q_mgr.strip()
     if queue:
         headers.append((REPLY_TO, f"{queue}@{manager}" if manager else queue))
+    for name, value in headers:
+        user_properties.check_header(name, value)
     if version >= TYPED_VERSION:
         headers.append((PRIORITY, str(descriptor.priority)))
         usr = user_properties.written(parts.properties)

@@ -78,11 +78,15 @@ def read(headers: Iterable[str]) -> list[Property]:
 
 
 def written(properties: Iterable[Property]) -> list[str]:
-    """Return a header for each property of an application.
-
-    Raises RestError (501) for a text that no header can hold: one with control characters.
-    """
+    """Return a header for each property of an application; raises as :func:`check_header`."""
     return [_written(found) for found in properties if "." not in found.name]
+
+
+def check_header(what: str, text: str) -> None:
+    """Raise RestError (501) for a text that no header can hold: one with control characters."""
+    if _NOT_IN_A_HEADER.search(text):
+        said = f"{what} has control characters: no header can hold it"
+        raise RestError(HTTPStatus.NOT_IMPLEMENTED, NO_RESPONSE_HEADER, said)
 
 
 def _property(part: re.Match[str], header: str) -> Property:
@@ -107,6 +111,7 @@ def _check(made: Property, others: Iterable[str], header: str) -> None:
 
 def _written(found: Property) -> str:
     name, (dt, value) = found.name, found.typed
+    check_header(f"the name of property {name!r}", name)
     kind = _NAMES.get(dt, "string")
     if isinstance(value, bool):
         return f"{name};{str(value).lower()};{kind}"
@@ -115,8 +120,6 @@ def _written(found: Property) -> str:
     if isinstance(value, float):
         return f"{name};{format_float(value, is_single=dt == 'r4')};{kind}"
     text = value.hex() if isinstance(value, bytes) else value or ""
-    if _NOT_IN_A_HEADER.search(text):
-        said = f"property {name} has control characters: no header {HEADER} can hold it"
-        raise RestError(HTTPStatus.NOT_IMPLEMENTED, NO_RESPONSE_HEADER, said)
+    check_header(f"property {name}", text)
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'{name};"{escaped}";string'
