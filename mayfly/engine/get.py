@@ -12,6 +12,7 @@ from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import look
 from mayfly.engine.finding.search import ANY, Match, asker
 from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
+from mayfly.engine.finding.verdicts import LONG_WORK, TURN_WORK, work_on
 from mayfly.engine.get_result import GetResult, Handed
 from mayfly.engine.holding import messages
 from mayfly.engine.message import Message, message_of
@@ -101,7 +102,7 @@ def obtain(core: Core, getter: Getter, left: list[Transaction] | None = None) ->
 
     With a list the work that makes the get final is left there for the caller to run.
     """
-    path, requester, place = getter.path, getter.requester, getter.place
+    path, requester = getter.path, getter.requester
     is_over = False
     while not is_over:
         waiter = None
@@ -124,8 +125,8 @@ def obtain(core: Core, getter: Getter, left: list[Transaction] | None = None) ->
         else:
             outcome = _outcome_of(core, getter, waiter)
             is_over = outcome is not None
-        if place is not None and not is_over:
-            place.scout(requester)
+        if not is_over:
+            getter.search_on()
     if outcome is None:
         raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no message for this get on {path.name}")
     result, transaction = outcome
@@ -208,6 +209,8 @@ class Getter:
         self.place = place
         self.only_looks = only_looks
         self.takes_any = request.match is ANY and not only_looks
+        #: A search with a selector may be long: nobody else is to do it.
+        self.has_selector = request.match.selector is not None
         #: Whether a get with a callback is decided, so that the next one may have its place.
         self.is_over = False
         #: Whether the last take has not come to the end of the queue, so that it is to be repeated.
@@ -229,8 +232,17 @@ class Getter:
 
     def attempt(self) -> object:
         """Take a message for the one who waits; LOOK_YOURSELF when it is a long search."""
-        outcome = self.take(in_parts=self.place is not None)
+        outcome = self.take(in_parts=self.has_selector)
         return LOOK_YOURSELF if self.is_cut else outcome
+
+    def search_on(self) -> None:
+        """Go on with a search that was cut, without the lock, for the next take.
+
+        The selector is asked; whether what it takes is still there, the take sees. Raises
+        MQRC_CONNECTION_BROKEN, and the error of a holder that has ended.
+        """
+        if self.place is not None:
+            self.place.scout(self.requester)
 
     def ready(self) -> LocalQueue:
         """Return the queue, from which nothing hinders a get now; raises what does."""
@@ -279,7 +291,10 @@ class Getter:
         unit_of_work = self._unit_of_work
         own = None
         if unit_of_work is not None and unit_of_work.has_puts:
-            own = self._own_put(unit_of_work, queue, now_ms)
+            own = self._own_put(unit_of_work, queue, now_ms, in_parts=in_parts)
+            if place is not None and place.verdicts.unasked:
+                self.is_cut = True
+                return None, None
         before = None if own is None else own.row.k
         alive, expired, reached, self.is_cut = look(
             core,
@@ -290,6 +305,7 @@ class Getter:
             before=before,
             in_parts=in_parts,
             requester=self.requester,
+            verdicts=None if place is None else place.verdicts,
         )
         if self.is_cut:
             own = None
@@ -309,16 +325,36 @@ class Getter:
         return alive, own if alive is None else None
 
     def _own_put(
-        self, unit_of_work: UnitOfWork, queue: LocalQueue, now_ms: int
+        self, unit_of_work: UnitOfWork, queue: LocalQueue, now_ms: int, *, in_parts: bool
     ) -> UncommittedPut | None:
-        match = self._request.match
-        selects = None if match.selector is None else asker(match, self._core, queue, now_ms)
+        """Return the first own put that matches, None when there is none.
+
+        None as well when rows are left to be asked about without the lock.
+        """
+        match, place = self._request.match, self.place
+        selector = match.selector
+        selects = None if selector is None else asker(match, self._core, queue, now_ms)
+        work = 0
         for pending in unit_of_work.own_puts(queue):
             # An expired one stays until the commit: no discard and no report before it (E17).
             row = pending.row
-            is_there = match.accepts(row) and not is_expired(row.expire_at_ms, now_ms)
-            if is_there and (selects is None or selects(row)):
+            if not match.accepts(row) or is_expired(row.expire_at_ms, now_ms):
+                continue
+            if selects is None:
                 return pending
+            assert selector is not None
+            assert place is not None
+            verdicts = place.verdicts
+            is_taken = verdicts.of(row)
+            if is_taken is None:
+                more = work_on(selector, row)
+                work += more
+                if in_parts and (more > LONG_WORK or work > TURN_WORK or verdicts.unasked):
+                    verdicts.unasked.append(row)
+                    continue
+                is_taken = selects(row)
+            if is_taken:
+                return None if verdicts.unasked else pending
         return None
 
     def _take_own(self, own: UncommittedPut, now_ms: int) -> tuple[GetResult, Transaction | None]:

@@ -121,7 +121,7 @@ class StandingGet:
 
     def _attempt(self, place: int) -> object:
         getter = self._getters[place]
-        outcome = self._ask(place, in_parts=getter.place is not None)
+        outcome = self._ask(place, in_parts=getter.has_selector)
         return LOOK_YOURSELF if getter.is_cut else outcome
 
     def _stand(self) -> None:
@@ -162,8 +162,7 @@ class StandingGet:
         try:
             core.committer.run_deferred()
             for getter in self._getters:
-                if getter.place is not None:
-                    getter.place.scout(getter.requester)
+                getter.search_on()
         except MQError as error:
             with core.engine_lock:
                 if not self._is_decided:

@@ -13,11 +13,14 @@ from mayfly.selectors.errors import syntax_error
 from mayfly.selectors.identifiers import id_bytes, sent_id_text
 from mayfly.selectors.names import MESSAGE_ID
 from mayfly.selectors.nodes import Kind, Node, constant, literal, named, sent_message_id
-from mayfly.selectors.patterns import compile_pattern
+from mayfly.selectors.patterns import Pattern
 from mayfly.selectors.values import wrapped
 
 _HIGHEST_DECIMAL = 2**63 - 1
 _HIGHEST_BITS = 2**64 - 1
+_MOST_DIGITS = len(str(_HIGHEST_DECIMAL))
+#: Characters of a number that an error shows.
+_SHOWN = 40
 #: Nodes and tokens, in the order of the rule.
 _Parts = list[Any]
 
@@ -116,6 +119,9 @@ class Builder(Conditions):
             value, highest = int(digits, 16), _HIGHEST_BITS
         elif digits[0] == "0":
             value, highest = int(digits, 8), _HIGHEST_BITS
+        elif len(digits) > _MOST_DIGITS:
+            # Python converts no more than 4,300 decimal digits.
+            raise _out_of_range(token)
         else:
             value, highest = int(digits), _HIGHEST_DECIMAL
         if value > highest:
@@ -200,12 +206,12 @@ def _like(parts: _Parts, *, is_like: bool) -> Node:
     if escape_char is not None and len(escape_char) != 1:
         raise syntax_error(_index(escape), "one character in quotes", str(escape))
     try:
-        matches = compile_pattern(_text(pattern), escape_char)
+        compiled = Pattern(_text(pattern), escape_char)
     except ValueError:
         raise syntax_error(
             _index(pattern), "a character after the escape character", "the end of the pattern"
         ) from None
-    return conditions.like(part, matches, is_like=is_like)
+    return conditions.like(part, compiled, is_like=is_like)
 
 
 def _float(text: str) -> float:
@@ -220,4 +226,5 @@ def _float(text: str) -> float:
 
 
 def _out_of_range(token: Token) -> Exception:
-    return syntax_error(_index(token), "a number of 64 bits", str(token))
+    shown = str(token) if len(token) <= _SHOWN else f"{token[:_SHOWN]}..."
+    return syntax_error(_index(token), "a number of 64 bits", shown)

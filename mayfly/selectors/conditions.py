@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mayfly.mqi.properties import Value
 from mayfly.selectors.names import comparable
 from mayfly.selectors.nodes import Evaluate, Node, Resolve, condition, constant, joined, name_of
 from mayfly.selectors.nodes import number as number_part
+from mayfly.selectors.patterns import Pattern
 from mayfly.selectors.values import (
     COMPARISONS,
     MIRRORED,
@@ -91,9 +92,9 @@ def member(part: Node, texts: Sequence[str], *, is_inside: bool) -> Node:
     return replace(joined("condition", evaluate, part), equal_to=equal_to)
 
 
-def like(part: Node, matches: Callable[[str], bool], *, is_like: bool) -> Node:
+def like(part: Node, pattern: Pattern, *, is_like: bool) -> Node:
     """Return name LIKE a pattern, or its opposite."""
-    name = name_of(part)
+    name, matches = name_of(part), pattern.matches
 
     def evaluate(resolve: Resolve) -> Truth:
         value = resolve(name)
@@ -101,7 +102,8 @@ def like(part: Node, matches: Callable[[str], bool], *, is_like: bool) -> Node:
             return None
         return matches(value) if type(value) is str else False
 
-    return joined("condition", evaluate if is_like else _opposite(evaluate), part)
+    node = joined("condition", evaluate if is_like else _opposite(evaluate), part)
+    return replace(node, work=node.work + pattern.work)
 
 
 def null(part: Node, *, is_null: bool) -> Node:

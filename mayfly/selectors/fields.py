@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from mayfly.lifetime.times import put_date, put_time
@@ -12,7 +12,17 @@ from mayfly.mqi.delay_header import FORMAT as DELAY_FORMAT
 from mayfly.mqi.delay_header import DelayHeader, find_delay_header
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import FORMAT, Header, Value
-from mayfly.selectors.folders import NONE, Folder, find_folder, header_of, may_hold, value_in
+from mayfly.selectors.folders import (
+    NONE,
+    Elements,
+    Folder,
+    all_folders,
+    find_folder,
+    header_of,
+    may_hold,
+    size_of,
+    value_in,
+)
 from mayfly.selectors.identifiers import (
     correlation_text,
     id_text,
@@ -30,6 +40,10 @@ from mayfly.selectors.names import (
 
 _ZERO_ID = bytes(24)
 _TOKEN_BYTES = 32
+#: Names and folders that are read one by one before all are.
+_FEW = 8
+#: Characters of the descriptor's texts, and what a name costs beside what it reads.
+_FIXED_SIZE = 64
 _USER_FOLDER, _JMS, _MCD = b"<usr", b"<jms", b"<mcd"
 #: The folder of values of AMQP that MQ has no field for.
 _AMQP = b"<amqp"
@@ -67,10 +81,22 @@ class Row(Protocol):
         """The body with its headers; not read for names that stand in the descriptor."""
 
 
+class _Known:
+    """Values and folders of one message that were read, for a selector that reads many names."""
+
+    __slots__ = ("folders", "values", "whole")
+
+    def __init__(self) -> None:
+        self.values: dict[str, Value] = {}
+        self.folders: dict[bytes, Folder] = {}
+        #: All folders, once many were asked for.
+        self.whole: Mapping[bytes, Folder] | None = None
+
+
 class MessageFields:
     """The values of names for a message, seen at one moment; ``value`` is the resolver."""
 
-    __slots__ = ("_user", "descriptor", "row", "seen_ms")
+    __slots__ = ("_known", "_user", "descriptor", "row", "seen_ms")
 
     def __init__(self, row: Row, descriptor: Descriptor, seen_ms: int) -> None:
         """Nothing is read yet."""
@@ -78,6 +104,17 @@ class MessageFields:
         self.descriptor = descriptor
         self.seen_ms = seen_ms
         self._user: Folder | None = None
+        #: Filled by :meth:`remembered`.
+        self._known: _Known | None = None
+
+    @property
+    def size(self) -> int:
+        """How many characters may have to be looked at to read a name, at the most."""
+        row, descriptor = self.row, self.descriptor
+        size = _FIXED_SIZE if row.topic is None else _FIXED_SIZE + len(row.topic)
+        if descriptor.format == FORMAT:
+            return size + size_of(descriptor.encoding, row.body)
+        return size + len(row.body) if descriptor.format == DELAY_FORMAT else size
 
     def value(self, name: str) -> Value:
         """Return the value of a name, None when the message has none.
@@ -94,6 +131,22 @@ class MessageFields:
         if user is None:
             user = self._user = self.folder(_USER_FOLDER)
         return value_in(user, name)
+
+    def remembered(self, name: str) -> Value:
+        """Return the same as :meth:`value`: for a selector that reads many names, or one often.
+
+        Each is read once, and after a few of them the header is read as a whole. So the time grows
+        with the length of the selector and that of the header, not with their product.
+        """
+        known = self._known
+        if known is None:
+            known = self._known = _Known()
+        if name in known.values:
+            return known.values[name]
+        if len(known.values) >= _FEW and isinstance(self._user, bytes):
+            self._user = Elements(self._user)
+        value = known.values[name] = self.value(name)
+        return value
 
     def may_hold(self, ending: bytes) -> bool:
         """Return True if the MQRFH2 may hold a text that ends like this; False is certain."""
@@ -113,12 +166,39 @@ class MessageFields:
 
     def folder(self, start: bytes) -> Folder:
         """Return a folder of the MQRFH2 by its start, as ``<jms``; an empty one without it."""
+        if self._known is not None:
+            return self._known_folder(self._known, start)
         descriptor = self.descriptor
         if descriptor.format == FORMAT:
+            # Most messages, without a call more.
             coding = descriptor.encoding, descriptor.coded_char_set_id
             return find_folder(start, *coding, self.row.body)
         found = self._behind_delay()
         return NONE if found is None else find_folder(start, *found)
+
+    def _known_folder(self, known: _Known, start: bytes) -> Folder:
+        if known.whole is None and start not in known.folders:
+            coded = self._coded_header()
+            if coded is None:
+                known.whole = {}
+            elif len(known.folders) >= _FEW:
+                known.whole = all_folders(*coded)
+            else:
+                known.folders[start] = find_folder(start, *coded)
+        found = known.folders.get(start)
+        if found is None:
+            assert known.whole is not None
+            found = known.folders[start] = known.whole.get(start, NONE)
+        if isinstance(found, bytes) and len(known.values) >= _FEW:
+            found = known.folders[start] = Elements(found)
+        return found
+
+    def _coded_header(self) -> tuple[int, int, bytes] | None:
+        """Return coding and data where an MQRFH2 begins, None without one."""
+        descriptor = self.descriptor
+        if descriptor.format == FORMAT:
+            return descriptor.encoding, descriptor.coded_char_set_id, self.row.body
+        return self._behind_delay()
 
     def delay_header(self) -> DelayHeader | None:
         """Return the header of a message that waits on the staging queue, None for any other."""

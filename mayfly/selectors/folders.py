@@ -28,7 +28,7 @@ from mayfly.mqi.properties import (
 )
 
 #: A folder as it stands in the header, or its properties by name where that had to be read.
-Folder: TypeAlias = bytes | Mapping[str, Value]
+Folder: TypeAlias = "bytes | Elements | Mapping[str, Value]"
 NONE: Mapping[str, Value] = MappingProxyType({})
 _FIXED_BYTES = 36
 _LENGTH_BYTES = 4
@@ -37,6 +37,13 @@ _BIG, _LITTLE = struct.Struct(">4siiii8sii"), struct.Struct("<4siiii8sii")
 _PADDED_FORMAT = FORMAT.encode().ljust(8)
 _BOOLEANS = {"1": True, "0": False}
 _SHORT_INTEGER = 9
+#: Characters behind the name of a folder: ``<usr2>`` is not ``usr``.
+_AFTER_NAME = b"> /\t\r\n"
+#: Of folders up to this length the properties of the last few that were read are kept.
+_KEPT_BYTES = 16 * 1024
+_TAG = re.compile(rb"<(/?)([^\s/>]*)")
+#: An element as programs write it, with or without its type.
+_ORDINARY = re.compile(rb"<([^\s/>]*)(?: dt='([a-z0-9.]+)')?>([^<&]*)</([^>]*)>")
 
 
 def find_folder(folder: bytes, encoding: int, coded_char_set_id: int, body: bytes) -> Folder:
@@ -47,14 +54,15 @@ def find_folder(folder: bytes, encoding: int, coded_char_set_id: int, body: byte
     """
     end = _end_of_plain(body[:_FIXED_BYTES], encoding)
     if 0 < end <= len(body):
-        found = body.find(folder, _FIXED_BYTES + _LENGTH_BYTES, end)
+        found = body.find(folder, _FIXED_BYTES + _LENGTH_BYTES, end - 1)
         if found < 0:
             return NONE
         # Where a folder begins, its length stands before it; within a text, the four characters
         # there would make a length beyond any header.
         order: Literal["big", "little"] = "big" if is_big_endian(encoding) else "little"
         size = int.from_bytes(body[found - _LENGTH_BYTES : found], order)
-        if 0 < size <= end - found and body.find(folder, found + 1, end) < 0:
+        is_whole_name = body[found + len(folder)] in _AFTER_NAME
+        if is_whole_name and 0 < size <= end - found and body.find(folder, found + 1, end) < 0:
             return body[found : found + size]
     return _read(folder, encoding, coded_char_set_id, body)
 
@@ -84,6 +92,72 @@ def value_in(folder: Folder, name: str) -> Value:
         return None
 
 
+class Elements:
+    """A folder whose elements are found in one pass, for a selector that reads many of them.
+
+    Each value is that of :func:`value_in`, which looks through the whole folder for each.
+    """
+
+    __slots__ = ("_ends", "_folder", "_starts", "_whole")
+
+    def __init__(self, folder: bytes) -> None:
+        """Find where each name begins for the first time, and how often it ends."""
+        self._folder = folder
+        #: Name -> the place, and whether it is directly in the folder.
+        self._starts: dict[bytes, tuple[int, bool]] = {}
+        self._ends: dict[bytes, int] = {}
+        self._whole: Mapping[str, Value] | None = None
+        open_count = 0
+        for match in _TAG.finditer(folder):
+            is_end, name = match.groups()
+            if is_end:
+                self._ends[name] = self._ends.get(name, 0) + 1
+                open_count -= 1
+            else:
+                self._starts.setdefault(name, (match.start(), open_count == 1))
+                open_count += 1
+
+    def get(self, name: str) -> Value:
+        """Return the value of a property, None when the folder has none."""
+        raw_name = name.encode()
+        at, is_direct = self._starts.get(raw_name, (-1, False))
+        if at < 0:
+            return self._all().get(name) if "." in name else None
+        match = _ORDINARY.match(self._folder, at)
+        is_one = match is not None and match[4] == raw_name and self._ends.get(raw_name) == 1
+        if match is None or not is_one or not is_direct:
+            return self._all().get(name)
+        try:
+            text: str = match[3].decode()
+            return text if match[2] is None else _value(name, match[2].decode(), text)
+        except (MQError, UnicodeDecodeError):
+            return None
+
+    def _all(self) -> Mapping[str, Value]:
+        if self._whole is None:
+            self._whole = _all(self._folder)
+        return self._whole
+
+
+def all_folders(encoding: int, coded_char_set_id: int, body: bytes) -> dict[bytes, Folder]:
+    """Return what :func:`find_folder` returns for each folder of a header, in one pass."""
+    end, at = _end_of_plain(body[:_FIXED_BYTES], encoding), _FIXED_BYTES
+    order: Literal["big", "little"] = "big" if is_big_endian(encoding) else "little"
+    found: dict[bytes, Folder] = {}
+    while 0 < end <= len(body) and at < end:
+        size = int.from_bytes(body[at : at + _LENGTH_BYTES], order)
+        at += _LENGTH_BYTES
+        tag = _TAG.match(body, at)
+        if not 0 < size <= end - at or tag is None or tag[0] in found:
+            break
+        found[tag[0]] = body[at : at + size]
+        at += size
+    if at == end:
+        return found
+    header = header_of(encoding, coded_char_set_id, body)
+    return {} if header is None else {f"<{n}".encode(): _folder(header, n) for n in header.folders}
+
+
 def may_hold(ending: bytes, encoding: int, body: bytes) -> bool:
     """Return True if an MQRFH2 may hold a text that ends like this, as ``>red</colour``.
 
@@ -93,6 +167,12 @@ def may_hold(ending: bytes, encoding: int, body: bytes) -> bool:
     if not 0 < end <= len(body):
         return True
     return body.find(ending, _FIXED_BYTES, end) >= 0 or body.find(b"&", _FIXED_BYTES, end) >= 0
+
+
+def size_of(encoding: int, body: bytes) -> int:
+    """Return how long the MQRFH2 at the start of a body is; the whole length if that is unclear."""
+    end = _end_of_plain(body[:_FIXED_BYTES], encoding)
+    return end if 0 < end <= len(body) else len(body)
 
 
 def header_of(encoding: int, coded_char_set_id: int, body: bytes) -> Header | None:
@@ -122,9 +202,17 @@ def _searched(name: str) -> tuple[re.Pattern[bytes], bytes]:
     return re.compile(expression), b"</%b>" % name.encode()
 
 
-@lru_cache(maxsize=64)
 def _all(folder: bytes) -> Mapping[str, Value]:
     """Return all properties of a folder; the cache serves the other names of the same message."""
+    return _kept_all(folder) if len(folder) <= _KEPT_BYTES else _read_all(folder)
+
+
+@lru_cache(maxsize=64)
+def _kept_all(folder: bytes) -> Mapping[str, Value]:
+    return _read_all(folder)
+
+
+def _read_all(folder: bytes) -> Mapping[str, Value]:
     try:
         return _properties([child for root in parse(folder.decode()) for child in root.children])
     except (MQError, UnicodeDecodeError):
@@ -133,10 +221,12 @@ def _all(folder: bytes) -> Mapping[str, Value]:
 
 def _read(folder: bytes, encoding: int, coded_char_set_id: int, body: bytes) -> Mapping[str, Value]:
     header = header_of(encoding, coded_char_set_id, body)
-    if header is None:
-        return NONE
+    return NONE if header is None else _folder(header, folder[1:].decode())
+
+
+def _folder(header: Header, name: str) -> Mapping[str, Value]:
     try:
-        return _properties(header.folders.get(folder[1:].decode(), []))
+        return _properties(header.folders.get(name, []))
     except MQError:
         return NONE
 

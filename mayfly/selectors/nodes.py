@@ -24,6 +24,8 @@ Kind: TypeAlias = Literal["condition", "number", "text", "bytes", "any"]
 
 #: Parts within parts; each level costs two calls for each message.
 DEPTH_LIMIT = 100
+#: To read a property is to look for its folder, its start and its end.
+_READ_WORK = 4
 _FOUND: dict[Kind, str] = {
     "condition": "a condition",
     "number": "a number",
@@ -42,7 +44,8 @@ class Node:
     """One part; ``index`` is where it begins in the text, from 0.
 
     ``equal_to`` holds names with their values: each message for which the part, as a condition, is
-    true has these.
+    true has these. ``reads`` is how often it reads a name, ``work`` how often it looks at each
+    character of a message for that, at the most.
     """
 
     kind: Kind
@@ -52,6 +55,8 @@ class Node:
     depth: int = 0
     name: str | None = None
     equal_to: Mapping[str, Value] = field(default_factory=dict)
+    reads: int = 0
+    work: int = 0
 
 
 def literal(kind: Kind, value: Value, index: int) -> Node:
@@ -62,13 +67,19 @@ def literal(kind: Kind, value: Value, index: int) -> Node:
 def named(name: str, index: int) -> Node:
     """Return a part that is the value of a name; raises MQRC_SELECTOR_SYNTAX_ERROR."""
     check_name(name, index)
-    return Node("any", lambda resolve: resolve(name), index, frozenset({name}), name=name)
+    names = frozenset({name})
+    return Node(
+        "any", lambda resolve: resolve(name), index, names, name=name, reads=1, work=_READ_WORK
+    )
 
 
 def sent_message_id(index: int) -> Node:
     """Return a part that is the id which a client of AMQP has given, else the MsgId."""
-    names = frozenset({SENT_MESSAGE_ID})
-    return Node("any", lambda resolve: resolve(SENT_MESSAGE_ID), index, names, name=SENT_MESSAGE_ID)
+    name = SENT_MESSAGE_ID
+    names = frozenset({name})
+    return Node(
+        "any", lambda resolve: resolve(name), index, names, name=name, reads=1, work=_READ_WORK
+    )
 
 
 def joined(kind: Kind, evaluate: Evaluate, *parts: Node) -> Node:
@@ -80,7 +91,8 @@ def joined(kind: Kind, evaluate: Evaluate, *parts: Node) -> Node:
     depth = 1 + max(part.depth for part in parts)
     if depth > DEPTH_LIMIT:
         raise syntax_error(first.index, f"at most {DEPTH_LIMIT} levels of nesting", "more")
-    return Node(kind, evaluate, first.index, names, depth)
+    reads, work = sum(part.reads for part in parts), sum(part.work for part in parts)
+    return Node(kind, evaluate, first.index, names, depth, reads=reads, work=work)
 
 
 def constant(node: Node) -> Value:

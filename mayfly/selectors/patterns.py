@@ -2,37 +2,189 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from typing import TypeAlias
+
+#: Characters that tries of a piece may compare for each character they get on, before
+#: :meth:`Gapped._walk` takes over; and those that are not counted, for short texts.
+_PATIENCE = 16
+_FREE = 1_024
+#: CPython's ``str.find`` compares a character that often at the most: texts are searched in linear
+#: time, but for short ones, where it is as often as the needle is long.
+_FIND_LIMIT = 100
+#: Steps of one character in :meth:`Gapped._walk`, in comparisons of ``str.find``.
+_WALK = 200
 
 
-def compile_pattern(pattern: str, escape: str | None) -> Callable[[str], bool]:
-    """Return a function that returns True if a whole text is like the pattern.
+class Gapped:
+    """A part of a pattern between percent signs that contains ``_``: it has one length.
 
-    A character behind the escape character stands for itself; raises ValueError when none follows.
-    The time is at most the length of the text times the length of the pattern.
+    ``pieces`` are its texts, each with its distance from the start.
     """
-    segments = _segments(pattern, escape)
-    first, middle, last = segments[0], segments[1:-1], segments[-1]
-    # Atomic: the leftmost place of a segment is never reconsidered, so that nothing multiplies.
-    between = "".join(f"(?>.*?{segment})" for segment in middle if segment)
-    expression = first if len(segments) == 1 else f"{first}{between}.*{last}"
-    match = re.compile(expression, re.DOTALL).fullmatch
-    return lambda text: match(text) is not None
+
+    __slots__ = ("_anchor", "_anchor_offset", "length", "pieces")
+
+    def __init__(self, length: int, pieces: tuple[tuple[int, str], ...]) -> None:
+        """Take what was parsed."""
+        self.length = length
+        self.pieces = pieces
+        #: The longest piece is the one that is searched.
+        self._anchor_offset, self._anchor = max(
+            pieces, key=lambda piece: len(piece[1]), default=(0, "")
+        )
+
+    def is_at(self, text: str, start: int) -> bool:
+        """Return True if it stands there; a text that is too short has no such place."""
+        return start + self.length <= len(text) and all(
+            text.startswith(piece, start + offset) for offset, piece in self.pieces
+        )
+
+    def find(self, text: str, start: int, end: int) -> int:
+        """Return the first place in text[start:end], -1 for none."""
+        if end - start < self.length:
+            return -1
+        anchor, before = self._anchor, self._anchor_offset
+        # The pieces behind the anchor need their room. Without any piece the anchor is empty, and
+        # found where there is room for all of it.
+        anchor_end = end - (self.length - before - len(anchor))
+        if len(self.pieces) <= 1:
+            found = text.find(anchor, start + before, anchor_end)
+            return found - before if found >= 0 else -1
+        at, compared = start, 0
+        while (found := text.find(anchor, at + before, anchor_end)) >= 0:
+            at = found - before
+            compared += len(anchor)
+            for offset, piece in self.pieces:
+                compared += len(piece)
+                if not text.startswith(piece, at + offset):
+                    break
+            else:
+                return at
+            at += 1
+            if compared > _FREE + _PATIENCE * (at - start):
+                return self._walk(text, at, end)
+        return -1
+
+    def _walk(self, text: str, start: int, end: int) -> int:
+        """Return the first place as :meth:`find` does, in one step for each character of the text.
+
+        Bit n of ``state`` says that the last n + 1 characters are like the first n + 1 of this
+        part (Baeza-Yates and Gonnet, "A new approach to text searching", 1992).
+        """
+        gaps = (1 << self.length) - 1
+        of_char: dict[str, int] = {}
+        for offset, piece in self.pieces:
+            for place, char in enumerate(piece, offset):
+                of_char[char] = of_char.get(char, 0) | 1 << place
+            gaps ^= ((1 << len(piece)) - 1) << offset
+        of_char = {char: places | gaps for char, places in of_char.items()}
+        last, state = 1 << (self.length - 1), 0
+        for at in range(start, end):
+            state = (state << 1 | 1) & of_char.get(text[at], gaps)
+            if state & last:
+                return at + 1 - self.length
+        return -1
 
 
-def _segments(pattern: str, escape: str | None) -> list[str]:
-    """Return the parts between the percent signs as regular expressions of fixed length."""
-    segments = [""]
+#: One part between percent signs.
+Part: TypeAlias = str | Gapped
+
+
+class Pattern:
+    """A compiled pattern; ``work`` is how often it compares each character of a text at the most.
+
+    A match takes that many steps for each character, whatever the text: the first place of each
+    part is the right one, as it leaves the most to those behind it, so no part is searched again.
+    """
+
+    __slots__ = ("_first", "_last", "_middle", "work")
+
+    def __init__(self, pattern: str, escape: str | None) -> None:
+        """Compile it: a character behind the escape character stands for itself.
+
+        Raises ValueError when none follows.
+        """
+        parts = _parts(pattern, escape)
+        self._first: Part = parts[0]
+        #: None without a percent sign.
+        self._last: Part | None = parts[-1] if len(parts) > 1 else None
+        self._middle: list[Part] = [part for part in parts[1:-1] if part != ""]
+        self.work = max(map(_work_of, self._middle), default=1)
+
+    def matches(self, text: str) -> bool:
+        """Return True if a whole text is like the pattern."""
+        first, last = self._first, self._last
+        at = _length_of(first)
+        if last is None:
+            return len(text) == at and _is_at(first, text, 0)
+        end = len(text) - _length_of(last)
+        if end < at or not _is_at(first, text, 0) or not _is_at(last, text, end):
+            return False
+        for part in self._middle:
+            found = _find(part, text, at, end)
+            if found < 0:
+                return False
+            at = found + _length_of(part)
+        return True
+
+
+def _find(part: Part, text: str, start: int, end: int) -> int:
+    """Return the first place of a part in text[start:end], -1 for none."""
+    return text.find(part, start, end) if isinstance(part, str) else part.find(text, start, end)
+
+
+def _is_at(part: Part, text: str, start: int) -> bool:
+    return text.startswith(part, start) if isinstance(part, str) else part.is_at(text, start)
+
+
+def _length_of(part: Part) -> int:
+    return len(part) if isinstance(part, str) else part.length
+
+
+def _work_of(part: Part) -> int:
+    if isinstance(part, str):
+        return min(len(part), _FIND_LIMIT)
+    if len(part.pieces) <= 1:
+        return min(part.length, _FIND_LIMIT)
+    return _WALK + part.length // 8
+
+
+def _parts(pattern: str, escape: str | None) -> list[Part]:
+    """Return what stands between the percent signs; equal parts are one object."""
+    parts: list[Part] = []
+    known: dict[object, Part] = {}
+    length, pieces = 0, list[tuple[int, str]]()
+    piece: list[str] = []
+
+    def end_piece() -> None:
+        if piece:
+            pieces.append((length - len(piece), "".join(piece)))
+            piece.clear()
+
+    def end_part() -> None:
+        nonlocal length
+        end_piece()
+        key = length, tuple(pieces)
+        is_plain = sum(len(text) for _, text in pieces) == length
+        if key not in known:
+            known[key] = "".join(text for _, text in pieces) if is_plain else Gapped(*key)
+        parts.append(known[key])
+        length = 0
+        pieces.clear()
+
     chars = iter(pattern)
     for char in chars:
         if char == escape:
             escaped = next(chars, None)
             if escaped is None:
                 raise ValueError(pattern)
-            segments[-1] += re.escape(escaped)
+            piece.append(escaped)
         elif char == "%":
-            segments.append("")
+            end_part()
+            continue
+        elif char == "_":
+            end_piece()
         else:
-            segments[-1] += "." if char == "_" else re.escape(char)
-    return segments
+            piece.append(char)
+        length += 1
+    end_part()
+    return parts

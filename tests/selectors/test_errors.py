@@ -110,6 +110,28 @@ def test_what_can_never_be_true_is_refused(text: str) -> None:
     assert caught.value.reason == rc.MQRC_SELECTOR_ALWAYS_FALSE
 
 
+@pytest.mark.parametrize(
+    "number",
+    [
+        "9" * 9_000,
+        "9" * 9_000 + "L",
+        "-" + "9" * 9_000,
+        "0" + "7" * 9_000,
+        "0x" + "f" * 9_000,
+        "9" * 9_000 + ".0",
+        "1e" + "9" * 9_000,
+        "0x1p" + "9" * 9_000,
+    ],
+)
+def test_2459_a_number_of_thousands_of_digits_is_one_that_is_too_large(number: str) -> None:
+    """Python itself converts no more than 4,300 decimal digits."""
+    with pytest.raises(OptionsError) as caught:
+        compile_selector(f"a = {number}")
+    assert caught.value.reason == rc.MQRC_SELECTOR_SYNTAX_ERROR
+    assert "expected a number of 64 bits" in caught.value.detail
+    assert len(caught.value.detail) < 100
+
+
 def test_what_is_always_true_selects_everything() -> None:
     selector = compile_selector("TRUE <> FALSE")
     assert selector.needs == frozenset()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import NamedTuple
 
 import pytest
@@ -480,3 +482,73 @@ def test_a_type_with_a_set_and_a_format_is_a_uri() -> None:
     assert fields_of(mcd).value("JMSType") == "mcd://mrm/S/T?format=F"
     assert fields_of("<mcd><Msd>jms_text</Msd><Type>T</Type></mcd>").value("JMSType") == "T"
     assert fields_of("<mcd><Msd>jms_text</Msd></mcd>").value("JMSType") is None
+
+
+# Selectors that read many names.
+
+_tags = st.sampled_from(["a", "b", "ab", "é", "g"])
+_texts = st.sampled_from(["x", "", "&lt;", "<b>y</b>", "<g><a>z</a></g>", "<b/>", "12"])
+_types = st.sampled_from(["", " dt='i4'", " dt='boolean'", " other='1'"])
+_elements = st.builds(lambda tag, dt, text: f"<{tag}{dt}>{text}</{tag}>", _tags, _types, _texts)
+_folders = st.builds(
+    lambda name, elements: f"<{name}>{''.join(elements)}</{name}>",
+    st.sampled_from(["usr", "usr2", "jms", "f", "fg"]),
+    st.lists(_elements, max_size=5),
+)
+
+
+@given(
+    folders=st.lists(_folders, max_size=4),
+    names=st.permutations(
+        [f"{folder}{name}" for folder in ("", "usr2.", "f.", "fg.", "f.g.") for name in "ab"]
+        + ["ab", "é", "g", "g.a", "JMSType", "JMSCorrelationID", "JMS_IBM_Format", "JMSPriority"]
+    ),
+    is_wide=st.booleans(),
+)
+def test_many_names_have_the_values_that_each_has_alone(
+    folders: list[str], names: list[str], is_wide: bool
+) -> None:
+    """They are read from the header as a whole after the first few, whatever is written there."""
+    fields = fields_of(*folders)
+    if is_wide and folders:
+        fields.row = Row(body=in_utf_16(folders[0]))
+    alone = [MessageFields(fields.row, fields.descriptor, PUT_MS).value(name) for name in names]
+    assert [fields.remembered(name) for name in names] == alone
+    assert [fields.remembered(name) for name in names] == alone
+
+
+def test_a_folder_is_not_one_whose_name_begins_alike() -> None:
+    fields = fields_of("<usr2><a>x</a></usr2>", "<fg><a>y</a></fg>")
+    assert fields.value("a") is None
+    assert fields.value("f.a") is None
+    assert fields.value("usr2.a") == "x"
+    assert fields.value("fg.a") == "y"
+
+
+@pytest.mark.parametrize("folder_count", [1, 600])
+def test_a_header_is_looked_through_a_few_times_however_many_names_are_read(
+    folder_count: int,
+) -> None:
+    """Each of the first few names is searched, then all are found in one pass."""
+    names = [f"p{number}" for number in range(600)]
+    folders = [f"<usr>{''.join(f'<{name}>x</{name}>' for name in names)}</usr>"]
+    if folder_count > 1:
+        folders = [f"<{name}><q>x</q></{name}>" for name in names]
+        names = [f"{name}.q" for name in names]
+    fields = fields_of(*folders)
+    selector = compile_selector(" AND ".join(f"{name}='x'" for name in names))
+    searches = 0
+
+    def note(_frame: FrameType, event: str, function: object) -> None:
+        nonlocal searches
+        is_search = getattr(function, "__name__", "") in ("search", "find")
+        searches += event == "c_call" and is_search
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        assert selector.selects(fields)
+    finally:
+        sys.setprofile(before)
+    # The compiler of regular expressions searches as well.
+    assert searches < 200

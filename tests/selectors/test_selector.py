@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
 import pytest
 
-from mayfly.selectors import compile_selector
+from mayfly.selectors import compile_selector, selector
 
 ID = "414d5120514d312020202020202020200102030405060708"
 ID_BYTES = bytes.fromhex(ID)
@@ -105,3 +108,34 @@ def test_fields_of_the_mqmd_compare_without_their_padding() -> None:
 
 def test_the_same_text_is_compiled_once() -> None:
     assert compile_selector("a = 12345") is compile_selector("a = 12345")
+
+
+def test_compiled_selectors_are_kept_as_far_as_their_bytes_have_room() -> None:
+    """A thousand of the longest would take 2 GB; those compiled last are kept."""
+    texts = [f"a LIKE '{number}{'%x' * 5_000}'" for number in range(12)]
+    first = compile_selector(texts[0])
+    kept = [compile_selector(text) for text in texts]
+    assert kept[0] is first
+    again = [compile_selector(text) for text in reversed(texts)]
+    same_count = sum(one is other for one, other in zip(reversed(kept), again, strict=True))
+    assert 4 <= same_count <= 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    [
+        "+".join(["a"] * 1_000) + " = 1",
+        "a LIKE '" + "".join(f"%{chr(n)}_" for n in range(256, 999)) + "'",
+    ],
+)
+def test_a_compiled_selector_takes_no_more_bytes_than_are_counted(text: str) -> None:
+    compile_selector("z = 1")
+    gc.collect()
+    tracemalloc.start()
+    compiled = compile_selector(text)
+    gc.collect()
+    taken, _peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert compiled.text == text
+    assert taken <= selector._bytes_of(text)

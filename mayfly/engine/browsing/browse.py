@@ -205,6 +205,7 @@ class Cursor:
             before=None,
             in_parts=in_parts,
             requester=self.requester,
+            verdicts=None if place is None else place.verdicts,
         )
         if place is not None:
             place.reach(reached, is_end=not is_cut)
@@ -287,7 +288,7 @@ class _Browser(Getter):
 
     def attempt(self) -> object:
         """Browse for the one who waits; LOOK_YOURSELF when it is a long search."""
-        outcome = self._look(in_parts=self.place is not None)
+        outcome = self._look(in_parts=self.has_selector)
         return LOOK_YOURSELF if self.is_cut else outcome
 
     def _look(self, *, in_parts: bool) -> tuple[GetResult, Transaction | None] | None:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from mayfly.engine.core import Core
 from mayfly.engine.finding.in_turn import first_in_turn, is_in_turn
 from mayfly.engine.finding.search import ANY, Match, asker, in_order
+from mayfly.engine.finding.verdicts import FIXED_SIZE, LONG_WORK, TURN_WORK, Verdicts, is_long
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.lifetime.moments import is_expired
@@ -14,13 +15,15 @@ from mayfly.store.units import StoredMessage
 
 #: Expired messages that one turn of the lock passes over; then they are discarded, and on.
 DISCARD_BATCH = 1_000
-#: Messages that a selector refuses in one turn of the lock, some 5 ms, and bytes of their bodies.
+#: Messages that a selector refuses in one turn of the lock, some 5 ms, and bytes of their bodies,
+#: fewer where it looks at them often.
 REFUSALS, REFUSED_BYTES = 1_000, 4 * 1024 * 1024
 
 
 #: A live message or None, the expired ones met before it, a key before which all has been met, and
-#: whether the look was cut short: then it has met DISCARD_BATCH expired messages, or as many
-#: refused ones as one turn of the lock has time for. A named tuple would cost each get 0.3 µs.
+#: whether the look was cut short: then it has met DISCARD_BATCH expired messages, as many refused
+#: ones as one turn of the lock has time for, or one that takes the selector too long: it begins at
+#: the key. A named tuple would cost each get 0.3 µs.
 Look: TypeAlias = tuple[tuple[StoredMessage, int] | None, list[Found], int, bool]
 
 
@@ -34,10 +37,12 @@ def look(
     before: int | None,
     in_parts: bool,
     requester: Requester | None,
+    verdicts: Verdicts | None = None,
 ) -> Look:
     """Look for the first message live now with ``low <= k < before`` that the holder may see.
 
-    Messages that the selector refuses are passed over, dead or alive (E11).
+    Messages that the selector refuses are passed over, dead or alive (E11). With a selector there
+    are ``verdicts``, and ``in_parts`` it is asked under the lock only where that is short.
     """
     if match is ANY and low == queue.low and is_in_turn(queue, requester):
         found = first_in_turn(queue)
@@ -50,26 +55,65 @@ def look(
     assert core.engine_lock.is_held()
     # A look that may discard nothing on its own must find out whether there is a live one (K7).
     may_discard = core.settings.discard_on_empty
-    selects = None if match.selector is None else asker(match, core, queue, now_ms)
+    selector, selects = match.selector, None
+    short_bytes = left_bytes = 0
+    if selector is not None:
+        selects = asker(match, core, queue, now_ms)
+        short_bytes = LONG_WORK // (selector.work + 1) - FIXED_SIZE
+        left_bytes = min(REFUSED_BYTES, TURN_WORK // (selector.work + 1))
     expired: list[Found] = []
-    reached, refused_count, refused_bytes = low, 0, 0
+    reached, refused_count = low, 0
     for row, persistence in in_order(core, queue, match, low, requester):
         if before is not None and before < row.k:
             break
-        if selects is not None and not selects(row):
-            reached = row.k + 1
-            refused_count += 1
-            refused_bytes += len(row.body)
-            is_long = refused_count >= REFUSALS or refused_bytes >= REFUSED_BYTES
-            if is_long and in_parts and (may_discard or not expired):
-                return None, expired, reached, True
-            continue
+        if selects is not None:
+            assert selector is not None
+            assert verdicts is not None
+            body_bytes = len(row.body)
+            is_taken = verdicts.of(row) if verdicts.said else None
+            if is_taken is None:
+                # A body is longer than its header: most need not be looked at for that.
+                may_be_long = body_bytes > short_bytes or row.topic is not None
+                if may_be_long and in_parts and is_long(selector, row):
+                    return _cut(expired, row.k, verdicts, may_discard=may_discard)
+                is_taken = selects(row)
+            if not is_taken:
+                reached = row.k + 1
+                refused_count += 1
+                left_bytes -= body_bytes + FIXED_SIZE
+                if in_parts and (refused_count >= REFUSALS or left_bytes <= 0):
+                    return _cut(expired, reached, verdicts, may_discard=may_discard)
+                continue
         if not is_expired(row.expire_at_ms, now_ms):
+            if verdicts is not None and verdicts.dead:
+                expired = _with_dead(expired, queue, verdicts, requester)
             return (row, persistence), expired, row.k, False
         expired.append((queue, row, persistence))
         reached = row.k + 1
         if len(expired) == DISCARD_BATCH and in_parts and may_discard:
             return None, expired, reached, True
+    if verdicts is not None and verdicts.dead:
+        expired = _with_dead(expired, queue, verdicts, requester)
     if expired and not may_discard:
         reached = expired[0][1].k
     return None, expired, reached, False
+
+
+def _cut(expired: list[Found], reached: int, verdicts: Verdicts, *, may_discard: bool) -> Look:
+    """Return a look that goes on at a key; expired ones that may not go yet are noted (K7)."""
+    if not may_discard:
+        verdicts.dead += [(row.k, persistence) for _queue, row, persistence in expired]
+        expired = []
+    return None, expired, reached, True
+
+
+def _with_dead(
+    expired: list[Found], queue: LocalQueue, verdicts: Verdicts, requester: Requester | None
+) -> list[Found]:
+    """Return expired messages behind those noted before, as far as these are still there."""
+    home, found = queue.home, list[Found]()
+    for key, persistence in verdicts.dead:
+        row = home.messages(persistence).row(key)
+        if row is not None and home.hidden.get(key, requester) is requester:
+            found.append((queue, row, persistence))
+    return found + expired if found else expired

@@ -84,11 +84,12 @@ def asker(
     assert match.selector is not None
     selects = match.selector.selects
     if queue.is_staging:
-        return lambda row: selects(_fields(shown(core, row), now_ms))
-    return lambda row: selects(_fields(row, now_ms))
+        return lambda row: selects(fields_of(shown(core, row), now_ms))
+    return lambda row: selects(fields_of(row, now_ms))
 
 
-def _fields(row: StoredMessage, seen_ms: int) -> MessageFields:
+def fields_of(row: StoredMessage, seen_ms: int) -> MessageFields:
+    """Return what a selector reads of a row at a moment."""
     return MessageFields(row, unpack_descriptor(row.descriptor), seen_ms)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from weakref import WeakSet
 
 from mayfly.engine.core import Core
 from mayfly.engine.finding.alive import REFUSALS, REFUSED_BYTES
 from mayfly.engine.finding.search import Match, asker, in_order
+from mayfly.engine.finding.verdicts import Verdicts
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.runtime.weak import weakly_held
@@ -14,6 +16,8 @@ from mayfly.store.units import StoredMessage
 
 #: The one name whose value changes while a message lies on its queue and nothing happens to it.
 _FLEETING = "Root.MQMD.Expiry"
+#: Messages that a scout reads at first; the next page is so many times as long.
+_FIRST_PAGE, _PAGE_GROWTH = 1, 8
 
 
 @weakly_held
@@ -34,6 +38,7 @@ class SelectorProgress:
         "_key",
         "_queue",
         "match",
+        "verdicts",
     )
 
     def __init__(self, core: Core, queue: LocalQueue, match: Match) -> None:
@@ -45,6 +50,8 @@ class SelectorProgress:
         self._key = queue.low
         self._again_from: int | None = None
         self._is_passing = False
+        #: Answers of the selector in this pass, given without the lock.
+        self.verdicts = Verdicts()
         # Nobody tells what arrives on the staging queue.
         self._is_kept = _FLEETING not in match.selector.needs and not queue.is_staging
         if queue.watchers is None:
@@ -68,6 +75,9 @@ class SelectorProgress:
     def begin(self, *, anew: bool = False) -> None:
         """Let the next step begin a pass; ``anew`` from the start of the queue."""
         self._is_passing = False
+        verdicts = self.verdicts
+        if verdicts.said or verdicts.dead or verdicts.unasked:
+            verdicts.clear()
         if anew:
             self._again_from = self._queue.low
 
@@ -84,34 +94,49 @@ class SelectorProgress:
     def reach(self, key: int, *, is_end: bool) -> None:
         """Note how far a step has come, and whether the pass ends there."""
         self._key, self._is_passing = key, not is_end
+        if is_end and (self.verdicts.said or self.verdicts.dead):
+            self.verdicts.clear()
 
     def scout(self, requester: Requester) -> None:
         """Go on in a pass up to the next message that the selector takes, or to the end.
 
-        The lock is held only to read messages, not while the selector is asked. Raises
-        MQRC_CONNECTION_BROKEN, and the error of a holder that has ended.
+        The lock is held only to read messages, not while the selector is asked. Whether the message
+        that it takes is still there, the next step sees. Raises MQRC_CONNECTION_BROKEN, and the
+        error of a holder that has ended.
         """
-        core = self._core
+        core, verdicts = self._core, self.verdicts
         rows: list[StoredMessage] | None = None
+        size = _FIRST_PAGE
+        if verdicts.unasked:
+            verdicts.ask(self._asker(requester))
         while self._is_passing and rows != []:
             with core.engine_lock:
-                core.check_running()
-                requester.check()
-                rows, now_ms = self._page(requester), core.now_ms()
-            selects = asker(self.match, core, self._queue, now_ms)
+                # In this order: a queue manager that has been closed has no messages to read.
+                selects = self._asker(requester)
+                rows = self._page(requester, size)
             for row in rows:
                 if selects(row):
                     self._key = row.k
+                    verdicts.note(row, takes=True)
                     return
                 self._key = row.k + 1
+            size *= _PAGE_GROWTH
 
-    def _page(self, requester: Requester) -> list[StoredMessage]:
+    def _asker(self, requester: Requester) -> Callable[[StoredMessage], bool]:
+        """Return what asks the selector about rows now, for a holder that has not ended."""
+        core = self._core
+        with core.engine_lock:
+            core.check_running()
+            requester.check()
+            return asker(self.match, core, self._queue, core.now_ms())
+
+    def _page(self, requester: Requester, size: int) -> list[StoredMessage]:
         rows: list[StoredMessage] = []
         body_bytes = 0
         for row, _side in in_order(self._core, self._queue, self.match, self._key, requester):
             rows.append(row)
             body_bytes += len(row.body)
-            if len(rows) == REFUSALS or body_bytes >= REFUSED_BYTES:
+            if len(rows) >= min(size, REFUSALS) or body_bytes >= REFUSED_BYTES:
                 break
         return rows
 

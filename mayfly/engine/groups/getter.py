@@ -10,6 +10,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import DISCARD_BATCH, REFUSALS
 from mayfly.engine.finding.search import ANY, asker
+from mayfly.engine.finding.verdicts import Verdicts, is_long
 from mayfly.engine.get import GetRequest, Getter, seen
 from mayfly.engine.get_result import GetResult
 from mayfly.engine.groups.index import GroupIndex
@@ -67,6 +68,7 @@ class GroupGetter(Getter):
         self._low = where.low
         self._told_count = 0
         self._expired: list[Found] = []
+        self._verdicts = Verdicts()
         match = request.match
         self._msg_hash = None if match.msg_id is None else id_hash(match.msg_id)
         self._correl_hash = None if match.correl_id is None else id_hash(match.correl_id)
@@ -99,6 +101,17 @@ class GroupGetter(Getter):
             return None
         self.found_key = parts[0].key
         return self.deliver(queue, parts, now_ms)
+
+    def search_on(self) -> None:
+        """Ask the selector about the message at which the last take was cut, without the lock."""
+        core = self._core
+        if not self._verdicts.unasked:
+            return
+        with core.engine_lock:
+            core.check_running()
+            self.requester.check()
+            selects = asker(self._request.match, core, self.path.queue, core.now_ms())
+        self._verdicts.ask(selects)
 
     def deliver(
         self, queue: LocalQueue, parts: list[Entry], now_ms: int
@@ -176,7 +189,20 @@ class GroupGetter(Getter):
             needed = self._needed_by(entry, now_ms)
             if not self._are_there(needed, entry):
                 continue
-            if not self._is_wanted(entry) or (selects and not selects(self._row(entry))):
+            is_taken = self._is_wanted(entry)
+            if is_taken and selects is not None:
+                assert selector is not None
+                row = self._row(entry)
+                said = self._verdicts.of(row)
+                if said is None and in_parts and is_long(selector, row):
+                    self._verdicts.unasked.append(row)
+                    self.is_cut = True
+                    if not may_cut:
+                        # Expired ones are met again on the way to a live one (K7).
+                        self._low = self._where.low
+                    return []
+                is_taken = selects(row) if said is None else said
+            if not is_taken:
                 refused_count += 1
                 self._low = entry.key + 1
             elif self._are_alive(needed, entry, queue, now_ms):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from mayfly.engine.delivery import (
 )
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
+from mayfly.engine.finding.verdicts import FIXED_SIZE, TURN_WORK
 from mayfly.engine.groups.fields import IN_GROUP, IN_SEGMENTS
 from mayfly.engine.holding import puts
 from mayfly.engine.pubsub.copies import CopyRows, prepared_for
@@ -46,7 +47,7 @@ from mayfly.mqi.attribute_selectors import MQPSM_ENABLED
 from mayfly.mqi.constants import MQRO_COA
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.selectors import MessageFields
+from mayfly.selectors import MessageFields, Selector
 from mayfly.store.units import StoredMessage
 
 
@@ -96,19 +97,31 @@ def publish(
     MQRC_TOPIC_STRING_ERROR, MQRC_PUT_INHIBITED, MQRC_PUT_NOT_RETAINED, and the reasons of a put.
     """
     _prepare(core, topic, request, body, retains=retains)
-    with core.engine_lock:
-        core.check_running()
-        if unit_of_work is not None:
-            unit_of_work.check_room()
-        fan_out = _FanOut(core, topic, (request, body), context, alias=alias)
-        fan_out.is_in_unit, fan_out.connection = unit_of_work is not None, connection
-        fan_out.not_own, fan_out.only_here, fan_out.journey = not_own, only_here, journey
-        transaction = fan_out.run(retains=retains)
-        if unit_of_work is not None:
-            unit_of_work.publish(transaction, fan_out.staged, fan_out.effects)
-        else:
-            fan_out.finish()
-        is_done = unit_of_work is not None or core.committer.run_at_once(transaction)
+    said: dict[Selector, bool] = {}
+    is_asked = False
+    while not is_asked:
+        with core.engine_lock:
+            core.check_running()
+            if unit_of_work is not None:
+                unit_of_work.check_room()
+            fan_out = _FanOut(core, topic, (request, body), context, alias=alias)
+            fan_out.is_in_unit, fan_out.connection = unit_of_work is not None, connection
+            fan_out.not_own, fan_out.only_here, fan_out.journey = not_own, only_here, journey
+            fan_out.said = said
+            unasked = fan_out.unasked()
+            is_asked = not unasked
+            if is_asked:
+                transaction = fan_out.run(retains=retains)
+                if unit_of_work is not None:
+                    unit_of_work.publish(transaction, fan_out.staged, fan_out.effects)
+                else:
+                    fan_out.finish()
+                is_done = unit_of_work is not None or core.committer.run_at_once(transaction)
+        if unasked:
+            # Without the lock; then again from the start with the id that they have seen.
+            fields = fan_out.fields()
+            said.update((selector, selector.selects(fields)) for selector in unasked)
+            request = request._replace(msg_id=fan_out.msg_id)
     if is_done:
         core.committer.run_deferred()
     elif completion is None:
@@ -163,8 +176,8 @@ class _FanOut:
         )
         self._promise = _promise(values, self._prepared)
         self._check_kind()
-        self._msg_id = request.msg_id or new_id(core)
-        self._rows = CopyRows(core, topic, self._msg_id)
+        self.msg_id = request.msg_id or new_id(core)
+        self._rows = CopyRows(core, topic, self.msg_id)
         self._matched_count = self._missed_count = 0
         self.transaction = Transaction()
         self.staged: list[UncommittedPut] = []
@@ -178,6 +191,8 @@ class _FanOut:
         self.only_here = False
         #: How it has come here, and whether it is retained here.
         self.journey, self._retains = HERE, False
+        #: Answers of selectors, given without the lock; empty where all are asked in passing.
+        self.said: Mapping[Selector, bool] = {}
         self._neighbours: set[str] = set()
         #: Copies on queues here; those that travel are confirmed where they arrive.
         self._arrived: list[StoredMessage] = []
@@ -198,11 +213,26 @@ class _FanOut:
             said = "a publication is neither in a group nor a segment"
             raise mq_error(rc.MQRC_MSG_NOT_ALLOWED_IN_GROUP, said)
 
+    def unasked(self) -> list[Selector]:
+        """Return the selectors that are to be asked without the lock, for together it takes long.
+
+        Each once: subscriptions with one text have one selector.
+        """
+        subscriptions = self._core.registry.subscriptions
+        work = subscriptions.selector_work(self._topic)
+        # A body is longer than its header; of most publications the fields need not be read.
+        if work * (FIXED_SIZE + len(self._topic) + len(self._body)) <= TURN_WORK:
+            return []
+        if work * self.fields().size <= TURN_WORK:
+            return []
+        found = {one.selector: None for one in subscriptions.matching(self._topic)}
+        return [one for one in found if one is not None and one not in self.said]
+
     def run(self, *, retains: bool) -> Transaction:
         """Deliver it to all or to nobody, and keep it if it is to be retained."""
         self._retains = retains
         if self.journey.only_for and is_outdated(
-            self._core, self._topic, self._msg_id, self._prepared.descriptor
+            self._core, self._topic, self.msg_id, self._prepared.descriptor
         ):
             return self.transaction
         try:
@@ -217,15 +247,17 @@ class _FanOut:
     def _deliver(self) -> None:
         """Make a copy for each matching subscription; raises MQRC_PUBLICATION_FAILURE."""
         fields: MessageFields | None = None
+        said = self.said
         for subscription in self._core.registry.subscriptions.matching(self._topic):
             is_over = is_expired(subscription.expire_at_ms, self._now_ms)
             if is_over or subscription.refuses(self.connection) or self._is_late_for(subscription):
                 continue
             if self.not_own and subscription.is_of(self.connection):
                 continue
-            if subscription.selector is not None:
-                fields = fields or self._fields()
-                if not subscription.selector.selects(fields):
+            selector = subscription.selector
+            if selector is not None:
+                fields = fields or self.fields()
+                if not (said[selector] if said else selector.selects(fields)):
                     continue
             if is_proxy(subscription) and not self._leaves_for(neighbour_of(subscription)):
                 continue
@@ -250,7 +282,7 @@ class _FanOut:
     def _retain(self) -> None:
         """Keep it as the retained publication of its topic; empty, it ends what was kept."""
         if self._body:
-            ids = Ids(self._msg_id, self._request.correl_id)
+            ids = Ids(self.msg_id, self._request.correl_id)
             message = OutgoingMessage(self._prepared, self._window, ids, self._body)
             yields = bool(self.journey.only_for)
             self.effects.append(
@@ -286,7 +318,7 @@ class _FanOut:
         """Return what became of it."""
         matched = self._matched_count
         return PublishResult(
-            self._msg_id,
+            self.msg_id,
             self._prepared.descriptor,
             self._window,
             matched,
@@ -333,7 +365,7 @@ class _FanOut:
         self.staged.append(pending)
 
     def _ids(self, subscription: Subscription) -> Ids:
-        return Ids(self._msg_id, self._correl_id(subscription))
+        return Ids(self.msg_id, self._correl_id(subscription))
 
     def _correl_id(self, subscription: Subscription) -> bytes:
         correl_id = subscription.correl_id
@@ -370,7 +402,7 @@ class _FanOut:
             original = Original(descriptor, row.msg_id, row.correl_id, row.body, left_ms)
             send_report(self._core, self.transaction, Cause.COA, original)
 
-    def _fields(self) -> MessageFields:
+    def fields(self) -> MessageFields:
         """Return what selectors read: the publication as its publisher has made it."""
         row = StoredMessage(
             0,
@@ -380,7 +412,7 @@ class _FanOut:
             None,
             None,
             0,
-            self._msg_id,
+            self.msg_id,
             self._request.correl_id,
             None,
             self._prepared.packed,

@@ -24,6 +24,8 @@ from mayfly.engine.delivery import (
 )
 from mayfly.engine.disposal import as_given
 from mayfly.engine.expired import discard_expired
+from mayfly.engine.finding.search import fields_of
+from mayfly.engine.finding.verdicts import Verdicts, is_long
 from mayfly.engine.holding import messages, puts
 from mayfly.engine.objects.administration import enter_queue
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
@@ -41,11 +43,13 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.selectors import MessageFields
+from mayfly.selectors import Selector
 from mayfly.store.units import StoredMessage
 
 RETAINED_QUEUE = "SYSTEM.RETAINED.PUB.QUEUE"
 _PAGE = 1_000
+#: Retained publications that are read for a selector in one turn of the lock.
+_ASKED_AT_A_TIME = 16
 
 
 def ensure_retained_queue(core: Core) -> None:
@@ -149,22 +153,37 @@ def end_retained(core: Core, topic: str) -> Transaction | None:
     return transaction
 
 
-def deliver_retained(core: Core, subscription: Subscription) -> int:
+def deliver_retained(
+    core: Core, subscription: Subscription, verdicts: Verdicts | None = None
+) -> int:
     """Put a copy of each matching retained publication on the queue of a subscription.
 
-    They have what is left of their lives. Returns how many. Raises the reason why one cannot be
-    delivered; none is then.
+    They have what is left of their lives. ``verdicts`` are those of :func:`ask_of_retained`, where
+    the caller has a lock in which it should not be called. Returns how many. Raises the reason why
+    one cannot be delivered; none is then.
     """
-    with core.engine_lock:
-        transaction, now_ms = Transaction(), core.now_ms()
-        try:
-            for topic, row in _matching(core, subscription, now_ms):
-                _add_copy(core, transaction, subscription, topic, row)
-        except MQError:
-            puts.withdraw_all(transaction)
-            raise
-        count = len(transaction.arrivals)
-        is_done = not count or core.committer.run_at_once(transaction)
+    if verdicts is None:
+        verdicts = ask_of_retained(core, subscription.topic, subscription.selector)
+    is_asked = False
+    while not is_asked:
+        with core.engine_lock:
+            transaction, now_ms = Transaction(), core.now_ms()
+            try:
+                for topic, row in _matching(core, subscription, now_ms, verdicts):
+                    _add_copy(core, transaction, subscription, topic, row)
+            except MQError:
+                puts.withdraw_all(transaction)
+                raise
+            is_asked = not verdicts.unasked
+            if is_asked:
+                count = len(transaction.arrivals)
+                is_done = not count or core.committer.run_at_once(transaction)
+            else:
+                puts.withdraw_all(transaction)
+        if verdicts.unasked:
+            # Retained since the others were asked.
+            assert subscription.selector is not None
+            verdicts.ask(_asker(subscription.selector, now_ms))
     if is_done:
         core.committer.run_deferred()
     else:
@@ -243,10 +262,42 @@ def _removal(core: Core, found: Found) -> Transaction:
     return transaction
 
 
+def ask_of_retained(core: Core, topic_string: str, selector: Selector | None) -> Verdicts:
+    """Ask the selector of a subscription, if there is one, about what is retained for it.
+
+    Call it without a lock: that of the engine is held only to read them, some at a time.
+    """
+    verdicts = Verdicts()
+    if selector is None:
+        return verdicts
+    with core.engine_lock:
+        topics = _topics(core.registry.retained, topic_string)
+    for start in range(0, len(topics), _ASKED_AT_A_TIME):
+        with core.engine_lock:
+            core.check_running()
+            now_ms, retained = core.now_ms(), core.registry.retained
+            page = topics[start : start + _ASKED_AT_A_TIME]
+            found = [_found(core, retained[topic]) for topic in page if topic in retained]
+        selects = _asker(selector, now_ms)
+        for one in found:
+            if one is not None:
+                verdicts.note(one[1], takes=selects(one[1]))
+    return verdicts
+
+
+def _asker(selector: Selector, now_ms: int) -> Callable[[StoredMessage], bool]:
+    return lambda row: selector.selects(fields_of(row, now_ms))
+
+
 def _matching(
-    core: Core, subscription: Subscription, now_ms: int
+    core: Core, subscription: Subscription, now_ms: int, verdicts: Verdicts
 ) -> Iterator[tuple[str, StoredMessage]]:
-    for topic in _topics(core.registry.retained, subscription):
+    """Yield the publications that are retained for a subscription.
+
+    Those that its selector is to be asked about without the lock are left in ``verdicts``.
+    """
+    selector = subscription.selector
+    for topic in _topics(core.registry.retained, subscription.topic):
         found = _found(core, core.registry.retained[topic])
         if found is None:
             continue
@@ -259,15 +310,23 @@ def _matching(
                 del core.registry.retained[topic]
                 core.committer.deferred.append(_removal(core, found))
             continue
-        fields = MessageFields(row, unpack_descriptor(row.descriptor), now_ms)
-        if subscription.selector is None or subscription.selector.selects(fields):
-            yield topic, row
+        if selector is not None:
+            is_taken = verdicts.of(row)
+            if is_taken is None and is_long(selector, row):
+                verdicts.unasked.append(row)
+                continue
+            if is_taken is None:
+                is_taken = selector.selects(fields_of(row, now_ms))
+            if not is_taken:
+                continue
+        yield topic, row
 
 
-def _topics(retained: dict[str, tuple[int, int]], subscription: Subscription) -> list[str]:
-    if not has_wildcards(subscription.topic):
-        return [subscription.topic] if subscription.topic in retained else []
-    return [topic for topic in retained if matches(subscription.levels, levels_of(topic))]
+def _topics(retained: dict[str, tuple[int, int]], topic_string: str) -> list[str]:
+    if not has_wildcards(topic_string):
+        return [topic_string] if topic_string in retained else []
+    levels = levels_of(topic_string)
+    return [topic for topic in retained if matches(levels, levels_of(topic))]
 
 
 def _add_copy(

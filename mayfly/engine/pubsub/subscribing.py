@@ -18,8 +18,10 @@ from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.delivery import Identifier, stored_id
 from mayfly.engine.descriptors import Context
+from mayfly.engine.finding.search import selector_of
+from mayfly.engine.finding.verdicts import Verdicts
 from mayfly.engine.handles import Handle
-from mayfly.engine.pubsub.retained import deliver_retained
+from mayfly.engine.pubsub.retained import ask_of_retained, deliver_retained
 from mayfly.engine.pubsub.subscription_administration import (
     create_subscription,
     drop_doomed,
@@ -183,6 +185,7 @@ def subscribe(
     check_life_ms(request.life_ms)
     core = opened.core
     _check_authority(session, core, request)
+    verdicts = _ask_of_retained(core, request)
     with core.definitions_lock:
         existing = core.registry.subscriptions.find(request.name) if request.name else None
         if existing is not None and request.is_shared and not request.replaces:
@@ -201,6 +204,7 @@ def subscribe(
             life_ms=request.life_ms,
             takes_retained=request.takes_retained,
             replaced=existing if request.replaces else None,
+            verdicts=verdicts,
         )
         try:
             return _open(session, opened, made)
@@ -209,6 +213,19 @@ def subscribe(
             if existing is None:
                 undo_subscription(core, made)
             raise
+
+
+def _ask_of_retained(core: Core, request: SubscribeRequest) -> Verdicts | None:
+    """Ask the selector before definitions are locked, which others wait for."""
+    if not request.takes_retained or not request.selector.strip():
+        return None
+    try:
+        with core.engine_lock:
+            topic = core.registry.topics.full_string(request.topic_object, request.topic)
+        return ask_of_retained(core, topic, selector_of(request.selector))
+    except MQError:
+        # The making of the subscription raises it, in its order.
+        return None
 
 
 def _check_authority(session: Subscriber, core: Core, request: SubscribeRequest) -> None:

@@ -9,6 +9,7 @@ from mayfly.engine.attributes.attribute import SUB, Value
 from mayfly.engine.attributes.of_topics import MANAGED_DESTINATION, SubscriptionDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import new_id
+from mayfly.engine.finding.verdicts import Verdicts
 from mayfly.engine.objects.administration import delete_queue, erase, save
 from mayfly.engine.objects.dynamic import create_dynamic_queue
 from mayfly.engine.pubsub.retained import deliver_retained
@@ -68,9 +69,11 @@ def create_subscription(
     life_ms: int | None = None,
     takes_retained: bool = True,
     replaced: Subscription | None = None,
+    verdicts: Verdicts | None = None,
 ) -> Subscription:
     """Make a subscription and give it the retained publications it asks for.
 
+    ``verdicts`` are what its selector has said of those already, for a caller with a lock.
     A durable one is on disk when this returns. Its life of ``life_ms``, or else of EXPIRY tenths,
     begins now. The subscription ``replaced``, of the same name, goes with its managed queue in the
     same moment. After an error nothing is made, and ``replaced`` stays.
@@ -95,7 +98,7 @@ def create_subscription(
             with core.engine_lock:
                 _enter(core, subscription, replaced)
             if takes_retained and not subscription.on_request:
-                deliver_retained(core, subscription)
+                deliver_retained(core, subscription, verdicts)
         except MQError:
             if replaced is None:
                 undo_subscription(core, subscription)

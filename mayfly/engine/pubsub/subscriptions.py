@@ -75,17 +75,17 @@ class Subscription:
         self.ignores_own = bool(definition.ignores_own)
         self.owner = definition.owner
         self.takes_retained = not definition.is_new_only
+        text = definition.selector
+        self.selector: Selector | None = compile_selector(text) if text.strip() else None
         self.take(definition)
 
     def take(self, definition: SubscriptionDefinition) -> None:
-        """Take the attributes, which may have changed; the topic and the id never do."""
+        """Take the attributes, which may have changed; topic, selector and id never do."""
         self.definition = definition
         self.topic = definition.topicstr
         self.levels = levels_of(self.topic)
         self.destination = destination_of(definition)
         self.is_managed = definition.destclas == MANAGED_DESTINATION
-        text = definition.selector
-        self.selector: Selector | None = compile_selector(text) if text.strip() else None
         self.priority = definition.pubprty
         self.on_request = bool(definition.reqonly)
         correlation = definition.destcorl
@@ -119,6 +119,8 @@ class Subscriptions:
         self._by_name: dict[str, Subscription] = {}
         self._by_topic = TopicIndex[Subscription]()
         self._matching: dict[str, tuple[Subscription, ...]] = {}
+        #: Topic -> the work of the selectors of those that match.
+        self._work: dict[str, int] = {}
         self._ends: list[tuple[int, bytes]] = []
         #: Subscriptions that came (+1) and went (-1), for the hierarchy; None without one.
         self.changes: list[tuple[Subscription, int]] | None = None
@@ -158,7 +160,7 @@ class Subscriptions:
             self._by_name[subscription.name] = subscription
         self._by_topic.add(subscription.levels, subscription.sub_id, subscription)
         self.note_end(subscription)
-        self._matching.clear()
+        self._forget_matches()
 
     def remove(self, subscription: Subscription) -> bool:
         """Forget one; False when somebody else was faster."""
@@ -168,8 +170,12 @@ class Subscriptions:
         if self._by_name.get(subscription.name) is subscription:
             del self._by_name[subscription.name]
         self._by_topic.remove(subscription.levels, subscription.sub_id)
-        self._matching.clear()
+        self._forget_matches()
         return True
+
+    def _forget_matches(self) -> None:
+        self._matching.clear()
+        self._work.clear()
 
     def matching(self, topic: str) -> tuple[Subscription, ...]:
         """Return those whose topic string, wildcards included, is that of a publication."""
@@ -181,6 +187,16 @@ class Subscriptions:
             # An id rises with its subscription.
             found = self._matching[topic] = tuple(here[sub_id] for sub_id in sorted(here))
         return found
+
+    def selector_work(self, topic: str) -> int:
+        """Return how often all selectors together look at each character of a publication."""
+        work = self._work.get(topic)
+        if work is None:
+            if len(self._work) >= _CACHE_SIZE:
+                self._work.clear()
+            selectors = [found.selector for found in self.matching(topic)]
+            work = self._work[topic] = sum(one.work for one in selectors if one is not None)
+        return work
 
     def note_end(self, subscription: Subscription) -> None:
         """Note when a subscription expires."""
