@@ -258,6 +258,33 @@ def test_D24_and_discarded_where_the_dead_letter_queue_refuses_it_too(
         assert bodies(session, "Q1") == [b"message"]
 
 
+@pytest.mark.parametrize("takes_report", [False, True])
+def test_D24_D22_and_discarded_though_its_exception_report_reaches_no_queue(
+    qm: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    new_session: NewSession,
+    *,
+    takes_report: bool,
+) -> None:
+    """D22 undoes an action that has succeeded; of a publication the one that fails is the last."""
+    admin_sub(qm, "S", "a", "Q1")
+    report, reply_to = c.MQRO_EXCEPTION, REPLIES
+    with new_session(qm) as session:
+        session.publish(
+            "a", b"x", delay_ms=1_000, persistent=persistent, report=report, reply_to_q=reply_to
+        )
+        for name in ("Q1", DEAD) if takes_report else ("Q1", DEAD, REPLIES):
+            alter(qm, name, PUT=c.MQQA_PUT_INHIBITED)
+        clock.advance(1_000)
+        assert outcomes(qm, STAGING) == [("discarded", rc.MQRC_PUT_INHIBITED)]
+        assert qm.curdepth(STAGING) == 0
+        for name in ("Q1", DEAD, REPLIES):
+            alter(qm, name, PUT=c.MQQA_PUT_ALLOWED)
+        clock.advance(20_000)
+        assert [qm.curdepth(name) for name in ("Q1", DEAD, REPLIES)] == [0, 0, int(takes_report)]
+
+
 def test_D15_the_subscription_says_at_release_where_its_copy_goes(
     qm: QueueManager, clock: VirtualClock, persistent: bool, new_session: NewSession
 ) -> None:

@@ -240,8 +240,9 @@ class Release:
         """Discard or dead-letter as the report options say (D20); None when that fails (D21).
 
         A publication is discarded when its subscriber is gone (D23), when its topic says
-        USEDLQ(NO), and when it cannot be dead-lettered (D24).
+        USEDLQ(NO), and when it cannot be dead-lettered (D24): then whatever becomes of its report.
         """
+        is_undone_without_report = descriptor.persistence == MQPER_PERSISTENT
         core, (queue, row, _side) = self._core, found
         original = original_of(queue, row, descriptor, self._now_ms)
         if descriptor.report & MQRO_DISCARD_MSG or self._is_dropped(row, reason):
@@ -257,13 +258,15 @@ class Release:
                 _LOG.warning("dead-letter queue refuses a delayed message: %s", error)
                 if row.sub_id is None:
                     return None
-                event = Event.DISCARD
+                # D22 undoes an action that has succeeded; where this one fails, the source says, a
+                # publication is discarded.
+                event, is_undone_without_report = Event.DISCARD, False
         # Of this one the rule is that it goes to the dead-letter queue, whatever it asks for (D22).
         is_sent = send_report(
             core, transaction, Cause.EXCEPTION, original, reason, always_kept=True
         )
         # A persistent message does not go while its report can reach no queue (D22).
-        if not is_sent and descriptor.persistence == MQPER_PERSISTENT:
+        if not is_sent and is_undone_without_report:
             return None
         return event
 
