@@ -76,6 +76,7 @@ def set_channel_rule(
     _check_keywords(given, rule_type, action)
     if action in (ADD, _REPLACE) and rule_type not in _LISTS:
         _check_user(given)
+        _check_names(given)
     rule = ChannelRuleDefinition(CHLAUTH, "", profile=profile).altered(given)
     set_rule(manager, rule, action)
 
@@ -155,6 +156,16 @@ def _checked_all(attributes: Mapping[str, Value]) -> dict[str, Value]:
         values[keyword] = value if is_pattern else checked(rows[keyword], value)
         _check_patterns(keyword, str(value))
     return values
+
+
+def _check_names(given: Mapping[str, Value]) -> None:
+    """Refuse patterns of certificates that none can match; older rules that have one may go."""
+    for keyword in ("SSLPEER", "SSLCERTI"):
+        value = str(given.get(keyword, ""))
+        try:
+            distinguished_names.check_pattern(value)
+        except ValueError as error:
+            raise WrongValue(attributes_of(CHLAUTH)[keyword], value, f": {error}") from error
 
 
 def _check_patterns(keyword: str, value: str) -> None:

@@ -201,7 +201,7 @@ def _check_network(attributes: Mapping[str, Value]) -> None:
             raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "CONNAME", address, said) from error
     peer = str(attributes.get("SSLPEER", ""))
     try:
-        distinguished_names.attributes_of(peer)
+        distinguished_names.check_pattern(peer)
     except ValueError as error:
         raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "SSLPEER", peer, f"SSLPEER: {error}") from error
 

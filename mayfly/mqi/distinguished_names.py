@@ -1,8 +1,13 @@
 """Distinguished names of certificates, and the patterns that SSLPEER compares them with.
 
 A name is a list of attributes, ``CN=app,OU=Sales,O=Example``. A pattern gives some of them, each
-value with ``*`` at its beginning or its end for any characters; attributes that the pattern leaves
-out are not looked at.
+value with ``*`` at its beginning or its end for any characters; a backslash before it makes it the
+character itself. Attributes that the pattern leaves out are not looked at. Values are compared in
+either case ("IBM MQ rules for SSLPEER values").
+
+OU and DC may occur several times, the highest unit first. Of any other attribute a name has one
+("Distinguished Names"): where a certificate has two, a pattern cannot tell which of them was meant
+by its issuer, so a pattern with that attribute does not match.
 """
 
 from __future__ import annotations
@@ -29,45 +34,57 @@ _SHORT = {
     "TITLE": "T",
     "USERID": "UID",
 }
+#: Attributes that a name may have several times.
+_REPEATED = frozenset({"OU", "DC"})
+#: An attribute that has no name here comes as its numbers.
 _ATTRIBUTE = re.compile(
-    r"""\s*(?P<key>[A-Za-z][A-Za-z0-9.]*)\s*=\s*
+    r"""\s*(?P<key>[A-Za-z0-9][A-Za-z0-9.]*)\s*=\s*
         (?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>(?:[^",;\\]|\\.)*?))\s*(?:[,;]|$)""",
     re.VERBOSE | re.DOTALL,
 )
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_OPEN_END = re.compile(r"(?:[^\\]|\\.)*\*", re.DOTALL)
 _NEEDS_QUOTES = re.compile(r'[,;"\\=]|^\s|\s$')
 
 
 def spelled(attributes: Iterable[Iterable[tuple[str, str]]]) -> str:
-    """Return a name as MQ writes it, the most special attribute first.
+    """Return a name as MQ writes it, the most special attribute first, but the highest OU and DC.
 
     ``attributes`` are those of ``SSLSocket.getpeercert()["subject"]``, or of its issuer.
     """
     pairs = [(_key(key), value) for part in attributes for key, value in part]
-    return ",".join(f"{key}={_value(value)}" for key, value in reversed(pairs))
+    # A certificate begins with what is highest.
+    units = {key: iter([value for k, value in pairs if k == key]) for key in _REPEATED}
+    written = [
+        (key, next(units[key], value) if key in units else value) for key, value in pairs[::-1]
+    ]
+    return ",".join(f"{key}={_value(value)}" for key, value in written)
 
 
 def attributes_of(name: str) -> list[tuple[str, str]]:
     """Return the attributes of a name or a pattern in order; raises ValueError for what is none."""
-    found, position = [], 0
-    while position < len(name):
-        match = _ATTRIBUTE.match(name, position)
-        if match is None:
-            said = f"{name[position:]!r} is no attribute of a distinguished name, as in CN=app"
-            raise ValueError(said)
-        text = match["plain"] if match["quoted"] is None else match["quoted"]
-        found.append((_key(match["key"]), _ESCAPED.sub(r"\1", text)))
-        position = match.end()
-    return found
+    return [(key, _ESCAPED.sub(r"\1", text)) for key, text in _written(name)]
+
+
+def check_pattern(pattern: str) -> None:
+    """Raise ValueError for what is no pattern, or for one that no name can match."""
+    keys = [key for key, _text in _written(pattern)]
+    for key in dict.fromkeys(keys):
+        if key not in _REPEATED and keys.count(key) > 1:
+            raise ValueError(f"{key} stands there twice, and a name has it once, unlike OU and DC")
 
 
 def is_matched(name: str, pattern: str) -> bool:
     """Return True if a name has all attributes of a pattern, those of one key in the same order.
 
-    A blank pattern matches every name, also a blank one. Raises ValueError for a malformed name.
+    A name that has an attribute of the pattern twice does not match, unless it is OU or DC. A blank
+    pattern matches every name, also a blank one. Raises ValueError for a malformed name.
     """
     left = attributes_of(name)
-    for key, wanted in attributes_of(pattern):
+    keys = [key for key, _value in left]
+    for key, wanted in _written(pattern):
+        if key not in _REPEATED and keys.count(key) != 1:
+            return False
         place = next(
             (at for at, (k, value) in enumerate(left) if k == key and _fits(value, wanted)), None
         )
@@ -76,6 +93,20 @@ def is_matched(name: str, pattern: str) -> bool:
         # An attribute in front of it cannot be meant by what the pattern says further on.
         left = [pair for at, pair in enumerate(left) if at > place or pair[0] != key]
     return True
+
+
+def _written(name: str) -> list[tuple[str, str]]:
+    """Return the attributes of a name with their values as they are written, without quotes."""
+    found, position = [], 0
+    while position < len(name):
+        match = _ATTRIBUTE.match(name, position)
+        if match is None:
+            said = f"{name[position:]!r} is no attribute of a distinguished name, as in CN=app"
+            raise ValueError(said)
+        text = match["plain"] if match["quoted"] is None else match["quoted"]
+        found.append((_key(match["key"]), text))
+        position = match.end()
+    return found
 
 
 def _key(key: str) -> str:
@@ -90,5 +121,14 @@ def _value(value: str) -> str:
 
 
 def _fits(value: str, wanted: str) -> bool:
-    pieces = map(re.escape, wanted.split("*"))
-    return re.fullmatch(".*".join(pieces), value, re.DOTALL) is not None
+    """Return True if a value is the wanted one, which is as it is written in a pattern."""
+    if wanted == "*":
+        return True
+    is_open, has_open_end = wanted.startswith("*"), _OPEN_END.fullmatch(wanted) is not None
+    inner = wanted[int(is_open) : len(wanted) - int(has_open_end)]
+    text, value = _ESCAPED.sub(r"\1", inner).casefold(), value.casefold()
+    if is_open and has_open_end:
+        return text in value
+    if is_open:
+        return value.endswith(text)
+    return value.startswith(text) if has_open_end else value == text

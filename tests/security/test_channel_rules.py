@@ -126,8 +126,23 @@ def test_for_one_channel_subject_goes_before_issuer_user_and_address(
             "app by ca",
         ),
         ("ADDRESS('10.1.2.3') CLNTUSER('anna') SSLPEER('CN=app,O=Other')", "user"),
+        ("ADDRESS('10.1.2.3') CLNTUSER('anna') SSLPEER('CN=APP,O=example')", "app"),
+        # A certificate with two of them is nobody's.
+        ("ADDRESS('10.1.2.3') CLNTUSER('anna') SSLPEER('O=Evil,O=Example,CN=x,CN=app')", "user"),
     ):
         assert run_check(bare, "C", partner) == expected, partner
+
+
+def test_a_pattern_with_an_attribute_twice_is_refused_but_for_OU_and_DC(
+    bare: mayfly.QueueManager,
+) -> None:
+    rule = "SET CHLAUTH(C) TYPE(SSLPEERMAP) {} MCAUSER('app')"
+    for names in ("SSLPEER('CN=a,CN=b')", "SSLPEER('CN=a') SSLCERTI('O=a,CN=ca,O=b')"):
+        outcome = bare.mqsc(rule.format(names))
+        assert not outcome.ok
+        assert "stands there twice" in str(outcome)
+    assert not bare.mqsc("DEFINE CHANNEL(S) CHLTYPE(SVRCONN) SSLPEER('CN=a,CN=b')").ok
+    done(bare, rule.format("SSLPEER('CN=a,OU=Software,OU=MQ,DC=org,DC=example')"))
 
 
 def test_only_the_list_of_the_most_special_name_keeps_users_out(qm: mayfly.QueueManager) -> None:
