@@ -146,7 +146,8 @@ def cancel(
     """Cancel messages: they are never delivered.
 
     Prints a receipt for each id: cancelled (also the second time), already-released, expired,
-    dead-lettered, locked or unknown. Exit code 1 when one is not cancelled.
+    dead-lettered, locked or unknown; and how many messages it is for, if they are several. Exit
+    code 1 when one is not cancelled.
 
     \b
     Examples:

@@ -97,17 +97,19 @@ def _check(action: Action, request: Request) -> None:
 def _one_by_one(
     action: Action, waiting: ScheduleVerbs, msg_ids: list[bytes], *, as_json: bool
 ) -> Counter[Receipt]:
-    """Do each message on its own and return the counts of receipts that mean no success.
+    """Do each MsgId on its own and return the counts of receipts that mean no success.
 
     A printed receipt stands, also when a later message is refused.
     """
     missed: Counter[Receipt] = Counter()
     for msg_id in msg_ids:
         receipt = action.one(waiting, msg_id)
+        count = receipt.message_count
         if as_json:
-            print_json({"msg_id": msg_id.hex(), "receipt": receipt}, indent=None)
+            told = {"msg_id": msg_id.hex(), "receipt": receipt, "message_count": count}
+            print_json(told, indent=None)
         else:
-            print(f"{msg_id.hex()}  {receipt}")
+            print(f"{msg_id.hex()}  {receipt}{f', {count:,} messages' if count > 1 else ''}")
         sys.stdout.flush()
         if receipt not in action.wanted:
             missed[receipt] += 1

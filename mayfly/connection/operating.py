@@ -24,7 +24,8 @@ class ScheduleVerbs(Protocol):
     """The schedule of delayed messages, and changes of it with receipts (docs/SCHEDULE.md).
 
     Changes by ``schedule`` are durable when they return; those by ``schedule_in_unit`` are part of
-    the unit of work.
+    the unit of work. A change by MsgId is one of all messages that wait under it; the receipt's
+    ``message_count`` says how many they were.
     """
 
     def list(
@@ -33,21 +34,24 @@ class ScheduleVerbs(Protocol):
         """Return delayed messages by delivery time, those after a position."""
 
     def show(self, msg_id: bytes | str) -> Scheduled | None:
-        """Return the delayed message that was sent under a MsgId, None when none waits."""
+        """Return the delayed message that was sent under a MsgId, of several the next one due.
+
+        None when none waits.
+        """
 
     def count(self, queue: str | None = None) -> int:
         """Return how many messages are delayed, or how many of them wait for one queue."""
 
     def cancel(self, msg_id: bytes | str) -> Receipt:
-        """Take a message off the schedule."""
+        """Take the messages of a MsgId off the schedule."""
 
     def reschedule(
         self, msg_id: bytes | str, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
     ) -> Receipt:
-        """Give a message another delivery time."""
+        """Give the messages of a MsgId another delivery time."""
 
     def release(self, msg_id: bytes | str) -> Receipt:
-        """Release a message now: it goes to its target."""
+        """Release the messages of a MsgId now: they go to their targets."""
 
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Cancel all messages that a filter finds; yields the number done so far."""

@@ -23,10 +23,18 @@ from mayfly.connection.wire_values import script_of_row, stories_of_row, whereab
 from mayfly.contracts.wire_verbs import Verb
 from mayfly.engine import PropertyQuestion, StoriesFound
 from mayfly.engine.face.programs import check_page
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
 from mayfly.mqsc import MqscResult
 from mayfly.store.ledger import PositionTrimmed
 
 _EVERYTHING = ScheduleFilter()
+#: The verb that answers with the number of messages as well, which older servers do not know.
+_WITH_COUNT = {
+    Verb.SCHEDULE_CANCEL: Verb.SCHEDULE_CANCEL_COUNTED,
+    Verb.SCHEDULE_RESCHEDULE: Verb.SCHEDULE_RESCHEDULE_COUNTED,
+    Verb.SCHEDULE_RELEASE: Verb.SCHEDULE_RELEASE_COUNTED,
+}
 
 
 class RemoteSchedule:
@@ -57,18 +65,18 @@ class RemoteSchedule:
         return count
 
     def cancel(self, msg_id: bytes | str) -> Receipt:
-        """Take a message off the schedule."""
+        """Take the messages of a MsgId off the schedule."""
         return self._receipt(Verb.SCHEDULE_CANCEL, [stored_id(msg_id, "msg_id")])
 
     def reschedule(
         self, msg_id: bytes | str, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
     ) -> Receipt:
-        """Give a message another delivery time."""
+        """Give the messages of a MsgId another delivery time."""
         asked = [stored_id(msg_id, "msg_id"), delay_ms, deliver_at_ms]
         return self._receipt(Verb.SCHEDULE_RESCHEDULE, asked)
 
     def release(self, msg_id: bytes | str) -> Receipt:
-        """Let a message go to its target now."""
+        """Let the messages of a MsgId go to their target now."""
         return self._receipt(Verb.SCHEDULE_RELEASE, [stored_id(msg_id, "msg_id")])
 
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
@@ -101,7 +109,14 @@ class RemoteSchedule:
         return now_ms
 
     def _receipt(self, verb: Verb, asked: builtins.list[Any]) -> Receipt:
-        return Receipt(self._change(verb, asked))
+        try:
+            receipt, message_count = self._change(_WITH_COUNT[verb], asked)
+        except MQError as error:
+            if error.reason != rc.MQRC_FUNCTION_NOT_SUPPORTED:
+                raise
+            # An older server changes one message of the id, and knows no count.
+            receipt, message_count = self._change(verb, asked), 1
+        return Receipt(receipt).of(message_count)
 
     def _change(self, verb: Verb, asked: builtins.list[Any]) -> Any:
         conversation = self._conversation

@@ -226,6 +226,7 @@ SCHEDULED: Final = Row(
     body_bytes=whole,
     user_identifier=text,
 )
+RECEIPT: Final = Row("receipt", receipt=text, message_count=whole)
 AUDIT_ENTRY: Final = Row(
     "audit",
     at_ms=whole,

@@ -45,6 +45,7 @@ from mayfly.contracts.wire_rows import (
     PROPERTY,
     PUT_RESULT,
     PUTS_RESULT,
+    RECEIPT,
     SCHEDULED,
     STATUS,
     STORIES,
@@ -117,6 +118,10 @@ class Verb(IntEnum):
     SCHEDULE_RESCHEDULE_ALL = 40
     #: Changes from now on are part of the unit of work, or no longer.
     SCHEDULE_SYNCPOINT = 41
+    #: The same for all messages of an id; the answer has the receipt and their number.
+    SCHEDULE_CANCEL_COUNTED = 42
+    SCHEDULE_RESCHEDULE_COUNTED = 43
+    SCHEDULE_RELEASE_COUNTED = 47
     #: Administration.
     MQSC = 50
     COUNTS = 51
@@ -171,6 +176,15 @@ _IDS: Final = {"msg_id": identifier, "correl_id": identifier}
 _TARGET: Final = {"name": text, "manager": text}
 _LIFE: Final = {"time_to_live_ms": maybe(whole)}
 _ATTRIBUTE = Row("values", selector=whole, value=scalar)
+
+_SCHEDULE_CANCEL = Row("schedule_cancel", msg_id=identifier)
+_SCHEDULE_RESCHEDULE = Row(
+    "schedule_reschedule",
+    msg_id=identifier,
+    delay_ms=maybe(whole),
+    deliver_at_ms=maybe(whole),
+)
+_SCHEDULE_RELEASE = Row("schedule_release", msg_id=identifier)
 
 FORMS: Final[dict[int, Form]] = {
     Verb.CONNECT: Form(CONNECT, CONNECTED),
@@ -331,17 +345,12 @@ FORMS: Final[dict[int, Form]] = {
     ),
     Verb.SCHEDULE_SHOW: Form(Row("schedule_show", msg_id=identifier), maybe(SCHEDULED)),
     Verb.SCHEDULE_COUNT: Form(Row("schedule_count", queue=maybe(text)), whole),
-    Verb.SCHEDULE_CANCEL: Form(Row("schedule_cancel", msg_id=identifier), text),
-    Verb.SCHEDULE_RESCHEDULE: Form(
-        Row(
-            "schedule_reschedule",
-            msg_id=identifier,
-            delay_ms=maybe(whole),
-            deliver_at_ms=maybe(whole),
-        ),
-        text,
-    ),
-    Verb.SCHEDULE_RELEASE: Form(Row("schedule_release", msg_id=identifier), text),
+    Verb.SCHEDULE_CANCEL: Form(_SCHEDULE_CANCEL, text),
+    Verb.SCHEDULE_RESCHEDULE: Form(_SCHEDULE_RESCHEDULE, text),
+    Verb.SCHEDULE_RELEASE: Form(_SCHEDULE_RELEASE, text),
+    Verb.SCHEDULE_CANCEL_COUNTED: Form(_SCHEDULE_CANCEL, RECEIPT),
+    Verb.SCHEDULE_RESCHEDULE_COUNTED: Form(_SCHEDULE_RESCHEDULE, RECEIPT),
+    Verb.SCHEDULE_RELEASE_COUNTED: Form(_SCHEDULE_RELEASE, RECEIPT),
     Verb.SCHEDULE_CANCEL_ALL: Form(Row("schedule_cancel_all", where=FILTER), whole),
     Verb.SCHEDULE_RELEASE_ALL: Form(Row("schedule_release_all", where=FILTER), whole),
     Verb.SCHEDULE_RESCHEDULE_ALL: Form(

@@ -270,14 +270,34 @@ def test_receipts_of_several_ids_come_one_a_line_and_in_json(waiting: Invoke) ->
     answer = waiting("schedule", "cancel", "QM1", "a1", "ff", "b2", "fe", "--json")
     assert answer.exit_code == ExitCode.NOTHING
     assert [json.loads(line) for line in answer.stdout.splitlines()] == [
-        {"msg_id": full("a1"), "receipt": "cancelled"},
-        {"msg_id": full("ff"), "receipt": "unknown"},
-        {"msg_id": full("b2"), "receipt": "already-released"},
-        {"msg_id": full("fe"), "receipt": "unknown"},
+        {"msg_id": full("a1"), "receipt": "cancelled", "message_count": 1},
+        {"msg_id": full("ff"), "receipt": "unknown", "message_count": 1},
+        {"msg_id": full("b2"), "receipt": "already-released", "message_count": 1},
+        {"msg_id": full("fe"), "receipt": "unknown", "message_count": 1},
     ]
     assert one_line(answer.stderr) == (
         "mayfly: 3 of 4 not cancelled: 1 already-released, 2 unknown; mayfly why QM1 ID tells more"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "receipt"),
+    [
+        (("cancel",), "cancelled"),
+        (("release",), "released"),
+        (("reschedule", "--delay", "9h"), "rescheduled"),
+    ],
+)
+def test_D3_all_messages_of_one_msg_id_are_changed_and_counted(
+    waiting: Invoke, words: tuple[str, ...], receipt: str
+) -> None:
+    waiting("put", "QM1", "Q2", "of the same id", "--delay", "5h", "--msg-id", "a1")
+    verb, *options = words
+    answer = waiting("schedule", verb, "QM1", "a1", *options)
+    assert (answer.exit_code, answer.output) == (0, f"{full('a1')}  {receipt}, 2 messages\n")
+    assert listed(waiting).count("a1") == (2 if verb == "reschedule" else 0)
+    told = waiting("schedule", "cancel", "QM1", "a1", "--json").stdout
+    assert json.loads(told)["message_count"] == (2 if verb == "reschedule" else 1)
 
 
 def test_D18_what_expired_while_it_waited_says_expired(mayfly: Invoke, home: Path) -> None:

@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Receipt, Session
+from mayfly.engine import Receipt, ScheduleFilter, Session
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from tests.over import NewSession
+from tests.spec.authority_scene import ALICE, connect, grant
 from tests.spec.scene import (
     BROWSE,
     STAGING,
@@ -331,3 +332,132 @@ def test_unit_of_work_holds_no_more_changes_than_maxumsgs(
     assert session.schedule.show(sent[2]) is not None
     unit.commit()
     assert [m.deliver_at_ms - START_MS for m in session.schedule.list()] == [1_000, 5_000]
+
+
+DONE = {"cancel": R.CANCELLED, "reschedule": R.RESCHEDULED, "release": R.RELEASED}
+OWN = b"M" * 24
+
+
+def put_two(session: Session, **second: Any) -> None:
+    """Put two messages of one MsgId, the persistent one for another queue."""
+    session.put("Q1", b"first", delay_ms=1_000, msg_id=OWN)
+    session.put("Q2", b"second", delay_ms=2_000, msg_id=OWN, persistent=True, **second)
+
+
+@pytest.mark.parametrize("transacted", [False, True])
+@pytest.mark.parametrize("action", ALL_CHANGES)
+def test_D3_a_change_by_id_is_of_all_messages_of_that_id_and_says_how_many(
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    new_session: NewSession,
+    action: str,
+    transacted: bool,
+) -> None:
+    """The second time it has changed nothing more, and the audit has the number."""
+    for name in ("Q1", "Q2"):
+        local(any_manager, name)
+    with new_session(any_manager) as session, new_session(any_manager, None, transacted) as unit:
+        put_two(session)
+        other = session.put("Q1", b"other", delay_ms=1_000)
+        receipt = change(unit, action, OWN)
+        assert (receipt, receipt.message_count) == (DONE[action], 2)
+        if transacted:
+            assert change(session, action, OWN) is R.LOCKED
+            unit.commit()
+        assert any_manager.counts("Q1").staged == (2 if action == "reschedule" else 1)
+        assert any_manager.counts("Q2").staged == (1 if action == "reschedule" else 0)
+        [entry] = [e for e in session.schedule.audit() if e.receipt == DONE[action]]
+        assert (entry.msg_id, entry.message_count) == (OWN, 2)
+        assert session.schedule.cancel(other) is R.CANCELLED
+        clock.advance(2_000)
+        arrived = [b"first", b"second"] if action == "release" else []
+        assert bodies(session, "Q1") + bodies(session, "Q2") == arrived
+        clock.advance(7_000)
+        late = [b"first", b"second"] if action == "reschedule" else []
+        assert bodies(session, "Q1") + bodies(session, "Q2") == late
+        assert any_manager.verify().ok
+
+
+@pytest.mark.parametrize("action", ALL_CHANGES)
+def test_D3_one_message_of_an_id_that_is_locked_holds_up_the_others(
+    any_manager: QueueManager, new_session: NewSession, action: str
+) -> None:
+    """Cancelled would mean that none of them is delivered."""
+    for name in ("Q1", "Q2"):
+        local(any_manager, name)
+    with new_session(any_manager) as session, new_session(any_manager, transacted=True) as unit:
+        put_two(session)
+        taken = unit.get(STAGING, correl_id=OWN)
+        assert taken is not None
+        assert change(session, action, OWN) is R.LOCKED
+        assert [m.deliver_at_ms - START_MS for m in session.schedule.list()] == [2_000]
+        unit.backout()
+        assert change(session, action, OWN).message_count == 2
+
+
+def test_D7_one_message_of_an_id_that_cannot_have_the_time_refuses_it_for_all(
+    any_manager: QueueManager, new_session: NewSession
+) -> None:
+    for name in ("Q1", "Q2"):
+        local(any_manager, name)
+    with new_session(any_manager) as session:
+        put_two(session, time_to_live_ms=3_000)
+        with refused(rc.MQRC_EXPIRY_ERROR):
+            session.schedule.reschedule(OWN, delay_ms=3_001)
+        assert [m.deliver_at_ms - START_MS for m in session.schedule.list()] == [1_000, 2_000]
+        assert session.schedule.reschedule(OWN, delay_ms=3_000).message_count == 2
+
+
+def test_D18_one_message_of_an_id_that_has_expired_is_not_counted(
+    any_manager: QueueManager, clock: VirtualClock, new_session: NewSession
+) -> None:
+    for name in ("Q1", "Q2"):
+        local(any_manager, name)
+    with new_session(any_manager) as session:
+        put_two(session, time_to_live_ms=2_000)
+        session.schedule.reschedule(OWN, delay_ms=2_000)
+        session.put("Q1", b"third", delay_ms=9_000, msg_id=OWN)
+        clock.advance(2_000)
+        assert session.schedule.cancel(OWN) is R.CANCELLED
+        assert session.schedule.count() == 0
+        assert bodies(session, "Q1") == [b"first"]
+
+
+@pytest.mark.in_process
+def test_D3_a_position_means_one_message_of_an_id(any_manager: QueueManager) -> None:
+    """That of another message of the id has changed nothing."""
+    for name in ("Q1", "Q2"):
+        local(any_manager, name)
+    with any_manager.session() as session:
+        put_two(session)
+        first, second = session.schedule.list()
+        assert session.schedule.show(OWN) == first
+        assert session.schedule.at(second.position).cancel(OWN) is R.CANCELLED
+        assert session.schedule.list() == [first]
+        with refused(rc.MQRC_OBJECT_CHANGED):
+            session.schedule.at(second.position).cancel(OWN)
+
+
+@pytest.mark.parametrize("action", ALL_CHANGES)
+def test_D3_a_change_by_id_leaves_the_messages_of_other_senders_alone(
+    any_manager: QueueManager, new_session: NewSession, action: str
+) -> None:
+    """They are changed with GET on the staging queue; without it nobody's id keeps others out."""
+    for name in ("Q1", "Q2"):
+        local(any_manager, name)
+        grant(any_manager, "PUT", name, group="nobody")
+    with connect(any_manager) as alice, connect(any_manager, "bob") as bob:
+        bob.put("Q2", b"bob's", delay_ms=500, msg_id=OWN)
+        put_two(alice)
+        assert alice.schedule.list(ScheduleFilter(sender=ALICE))[0] == alice.schedule.show(OWN)
+        assert change(alice, action, OWN).message_count == 2
+        assert bob.schedule.show(OWN) is not None
+        with connect(any_manager, "carl") as carl, refused(rc.MQRC_NOT_AUTHORIZED):
+            change(carl, action, OWN)
+        assert change(bob, action, OWN).message_count == 1
+        put_two(alice)
+        bob.put("Q2", b"bob's", delay_ms=500, msg_id=OWN)
+        grant(any_manager, "GET", STAGING, to="carl")
+        with connect(any_manager, "carl") as carl:
+            expected = 6 if action == "reschedule" else 3
+            assert change(carl, action, OWN).message_count == expected

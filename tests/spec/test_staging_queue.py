@@ -150,10 +150,8 @@ def test_D3_messages_of_one_given_msg_id_are_all_found_in_due_order(
             session.put("Q1", text, delay_ms=delay_ms, msg_id=OWN, persistent=persistent)
         found = list(session.browse(STAGING, correl_id=OWN))
         assert [m.body[208:] for m in found] == in_order
-        assert session.schedule.cancel(OWN) is Receipt.CANCELLED
-        assert any_manager.counts("Q1").staged == 1
         clock.advance(2_000)
-        assert bodies(session, "Q1") == in_order[1:]
+        assert bodies(session, "Q1") == in_order
 
 
 @pytest.mark.parametrize("delays_ms", [(1_000, 2_000), (2_000, 1_000), (1_000, 1_000)])
@@ -217,7 +215,7 @@ def test_D3_messages_of_one_given_msg_id_have_each_their_own_on_staging(
                     found = session.browse(STAGING, msg_id=message.msg_id, correl_id=correl_id)
                     assert [m.body for m in found] == [message.body] * expected
             assert list(session.browse(STAGING, msg_id=staging_id(OWN))) == []
-            assert session.schedule.reschedule(OWN, delay_ms=3_000) is Receipt.RESCHEDULED
+            assert session.schedule.reschedule(OWN, delay_ms=3_000) == Receipt.RESCHEDULED
         taken = session.get(STAGING, msg_id=second)
         assert taken is not None
         assert taken.body[208:] == shown[1].body[208:]

@@ -10,7 +10,11 @@ from mayfly.lifetime.life import State
 
 
 class Receipt(StrEnum):
-    """The outcome of a request about a delayed message; true at the moment it is given."""
+    """The outcome of a request about a delayed message; true at the moment it is given.
+
+    A MsgId that senders have given to several messages has one receipt for all that were changed:
+    it equals the member, and its ``message_count`` says how many they were.
+    """
 
     CANCELLED = "cancelled"
     RESCHEDULED = "rescheduled"
@@ -28,7 +32,24 @@ class Receipt(StrEnum):
     #: put without a delay have no index in the ledger: ``QueueManager.why`` searches for them.
     UNKNOWN = "unknown"
 
+    @property
+    def message_count(self) -> int:
+        """How many messages it is about: 1 unless the call has changed more."""
+        return getattr(self, _COUNT, 1)
 
+    def of(self, message_count: int) -> Receipt:
+        """Return this receipt for so many messages; for one it is the member itself."""
+        member = Receipt(self.value)
+        if message_count == 1:
+            return member
+        made = str.__new__(Receipt, member.value)
+        made._name_, made._value_ = member.name, member.value
+        setattr(made, _COUNT, message_count)
+        return made
+
+
+#: The attribute of a receipt for several messages. Inside of the class it would be a member.
+_COUNT = "_message_count"
 _OF_OUTCOME: dict[str, Receipt] = {
     State.RELEASED: Receipt.ALREADY_RELEASED,
     State.CANCELLED: Receipt.CANCELLED,

@@ -6,7 +6,7 @@ asking again gives the same one. Changes are audited in the transaction that mak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from mayfly.contracts.endings import Ending
 from mayfly.engine.authority import words
@@ -28,7 +28,6 @@ from mayfly.engine.delay.schedule_query import (
     ScheduleFilter,
     found_by_id,
     is_shown,
-    other_copies,
     scheduled,
 )
 from mayfly.engine.delivery import Identifier, stored_id
@@ -88,7 +87,7 @@ class Schedule:
         return Schedule(self._core, self._ending, unit, self._authority, self._position)
 
     def at(self, position: int) -> Schedule:
-        """Return the same, which changes one message only while it has a position of the schedule.
+        """Return the same, which changes the one message that has a position of the schedule.
 
         It raises MQRC_OBJECT_CHANGED for a message that somebody has rescheduled meanwhile.
         """
@@ -129,14 +128,17 @@ class Schedule:
         return found[:limit]
 
     def show(self, msg_id: Identifier) -> Scheduled | None:
-        """Return the delayed message that was sent under a MsgId, None when none waits."""
+        """Return the delayed message that was sent under a MsgId, None when none waits.
+
+        Of several it is the next one due.
+        """
         self._unit_of_work()
         with self._core.engine_lock:
             found = found_by_id(self._core, stored_id(msg_id, "msg_id"))
-            if found is None or not is_shown(self._core, found[1].k):
+            rows = [row for _queue, row, _side in found if is_shown(self._core, row.k)]
+            if not rows:
                 return None
-            self._check_message(words.BROWSE, found[1])
-            return scheduled(found[1])
+            return scheduled(self._allowed(words.BROWSE, rows)[0])
 
     def count(self, queue: str | None = None) -> int:
         """Return how many messages are delayed, or how many of them wait for one queue; O(1).
@@ -160,7 +162,12 @@ class Schedule:
         return count
 
     def cancel(self, msg_id: Identifier) -> Receipt:
-        """Take a message off the schedule: it is never delivered, its life ends as cancelled."""
+        """Take a message off the schedule: it is never delivered, its life ends as cancelled.
+
+        This, :meth:`reschedule` and :meth:`release` change all messages that wait under the MsgId
+        and that the session may change, or none of them: one that is locked, or cannot have the
+        new time, holds up the others. ``Receipt.message_count`` says how many they were.
+        """
         return self._change_one(msg_id, Cancellation(self._core, self._ending))
 
     def reschedule(
@@ -210,63 +217,79 @@ class Schedule:
     def _change_one(self, msg_id: Identifier, change: Change) -> Receipt:
         core, unit_of_work = self._core, self._unit_of_work()
         wanted, transaction = stored_id(msg_id, "msg_id"), Transaction()
-        left_over: int | None = None
+        left_over: set[int] = set()
         while True:
             with core.engine_lock:
                 found = self._settled(wanted)
-                key = None if found is None else found[1].k
-                is_settled = key is None or key == left_over or not self._is_on_its_way(key)
-                if is_settled:
+                keys = [row.k for _queue, row, _side in found]
+                due = {key for key in keys if self._is_on_its_way(key)} - left_over
+                if not due:
                     receipt = self._change_found(found, change, (wanted, transaction, unit_of_work))
-            if is_settled:
+            if not due:
                 break
-            # Somebody may have been told that it is released: it goes first, if it can.
+            # Somebody may have been told that they are released: they go first, if they can.
             core.do_due()
-            left_over = key
+            left_over |= due
         if receipt is None:
             receipt, sender = receipt_from_ledger(core, wanted)
             if sender is not None:
                 # A receipt of somebody else's message tells what became of it.
                 self._check(words.GET, sender)
-        if not transaction.departures and receipt is not change.receipt:
+        if not transaction.departures and receipt != change.receipt:
             self._note(change, (wanted, change.detail, receipt, 0), transaction, unit_of_work)
         core.committer.run(transaction)
         return receipt
 
     def _change_found(
         self,
-        found: Found | None,
+        found: Sequence[Found],
         change: Change,
         effect: tuple[bytes, Transaction, UnitOfWork | None],
     ) -> Receipt | None:
-        """Change a message if it can be; None when it does not wait any more."""
+        """Change all messages of an id that can be; None when none waits any more."""
         wanted, transaction, unit_of_work = effect
-        if found is None:
+        if not found:
             return None
-        self._check_message(words.GET, found[1])
-        if self._position not in (None, found[1].k):
-            said = f"the position of the message is {found[1].k}, and no more {self._position}"
+        may_change = {row.k for row in self._allowed(words.GET, [row for _q, row, _s in found])}
+        if self._position is not None:
+            may_change &= {self._position}
+        meant = [one for one in found if one[1].k in may_change]
+        if not meant:
+            said = f"the position of the message is {found[0][1].k}, and no more {self._position}"
             raise mq_error(rc.MQRC_OBJECT_CHANGED, said)
-        receipt = self._state(found, unit_of_work)
-        if receipt is None:
-            change.check(found[1])
-            # To its sender a publication is one message, however many have their copy.
-            copies = [c for c in other_copies(self._core, found) if self._is_possible(change, c)]
-            for copy in (found, *copies):
-                change.apply(copy, transaction, unit_of_work)
-            receipt = change.receipt
-            told = wanted, change.detail, receipt, 1 + len(copies)
-            self._note(change, told, transaction, unit_of_work)
-        return receipt
+        states = [self._state(one, unit_of_work) for one in meant]
+        if Receipt.LOCKED in states:
+            return Receipt.LOCKED
+        free = [one for one, state in zip(meant, states, strict=True) if state is None]
+        if not free:
+            return states[0]
+        for _queue, row, _side in free:
+            change.check(row)
+        for one in free:
+            change.apply(one, transaction, unit_of_work)
+        told = wanted, change.detail, change.receipt, len(free)
+        self._note(change, told, transaction, unit_of_work)
+        return change.receipt.of(len(free))
 
     def _check(self, wanted: int, sender: str | None = None) -> None:
         """Check for authority on the staging queue, unless it is about the user's own messages."""
         if self._authority is not None and sender != self._authority.user:
             self._authority.check_queue(STAGING_QUEUE, wanted)
 
-    def _check_message(self, wanted: int, row: StoredMessage) -> None:
-        if self._authority is not None:
-            self._check(wanted, unpack_descriptor(row.descriptor).user_identifier)
+    def _allowed(self, wanted: int, rows: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
+        """Return the messages that the user has authority for; raises when that is none."""
+        if self._authority is None:
+            return rows
+        own = self._authority.user
+        senders = [unpack_descriptor(row.descriptor).user_identifier for row in rows]
+        if any(sender != own for sender in senders):
+            try:
+                self._check(wanted)
+            except MQError:
+                if own not in senders:
+                    raise
+                return [row for row, sender in zip(rows, senders, strict=True) if sender == own]
+        return rows
 
     def _is_on_its_way(self, key: int) -> bool:
         """Return True if a message is visible and due: its release is under way."""
@@ -316,14 +339,15 @@ class Schedule:
             return False
         return True
 
-    def _settled(self, msg_id: bytes) -> Found | None:
-        """Return a delayed message, once its transactions under way are on disk."""
-        found: Found | None = None
+    def _settled(self, msg_id: bytes) -> Sequence[Found]:
+        """Return the delayed messages of an id, once their transactions under way are on disk."""
+        found: Sequence[Found] = ()
 
         def is_under_way() -> bool:
             nonlocal found
             found = found_by_id(self._core, msg_id)
-            return found is not None and isinstance(self._core.hidden.get(found[1].k), Transaction)
+            hidden = self._core.hidden
+            return any(isinstance(hidden.get(row.k), Transaction) for _q, row, _s in found)
 
         self._core.engine_lock.wait_while(is_under_way)
         return found

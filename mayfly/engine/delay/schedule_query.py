@@ -18,6 +18,8 @@ from mayfly.store.units import StoredMessage
 
 #: Rows looked at in one turn of the lock.
 _STEP = 1_000
+#: More than any MsgId has; a statement with its own limit each time would be prepared each time.
+_ALL_OF_ID = 1_000_000_000
 _ZERO_ID = bytes(24)
 
 
@@ -103,44 +105,32 @@ def scheduled(row: StoredMessage) -> Scheduled:
     )
 
 
-def found_by_id(core: Core, msg_id: bytes) -> Found | None:
-    """Return the delayed message sent under a MsgId, hidden or not."""
+def found_by_id(core: Core, msg_id: bytes) -> list[Found]:
+    """Return the delayed messages sent under a MsgId, hidden or not, in due order.
+
+    They are several where senders have given the id to more than one, and the copies of a
+    publication.
+    """
     assert core.engine_lock.is_held()
     core.check_running()
     staging = core.registry.staging()
     if staging is None or not msg_id:
-        return None
-    key = key_of_delayed_id(msg_id)
+        return []
+    key, found = key_of_delayed_id(msg_id), list[Found]()
     for persistence in (VOLATILE, PERSISTENT):
         if not staging.present[persistence]:
             continue
         messages, within = core.messages(persistence), (staging.low, staging.high)
         if key is not None:
-            rows = messages.by_delayed_id(msg_id, key, within, 2)
+            rows = messages.by_delayed_id(msg_id, key, within, _ALL_OF_ID)
         else:
-            rows = messages.by_msg_hash(id_hash(msg_id), *within, 2)
-        for row in rows:
-            if row.msg_id == msg_id and row.target is not None:
-                return staging, row, persistence
-    return None
-
-
-def other_copies(core: Core, found: Found) -> list[Found]:
-    """Return the visible copies for other subscribers of a delayed publication."""
-    assert core.engine_lock.is_held()
-    staging, one, _side = found
-    if one.sub_id is None:
-        return []
-    return [
-        (staging, row, persistence)
-        for persistence in (VOLATILE, PERSISTENT)
-        if staging.present[persistence]
-        for row in core.messages(persistence).by_msg_hash(
-            id_hash(one.msg_id), staging.low, staging.high, staging.present[persistence]
-        )
-        if row.msg_id == one.msg_id and row.k != one.k
-        if row.sub_id is not None and row.k not in core.hidden
-    ]
+            rows = messages.by_msg_hash(id_hash(msg_id), *within, _ALL_OF_ID)
+        found += [
+            (staging, row, persistence)
+            for row in rows
+            if row.msg_id == msg_id and row.target is not None
+        ]
+    return sorted(found, key=_key)
 
 
 class Scan:
@@ -214,6 +204,10 @@ class Scan:
             return both
         # Beyond the end of a full page that side may have more.
         return [e for e in both if e[0].k <= min(ends)]
+
+
+def _key(found: Found) -> int:
+    return found[1].k
 
 
 def is_shown(core: Core, key: int) -> bool:

@@ -109,6 +109,16 @@ def _schedule_release(conversation: Caller, fields: list[Any]) -> Any:
     return _changed(conversation).release(*fields)
 
 
+def _counted(runs: Runs) -> Runs:
+    """Return a change by MsgId that answers with the number of messages as well."""
+
+    def run(conversation: Caller, fields: list[Any]) -> Any:
+        receipt = runs(conversation, fields)
+        return receipt, receipt.message_count
+
+    return run
+
+
 def _schedule_cancel_all(conversation: Caller, fields: list[Any]) -> Any:
     return conversation.streams.add(_changed(conversation).cancel_all(_filter(fields[0])))
 
@@ -226,6 +236,9 @@ OPERATING: dict[int, Runs] = {
     Verb.SCHEDULE_CANCEL: _schedule_cancel,
     Verb.SCHEDULE_RESCHEDULE: _schedule_reschedule,
     Verb.SCHEDULE_RELEASE: _schedule_release,
+    Verb.SCHEDULE_CANCEL_COUNTED: _counted(_schedule_cancel),
+    Verb.SCHEDULE_RESCHEDULE_COUNTED: _counted(_schedule_reschedule),
+    Verb.SCHEDULE_RELEASE_COUNTED: _counted(_schedule_release),
     Verb.SCHEDULE_CANCEL_ALL: _schedule_cancel_all,
     Verb.SCHEDULE_RESCHEDULE_ALL: _schedule_reschedule_all,
     Verb.SCHEDULE_RELEASE_ALL: _schedule_release_all,

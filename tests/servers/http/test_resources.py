@@ -111,7 +111,7 @@ def test_D3_a_message_is_cancelled_once(
     answer = web.ask("POST", f"{one}/cancel")
     assert (answer.status, answer.content) == (
         200,
-        {"msg_id": delayed[0], "receipt": "cancelled"},
+        {"msg_id": delayed[0], "receipt": "cancelled", "message_count": 1},
     )
     assert web.ask("GET", one).status == 404
     # As the command: that it is cancelled already is no mistake.
@@ -123,6 +123,39 @@ def test_D3_a_message_is_cancelled_once(
         delayed[0],
         ADMIN[0],
     )
+
+
+@pytest.mark.parametrize(
+    ("action", "receipt"),
+    [("cancel", "cancelled"), ("release", "released"), ("reschedule", "rescheduled")],
+)
+def test_D3_all_messages_of_one_msg_id_are_changed_and_counted(
+    web: Web, queue_manager: QueueManager, delayed: list[str], action: str, receipt: str
+) -> None:
+    one = f"{SCHEDULE}/{delayed[0]}"
+    with queue_manager.session() as session:
+        session.put("Q2", b"of the same id", delay_ms=9_000, msg_id=delayed[0])
+    seen = web.ask("GET", one)
+    assert seen.content["target"] == "Q1"
+    body = {"delay_ms": 5_000} if action == "reschedule" else None
+    answer = web.ask("POST", f"{one}/{action}", body)
+    assert (answer.status, answer.content["receipt"]) == (200, receipt)
+    assert answer.content["message_count"] == 2
+    waiting = [one for one in ids(web.ask("GET", SCHEDULE)) if one == delayed[0]]
+    assert len(waiting) == (2 if action == "reschedule" else 0)
+
+
+def test_D3_if_match_takes_one_of_several_messages_of_one_msg_id(
+    web: Web, queue_manager: QueueManager, delayed: list[str]
+) -> None:
+    """The one that the ETag was given for: the next one due."""
+    one = f"{SCHEDULE}/{delayed[0]}"
+    with queue_manager.session() as session:
+        session.put("Q2", b"of the same id", delay_ms=9_000, msg_id=delayed[0])
+    etag = web.ask("GET", one).headers["etag"]
+    answer = web.ask("POST", f"{one}/cancel", if_match=etag)
+    assert (answer.status, answer.content["message_count"]) == (200, 1)
+    assert web.ask("GET", one).content["target"] == "Q2"
 
 
 def test_D1_a_message_that_is_released_can_be_got_at_once(

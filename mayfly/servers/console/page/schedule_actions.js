@@ -107,28 +107,35 @@ async function changeAll(action, where, times) {
 }
 
 /**
- * Change one after the other; each has its receipt.
+ * Change one after the other; each MsgId has its receipt, which is for all messages of that id.
  * @param {string} action
  * @param {Delayed[]} messages
  * @param {Record<string, number>} times
  */
 async function changeEach(action, messages, { by_ms, ...times }) {
   /** @type {Record<string, number>} */ const receipts = {};
-  for (const { msg_id, deliver_at_ms } of messages) {
+  const chosen = new Map([...messages].reverse().map((message) => [message.msg_id, message]));
+  for (const { msg_id, deliver_at_ms } of [...chosen.values()].reverse()) {
     const body = action === 'reschedule' ? (by_ms === undefined ? times : { deliver_at_ms: deliver_at_ms + by_ms }) : undefined;
-    const receipt = await changeOne(action, msg_id, body);
-    receipts[receipt] = (receipts[receipt] ?? 0) + 1;
+    const { receipt, message_count } = await changeOne(action, msg_id, body);
+    receipts[receipt] = (receipts[receipt] ?? 0) + message_count;
   }
   const told = Object.entries(receipts).map(([receipt, found]) => `${count(found)} ${receipt}`);
-  return messages.length === 1 ? `Message ${Object.keys(receipts)[0]}.` : `${told.join(', ')}.`;
+  const isOne = messages.length === 1 && Object.values(receipts)[0] === 1;
+  return isOne ? `Message ${Object.keys(receipts)[0]}.` : `${told.join(', ')}.`;
 }
 
-/** @param {string} action @param {string} msg_id @param {object} [body] @returns {Promise<string>} the receipt */
+/**
+ * @param {string} action
+ * @param {string} msg_id
+ * @param {object} [body]
+ * @returns {Promise<{receipt: string, message_count: number}>} the receipt, and the number of messages it is for
+ */
 async function changeOne(action, msg_id, body) {
   try {
-    return (await ask('POST', here('schedule', msg_id, action), { body })).receipt;
+    return await ask('POST', here('schedule', msg_id, action), { body });
   } catch (error) {
-    if (error instanceof Problem && error.content.receipt) return error.content.receipt;
+    if (error instanceof Problem && error.content.receipt) return { receipt: error.content.receipt, message_count: 1 };
     throw error;
   }
 }
@@ -145,7 +152,7 @@ async function undo(before, done) {
   try {
     let back = 0;
     for (const { msg_id, deliver_at_ms } of before) {
-      if ((await changeOne('reschedule', msg_id, { deliver_at_ms })) === DONE.reschedule) back += 1;
+      if ((await changeOne('reschedule', msg_id, { deliver_at_ms })).receipt === DONE.reschedule) back += 1;
     }
     const left = before.length - back;
     say(`${counted(back, 'message')} back at the former delivery time${left ? `; ${count(left)} had left` : ''}.`);

@@ -132,10 +132,11 @@ class Change(Struct, forbid_unknown_fields=True):
 
 
 class Receipted(Struct):
-    """The message was changed."""
+    """All messages that wait under the MsgId were changed, so many of them."""
 
     msg_id: str
     receipt: Receipt
+    message_count: int
 
 
 class Counted(Struct):
@@ -192,7 +193,7 @@ def listed(call: Call[Listing, None]) -> Page:
 
 
 def shown(call: Call[NoQuery, None]) -> Answered[ScheduledJson]:
-    """Show one delayed message by the MsgId of its sender, with its ETag."""
+    """Show the delayed message of a MsgId, of several the next one due, with its ETag."""
     msg_id = call.names["id"]
     with call.connection() as connection:
         found = connection.schedule.show(msg_id)
@@ -212,17 +213,17 @@ def audited(call: Call[Audited, None]) -> Changes:
 
 
 def cancelled(call: Call[NoQuery, None]) -> Receipted:
-    """Cancel one delayed message: nobody will get it."""
+    """Cancel the delayed message of a MsgId, or all that have it: nobody will get them."""
     return _change_one(call, ACTIONS["cancel"], {})
 
 
 def released(call: Call[NoQuery, None]) -> Receipted:
-    """Release one delayed message now: it can be got when the answer comes."""
+    """Release what waits under a MsgId now: it can be got when the answer comes."""
     return _change_one(call, ACTIONS["release"], {})
 
 
 def rescheduled(call: Call[NoQuery, NewTime]) -> Receipted:
-    """Give one delayed message another delivery time."""
+    """Give what waits under a MsgId another delivery time."""
     action = ACTIONS["reschedule"]
     return _change_one(call, action, _times(call.body, ("delay_ms", "deliver_at_ms")))
 
@@ -255,12 +256,12 @@ def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int])
     msg_id = call.names["id"]
     with call.connection() as connection:
         receipt = action.one(_as_seen(call, connection), msg_id, **times)
-        if receipt is Receipt.RELEASED:
+        if receipt == Receipt.RELEASED:
             # It can be got when the answer comes.
             connection.admin.run_due()
-    if receipt is action.receipt:
-        return Receipted(msg_id, receipt)
-    is_known = receipt is not Receipt.UNKNOWN
+    if receipt == action.receipt:
+        return Receipted(msg_id, action.receipt, receipt.message_count)
+    is_known = receipt != Receipt.UNKNOWN
     status = HTTPStatus.CONFLICT if is_known else HTTPStatus.NOT_FOUND
     said = f"message {msg_id}: {receipt}"
     raise wrong_request(status, said, msg_id=msg_id, receipt=receipt)
