@@ -19,7 +19,7 @@ from mayfly.bulk.patience import Retries
 from mayfly.bulk.schema import MESSAGE
 from mayfly.contracts import claims as contract
 from mayfly.contracts import reasons
-from mayfly.contracts.claims import Attached, ConsumerState
+from mayfly.contracts.claims import Attached, BackedOut, ConsumerState
 from mayfly.contracts.messages import DESCRIBED, OWN, MessageColumns
 from mayfly.contracts.requests import PROTOCOL
 
@@ -151,11 +151,21 @@ class QueueClient(LedgerClient):
         """Renew the claims of a live reader; raises ConsumerFenced."""
         self._call(contract.RENEW, contract.Reader(consumer.consumer, consumer.epoch))
 
-    def edges(self, consumer: Attached, after: int, until: int) -> tuple[int, int]:
-        """Return the rows ``(after, until]`` that claims ``(after, until]`` hold."""
-        asked = contract.EdgesRequest(consumer.consumer, consumer.epoch, after, until)
-        edges = contract.Edges(**self._call(contract.EDGES, asked))
-        return edges.after_row, edges.until_row
+    def rows(self, consumer: Attached, after: int, until: int) -> list[tuple[int, int]]:
+        """Return the rows that claims ``(after, until]`` hold, as ranges ``(after, until]``."""
+        asked = contract.ClaimsRequest(consumer.consumer, consumer.epoch, after, until)
+        found = contract.ClaimedRows(**self._call(contract.ROWS, asked))
+        return [(after_row, until_row) for after_row, until_row in found.ranges]
+
+    def back_out(self, consumer: Attached, rows: Sequence[int], reason: int) -> BackedOut:
+        """Back out messages that the reader cannot use; rows no longer claimed stay as they are.
+
+        Each goes back to its queue, or by BOTHRESH to BOQNAME or the dead-letter queue. Raises
+        ConsumerFenced, and QueueManagerRefused when nobody takes one.
+        """
+        name, epoch = consumer.consumer, consumer.epoch
+        asked = contract.BackOutRequest(name, epoch, list(rows), reason)
+        return BackedOut(**self._call(contract.BACK_OUT, asked))
 
     def claimed(
         self, consumer: str, epoch: int, after_row: int, until_row: int

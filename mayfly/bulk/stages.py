@@ -24,11 +24,14 @@ from mayfly.contracts.stages import (
     COMMIT_ACTION,
     DECIDED,
     STAGE_VERB,
+    SURRENDERED_ACTION,
     VERSION,
     CommitAnswer,
     CommitRequest,
     StageAnswer,
     StageRequest,
+    SurrenderedRequest,
+    SurrenderedRows,
 )
 
 #: One row as it is put (contracts/stages.py).
@@ -105,13 +108,17 @@ class StageClient(LedgerClient):
         stages: Sequence[tuple[int, str]],
         *,
         dead_letter_queue: str = "",
+        surrenders: bool = False,
     ) -> Committed:
         """Put the rows of a batch; return when all are on their queues.
 
         Of a batch that was named before, the rows not put yet are put, whatever ``stages`` holds;
-        of one that is done, none. Raises StageLost and RowsRefused.
+        of one that is done, none. Raises StageLost and RowsRefused. With ``surrenders`` rows that
+        have a number at their source, and that nobody will ever take, are left to
+        :meth:`surrendered`.
         """
-        request = self._request(CommitRequest(query, batch, list(stages), dead_letter_queue))
+        asked = CommitRequest(query, batch, list(stages), dead_letter_queue, surrenders)
+        request = self._request(asked)
         while True:
             try:
                 # The server puts some ten thousands of rows in a call.
@@ -121,6 +128,15 @@ class StageClient(LedgerClient):
             if state.is_done:
                 counts = state.put_count, state.expired_count, state.refused_count
                 return Committed(state.batch, *counts)
+
+    def surrendered(self, query: str, batch: int) -> list[tuple[int, int, str]]:
+        """Return the rows that a batch has left out: number at the source, reason code and text."""
+        request = self._request(SurrenderedRequest(query, batch))
+        try:
+            found = SurrenderedRows(**self._answer(SURRENDERED_ACTION, request))
+        except flight.FlightError as error:
+            raise self.error(error) from None
+        return [(row, reason, text) for row, reason, text in found.rows]
 
     def _request(self, asked: NamedTuple) -> dict[str, Any]:
         return {"manager": self._manager, PROTOCOL: VERSION, **asked._asdict()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-VERSION = 2
+VERSION = 3
 #: AttachRequest -> Attached: act as a consumer of a queue.
 ATTACH = "attach"
 #: ClaimRequest -> Claimed: claim the next messages.
@@ -21,8 +21,10 @@ END_WRITTEN = "end-written-claims"
 QUIESCE = "quiesce-claims"
 #: Reader -> {}: the reader is alive, so that its claims do not lapse.
 RENEW = "renew-claims"
-#: EdgesRequest -> Edges: the rows that claims hold.
-EDGES = "claim-edges"
+#: ClaimsRequest -> ClaimedRows: the rows that claims hold.
+ROWS = "claim-rows"
+#: BackOutRequest -> BackedOut: back out single messages, which the reader cannot use.
+BACK_OUT = "back-out-claimed"
 #: {} -> Mark: a mark that separates messages put by now from later ones.
 MARK = "claim-mark"
 #: ReleaseRequest -> Counted: give claimed messages back.
@@ -34,7 +36,8 @@ RANGES = "browse-ranges"
 #: The verbs of tickets, ClaimedRequest and BrowseRequest: answer with `contracts.messages` rows.
 CLAIMED_VERB, BROWSE_VERB = "claimed", "browse"
 VERBS = (
-    *(ATTACH, CLAIM, END, END_WRITTEN, QUIESCE, RENEW, EDGES, MARK, RELEASE, CONSUMERS, RANGES),
+    *(ATTACH, CLAIM, END, END_WRITTEN, QUIESCE, RENEW, ROWS, BACK_OUT, MARK, RELEASE),
+    *(CONSUMERS, RANGES),
     *(CLAIMED_VERB, BROWSE_VERB),
 )
 
@@ -111,7 +114,7 @@ class Counted(NamedTuple):
     messages: int
 
 
-class EdgesRequest(NamedTuple):
+class ClaimsRequest(NamedTuple):
     """Ask which rows the claims ``(after, until]`` hold."""
 
     consumer: str
@@ -120,11 +123,26 @@ class EdgesRequest(NamedTuple):
     until: int
 
 
-class Edges(NamedTuple):
-    """The rows ``(after_row, until_row]``."""
+class ClaimedRows(NamedTuple):
+    """Ranges ``[after_row, until_row]``: the rows after the first one, up to the second."""
 
-    after_row: int
-    until_row: int
+    ranges: list[tuple[int, int]]
+
+
+class BackOutRequest(NamedTuple):
+    """Back out rows of open claims; ``reason`` is an MQRC_* for a dead-letter header."""
+
+    consumer: str
+    epoch: int
+    rows: list[int]
+    reason: int
+
+
+class BackedOut(NamedTuple):
+    """How many messages went back to their queue, and how many were moved away from it."""
+
+    returned: int
+    moved: int
 
 
 class Mark(NamedTuple):

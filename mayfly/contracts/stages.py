@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 from mayfly.contracts.columns import Column, Kind
 
-VERSION = 1
+VERSION = 2
 #: The upload of a stage: a StageRequest with rows, answered by a StageAnswer.
 STAGE_VERB = "stage"
 #: CommitRequest -> CommitAnswer: puts what was uploaded.
 COMMIT_ACTION = "stage-commit"
-VERBS = (STAGE_VERB, COMMIT_ACTION)
+#: SurrenderedRequest -> SurrenderedRows: rows of a batch that nobody has taken.
+SURRENDERED_ACTION = "stage-surrendered"
+VERBS = (STAGE_VERB, COMMIT_ACTION, SURRENDERED_ACTION)
 #: Prefix of the name of a query that is one batch only; the name is forgotten after a day.
 JOB_PREFIX = "job:"
 #: Row count in the answer to a stage of a batch that is decided already.
@@ -48,6 +50,8 @@ IDS = ("msg_id", "correl_id")
 KIND_COLUMNS = ("queue", "manager", *NUMBERS, *TEXT_BYTES)
 #: The columns that each row has for itself, but for its data.
 ROW_COLUMNS = (*TIMES, *IDS)
+#: The number that a row has at its source, which can take it back; null where none can.
+SOURCE_ROW = "source_row"
 #: One row as it is put. Every column but the data may be null. Values are checked when the row is
 #: put.
 COLUMNS: tuple[Column, ...] = (
@@ -55,6 +59,7 @@ COLUMNS: tuple[Column, ...] = (
     *(Column(name, Kind.BYTES) for name in IDS),
     *(Column(name, Kind.INT64) for name in (*TIMES, *NUMBERS)),
     *(Column(name, Kind.TEXT) for name in TEXT_BYTES),
+    Column(SOURCE_ROW, Kind.INT64),
     Column(PAYLOAD, Kind.BYTES),
 )
 
@@ -75,12 +80,30 @@ class StageAnswer(NamedTuple):
 
 
 class CommitRequest(NamedTuple):
-    """Put the rows of a batch; ``stages`` are [partition, attempt] in the order of their rows."""
+    """Put the rows of a batch; ``stages`` are [partition, attempt] in the order of their rows.
+
+    With ``surrenders`` a row that has a SOURCE_ROW, and that neither its queue nor the dead-letter
+    queue will ever take, is left out and kept for a SurrenderedRequest.
+    """
 
     query: str
     batch: int
     stages: list[tuple[int, str]]
     dead_letter_queue: str
+    surrenders: bool
+
+
+class SurrenderedRequest(NamedTuple):
+    """Ask for the rows that a batch has left out; they are kept until the next batch is written."""
+
+    query: str
+    batch: int
+
+
+class SurrenderedRows(NamedTuple):
+    """Rows, each with its SOURCE_ROW, the reason code and the reason in words."""
+
+    rows: list[tuple[int, int, str]]
 
 
 class CommitAnswer(NamedTuple):

@@ -7,7 +7,9 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
+from mayfly.pipeline.bad_rows import BadRows
 from mayfly.pipeline.errors import PipelineError
+from mayfly.pipeline.failures import RAISED
 from mayfly.pipeline.marks import tie_checkpoint, tie_output
 from mayfly.pipeline.parts import (
     ClaimedSource,
@@ -57,7 +59,8 @@ def start(
             tie_output(sink, fence, spark)
     if readers is not None and any(isinstance(s, ClaimedSource) for s in config.sources):
         # Attached last: a pipeline that cannot run must not take consumers over.
-        rows = routed_rows(readers.attach(config), spark)
+        config = readers.attach(config)
+        rows = routed_rows(config, spark)
     if config.has_delay_line:
         writer = write_stream(rows, config.checkpoint)
     else:
@@ -99,11 +102,20 @@ class BatchWriter:
     def __init__(self, config: PipelineConfig, fence: str) -> None:
         """Take the pipeline and the id of its checkpoint."""
         self._parts = parts_of(config, fence)
+        self._bad_rows = BadRows(config, self._parts)
         # A file sink would make a folder of each batch without rows.
         self._is_direct = len(self._parts) == 1 and isinstance(config.sinks[0], QueueSink)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Write a batch."""
+        """Write a batch; raises RowsBackedOut when messages of it had to be taken out first."""
+        try:
+            self._write(batch, batch_id)
+        except RAISED as error:
+            self._bad_rows.back_out_failing(error, batch.sparkSession)
+            raise
+        self._bad_rows.back_out_surrendered(batch_id)
+
+    def _write(self, batch: DataFrame, batch_id: int) -> None:
         if not self._parts:
             # Only counted: the queue manager itself puts these messages on their queues.
             batch.write.format("noop").mode("overwrite").save()

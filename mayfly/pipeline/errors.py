@@ -1,10 +1,15 @@
-"""Errors of a pipeline's TOML file.
+"""Errors of a pipeline's TOML file, and of a batch with messages that fail.
 
 Options and checkpoints that do not fit have errors of their own, in mayfly/spark/errors.py.
 """
 
 from mayfly.contracts.toml_tables import ConfigurationError
+from mayfly.spark import errors
 
 
 class PipelineError(ConfigurationError):
     """A key of a pipeline's file is unknown, missing, or has a value that cannot be used."""
+
+
+class RowsBackedOut(errors.PipelineError):
+    """Messages that fail alone were taken out of a batch: repeated, it goes on without them."""

@@ -20,7 +20,7 @@ from pyspark.errors import (
 
 from mayfly.bulk import queue_client, stages
 from mayfly.bulk.errors import BulkError, ServerFailed, ServerNotReachable
-from mayfly.pipeline.errors import PipelineError
+from mayfly.pipeline.errors import PipelineError, RowsBackedOut
 from mayfly.spark import errors as spark_errors
 from mayfly.spark.jvm import JavaNotFound
 
@@ -38,6 +38,7 @@ RAISED = (
 JAVA_ENDED = (Py4JError, ConnectionError)
 #: Our errors that may be over in a while; all others come again at every start.
 _PASSING = (
+    RowsBackedOut,
     ServerNotReachable,
     ServerFailed,
     queue_client.QueueManagerRefused,
@@ -69,6 +70,18 @@ def failure_of(error: BaseException) -> Failure:
         return Failure(_one_line(str(error)), is_final=not isinstance(error, _PASSING))
     is_planning = isinstance(error, _PLANNING) and not isinstance(error, StreamingQueryException)
     return _of_text(str(error), is_final=is_planning)
+
+
+def may_be_of_rows(error: BaseException) -> bool:
+    """Return True if single rows may be the cause: a task has failed, and no server has refused."""
+    if not isinstance(error, PySparkException | Py4JJavaError):
+        return False
+    if isinstance(error, AnalysisException | ParseException):
+        return False
+    kinds = _kinds()
+    ours = [kinds[name] for name, _said in _OURS.findall(str(error)) if name in kinds]
+    # A server that fails for one of its messages says so by ServerFailed.
+    return all(issubclass(kind, ServerFailed) for kind in ours)
 
 
 def _of_text(text: str, *, is_final: bool) -> Failure:

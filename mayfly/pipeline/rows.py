@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -13,11 +14,19 @@ from mayfly.lifetime.life import State
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_MD_ERROR, MQRC_NONE, MQRC_OPTIONS_ERROR
 from mayfly.pipeline.counts import OUT, counts_out
 from mayfly.pipeline.expressions import condition, spark_says
-from mayfly.pipeline.parts import ClaimedSource, Limit, PipelineConfig, QueueLimit, StagingSource
-from mayfly.pipeline.sources import MALFORMED, foreign_rows, named, queue_rows
+from mayfly.pipeline.parts import (
+    ClaimedSource,
+    Limit,
+    PipelineConfig,
+    QueueLimit,
+    QueueSource,
+    StagingSource,
+)
+from mayfly.pipeline.sources import MALFORMED, claimed_rows, foreign_rows, named, queue_rows
 from mayfly.spark.delay_line import TtlRule, lifetime
 from mayfly.spark.ending import ENDED
 from mayfly.spark.messages import MESSAGE_TYPE
+from mayfly.spark.queue_source import RowRange
 
 #: The name of the sink a row goes to; null for one that goes nowhere.
 TO = "_mayfly_to"
@@ -33,6 +42,23 @@ _REFUSALS = {
 def routed_rows(config: PipelineConfig, spark: SparkSession) -> DataFrame:
     """Return all rows with outcome, reason, report_owed and TO; raises PipelineError."""
     parts = [*_from_queues(config, spark), *_from_elsewhere(config, spark)]
+    return _routed(config, parts)
+
+
+def routed_again(
+    config: PipelineConfig, spark: SparkSession, number: int, ranges: Iterable[RowRange]
+) -> DataFrame:
+    """Return messages that a queue source has claimed as a table, as `routed_rows` has them.
+
+    The plan is the same, with its counts: Spark leaves out expressions otherwise.
+    """
+    source = config.sources[number - 1]
+    assert isinstance(source, QueueSource)
+    rows = claimed_rows(source, number, spark, ranges)
+    return _routed(config, [_of_queue(config, source, rows)])
+
+
+def _routed(config: PipelineConfig, parts: list[DataFrame]) -> DataFrame:
     with spark_says(config.path, "[[source]]"):
         rows = _together(parts)
     # All columns are there, whatever the sources have: a route or a key may name any of them.
@@ -58,26 +84,30 @@ def _together(parts: list[DataFrame]) -> DataFrame:
 
 def _from_queues(config: PipelineConfig, spark: SparkSession) -> list[DataFrame]:
     """Return messages of queues: they waited on their queues, and their lifetimes go on."""
-    ended = {field.name: field.dataType for field in from_arrow_schema(ENDED)}
     found = []
     for number, source in enumerate(config.sources, 1):
         if isinstance(source, ClaimedSource):
             with spark_says(config.path, named(number)):
                 rows = queue_rows(source, number, spark)
-            cap_ms = _cap_ms(config.limit)
-            if cap_ms is not None:
-                capped = f.least("expire_at_ms", f.col("put_ms") + cap_ms)
-                rows = rows.withColumn("expire_at_ms", capped)
-            added = {
-                "reason": f.lit(MQRC_NONE).cast("int"),
-                "outcome": f.lit(State.RELEASED.value),
-                "ended_ms": f.unix_millis(f.current_timestamp()),
-                "report_owed": f.lit(None).cast(ended["report_owed"]),
-            }
-            if isinstance(source, StagingSource):
-                added[_LET_GO] = f.lit(True)
-            found.append(rows.withColumns(added))
+            found.append(_of_queue(config, source, rows))
     return found
+
+
+def _of_queue(config: PipelineConfig, source: ClaimedSource, rows: DataFrame) -> DataFrame:
+    ended = {field.name: field.dataType for field in from_arrow_schema(ENDED)}
+    cap_ms = _cap_ms(config.limit)
+    if cap_ms is not None:
+        capped = f.least("expire_at_ms", f.col("put_ms") + cap_ms)
+        rows = rows.withColumn("expire_at_ms", capped)
+    added = {
+        "reason": f.lit(MQRC_NONE).cast("int"),
+        "outcome": f.lit(State.RELEASED.value),
+        "ended_ms": f.unix_millis(f.current_timestamp()),
+        "report_owed": f.lit(None).cast(ended["report_owed"]),
+    }
+    if isinstance(source, StagingSource):
+        added[_LET_GO] = f.lit(True)
+    return rows.withColumns(added)
 
 
 def _from_elsewhere(config: PipelineConfig, spark: SparkSession) -> list[DataFrame]:

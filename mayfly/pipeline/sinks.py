@@ -7,18 +7,20 @@ application of their own for the fence of the queue manager, under the id of the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from mayfly.bulk.stages import STAGED
+from mayfly.bulk.stages import STAGED, StageClient
+from mayfly.contracts.stages import SOURCE_ROW as STAGED_ROW
 from mayfly.lifetime.life import State
 from mayfly.pipeline.dead_letters import dead_letters
 from mayfly.pipeline.expressions import columns_of, spark_says
-from mayfly.pipeline.parts import FileSink, KafkaSink, PipelineConfig, QueueSink
+from mayfly.pipeline.parts import FileSink, KafkaSink, PipelineConfig, QueueSink, QueueSource
 from mayfly.pipeline.rows import TO
-from mayfly.pipeline.sources import check_kafka
+from mayfly.pipeline.sources import SOURCE_ROW, check_kafka
 from mayfly.spark.sink import check_columns
 
 _PERSISTENCE = {
@@ -28,14 +30,21 @@ _PERSISTENCE = {
 }
 #: Columns that the sink decides, and delays that a released row no longer has.
 _NOT_WRITTEN = ("manager", "queue", "delay_ms", "deliver_at_ms", "time_to_live_ms")
+#: SOURCE_ROW of a row, the reason code, and the reason in words.
+Surrendered: TypeAlias = tuple[int, int, str]
 _Write: TypeAlias = Callable[[DataFrame, int], None]
 
 
 class Part(NamedTuple):
-    """Rows of a batch that are written together: their condition, and their writer."""
+    """Rows of a batch that are written together: their condition, and their writer.
+
+    ``shape`` makes of them what is written. ``surrendered`` returns those that nobody has taken.
+    """
 
     rows: Column
     write: _Write
+    shape: Callable[[DataFrame], DataFrame]
+    surrendered: Callable[[int], list[Surrendered]] = lambda _batch_id: []
 
 
 def parts_of(config: PipelineConfig, fence: str) -> list[Part]:
@@ -44,9 +53,9 @@ def parts_of(config: PipelineConfig, fence: str) -> list[Part]:
     for sink in config.sinks:
         is_for_it = f.col(TO) == sink.name
         if isinstance(sink, FileSink):
-            found.append(Part(is_for_it, _file_writer(sink)))
+            found.append(Part(is_for_it, _file_writer(sink), _lines))
         elif isinstance(sink, KafkaSink):
-            found.append(Part(is_for_it, _kafka_writer(sink)))
+            found.append(Part(is_for_it, _kafka_writer(sink), partial(_records, sink)))
         else:
             found += _queue_parts(sink, config, fence)
     return found
@@ -87,26 +96,44 @@ def _queue_parts(sink: QueueSink, config: PipelineConfig, fence: str) -> Iterato
     def letters(rows: DataFrame) -> DataFrame:
         return dead_letters(rows, sink.dead_letter_queue, config.name)
 
-    yield Part(is_for_it & ~is_dead, _queue_writer(sink, application, messages))
+    surrenders = any(isinstance(s, QueueSource) and s.epoch is not None for s in config.sources)
+    write = _queue_writer(sink, application, messages, surrenders=surrenders)
+    if surrenders:
+        left = partial(_surrendered, sink, application)
+        yield Part(is_for_it & ~is_dead, write, messages, left)
+    else:
+        yield Part(is_for_it & ~is_dead, write, messages)
     if not config.has_delay_line:
         # Messages of queues are not refused here; the next queue manager sends their reports.
         return
-    yield Part(is_for_it & is_dead, _queue_writer(sink, f"{application}/dead", letters))
+    yield Part(is_for_it & is_dead, _queue_writer(sink, f"{application}/dead", letters), letters)
     if config.reports == sink.name:
         is_owed = f.col("report_owed").isNotNull()
-        yield Part(is_owed, _queue_writer(sink, f"{application}/reports", _reports))
+        write = _queue_writer(sink, f"{application}/reports", _reports)
+        yield Part(is_owed, write, _reports)
 
 
 def _queue_writer(
-    sink: QueueSink, application: str, shape: Callable[[DataFrame], DataFrame]
+    sink: QueueSink,
+    application: str,
+    shape: Callable[[DataFrame], DataFrame],
+    *,
+    surrenders: bool = False,
 ) -> _Write:
     options = {**sink_options(sink), "txnAppId": application}
+    if surrenders:
+        options["surrenders"] = "true"
 
     def write(rows: DataFrame, batch_id: int) -> None:
         writer = shape(rows).write.format("mayfly").mode("append")
         writer.options(**options, txnVersion=str(batch_id)).save()
 
     return write
+
+
+def _surrendered(sink: QueueSink, application: str, batch_id: int) -> list[Surrendered]:
+    with StageClient(sink.url, token_file=sink.token_file, manager=sink.manager) as client:
+        return client.surrendered(application, batch_id)
 
 
 def _messages(rows: DataFrame, queue: str | None) -> DataFrame:
@@ -118,6 +145,8 @@ def _messages(rows: DataFrame, queue: str | None) -> DataFrame:
             ends = name in ("expire_at_ms", "report")
             column = f.when(is_released, f.col(name)) if ends else f.col(name)
             columns.append(column.alias(name))
+    if SOURCE_ROW in rows.columns:
+        columns.append(f.col(SOURCE_ROW).alias(STAGED_ROW))
     return rows.select(columns)
 
 
@@ -129,16 +158,25 @@ def _reports(rows: DataFrame) -> DataFrame:
 
 def _file_writer(sink: FileSink) -> _Write:
     def write(rows: DataFrame, batch_id: int) -> None:
-        writer = rows.drop("report_owed", TO).write.format(sink.format).options(**sink.options)
+        writer = _lines(rows).write.format(sink.format).options(**sink.options)
         writer.mode("overwrite").save(f"{sink.path}/b={batch_id}")
 
     return write
 
 
+def _lines(rows: DataFrame) -> DataFrame:
+    """Return the rows as a file holds them."""
+    return rows.drop("report_owed", TO, SOURCE_ROW)
+
+
+def _records(sink: KafkaSink, rows: DataFrame) -> DataFrame:
+    """Return the records of a topic."""
+    return rows.select(f.expr(sink.key).alias("key"), f.expr(sink.value).alias("value"))
+
+
 def _kafka_writer(sink: KafkaSink) -> _Write:
     def write(rows: DataFrame, _batch_id: int) -> None:
-        records = rows.select(f.expr(sink.key).alias("key"), f.expr(sink.value).alias("value"))
-        writer = records.write.format("kafka").options(**sink.options)
+        writer = _records(sink, rows).write.format("kafka").options(**sink.options)
         writer = writer.option("kafka.bootstrap.servers", sink.bootstrap_servers)
         writer.option("topic", sink.topic).save()
 

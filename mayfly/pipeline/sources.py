@@ -7,6 +7,7 @@ has no put time, so the delay line lets it go at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,19 @@ from mayfly.pipeline.config import ADDED_COLUMNS
 from mayfly.pipeline.counts import IN_PREFIX, counts_in
 from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.expressions import columns_of, spark_says
-from mayfly.pipeline.parts import ClaimedSource, FileSource, KafkaSource
+from mayfly.pipeline.parts import ClaimedSource, FileSource, KafkaSource, QueueSource
 from mayfly.spark.messages import ASKED_COLUMNS, MESSAGE_TYPE, REQUIRED_COLUMNS, as_messages
+from mayfly.spark.queue_source import (
+    CLAIMED_ROWS,
+    ROW_NUMBER,
+    ROW_NUMBERS,
+    RowRange,
+    ranges_text,
+)
 
+#: The number of the source, and of the row that its consumer has claimed; null in other rows.
+SOURCE_ROW = ROW_NUMBER
+_ROW_BITS = 40
 #: The reason code of a row that is no message, null for all others.
 MALFORMED = "_mayfly_malformed"
 _CORRUPT, _ROW = "_corrupt_record", "_mayfly_row"
@@ -43,9 +54,28 @@ def named(number: int) -> str:
 
 
 def queue_rows(source: ClaimedSource, number: int, spark: SparkSession) -> DataFrame:
-    """Return the messages that a consumer claims."""
+    """Return the messages that a consumer claims; those of a queue have SOURCE_ROW."""
     rows = spark.readStream.format("mayfly").options(**queue_options(source)).load()
-    return rows.observe(f"{IN_PREFIX}{number}", *counts_in())
+    return _numbered(rows, number).observe(f"{IN_PREFIX}{number}", *counts_in())
+
+
+def claimed_rows(
+    source: QueueSource, number: int, spark: SparkSession, ranges: Iterable[RowRange]
+) -> DataFrame:
+    """Return messages that a consumer has claimed once more, as a table."""
+    options = {**queue_options(source), CLAIMED_ROWS: ranges_text(ranges)}
+    return _numbered(spark.read.format("mayfly").options(**options).load(), number)
+
+
+def source_row(value: int) -> tuple[int, int]:
+    """Return the number of the source, from 1, and of the claimed row in a SOURCE_ROW."""
+    return value >> _ROW_BITS, value & (1 << _ROW_BITS) - 1
+
+
+def _numbered(rows: DataFrame, number: int) -> DataFrame:
+    if SOURCE_ROW not in rows.columns:
+        return rows
+    return rows.withColumn(SOURCE_ROW, f.col(SOURCE_ROW) + f.lit(number << _ROW_BITS))
 
 
 def queue_options(source: ClaimedSource) -> dict[str, str]:
@@ -60,6 +90,7 @@ def queue_options(source: ClaimedSource) -> dict[str, str]:
         "maxBytesPerBatch": source.bytes_per_batch,
         "partitions": source.partitions,
         "epoch": source.epoch,
+        ROW_NUMBERS: "true" if isinstance(source, QueueSource) else None,
     }
     return {name: str(value) for name, value in given.items() if value is not None}
 

@@ -106,10 +106,19 @@ def renew(manager: QueueManager, request: Request) -> Answer:
 
 
 @_translated
-def edges(manager: QueueManager, request: Request) -> Answer:
+def rows(manager: QueueManager, request: Request) -> Answer:
     """Return the rows that claims hold."""
-    edges = manager.claims.edges(*request_of(contract.EdgesRequest, request))
-    return contract.Edges(*edges)._asdict()
+    ranges = manager.claims.ranges(*request_of(contract.ClaimsRequest, request))
+    return contract.ClaimedRows(ranges)._asdict()
+
+
+@_translated
+def back_out(manager: QueueManager, request: Request) -> Answer:
+    """Back out single messages that a reader cannot use."""
+    asked = request_of(contract.BackOutRequest, request)
+    if not all(type(row) is int for row in asked.rows):
+        raise CallRefused(BAD_REQUEST, f"rows are whole numbers, not {asked.rows!r}")
+    return contract.BackedOut(*manager.claims.back_out(*asked))._asdict()
 
 
 @_translated

@@ -231,12 +231,14 @@ ACTIONS: dict[str, ActionVerb] = {
     ),
     claims.QUIESCE: ActionVerb("claim nothing more for a reader that ends", flight_claims.quiesce),
     claims.RENEW: ActionVerb("hear of a reader that lives", flight_claims.renew),
-    claims.EDGES: ActionVerb("which rows claims hold", flight_claims.edges),
+    claims.ROWS: ActionVerb("which rows claims hold", flight_claims.rows),
+    claims.BACK_OUT: ActionVerb("back out messages of a claim", flight_claims.back_out),
     claims.MARK: ActionVerb("what tells messages put by now from later", flight_claims.mark),
     claims.RELEASE: ActionVerb("give claimed messages back", flight_claims.release),
     claims.CONSUMERS: ActionVerb("how all consumers stand", flight_claims.consumers),
     claims.RANGES: ActionVerb("parts of a queue to be browsed", flight_claims.browse_ranges),
     stages.COMMIT_ACTION: ActionVerb("put what stages hold", flight_stages.commit),
+    stages.SURRENDERED_ACTION: ActionVerb("rows nobody has taken", flight_stages.surrendered),
 }
 
 #: Verbs of uploads: verb -> function that takes record batches and answers with a JSON object.

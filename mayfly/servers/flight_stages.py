@@ -17,6 +17,8 @@ from mayfly.contracts.stages import (
     CommitRequest,
     StageAnswer,
     StageRequest,
+    SurrenderedRequest,
+    SurrenderedRows,
 )
 from mayfly.engine.face.bulk import TRANSACTION_ROWS, StagedRows, StageMissing
 from mayfly.servers.flight_calls import (
@@ -75,12 +77,24 @@ def commit(manager: ServedManager, request: Request) -> dict[str, Any]:
     stages = [_stage_of(name) for name in asked.stages]
     try:
         state = with_queues(manager).stages.commit(
-            asked.query, asked.batch, stages, decode, dead_letter_queue=asked.dead_letter_queue
+            asked.query,
+            asked.batch,
+            stages,
+            decode,
+            dead_letter_queue=asked.dead_letter_queue,
+            surrenders=asked.surrenders,
         )
     except StageMissing as error:
         raise CallRefused(STAGE_LOST, str(error)) from error
     counts = state.put_count, state.expired_count, state.refused_count
     return CommitAnswer(state.batch, state.is_done, *counts)._asdict()
+
+
+def surrendered(manager: ServedManager, request: Request) -> dict[str, Any]:
+    """Return the rows of a batch that nobody has taken."""
+    asked = _checked(request_of(SurrenderedRequest, request))
+    rows = with_queues(manager).stages.surrendered(asked.query, asked.batch)
+    return SurrenderedRows([(*row,) for row in rows])._asdict()
 
 
 def decode(blob: bytes) -> StagedRows:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -50,9 +49,33 @@ from mayfly.spark.options import Given
 _LOG = logging.getLogger("mayfly.spark")
 #: One message as Spark types.
 MESSAGE_TYPE: StructType = from_arrow_schema(MESSAGE)
+#: A column and options that a pipeline asks for.
+ROW_NUMBER, ROW_NUMBERS, CLAIMED_ROWS = "_mayfly_claimed_row", "rowNumbers", "claimedRows"
+_NUMBERED = MESSAGE.append(pa.field(ROW_NUMBER, pa.int64(), nullable=False))
+NUMBERED_TYPE: StructType = from_arrow_schema(_NUMBERED)
 #: A task for fewer rows costs more than it brings.
 _ROWS_PER_PARTITION_MIN = 10_000
 _ID_BYTES = 24
+
+
+#: Claimed rows ``(after, until]``.
+RowRange: TypeAlias = tuple[int, int]
+
+
+def _ranges_in(text: str | None) -> tuple[RowRange, ...] | None:
+    """Return the ranges of the option claimedRows."""
+    if text is None:
+        return None
+    try:
+        pairs = [tuple(map(int, pair.split("-"))) for pair in text.split(",")]
+        return tuple((after, until) for after, until in pairs)
+    except ValueError as error:
+        raise OptionError(f"option {CLAIMED_ROWS}: {text!r} is not like 0-9,10-20") from error
+
+
+def ranges_text(ranges: Iterable[RowRange]) -> str:
+    """Return ranges as the option claimedRows."""
+    return ",".join(f"{after}-{until}" for after, until in ranges)
 
 
 class QueueOptions(NamedTuple):
@@ -61,8 +84,11 @@ class QueueOptions(NamedTuple):
     url, queue: required. consumer: names the reader of a stream, required there. tokenFile: file
     with the token, else MAYFLY_TOKEN. manager: where the server serves several. maxRowsPerBatch,
     maxBytesPerBatch: of payload, one message at least. partitions: tasks of a batch at most.
-    pushFilters: "true" lets the queue manager apply filters of a table. epoch: a pipeline has
-    attached the consumer itself, under this one.
+    pushFilters: "true" lets the queue manager apply filters of a table.
+
+    A pipeline has its own: epoch, under which it has attached the consumer itself; rowNumbers, a
+    column with the numbers of claimed rows; claimedRows, as "0-9,10-20", a table of rows that it
+    has claimed.
     """
 
     url: str
@@ -75,6 +101,8 @@ class QueueOptions(NamedTuple):
     partition_count: int
     pushes_filters: bool
     epoch: int | None
+    numbers_rows: bool
+    claimed_rows: tuple[RowRange, ...] | None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> QueueOptions:
@@ -93,6 +121,8 @@ class QueueOptions(NamedTuple):
             partition_count=given.number("partitions", 4),
             pushes_filters=given.flag("pushFilters"),
             epoch=given.optional_number("epoch"),
+            numbers_rows=given.flag(ROW_NUMBERS),
+            claimed_rows=_ranges_in(given.optional(CLAIMED_ROWS)),
         )
         given.refuse_the_rest()
         return parsed
@@ -104,16 +134,15 @@ class QueueOptions(NamedTuple):
         )
 
 
-class RowRange(InputPartition):
-    """One task's share of a batch: claimed rows ``(after, until]``, read under an epoch."""
+class RowRanges(InputPartition):
+    """One task's share of a batch: claimed rows, read under an epoch."""
 
-    def __init__(self, consumer: str, epoch: int, after: int, until: int) -> None:
+    def __init__(self, consumer: str, epoch: int, ranges: tuple[RowRange, ...]) -> None:
         """Name the rows."""
-        super().__init__((consumer, epoch, after, until))
+        super().__init__((consumer, epoch, ranges))
         self.consumer = consumer
         self.epoch = epoch
-        self.after = after
-        self.until = until
+        self.ranges = ranges
 
 
 class KeyRange(InputPartition):
@@ -126,9 +155,17 @@ class KeyRange(InputPartition):
         self.high = high
 
 
+def queue_type(options: Mapping[str, str]) -> StructType:
+    """Return the columns of a message, and the number of its row where a pipeline asks for it."""
+    asks = {name.lower(): value.lower() for name, value in options.items()}
+    return NUMBERED_TYPE if asks.get(ROW_NUMBERS.lower()) == "true" else MESSAGE_TYPE
+
+
 def queue_reader(options: Mapping[str, str]) -> DataSourceReader:
-    """Return a reader that browses the messages on a queue now."""
+    """Return a reader that browses the messages on a queue now, or reads what was claimed."""
     parsed = QueueOptions.parse(options)
+    if parsed.claimed_rows is not None:
+        return ClaimedReader(parsed)
     return FilteredQueueReader(parsed) if parsed.pushes_filters else QueueReader(parsed)
 
 
@@ -159,6 +196,27 @@ class QueueReader(DataSourceReader):
         with self._options.connect() as client:
             within = (partition.low, partition.high)
             yield from client.browse(self._options.queue, within, self._filters)
+
+
+class ClaimedReader(DataSourceReader):
+    """Reads rows that a pipeline has claimed, once more and as a table."""
+
+    def __init__(self, options: QueueOptions) -> None:
+        """Hold nothing but the options: this travels to the workers."""
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the shares of the rows."""
+        options = self._options
+        if options.consumer is None or options.epoch is None or not options.claimed_rows:
+            raise OptionError(f"option {CLAIMED_ROWS} needs consumer, epoch and a row")
+        shares = _shares(options.claimed_rows, options.partition_count)
+        return [RowRanges(options.consumer, options.epoch, share) for share in shares]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of a share."""
+        assert isinstance(partition, RowRanges)
+        yield from _claimed(self._options, partition)
 
 
 class FilteredQueueReader(QueueReader):
@@ -257,21 +315,16 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the shares of a batch; of a repeated batch, rows that hold the same messages."""
         with self._options.connect() as client:
             attached = self._attach(client)
-            after, until = client.edges(
-                attached, _claim_of(start, attached), _claim_of(end, attached)
-            )
+            ranges = client.rows(attached, _claim_of(start, attached), _claim_of(end, attached))
         return [
-            RowRange(self._consumer, attached.epoch, low, high)
-            for low, high in _shares(after, until, self._options.partition_count)
+            RowRanges(self._consumer, attached.epoch, share)
+            for share in _shares(ranges, self._options.partition_count)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of a share."""
-        assert isinstance(partition, RowRange)
-        with self._options.connect() as client:
-            yield from client.claimed(
-                partition.consumer, partition.epoch, partition.after, partition.until
-            )
+        assert isinstance(partition, RowRanges)
+        yield from _claimed(self._options, partition)
 
     def _attach(self, client: QueueClient) -> Attached:
         """Act as the consumer from now on; earlier readers of its name are refused."""
@@ -322,13 +375,43 @@ class Renewal:
                 _LOG.exception("the claims of %s are not renewed", self._attached.consumer)
 
 
-def _shares(after: int, until: int, share_count: int) -> list[tuple[int, int]]:
-    """Return rows ``(after, until]`` in up to so many even shares, none when there are no rows."""
-    row_count = until - after
+def _claimed(options: QueueOptions, rows: RowRanges) -> Iterator[pa.RecordBatch]:
+    """Yield claimed messages, with their rows where the options ask for them."""
+    with options.connect() as client:
+        for after, until in rows.ranges:
+            row = after
+            for batch in client.claimed(rows.consumer, rows.epoch, after, until):
+                row += batch.num_rows
+                yield _numbered(batch, row) if options.numbers_rows else batch
+
+
+def _numbered(batch: pa.RecordBatch, until: int) -> pa.RecordBatch:
+    """Return messages with the numbers of their rows, the last one being ``until``."""
+    numbers = pa.array(range(until - batch.num_rows + 1, until + 1), type=pa.int64())
+    columns = [*batch.columns, numbers]
+    return pa.RecordBatch.from_arrays(columns, schema=_NUMBERED)
+
+
+def _shares(ranges: Sequence[RowRange], share_count: int) -> list[tuple[RowRange, ...]]:
+    """Return rows in up to so many even shares, none when there are no rows."""
+    row_count = sum(until - after for after, until in ranges)
     if not row_count:
         return []
     share_count = min(share_count, -(-row_count // _ROWS_PER_PARTITION_MIN))
-    return list(pairwise(after + row_count * n // share_count for n in range(share_count + 1)))
+    return [
+        tuple(part_of(ranges, row_count * n // share_count, row_count * (n + 1) // share_count))
+        for n in range(share_count)
+    ]
+
+
+def part_of(ranges: Sequence[RowRange], start: int, end: int) -> Iterator[RowRange]:
+    """Yield the ranges of the rows from number ``start`` up to ``end``, counted from 0."""
+    before = 0
+    for after, until in ranges:
+        low, high = max(start - before, 0), min(end - before, until - after)
+        if low < high:
+            yield after + low, after + high
+        before += until - after
 
 
 def _is_identifier(value: Any) -> bool:

@@ -59,7 +59,8 @@ class SinkOptions(NamedTuple):
     """The options of writing, checked; ``persistence`` None leaves it to the queue.
 
     ``transaction`` is (txnAppId, txnVersion): a DataFrame is written as that batch of that
-    application. A version that is not above the last one written changes nothing.
+    application. A version that is not above the last one written changes nothing. A pipeline has an
+    option of its own, surrenders: rows that nobody takes go back to their source.
     """
 
     url: str
@@ -70,6 +71,7 @@ class SinkOptions(NamedTuple):
     persistence: int | None
     job_id: str
     transaction: tuple[str, int] | None
+    surrenders: bool
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:
@@ -96,6 +98,7 @@ class SinkOptions(NamedTuple):
             dead_letter_queue=given.text("deadLetterQueue", ""),
             persistence=_PERSISTENCES[persistence.lower()],
             job_id=given.text(_JOB, secrets.token_hex(16)),
+            surrenders=given.flag("surrenders"),
             transaction=_transaction(given, has_job=any(n.lower() == "jobid" for n in options)),
         )
         if parsed.queue == "":
@@ -347,7 +350,13 @@ def _commit(
             named[manager, message.query].append((partition, attempt))
     for (manager, query), stages in sorted(named.items()):
         with options.connect(manager) as client:
-            client.commit(query, batch, sorted(stages), dead_letter_queue=options.dead_letter_queue)
+            client.commit(
+                query,
+                batch,
+                sorted(stages),
+                dead_letter_queue=options.dead_letter_queue,
+                surrenders=options.surrenders,
+            )
 
 
 def _task() -> TaskContext:

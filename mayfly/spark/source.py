@@ -34,7 +34,7 @@ from mayfly.bulk.schema import LEDGER, LEDGER_ROW_BYTES_MAX
 from mayfly.contracts.ledger import LedgerInfo
 from mayfly.spark.errors import CheckpointError, OptionError
 from mayfly.spark.options import Given
-from mayfly.spark.queue_source import MESSAGE_TYPE, queue_reader, queue_stream_reader
+from mayfly.spark.queue_source import queue_reader, queue_stream_reader, queue_type
 from mayfly.spark.sink import batch_sink, stream_sink
 
 #: The ledger's rows as Spark types.
@@ -134,7 +134,7 @@ class MayflyDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of a message when a queue is named, else those of a ledger row."""
-        return MESSAGE_TYPE if _is_queue(self.options) else LEDGER_TYPE
+        return queue_type(self.options) if _is_queue(self.options) else LEDGER_TYPE
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the rows that the ledger, or a queue, holds now."""

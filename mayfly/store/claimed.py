@@ -66,12 +66,14 @@ _PAGE = (
     "SELECT r, msg_id, nullif(correl_id, x''), put_ms, deliver_at_ms, expire_at_ms, backout_count, "
     f"descriptor, body FROM claimed WHERE {_RANGE} ORDER BY r"
 )
+_MESSAGES = f"SELECT {COLUMNS} FROM claimed WHERE {_RANGE} ORDER BY r"
 _VOLATILE = f"SELECT {COLUMNS} FROM claimed WHERE {_RANGE} AND NOT persistent ORDER BY r"
 _OF_DESCRIPTORS = (
     f"SELECT {COLUMNS} FROM claimed WHERE {_RANGE} "
     "AND descriptor IN (SELECT unhex(value) FROM json_each(?)) ORDER BY r"
 )
 _DESCRIPTORS = f"SELECT DISTINCT descriptor FROM claimed WHERE {_RANGE}"
+_NUMBERS = f"SELECT r FROM claimed WHERE {_RANGE}"
 _KEYS = f"SELECT k FROM claimed WHERE {_RANGE}"
 _SIDES = f"SELECT persistent, count(*), min(k) FROM claimed WHERE {_RANGE} GROUP BY persistent"
 _COUNTS = (
@@ -319,6 +321,15 @@ class ClaimedMessages:
                 # A statement left open would keep the log from being written back.
                 cursor.close()
         return found
+
+    def messages(self, rows: Rows) -> list[StoredMessage]:
+        """Return the rows of a range that are claimed."""
+        return [_message(values) for values in self.fetch(_MESSAGES, rows.range)]
+
+    def numbers(self, rows: Rows) -> list[int]:
+        """Return the numbers of the rows of a range that are claimed."""
+        base = rows.consumer_id << ROW_BITS
+        return [r - base for (r,) in self.fetch(_NUMBERS, rows.range)]
 
     def volatile(self, rows: Rows) -> list[StoredMessage]:
         """Return the rows of a range that are not persistent."""

@@ -38,6 +38,12 @@ _WINNERS = "SELECT id FROM stage WHERE query = ? AND batch = ? AND place IS NOT 
 _BLOBS = "SELECT id, row_count, length(rows) FROM stage_blob WHERE stage_id = ? ORDER BY id"
 _ROWS = "SELECT rows FROM stage_blob WHERE id = ?"
 _LOSERS = "SELECT id FROM stage WHERE query = ? AND batch <= ? AND place IS NULL"
+#: Rows that nobody has taken lie on stages of no partition, which are swept with their batch alone.
+_SURRENDERED = (
+    "SELECT b.rows FROM stage s JOIN stage_blob b ON b.stage_id = s.id "
+    "WHERE s.query = ? AND s.batch = ? AND s.partition = -1 ORDER BY s.id"
+)
+NO_PARTITION, NEVER_MS = -1, 2**62
 _ORPHANS = "SELECT id, query FROM stage WHERE begun_ms < ? AND place IS NULL"
 #: One statement for all rows: an executemany would give the GIL away, and wait for it, at each.
 _BULK = """
@@ -173,6 +179,10 @@ class StageTable:
     def losers(self, query: str, batch: int) -> list[int]:
         """Return the stages of a query up to a batch that no commit has named."""
         return [stage_id for (stage_id,) in self._fetch(_LOSERS, (query, batch))]
+
+    def surrendered(self, query: str, batch: int) -> list[bytes]:
+        """Return what was kept of the rows that nobody has taken, in their order."""
+        return [rows for (rows,) in self._fetch(_SURRENDERED, (query, batch))]
 
     def orphans(self, before_ms: int) -> list[tuple[int, str]]:
         """Return the stages, with their query, begun before a moment that no commit has named."""

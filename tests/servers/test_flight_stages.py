@@ -24,6 +24,7 @@ from mayfly.contracts.stages import (
     COMMIT_ACTION,
     KIND_COLUMNS,
     ROW_COLUMNS,
+    SOURCE_ROW,
     STAGE_VERB,
 )
 from mayfly.engine import Session
@@ -74,7 +75,7 @@ def named(count: int) -> list[bytes]:
 
 
 def test_the_schema_has_every_column_that_a_put_reads() -> None:
-    assert {*STAGED.names} == {*KIND_COLUMNS, *ROW_COLUMNS, "payload"}
+    assert {*STAGED.names} == {*KIND_COLUMNS, *ROW_COLUMNS, SOURCE_ROW, "payload"}
 
 
 def test_rows_go_through_stage_and_commit_onto_their_queue(
@@ -159,6 +160,22 @@ def test_a_row_without_a_destination_names_the_option(client: StageClient) -> No
     assert client.commit("q", 0, [], dead_letter_queue=DEAD) == Committed(0, 0, 0, 1)
 
 
+def test_a_row_that_nobody_takes_is_left_to_its_source_when_that_asks_for_it(
+    client: StageClient, session: Session
+) -> None:
+    rows = [
+        {"queue": name, "payload": b"%d" % n, "source_row": n + 10}
+        for n, name in enumerate(("Q1", "NOWHERE", "Q1"))
+    ]
+    client.stage("q", 0, (0, "a"), [batch(*rows)])
+    assert client.commit("q", 0, [(0, "a")], surrenders=True) == Committed(0, 2, 0, 0)
+    [(row, reason, text)] = client.surrendered("q", 0)
+    assert (row, reason) == (11, rc.MQRC_UNKNOWN_OBJECT_NAME)
+    assert "deadLetterQueue" in text
+    assert bodies(session, "Q1") == [b"0", b"2"]
+    assert client.surrendered("q", 1) == client.surrendered("other", 0) == []
+
+
 def test_a_stage_that_is_not_there_is_named(client: StageClient, manager: QueueManager) -> None:
     with pytest.raises(StageLost, match=r"'q', 0, 7, 'gone'\) is not there"):
         client.commit("q", 0, [(7, "gone")])
@@ -207,7 +224,7 @@ def test_the_manager_is_named_where_several_are_served(
 
 
 STAGES: list[Any] = [[0], [0, 1], ["0", "a"], "a", {}]
-COMMIT = {"query": "q", "batch": 0, "stages": [], "dead_letter_queue": ""}
+COMMIT = {"query": "q", "batch": 0, "stages": [], "dead_letter_queue": "", "surrenders": False}
 
 
 @pytest.mark.parametrize(

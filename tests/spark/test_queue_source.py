@@ -34,7 +34,7 @@ from mayfly.spark.queue_source import (
     QueueOptions,
     QueueStreamReader,
     Renewal,
-    RowRange,
+    RowRanges,
     queue_reader,
 )
 from mayfly.testing import VirtualClock
@@ -167,9 +167,9 @@ def test_a_batch_is_read_in_shares_of_its_rows(
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadMaxRows(30_000))
     shares = reader.partitions(start, end)
-    assert [(s.after, s.until) for s in shares if isinstance(s, RowRange)] == [
-        (0, 12_500),
-        (12_500, 25_000),
+    assert [s.ranges for s in shares if isinstance(s, RowRanges)] == [
+        ((0, 12_500),),
+        ((12_500, 25_000),),
     ]
     assert sorted(payloads(reader, start, end)) == list(range(25_000))
 

@@ -97,9 +97,10 @@ class Reader:
             if not count:
                 return 0
             self.planned = until
-        rows = client.edges(consumer, self.committed, self.planned)
-        batches = client.claimed(consumer.consumer, consumer.epoch, *rows)
-        found = [int(b) for batch in batches for b in batch.column("payload").to_pylist()]
+        found = []
+        for rows in client.rows(consumer, self.committed, self.planned):
+            batches = client.claimed(consumer.consumer, consumer.epoch, *rows)
+            found += [int(b) for batch in batches for b in batch.column("payload").to_pylist()]
         before = self.output.setdefault(self.committed, found)
         self.repeated += before is not found
         self.check_repeat(before, found)

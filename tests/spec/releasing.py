@@ -68,7 +68,8 @@ class Pipeline:
             self._not_before_ms = self._core.clock.now_ms() + TRIGGER_MS
 
     def _read(self, epoch: int, after: int, until: int, count: int) -> None:
-        low, high = self._work.claims.edges(_CONSUMER, epoch, after, until)
+        ranges = self._work.claims.ranges(_CONSUMER, epoch, after, until)
+        [(low, high)] = ranges or [(0, 0)]
         assert high - low == count
         while low < high:
             page = self._work.claims.page(

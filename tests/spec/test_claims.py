@@ -11,7 +11,7 @@ import pytest
 from mayfly import QueueManager, QueueSharingGroup
 from mayfly.contracts.claims import ConsumerState
 from mayfly.engine import Session
-from mayfly.engine.claims.consumer import CLAIM_ROWS_MAX
+from mayfly.engine.claims.consumer import CLAIM_ROWS_MAX, BackedOut
 from mayfly.engine.claims.consumers import Claimed
 from mayfly.engine.face.bulk import ClaimError
 from mayfly.engine.face.bulk import ClaimLimit as Limit
@@ -20,9 +20,12 @@ from mayfly.engine.objects import administration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError
+from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
 from tests.over import NewSession
 from tests.spec.scene import (
+    DEAD,
     INPUT,
     REPLIES,
     START_MS,
@@ -30,6 +33,7 @@ from tests.spec.scene import (
     Running,
     alias,
     alter,
+    alter_manager,
     bodies,
     body,
     ends,
@@ -60,14 +64,15 @@ class Reader:
 
     def read(self, until: int, max_bytes: int = 2**20, max_rows: int = 1_000) -> list[bytes]:
         """Read the claims from where it stands up to another."""
-        after, last = self.claims.edges(self.name, self.epoch, self.at, until)
         found: list[bytes] = []
-        while after < last:
-            page = self.claims.page(
-                self.name, self.epoch, (after, last), max_bytes=max_bytes, max_rows=max_rows
-            )
-            found += page.columns.payload
-            after += page.message_count
+        for first, last in self.claims.ranges(self.name, self.epoch, self.at, until):
+            after = first
+            while after < last:
+                page = self.claims.page(
+                    self.name, self.epoch, (after, last), max_bytes=max_bytes, max_rows=max_rows
+                )
+                found += page.columns.payload
+                after += page.message_count
         return found
 
     def end(self, until: int) -> int:
@@ -652,3 +657,92 @@ def claim_few(reader: Reader) -> list[bytes]:
     found = reader.read(claimed.until)
     reader.end(claimed.until)
     return found
+
+
+# Single messages that a reader cannot use
+
+
+def backed_out(reader: Reader, *rows: int, reason: int = rc.MQRC_MSG_TOO_BIG_FOR_Q) -> BackedOut:
+    """Back out rows of a reader's claims."""
+    return reader.claims.back_out(reader.name, reader.epoch, rows, reason)
+
+
+def test_G8_a_message_backed_out_alone_comes_again_until_BOTHRESH_and_goes_to_BOQNAME(
+    manager: QueueManager, session: Session
+) -> None:
+    local(manager, "BACKED.OUT")
+    alter(manager, "Q1", BOTHRESH=2, BOQNAME="BACKED.OUT")
+    put(session, 1, 2, 3)
+    reader = Reader(manager)
+    reader.claim()
+    assert backed_out(reader, 2) == BackedOut(1, 0)
+    # The others stay in their batch, which has them when it is repeated as well.
+    assert reader.read(1) == Reader(manager).read(1) == [b"1", b"3"]
+    assert manager.counts("Q1") == Counts(0, live=1, uncommitted=0, locked=2, expired_present=0)
+    reader = Reader(manager)
+    assert reader.claims.end("billing", reader.epoch, 1) == 2
+    reader.at = 1
+    assert (reader.claim(), reader.read(2)) == (Claimed(2, 1), [b"2"])
+    assert backed_out(reader, 4) == BackedOut(0, 1)
+    assert reader.end(2) == 0
+    [moved] = session.browse("BACKED.OUT")
+    assert (moved.body, manager.curdepth("Q1")) == (b"2", 0)
+    assert [end.outcome for end in ends(manager, "Q1")] == ["got"] * 3
+    assert manager.verify().problems == ()
+
+
+def test_Q1_without_BOTHRESH_a_message_backed_out_is_a_dead_letter_with_the_reason(
+    manager: QueueManager, session: Session
+) -> None:
+    asks = Descriptor(report=c.MQRO_EXCEPTION, reply_to_q=REPLIES, persistence=c.MQPER_PERSISTENT)
+    put_md(session, "Q1", b"bad", asks)
+    put(session, 1)
+    reader = Reader(manager)
+    reader.claim()
+    assert backed_out(reader, 1) == BackedOut(0, 1)
+    # A second time, as after a kill, changes nothing.
+    assert backed_out(reader, 1) == BackedOut(0, 0)
+    assert reader.read(1) == [b"1"]
+    letter = session.get(DEAD)
+    assert letter is not None
+    header = DLH.unpack(letter.body)
+    assert (header["Reason"], header["DestQName"], letter.body[-3:]) == (2030, "Q1", b"bad")
+    report = session.get(REPLIES)
+    assert report is not None
+    assert report.descriptor.feedback == rc.MQRC_MSG_TOO_BIG_FOR_Q
+    assert reader.end(1) == 1
+    assert manager.verify().problems == ()
+
+
+def test_a_message_that_nobody_takes_stays_claimed_and_the_error_names_it(
+    manager: QueueManager, session: Session
+) -> None:
+    alter_manager(manager, DEADQ="")
+    put(session, 1, 2)
+    reader = Reader(manager)
+    reader.claim()
+    with pytest.raises(MQError, match=r"of Q1 cannot be used \(reason 2030\), and neither BOQNAME"):
+        backed_out(reader, 1)
+    assert reader.read(1) == [b"1", b"2"]
+    assert manager.verify().problems == ()
+
+
+def test_E15_what_was_backed_out_of_a_claim_stays_so_after_a_restart(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    with QueueManager("QM1", tmp_path, clock) as qm:
+        local(qm, "Q1", BOTHRESH=9)
+        with qm.session() as session:
+            put(session, *range(1, 7))
+        reader = Reader(qm)
+        reader.claim()
+        assert backed_out(reader, 2, 3, 6) == BackedOut(3, 0)
+    with QueueManager("QM1", tmp_path, clock) as qm:
+        # Of those given back, only the persistent ones outlive the restart.
+        assert qm.counts("Q1") == Counts(0, live=2, uncommitted=0, locked=3, expired_present=0)
+        reader = Reader(qm)
+        assert reader.read(1) == [b"1", b"4", b"5"]
+        assert qm.verify().problems == ()
+        assert qm.claims.release("billing") == 3
+        assert qm.curdepth("Q1") == 5
+        assert qm.verify().problems == ()

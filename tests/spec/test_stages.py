@@ -507,6 +507,48 @@ def test_without_a_dead_letter_queue_the_commit_says_which_option_and_can_be_rep
     assert numbers(session) == list(range(20))
 
 
+def test_rows_that_nobody_takes_are_left_to_their_source_and_kept_until_the_next_batch(
+    manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    """They are told to each repeat of the commit, however late, and never put."""
+    alter_manager(manager, DEADQ="")
+    rows = plain(20, persistence=1)
+    rows[3] = row(b"x", "NOWHERE", source_row=3)
+    rows[7] = row(b"y" * 2_000, source_row=7)
+    alter(manager, "Q1", MAXMSGL=1_000)
+    named = [stage(manager, place(), rows)]
+    state = commit(manager, "q", 0, named, surrenders=True)
+    assert (state.put_count, state.refused_count) == (18, 0)
+    alter_manager(manager, DEADQ=DEAD)
+    clock.advance(2 * ORPHAN_MS)
+    manager.stages.sweep(clock.now_ms() - ORPHAN_MS)
+    for _ in range(2):
+        commit(manager, "q", 0, named, surrenders=True)
+        left = [(s.source_row, s.reason) for s in manager.stages.surrendered("q", 0)]
+        assert left == [(3, rc.MQRC_UNKNOWN_OBJECT_NAME), (7, rc.MQRC_MSG_TOO_BIG_FOR_Q)]
+    assert numbers(session) == [n for n in range(20) if n not in (3, 7)]
+    assert session.get(DEAD) is None
+    write(manager, plain(1))
+    assert manager.stages.surrendered("q", 0) == []
+    assert manager.verify().problems == ()
+
+
+@pytest.mark.parametrize("left", ["a row of no source", "a full queue", "nobody asks"])
+def test_what_can_be_taken_later_or_has_no_source_holds_its_batch(
+    manager: QueueManager, session: Session, left: str
+) -> None:
+    alter_manager(manager, DEADQ="")
+    bad = row(b"x", "NOWHERE", source_row=None if left == "a row of no source" else 3)
+    if left == "a full queue":
+        local(manager, "FULL", MAXDEPTH=0)
+        bad = row(b"x", "FULL", source_row=3)
+    named = [stage(manager, place(), [*plain(3), bad])]
+    with pytest.raises(MQError):
+        commit(manager, "q", 0, named, surrenders=left != "nobody asks")
+    assert manager.curdepth("Q1") == 0
+    assert manager.stages.surrendered("q", 0) == []
+
+
 def test_R3_a_refused_row_that_asked_for_it_gets_its_exception_report(
     manager: QueueManager, session: Session
 ) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.contracts.endings import Ending, MetBy
+from mayfly.contracts.stages import SOURCE_ROW
 from mayfly.engine.bulk.bulk_puts import BulkPuts, Lane
 from mayfly.engine.bulk.staged_rows import (
     Kind,
@@ -50,6 +51,24 @@ _NOT_THE_ROW = (
 _PROGRAM = "mayfly sink"
 
 
+class Surrendered(NamedTuple):
+    """A row that nobody takes: its number at its source, and why."""
+
+    source_row: int
+    reason: int
+    text: str
+
+
+#: A row may be taken later: its queue is full or inhibited, or in use by somebody else.
+_PASSING = (
+    *_NOT_THE_ROW,
+    rc.MQRC_Q_FULL,
+    rc.MQRC_PUT_INHIBITED,
+    rc.MQRC_OBJECT_IN_USE,
+    rc.MQRC_NOT_AUTHORIZED,
+)
+
+
 class Counted(NamedTuple):
     """The outcome of the rows of a transaction."""
 
@@ -61,8 +80,12 @@ class Counted(NamedTuple):
 class Promotion(UnitOfWork):
     """The unit of work of one transaction: staged rows, and the statements that go with them."""
 
-    def __init__(self, core: Core, dead_letter_queue: str) -> None:
-        """Begin empty; without a name, refused rows go to the queue manager's DEADQ."""
+    def __init__(self, core: Core, dead_letter_queue: str, *, surrenders: bool = False) -> None:
+        """Begin empty; without a name, refused rows go to the queue manager's DEADQ.
+
+        With ``surrenders`` rows that have a number at their source and that will never be taken are
+        left out.
+        """
         super().__init__(core, Ending(ended_program=_PROGRAM))
         self._dead_letter_queue = dead_letter_queue
         self._context = Context("", c.MQAT_UNIX, _PROGRAM, core.name)
@@ -73,6 +96,8 @@ class Promotion(UnitOfWork):
         self._deadline_ms: int | None = None
         self._put_count = self._expired_count = 0
         self.refusals: list[MQError] = []
+        self._surrenders = surrenders
+        self.surrendered: list[Surrendered] = []
 
     @property
     def is_empty(self) -> bool:
@@ -178,8 +203,15 @@ class Promotion(UnitOfWork):
         except MQError as refusal:
             if refusal.reason in _NOT_THE_ROW:
                 raise
-            self._dead_letter(rows, row, kind, refusal)
-            self.refusals.append(refusal)
+            try:
+                self._dead_letter(rows, row, kind, refusal)
+            except MQError as error:
+                source_row = rows.value(SOURCE_ROW, row) if self._surrenders else None
+                if source_row is None or {error.reason, refusal.reason} & {*_PASSING}:
+                    raise
+                self.surrendered.append(Surrendered(source_row, refusal.reason, error.detail))
+            else:
+                self.refusals.append(refusal)
 
     def _put_alone(self, rows: StagedRows, row: int, kind: Kind) -> None:
         if kind.refusal is not None:

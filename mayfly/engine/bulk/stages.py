@@ -10,18 +10,21 @@ sent again.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from zlib import crc32
 
 from mayfly.contracts.stages import JOB_PREFIX
-from mayfly.engine.bulk.promotion import Promotion
+from mayfly.engine.bulk.promotion import Promotion, Surrendered
 from mayfly.engine.bulk.staged_rows import StagedRows
 from mayfly.engine.core import Core
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.runtime import Lock
 from mayfly.store.stages import (
+    NEVER_MS,
+    NO_PARTITION,
     QueryState,
     StagePlace,
     Statement,
@@ -138,12 +141,15 @@ class Stages:
         *,
         dead_letter_queue: str = "",
         step_count: int = STEPS_PER_CALL,
+        surrenders: bool = False,
     ) -> QueryState:
         """Put the rows of a batch, or some of them; call it again until ``is_done`` is told.
 
         ``stages`` are (partition, attempt) in the order in which their rows are put; of a batch
         that is named already they do not matter. ``decode`` reads a blob. Raises StageMissing, with
-        nothing changed, and MQError when neither queue nor dead-letter queue takes a row.
+        nothing changed, and MQError when neither queue nor dead-letter queue takes a row. With
+        ``surrenders`` such a row is left out, and kept for :meth:`surrendered`, where it has a
+        number at its source and no wait helps.
         """
         with self._lock(query):
             state = self.state(query)
@@ -151,11 +157,19 @@ class Stages:
                 state = self._name(query, batch, stages)
             steps = 0
             while not state.is_done and state.batch <= batch and steps < step_count:
-                state = self._step(state, decode, dead_letter_queue)
+                state = self._step(state, decode, dead_letter_queue, surrenders=surrenders)
                 steps += 1
             # An earlier batch is finished first, and this one named by the next call; where a
             # later one is named already, this one was done long ago.
             return state if state.batch == batch else state._replace(is_done=state.batch > batch)
+
+    def surrendered(self, query: str, batch: int) -> list[Surrendered]:
+        """Return the rows that a batch has left out, until the next one is written."""
+        core = self._core
+        with core.engine_lock:
+            core.check_running()
+            blobs = core.store.stages.surrendered(query, batch)
+        return [Surrendered(*row) for blob in blobs for row in json.loads(blob)]
 
     def sweep(self, before_ms: int) -> int:
         """Remove stages begun before a moment that no commit has named; return how many."""
@@ -195,12 +209,17 @@ class Stages:
         return found[0]
 
     def _step(
-        self, state: QueryState, decode: Callable[[bytes], StagedRows], dead_letter_queue: str
+        self,
+        state: QueryState,
+        decode: Callable[[bytes], StagedRows],
+        dead_letter_queue: str,
+        *,
+        surrenders: bool,
     ) -> QueryState:
         """Put the rows of one transaction and remove them from their stages with it."""
         core = self._core
         blob_ids, stage_ids, is_last = self._next_blobs(state)
-        promotion = Promotion(core, dead_letter_queue)
+        promotion = Promotion(core, dead_letter_queue, surrenders=surrenders)
         try:
             for blob_id in blob_ids:
                 with core.engine_lock:
@@ -214,7 +233,8 @@ class Stages:
                 refused_count=state.refused_count + counted.refused_count,
                 changed_ms=core.now_ms(),
             )
-            for statement in [*removed(stage_ids, blob_ids), state_written(state)]:
+            kept = self._kept(state, promotion.surrendered)
+            for statement in [*removed(stage_ids, blob_ids), *kept, state_written(state)]:
                 promotion.note(*statement)
             promotion.commit()
         except BaseException:
@@ -227,6 +247,23 @@ class Stages:
                 *(count, state.query, state.batch, first),
             )
         return state
+
+    def _kept(self, state: QueryState, surrendered: list[Surrendered]) -> list[Statement]:
+        """Return the statements that keep rows which nobody has taken, on a stage of their own."""
+        if not surrendered:
+            return []
+        core, rows = self._core, json.dumps(surrendered).encode()
+        with core.engine_lock:
+            stage_id, blob_id = core.store.sequence.next(), core.store.sequence.next()
+        place = StagePlace(state.query, state.batch, NO_PARTITION, str(stage_id))
+        _LOG.warning(
+            "%d rows of %s, batch %d, are left to their source; the first: %s",
+            *(len(surrendered), state.query, state.batch, surrendered[0].text),
+        )
+        return [
+            begun(stage_id, place, NEVER_MS),
+            appended(blob_id, stage_id, len(surrendered), rows),
+        ]
 
     def _next_blobs(self, state: QueryState) -> tuple[list[int], list[int], bool]:
         """Return the blobs of the next transaction, the stages it empties, and if it is the last.

@@ -45,6 +45,8 @@ class Consumer:
         self.row, self.lock = row, lock
         #: The open claims, by number.
         self.claims: list[ClaimRow] = []
+        #: Rows of the open claims that were backed out alone and are claimed no more.
+        self.holes: set[int] = set()
         #: When its reader was last heard of.
         self.renewed_ms = 0
         #: The epoch whose reader is given no further claim.
@@ -71,7 +73,7 @@ class Consumer:
     @property
     def message_count(self) -> int:
         """How many messages are claimed."""
-        return self.row.last_row - self.closed_row
+        return self.row.last_row - self.closed_row - len(self.holes)
 
     @property
     def closed_row(self) -> int:
@@ -158,15 +160,23 @@ class Consumer:
             group.append(claim)
         return group
 
-    def edges(self, after: int, until: int) -> tuple[int, int]:
-        """Return the rows of claims ``(after, until]``, of which released ones have none.
+    def ranges(self, after: int, until: int) -> list[tuple[int, int]]:
+        """Return the rows of claims ``(after, until]`` as ranges ``(after_row, until_row]``.
 
-        Raises ClaimError when some are ended, or were released since they were read first.
+        Released claims, and rows that were backed out, are in none. Raises ClaimError when some are
+        ended.
         """
         self.check_checkpoint(after)
         self.check_checkpoint(until)
         found = [claim for claim in self.claims if after < claim.number <= until]
-        return (found[0].after_row, found[-1].last_row) if found else (0, 0)
+        return self.without_holes(found[0].after_row, found[-1].last_row) if found else []
+
+    def without_holes(self, after_row: int, until_row: int) -> list[tuple[int, int]]:
+        """Return rows ``(after_row, until_row]`` as ranges in which each row is claimed."""
+        holes = sorted(hole for hole in self.holes if after_row < hole <= until_row)
+        starts = [after_row, *holes]
+        ends = [*(hole - 1 for hole in holes), until_row]
+        return [(low, high) for low, high in zip(starts, ends, strict=True) if low < high]
 
     def accept(self, claim: ClaimRow) -> None:
         """A claim is durable."""
@@ -177,6 +187,8 @@ class Consumer:
         """The first open claims are closed, durably."""
         self.claims = self.claims[len(group) :]
         self.row = row
+        if self.holes:
+            self.holes = {hole for hole in self.holes if hole > self.closed_row}
 
 
 #: The limits of one transaction, so that no other commit waits long for it.
@@ -202,6 +214,13 @@ class ClaimedPage(NamedTuple):
     def message_count(self) -> int:
         """How many there are."""
         return len(self.columns.payload)
+
+
+class BackedOut(NamedTuple):
+    """How many messages went back to their queue, and how many were moved away from it."""
+
+    returned_count: int
+    moved_count: int
 
 
 class QueueClaims(ABC):
@@ -230,6 +249,13 @@ class QueueClaims(ABC):
     @abstractmethod
     def release_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
         """Give back what the first open claims hold; return how many messages that is."""
+
+    @abstractmethod
+    def back_out(self, consumer: Consumer, row: int, reason: int) -> BackedOut:
+        """Take one row out of its claim, which its reader cannot use for a reason.
+
+        Raises the MQError of the dead-letter queue, and ClaimError where no row can be backed out.
+        """
 
     @abstractmethod
     def page(

@@ -8,7 +8,7 @@ epoch, and readers with a lower epoch are refused from then on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from mayfly.contracts.claims import ConsumerState
 from mayfly.engine.claims.consumer import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
+    BackedOut,
     ClaimedPage,
     ClaimError,
     Consumer,
@@ -226,10 +227,28 @@ class Claims:
                 consumer.lock.release()
         self._core.committer.run_deferred()
 
-    def edges(self, name: str, epoch: int, after: int, until: int) -> tuple[int, int]:
-        """Return the rows ``(after, until]`` that claims ``(after, until]`` hold."""
+    def ranges(self, name: str, epoch: int, after: int, until: int) -> list[tuple[int, int]]:
+        """Return the rows that claims ``(after, until]`` hold, as ranges ``(after, until]``."""
         with self._held(name, epoch) as consumer:
-            return consumer.edges(after, until)
+            return consumer.ranges(after, until)
+
+    def back_out(self, name: str, epoch: int, rows: Iterable[int], reason: int) -> BackedOut:
+        """Back out single messages, which the reader cannot use: the rest of their claims stays.
+
+        A message goes back to its place with its backout count raised. When that reaches BOTHRESH
+        it goes to BOQNAME instead, and where that fails, or BOTHRESH is 0, to the dead-letter queue
+        with ``reason`` (G8). A row that is not claimed any more stays as it is. Raises the MQError
+        of the dead-letter queue, the rows before being backed out, and ClaimError.
+        """
+        returned = moved = 0
+        with self._held(name, epoch) as consumer:
+            holding = self._holding(consumer.queue)
+            for row in rows:
+                if consumer.closed_row < row <= consumer.row.last_row and row not in consumer.holes:
+                    done = holding.back_out(consumer, row, reason)
+                    returned, moved = returned + done.returned_count, moved + done.moved_count
+        self._core.committer.run_deferred()
+        return BackedOut(returned, moved)
 
     def page(
         self, name: str, epoch: int, rows: tuple[int, int], *, max_bytes: int, max_rows: int

@@ -7,6 +7,7 @@ get, or go back to their places.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Iterator
 from heapq import merge
 
@@ -14,13 +15,15 @@ from mayfly.contracts.endings import Ending, MetBy
 from mayfly.engine.claims.consumer import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
+    BackedOut,
     ClaimedPage,
     Consumer,
     Limit,
     QueueClaims,
 )
 from mayfly.engine.core import Core
-from mayfly.engine.disposal import original_of, send_report
+from mayfly.engine.delivery import Ids, OutgoingMessage, send
+from mayfly.engine.disposal import as_given, dead_letter, original_of, send_report
 from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import DISCARD_BATCH
 from mayfly.engine.holding import many
@@ -29,8 +32,9 @@ from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.transaction import Claiming, Transaction, Unclaiming
 from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.reports import Cause, is_owed
+from mayfly.lifetime.window import Window
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQQDT_TEMPORARY_DYNAMIC
+from mayfly.mqi.constants import MQQDT_TEMPORARY_DYNAMIC, MQRO_DISCARD_MSG
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store import claimed as store
@@ -38,6 +42,7 @@ from mayfly.store.claimed import ClaimRow, Rows
 from mayfly.store.keys import SEQUENCE_BITS
 from mayfly.store.units import EndedRows, StoredMessage
 
+_LOG = logging.getLogger("mayfly.claims")
 _ANY_SEQUENCE = 2**SEQUENCE_BITS - 1
 _PAGE_ROWS = 1_000
 
@@ -168,6 +173,7 @@ def _give_back(core: Core, transaction: Transaction, queue: LocalQueue, rows: Ro
     """Add to a transaction that rows go back to their places, backout counts raised (G8)."""
     sides = core.store.claimed.sides(rows)
     volatile = core.store.claimed.volatile(rows)
+    count = sum(count for count, _low in sides.values())
     transaction.unit.statements += store.give_back(rows)
     if volatile:
         transaction.unit.volatile_inserts += [
@@ -176,7 +182,85 @@ def _give_back(core: Core, transaction: Transaction, queue: LocalQueue, rows: Ro
         transaction.unit.delta(queue.number).present_volatile += len(volatile)
     returned = sides.get(VOLATILE, (0, 0)), sides.get(PERSISTENT, (0, 0))
     keys = () if queue.trigger is None else core.store.claimed.keys(rows)
-    many.give_back_claimed(transaction, Unclaiming(queue, rows.message_count, returned, keys))
+    many.give_back_claimed(transaction, Unclaiming(queue, count, returned, keys))
+
+
+def _end(
+    transaction: Transaction,
+    queue: LocalQueue,
+    rows: Rows,
+    now_ms: int,
+    said: tuple[list[_Record], str],
+) -> None:
+    """Add to a transaction that the lives of rows without holes end as got; ``said`` is by whom."""
+    outcome = many.end_claimed(transaction, queue, rows.message_count)
+    ended = EndedRows(*rows.range, queue.name, now_ms, outcome, *said)
+    transaction.unit.end_rows(queue.number, ended)
+
+
+def _move(
+    core: Core,
+    transaction: Transaction,
+    claimed: tuple[LocalQueue, Rows, StoredMessage],
+    program: str,
+    reason: int,
+) -> str:
+    """Add to a transaction that a claimed message goes to BOQNAME or the dead-letter queue.
+
+    Its life goes on there. With MQRO_DISCARD_MSG it is discarded instead of dead-lettered; in both
+    cases it owes an exception report. Returns what became of it; raises why the dead-letter queue
+    takes it not.
+    """
+    queue, rows, message = claimed
+    definition, descriptor = queue.definition, unpack_descriptor(message.descriptor)
+    records, _confirming = _records_of([message.descriptor])
+    with core.engine_lock:
+        now_ms = core.now_ms()
+        window = Window(now_ms, now_ms, message.expire_at_ms, message.capped_by)
+        ids = Ids(message.msg_id, message.correl_id, message.origin_id)
+        letter = OutgoingMessage(as_given(core, descriptor), window, ids, message.body)
+        said = ""
+        if definition.bothresh:
+            said = _to_backout_queue(core, transaction, queue, letter)
+        if not said:
+            original = original_of(queue, message, descriptor, now_ms)
+            if descriptor.report & MQRO_DISCARD_MSG:
+                said = "is discarded, as it asks"
+            else:
+                _to_dead_letters(core, transaction, queue, letter, reason)
+                said = "is a dead letter"
+            send_report(core, transaction, Cause.EXCEPTION, original, reason)
+        _end(transaction, queue, rows, now_ms, (records, program))
+    return said
+
+
+def _to_backout_queue(
+    core: Core, transaction: Transaction, queue: LocalQueue, letter: OutgoingMessage
+) -> str:
+    """Add that a message goes to BOQNAME; return "" when that takes it not."""
+    name = queue.definition.boqname
+    try:
+        path = core.registry.resolve_target(name)
+        if not name or path.queue is queue:
+            return ""
+        send(core, transaction, path, letter)
+    except MQError as error:
+        _LOG.warning("BOQNAME %r of %s takes no message: %s", name, queue.name, error)
+        return ""
+    return f"is on {name}"
+
+
+def _to_dead_letters(
+    core: Core, transaction: Transaction, queue: LocalQueue, letter: OutgoingMessage, reason: int
+) -> None:
+    try:
+        dead_letter(core, transaction, letter, reason, queue.name)
+    except MQError as error:
+        raise mq_error(
+            error.reason,
+            f"message {letter.ids.msg_id.hex()} of {queue.name} cannot be used (reason {reason}), "
+            f"and neither BOQNAME nor the dead-letter queue takes it: {error.detail}",
+        ) from error
 
 
 class OrdinaryQueueClaims(QueueClaims):
@@ -203,10 +287,16 @@ class OrdinaryQueueClaims(QueueClaims):
 
     def load(self, consumer: Consumer) -> None:
         """Take the claimed messages, which are on no queue, out of its counters."""
-        core, count = self._core, consumer.message_count
+        core, row = self._core, consumer.row
+        rows = Rows(row.id, consumer.closed_row, row.last_row)
+        if not rows.message_count:
+            return
+        count = sum(count for count, _low in core.store.claimed.sides(rows).values())
+        if count < rows.message_count:
+            consumer.holes = set(range(rows.after + 1, rows.until + 1))
+            consumer.holes.difference_update(core.store.claimed.numbers(rows))
         if count:
-            queue = core.registry.queue(consumer.queue)
-            many.load_claimed(queue, count)
+            many.load_claimed(core.registry.queue(consumer.queue), count)
 
     def page(
         self, consumer: Consumer, rows: tuple[int, int], max_bytes: int, max_rows: int
@@ -298,11 +388,12 @@ class OrdinaryQueueClaims(QueueClaims):
                 with core.engine_lock:
                     core.committer.take_back(transaction)
                 raise
-        outcome = many.end_claimed(transaction, queue, rows.message_count)
-        ended = EndedRows(*rows.range, queue.name, now_ms, outcome, records, row.name)
-        transaction.unit.end_rows(queue.number, ended)
+        ended_count = 0
+        for after, until in consumer.without_holes(rows.after, rows.until):
+            _end(transaction, queue, Rows(row.id, after, until), now_ms, (records, row.name))
+            ended_count += until - after
         self._close(consumer, group, transaction)
-        return rows.message_count
+        return ended_count
 
     def release_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
         """Move the messages back, each to its place, backout counts raised (G8)."""
@@ -313,5 +404,32 @@ class OrdinaryQueueClaims(QueueClaims):
         )
         queue = core.registry.queue(consumer.queue)
         _give_back(core, transaction, queue, rows)
+        returned = sum(unclaiming.message_count for unclaiming in transaction.ended_claims)
         self._close(consumer, group, transaction)
-        return rows.message_count
+        return returned
+
+    def back_out(self, consumer: Consumer, row: int, reason: int) -> BackedOut:
+        """Give a message back, or move it away when it has been backed out too often (G8)."""
+        core, transaction = self._core, Transaction()
+        rows = Rows(consumer.row.id, row - 1, row)
+        queue = core.registry.queue(consumer.queue)
+        [message] = core.store.claimed.messages(rows)
+        backout_count = message.backout_count + 1
+        is_moved = not backout_count < queue.definition.bothresh
+        if is_moved:
+            try:
+                said = _move(core, transaction, (queue, rows, message), consumer.row.name, reason)
+            except BaseException:
+                with core.engine_lock:
+                    core.committer.take_back(transaction)
+                raise
+        else:
+            _give_back(core, transaction, queue, rows)
+            said = f"is on the queue again, backed out {backout_count} times"
+        core.committer.run(transaction)
+        consumer.holes.add(row)
+        _LOG.warning(
+            "%s of %s, which %s cannot use, %s: reason %d",
+            *(message.msg_id.hex(), queue.name, consumer.row.name, said, reason),
+        )
+        return BackedOut(int(not is_moved), int(is_moved))

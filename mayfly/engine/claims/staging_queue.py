@@ -11,11 +11,14 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
+from mayfly.contracts import reasons
 from mayfly.contracts.messages import NO_MESSAGES, MessageColumns
 from mayfly.engine.claims.consumer import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
+    BackedOut,
     ClaimedPage,
+    ClaimError,
     Consumer,
     Limit,
     QueueClaims,
@@ -149,6 +152,14 @@ class StagingQueueClaims(QueueClaims):
         for keys in held:
             self._show(keys)
         return sum(map(len, held))
+
+    def back_out(self, consumer: Consumer, row: int, reason: int) -> BackedOut:
+        """Raise ClaimError: no reader uses these messages, which the queue manager lets go."""
+        del row, reason
+        raise ClaimError(
+            reasons.CONSUMER_QUEUE,
+            f"consumer {consumer.row.name} reads {consumer.queue}, off which nothing is backed out",
+        )
 
     def page(
         self, consumer: Consumer, rows: tuple[int, int], max_bytes: int, max_rows: int

@@ -1,0 +1,134 @@
+"""Messages of queues that a batch cannot use: they leave it alone, and the others go on.
+
+Two kinds are found. Rows that neither their queue nor the dead-letter queue takes are left out by
+the queue manager of the sink, which names them. Where Spark fails, by an expression of a route or
+by the reading of a message, the claimed rows are read again without a write, and halved until those
+that fail stand alone. Either way their own queue manager backs them out: by BOTHRESH they come
+again, or go to BOQNAME or the dead-letter queue. A repeat of the batch has none of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # has no types
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from mayfly.bulk.queue_client import QueueClient
+from mayfly.contracts.claims import Attached
+from mayfly.mqi.reasons import MQRC_BACKOUT_THRESHOLD_REACHED
+from mayfly.pipeline.errors import RowsBackedOut
+from mayfly.pipeline.failures import failure_of, may_be_of_rows
+from mayfly.pipeline.parts import PipelineConfig, QueueSource
+from mayfly.pipeline.rows import routed_again
+from mayfly.pipeline.sinks import Part
+from mayfly.pipeline.sources import source_row
+from mayfly.spark.queue_source import RowRange, part_of
+
+#: So many rows are looked for at a time. Where they fail and no other row passes, the pipeline is
+#: at fault, not they.
+MOST_BAD_ROWS = 100
+
+
+class BadRows:
+    """Finds the bad rows of a pipeline's batches and backs them out."""
+
+    def __init__(self, config: PipelineConfig, parts: Sequence[Part]) -> None:
+        """Take a pipeline whose consumers are attached, and the parts of its sinks."""
+        self._config = config
+        self._parts = parts
+        self._sources = {
+            number: source
+            for number, source in enumerate(config.sources, 1)
+            if isinstance(source, QueueSource) and source.epoch is not None
+        }
+
+    def back_out_surrendered(self, batch_id: int) -> None:
+        """Back out the rows of a written batch that nobody has taken; raises BulkError.
+
+        Called again for the same batch it changes nothing.
+        """
+        if not self._sources:
+            return
+        found: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for part in self._parts:
+            for given, reason, _text in part.surrendered(batch_id):
+                number, row = source_row(given)
+                found[number, reason].append(row)
+        for (number, reason), rows in found.items():
+            with _reader(self._sources[number]) as (client, attached):
+                client.back_out(attached, sorted(rows), reason)
+
+    def back_out_failing(self, error: BaseException, spark: SparkSession) -> None:
+        """Back out the messages because of which a batch has failed; raises RowsBackedOut then.
+
+        Returns when no single message is at fault. Raises BulkError, and the error of a look that
+        failed for another reason.
+        """
+        if not may_be_of_rows(error):
+            return
+        backed_out = []
+        for number, source in self._sources.items():
+            with _reader(source) as (client, attached):
+                [standing] = [s for s in client.standings() if s.consumer == source.consumer]
+                ranges = client.rows(attached, standing.closed, standing.last)
+                bad = alone(partial(self._fail, spark, number), ranges)
+                if bad:
+                    done = client.back_out(attached, bad, MQRC_BACKOUT_THRESHOLD_REACHED)
+                    count = done.returned + done.moved
+                    backed_out.append(f"{count} of {source.queue} ({done.moved} moved away)")
+        if backed_out:
+            raise RowsBackedOut(
+                f"messages that fail alone are backed out: {', '.join(backed_out)}; "
+                f"{failure_of(error).text}"
+            ) from error
+
+    def _fail(self, spark: SparkSession, number: int, ranges: Sequence[RowRange]) -> bool:
+        """Return True if rows of a source cannot be made into what the sinks write."""
+        rows = routed_again(self._config, spark, number, ranges)
+        try:
+            # Every column first, as the stream makes them: a part alone may need fewer.
+            for made in (rows, *(part.shape(rows.where(part.rows)) for part in self._parts)):
+                made.write.format("noop").mode("overwrite").save()
+        except (PySparkException, Py4JJavaError) as error:
+            if not may_be_of_rows(error):
+                raise
+            return True
+        return False
+
+
+def alone(
+    fail: Callable[[Sequence[RowRange]], bool],
+    ranges: Sequence[RowRange],
+    most: int = MOST_BAD_ROWS,
+) -> list[int]:
+    """Return the rows that fail alone, found by halving; none when all pass together.
+
+    None either when ``most`` fail and no row passes: then they are not the cause.
+    """
+    bad: list[int] = []
+    has_passed = False
+    left = [list(ranges)]
+    while left and len(bad) < most:
+        rows = left.pop()
+        count = sum(until - after for after, until in rows)
+        if not count:
+            continue
+        if not fail(rows):
+            has_passed = True
+        elif count == 1:
+            bad.append(rows[0][1])
+        else:
+            left += [list(part_of(rows, count // 2, count)), list(part_of(rows, 0, count // 2))]
+    return bad if has_passed or len(bad) < most else []
+
+
+@contextmanager
+def _reader(source: QueueSource) -> Iterator[tuple[QueueClient, Attached]]:
+    assert source.epoch is not None
+    with QueueClient(source.url, token_file=source.token_file, manager=source.manager) as client:
+        yield client, client.attached(source.consumer, source.epoch)
