@@ -140,3 +140,27 @@ def test_a_sentence_without_a_subject_is_found(text: str) -> None:
 
 def test_a_question_is_a_sentence() -> None:
     assert not is_headless("Who may put?")
+
+
+#: No paragraph ends with one of these words: the rest of its sentence was cut.
+OPEN_ENDS = frozenset("a an and as at by for from in into is it of on or that the to with".split())
+SEPARATOR = re.compile(r"\|[-| :]+\|")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_no_merge_has_cut_a_page(page: Path) -> None:
+    """A merge of two versions leaves heads without rows, sentences without ends, and doubles."""
+    lines = page.read_text("utf-8").splitlines()
+    separators = [n for n, line in enumerate(lines) if SEPARATOR.fullmatch(line)]
+    heads = [n + 1 for n in separators if not lines[n + 1 : n + 2] or lines[n + 1][:1] != "|"]
+    doubled = [n + 1 for n in separators if n + 2 in separators]
+    assert (heads, doubled) == ([], [])
+    paragraphs = prose(page)
+    text = "\n".join(line for line in lines if not line.startswith("#"))
+    # A list, a table or an example may go on with the sentence.
+    ends = re.findall(r"\b([a-z]+)\n\n(?![*|`]| {4}|\d+\.)", text)
+    assert [word for word in ends if word in OPEN_ENDS] == []
+    words = [set(re.findall(r"\w{4,}", p.text.lower())) for p in paragraphs]
+    for one, other, paragraph in zip(words, words[1:], paragraphs[1:], strict=False):
+        alike = len(one & other) / (len(one | other) or 1)
+        assert len(one) < 5 or alike < 0.6, paragraph

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from mayfly.cli.app import app
+from mayfly.contracts.toml_tables import Table
+from mayfly.pipeline import config as config_file
 from mayfly.pipeline.config import load
 from mayfly.pipeline.parts import QueueSource
 
@@ -45,3 +49,51 @@ def test_every_option_of_run_for_a_watcher_is_in_the_table() -> None:
     for option in ("--json", "--metrics-file", "--metrics-port"):
         assert option in shown
         assert f"| `{option}" in DOCS
+
+
+def keys_read(by: str) -> set[str]:
+    """Return the keys that code of `config.py` takes from a table."""
+    return set(
+        re.findall(r"""(?:\b(?:table|top|one)\.\w+\(|\b_\w+\((?:table|top), )"(\w+)\"""", by)
+    )
+
+
+def rows_of(section: str) -> dict[str, str]:
+    """Return the rows of the table of a section by their first cell."""
+    [text] = re.findall(rf"^## {section}$(.*?)^## ", DOCS, re.DOTALL | re.MULTILINE)
+    return dict(re.findall(r"^\| `(\w+)` (\|.*)$", text, re.MULTILINE))
+
+
+def test_every_key_that_a_pipeline_reads_is_on_the_page() -> None:
+    keys = keys_read(inspect.getsource(config_file))
+    assert {"dead_letter", "reports", "outcome", "slot_ms", "cap_ms", "consumer"} <= keys
+    missing = {key for key in keys if not re.search(rf"(?<!\w){key}(?!\w)", DOCS)}
+    assert missing == set()
+
+
+@pytest.mark.parametrize(
+    ("section", "kinds"),
+    [("Sources", config_file.SOURCES), ("Routes and sinks", config_file.SINKS)],
+    ids=["sources", "sinks"],
+)
+def test_every_source_and_sink_has_a_row_with_its_keys(
+    section: str, kinds: dict[str, Callable[[Table], object]]
+) -> None:
+    rows = rows_of(section)
+    assert rows.keys() == kinds.keys()
+    # The row of staging says that its keys are those of a queue.
+    for kind in kinds.keys() - {"staging"}:
+        code = inspect.getsource(kinds[kind])
+        keys = keys_read(code) | ({"columns"} if "_columns(" in code else set())
+        keys |= {"url"} & set(re.findall(r"\b_(url)\(", code))
+        keys |= {"token_file"} & set(re.findall(r"\b_(token_file)\(", code))
+        assert {key for key in keys - {"name"} if f"`{key}`" not in rows[kind]} == set()
+
+
+def test_every_outcome_has_a_row() -> None:
+    assert tuple(rows_of("Limit and delay line")) == config_file.OUTCOMES
+
+
+@pytest.mark.parametrize("formats", [config_file.SOURCE_FORMATS, config_file.SINK_FORMATS])
+def test_every_format_is_on_the_page(formats: tuple[str, ...]) -> None:
+    assert {name for name in formats if not re.search(rf"\b{name}\b", DOCS)} == set()
