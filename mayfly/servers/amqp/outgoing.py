@@ -119,7 +119,7 @@ def shown(message: Message, why: CannotBeGiven, *, destination: str) -> bytes:
     annotations: dict[Value, Value] = {
         symbol(_REASON): text(cause_name(why.reason)),
         symbol(_DETAIL): text(why.detail),
-        **_jms_annotations(_BYTES, _QUEUE_REPLY, None),
+        **_jms_annotations(_BYTES, _QUEUE, None),
     }
     properties: list[Value] = [identifiers.of_mq(message.msg_id), None, text(destination)]
     return _header(
