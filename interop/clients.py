@@ -97,6 +97,16 @@ CLIENTS: Final[Mapping[str, Client]] = {
         results=_surefire,
         shown={"jakarta": "Qpid JMS 2.6 (jakarta.jms)", "javax": "Qpid JMS 1.12 (javax.jms)"},
     ),
+    # A suite of somebody else's: the conformance tests of JMS 1.1 of JORAM, by Qpid JMS.
+    "joram": Client(
+        needs=("java", "mvn"),
+        fetch=(*_MAVEN, "-Dmaven.test.skip=true", "clean", "test"),
+        given=("pom.xml",),
+        run=(*_MAVEN, "-o", "clean", "test"),
+        smoke=(*_MAVEN, "-o", "clean", "test", "-Dtest=QueueBrowserTest"),
+        results=lambda folder, _output: results.of_junit(folder / "target" / "surefire-reports"),
+        shown={},
+    ),
     "rhea": Client(
         needs=("node", "npm"),
         fetch=("npm", "ci", "--silent", "--no-audit", "--no-fund"),

@@ -45,7 +45,7 @@ def served() -> Iterator[dict[str, str]]:
     """Serve for a block; gives the environment of the clients.
 
     ``AMQP_URL`` is the server in virtual time, which ``MAYFLY_CONTROL`` moves on; ``AMQP_WALL_URL``
-    is the other one. Raises NotStarted.
+    is the other one, whose operator is at ``MAYFLY_WALL_CONTROL``. Raises NotStarted.
     """
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_place())))
@@ -56,14 +56,17 @@ def served() -> Iterator[dict[str, str]]:
         for name in ("VIRTUAL", "WALL"):
             with operating(name, home / name) as operator:
                 assert operator.admin.mqsc("\n".join(_AT_ONCE)).ok
-        control = stack.enter_context(controlled("VIRTUAL", home / "VIRTUAL"))
+        controls = {
+            name: stack.enter_context(controlled(name, home / name)) for name in ("VIRTUAL", "WALL")
+        }
         yield environment | {
             "AMQP_URL": f"amqp://{here['amqp']}",
             "AMQP_USER": here["user"],
             "AMQP_PASSWORD": here["password"],
             "AMQP_WALL_URL": f"amqp://{by_wall['amqp']}",
             "AMQP_WALL_PASSWORD": by_wall["password"],
-            "MAYFLY_CONTROL": control,
+            "MAYFLY_CONTROL": controls["VIRTUAL"],
+            "MAYFLY_WALL_CONTROL": controls["WALL"],
         }
 
 
