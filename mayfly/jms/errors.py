@@ -166,6 +166,7 @@ _TWINS: dict[type[JMSException], type[JMSRuntimeException]] = {
 }
 _BY_REASON: dict[int, type[JMSException]] = {
     rc.MQRC_BACKED_OUT: TransactionRolledBackException,
+    rc.MQRC_IDENTITY_MISMATCH: JMSSecurityException,
     rc.MQRC_HCONN_ERROR: IllegalStateException,
     rc.MQRC_HOBJ_ERROR: IllegalStateException,
     rc.MQRC_SUBSCRIPTION_IN_USE: IllegalStateException,

@@ -27,6 +27,7 @@ ROLLED_BACK: Final = "amqp:transaction:rollback"
 #: amqp:internal-error when the queue manager fails, amqp:not-allowed when it refuses.
 CONDITIONS: Final = {
     rc.MQRC_NOT_AUTHORIZED: UNAUTHORIZED,
+    rc.MQRC_IDENTITY_MISMATCH: UNAUTHORIZED,
     rc.MQRC_UNKNOWN_OBJECT_NAME: NOT_FOUND,
     rc.MQRC_UNKNOWN_ALIAS_BASE_Q: NOT_FOUND,
     rc.MQRC_UNKNOWN_REMOTE_Q_MGR: NOT_FOUND,

@@ -86,6 +86,21 @@ def test_2_8_15_unauthorized_access_for_a_durable_subscription_of_another_user(
     assert alice.receive(link)[0].body == "secret"
 
 
+def test_2_8_15_unauthorized_access_for_a_subscription_that_is_fixed_to_another_user(
+    of_users: Callable[..., Client], qm: QueueManager
+) -> None:
+    """MQSO_FIXED_USERID, whatever authority the other one has on the topic."""
+    bob = of_users("bob", container="app")
+    with qm.session("alice") as alice:
+        alice.subscribe("sec", name="AMQP:app:orders", durable=True, fixed_user=True).close()
+    assert qm.mqsc("SET AUTHREC PROFILE(SEC) OBJTYPE(TOPIC) PRINCIPAL('bob') AUTHADD(ALL)").ok
+    for topic in ("sec", "own", None):
+        link = subscribed(bob, topic)
+        assert refusal(bob, link) == "amqp:unauthorized-access"
+        assert "MQRC_IDENTITY_MISMATCH (2434)" in link.remote_condition.description
+        bob.end(link)
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_2_8_15_unauthorized_access_for_another_user_who_looks_a_subscription_up(
     of_users: Callable[..., Client], shared: bool
