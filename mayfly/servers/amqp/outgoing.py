@@ -122,8 +122,9 @@ def shown(message: Message, why: CannotBeGiven, *, destination: str) -> bytes:
         **_jms_annotations(_BYTES, _QUEUE, None),
     }
     properties: list[Value] = [identifiers.of_mq(message.msg_id), None, text(destination)]
+    backouts = message.backout_count
     return _header(
-        message.persistent, message.priority, message.remaining_ms, message.backout_count
+        message.persistent, message.priority, message.remaining_ms, backouts, backouts == 0
     ) + (
         codec.encoded(
             [
