@@ -272,7 +272,9 @@ def _annotations(
 ) -> bytes:
     descriptor = message.descriptor
     destination = _QUEUE if message.topic is None else _TOPIC
-    reply = _reply_kind(descriptor, known)
+    reply = None
+    if "Rto" in known.jms or descriptor.reply_to_q.strip():
+        reply = _reply_kind(descriptor, known)
     kept = _of_json(known.own.get("Annotations")) if "Annotations" in known.own else {}
     others: dict[Value, Value] = {symbol(name): value for name, value in kept.items()}
     others.update(more)
@@ -302,10 +304,7 @@ def _reply_kind(descriptor: Descriptor, known: _Known) -> int | None:
 
 def _reply_topic(known: _Known) -> str:
     """Return the topic that replies go to, "" for none; its URI may have options of JMS behind."""
-    uri = known.jms.get("Rto")
-    if uri is None:
-        return ""
-    found = addresses.read(_text(uri).partition("?")[0])
+    found = addresses.read(_text(known.jms.get("Rto")).partition("?")[0])
     return found.name if found.kind == addresses.TOPIC else ""
 
 
@@ -371,6 +370,8 @@ def _reply_to(message: AnyMessage, known: _Known, here: str) -> Value:
     queue, manager = descriptor.reply_to_q.strip(), descriptor.reply_to_q_mgr.strip()
     if queue:
         return text(queue if manager in ("", here) else f"queue://{manager}/{queue}")
+    if "Rto" not in known.jms:
+        return None
     topic = _reply_topic(known)
     return text(_text(known.own.get("ReplyTo")) or topic) if topic else None
 
