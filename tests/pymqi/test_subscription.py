@@ -348,6 +348,36 @@ def test_a_fixed_user_alone_may_resume_unless_anybody_may(
     resumed(bob).close()
 
 
+def test_C7_2035_another_user_needs_authority_on_the_topic_of_a_subscription(
+    queue_manager: QueueManager, fails: Fails
+) -> None:
+    """Its name is enough for nothing: RESUME opens it, SUB is needed to alter it and to end it."""
+    rights = "SET AUTHREC PROFILE(T) OBJTYPE(TOPIC) PRINCIPAL('{}') AUTHADD({})"
+    assert queue_manager.mqsc(
+        "DEFINE TOPIC(T) TOPICSTR('a')\n"
+        "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('ann','bob') AUTHADD(CONNECT)\n"
+        + rights.format("ann", "ALL")
+    ).ok
+    ann, bob = pymqi.connect("QM1", user="ann"), pymqi.connect("QM1", user="bob")
+    anybody = CMQC.MQSO_ANY_USERID
+    pymqi.Subscription(ann, sd_for(options=NEW | anybody)).close(close_sub_queue=True)
+    publish(ann, b"x")
+    for options in (RESUME, ALTER | DURABLE | MANAGED | anybody):
+        error = fails(pymqi.Subscription, bob, sd_for(options=options, topic=""))
+        assert error.reason == CMQC.MQRC_NOT_AUTHORIZED
+    assert queue_manager.mqsc(rights.format("bob", "RESUME")).ok
+    error = fails(
+        pymqi.Subscription, bob, sd_for(options=ALTER | DURABLE | MANAGED | anybody, topic="")
+    )
+    assert error.reason == CMQC.MQRC_NOT_AUTHORIZED
+    mine = resumed(bob)
+    assert fails(mine.close, CMQC.MQCO_REMOVE_SUB).reason == CMQC.MQRC_NOT_AUTHORIZED
+    mine.close(close_sub_queue=True)
+    kept = resumed(ann)
+    assert kept.get() == b"x"
+    kept.close(CMQC.MQCO_REMOVE_SUB, close_sub_queue=True)
+
+
 def test_alter_changes_what_may_be_changed(
     queue_manager: QueueManager, connection: pymqi.QueueManager
 ) -> None:
