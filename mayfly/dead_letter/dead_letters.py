@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 from mayfly.connection import Connection
 from mayfly.engine import Message
+from mayfly.lifetime.dead_letters import is_letter, read_letter
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.attribute_selectors import MQCA_DEAD_LETTER_Q_NAME
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.mqi.layout import Value, is_big_endian
+from mayfly.mqi.layout import Value
 from mayfly.mqi.structures import DLH
 
-_FORMAT = "MQDEAD"
 _HEADER_BYTES = DLH.length(1)
 _HUNDREDTH_MS = SECOND_MS // 100
 
@@ -67,20 +67,12 @@ def dead_letter_of(message: Message) -> DeadLetter | None:
     Format, Encoding and CCSID of the original are those of the header (Q1); all else of its
     descriptor is as it was put, also when it was put (Q2).
     """
-    descriptor = message.descriptor
-    if descriptor.format.strip() != _FORMAT:
+    if not is_letter(message.descriptor):
         return None
     try:
-        header = DLH.unpack(message.body, big_endian=is_big_endian(descriptor.encoding))
+        return DeadLetter(message, *read_letter(message.descriptor, message.body))
     except MQError:
         return None
-    encoding, ccsid = header["Encoding"], header["CodedCharSetId"]
-    assert isinstance(encoding, int)
-    assert isinstance(ccsid, int)
-    original = descriptor._replace(
-        format=str(header["Format"]), encoding=encoding, coded_char_set_id=ccsid
-    )
-    return DeadLetter(message, header, original)
 
 
 def dead_letter_queue(connection: Connection) -> str:

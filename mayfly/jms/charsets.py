@@ -20,11 +20,11 @@ _CCSID_DIGITS = 5
 _CCSIDS["utf-16"] = 1200
 
 
-def codec_of(coded_char_set_id: int) -> str:
-    """Return the name of the codec; raises MQRC_SOURCE_CCSID_ERROR for one that is not known."""
+def codec_of(coded_char_set_id: int, reason: int = rc.MQRC_SOURCE_CCSID_ERROR) -> str:
+    """Return the name of the codec; raises the reason code for one that is not known."""
     codec = CODECS.get(coded_char_set_id)
     if codec is None:
-        raise mq_error(rc.MQRC_SOURCE_CCSID_ERROR, f"CodedCharSetId {coded_char_set_id}")
+        raise mq_error(reason, f"CodedCharSetId {coded_char_set_id}")
     return codec
 
 

@@ -113,7 +113,8 @@ def outgoing(
     Raises MessageFormatException where the text does not fit its character set.
     """
     is_text = message.kind in _DATA_FORMATS
-    data = message.wire_body(codec_of(special.coded_char_set_id) if is_text else "")
+    ccsid = special.coded_char_set_id
+    data = message.wire_body(codec_of(ccsid, rc.MQRC_TARGET_CCSID_ERROR) if is_text else "")
     data_format = special.data_format
     if data_format is None:
         data_format = _DATA_FORMATS.get(message.kind, "")

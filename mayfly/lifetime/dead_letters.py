@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.lifetime.times import put_date, put_time
-from mayfly.mqi.constants import MQCCSI_Q_MGR, MQENC_NATIVE
+from mayfly.mqi.code_pages import codec_name
+from mayfly.mqi.constants import MQCCSI_INHERIT, MQCCSI_Q_MGR, MQENC_NATIVE
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.layout import Value, is_big_endian
 from mayfly.mqi.structures import DLH
 
 _FORMAT = "MQDEAD"
@@ -52,6 +54,41 @@ def behind_header(descriptor: Descriptor, refusal: Refusal) -> tuple[Descriptor,
         format=_FORMAT, encoding=MQENC_NATIVE, coded_char_set_id=MQCCSI_Q_MGR
     )
     return dead, header
+
+
+class Letter(NamedTuple):
+    """The fields of an MQDLH, and the descriptor that the data had without it."""
+
+    header: dict[str, Value]
+    original: Descriptor
+
+
+def is_letter(descriptor: Descriptor) -> bool:
+    """Return True if a descriptor says that an MQDLH stands before the data."""
+    return descriptor.format.strip() == _FORMAT
+
+
+def read_letter(descriptor: Descriptor, body: bytes) -> Letter:
+    """Read the MQDLH at the start of a body: its numbers by Encoding, its texts by CodedCharSetId.
+
+    A header from z/OS has its texts in EBCDIC. One whose StrucId is ASCII is read as that, whatever
+    the descriptor says. Format, Encoding and CodedCharSetId of the original are those of the header
+    (Q1). Raises MQRC_DLH_ERROR for what is no such header.
+    """
+    encoding, ccsid = descriptor.encoding, descriptor.coded_char_set_id
+    codec = None if body.startswith(DLH.struc_id) else codec_name(ccsid, encoding)
+    header = DLH.unpack(body, big_endian=is_big_endian(encoding), text_codec=codec)
+    own_encoding, own_ccsid = header["Encoding"], header["CodedCharSetId"]
+    assert isinstance(own_encoding, int)
+    assert isinstance(own_ccsid, int)
+    return Letter(
+        header,
+        descriptor._replace(
+            format=str(header["Format"]),
+            encoding=own_encoding,
+            coded_char_set_id=ccsid if own_ccsid == MQCCSI_INHERIT else own_ccsid,
+        ),
+    )
 
 
 def _field(text: str, length: int) -> str:

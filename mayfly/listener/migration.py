@@ -13,6 +13,7 @@ _NO_COUNTERPART = {
     "SERVER.SESSION.POOL.REAP.TIME": "an activation specification looks at each session by itself",
     "MQJMS.POOLING.TIMEOUT": "connections are not pooled",
     "MQJMS.POOLING.THRESHOLD": "connections are not pooled",
+    "ENABLE.ZOS.LP.RECOVERY": "an activation specification always recovers",
     "DYNAMIC.CONFIGURATION.ENABLED": "an activation specification is changed by making another",
 }
 #: Property of a port -> property of an activation specification, field of Settings.

@@ -168,13 +168,15 @@ _PORT = {
     "SERVER.SESSION.POOL.REAP.TIME": _REAP,
     "SERVER.SESSION.POOL.UNUSED.TIMEOUT": _UNUSED_TIMEOUT,
 }
-#: Connection pools, restarts of the application server and beans that keep their own transactions.
+#: Connection pools, restarts of the application server, beans that keep their own transactions, and
+#: the recovery of ports on z/OS, which ports have here on every platform.
 _UNUSED = frozenset(
     {
         "MQJMS.POOLING.TIMEOUT",
         "MQJMS.POOLING.THRESHOLD",
         "DYNAMIC.CONFIGURATION.ENABLED",
         "NON.ASF.BMT.ROLLBACK.ENABLED",
+        "ENABLE.ZOS.LP.RECOVERY",
     }
 )
 

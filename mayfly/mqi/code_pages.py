@@ -46,6 +46,7 @@ CODECS = {
     1200: _UTF_16,
     1202: _UTF_16,
     1208: "utf-8",
+    1209: "utf-8",  # without IBM's private letters, which are letters of Unicode here
     1250: "cp1250",
     1251: "cp1251",
     1252: "cp1252",

@@ -220,28 +220,44 @@ class Layout:
         *,
         version: int | None = None,
         big_endian: bool = False,
+        text_codec: str | None = None,
     ) -> dict[str, Value]:
         """Return the fields at the start of data: numbers, texts without padding, and bytes.
 
         version says how many fields are read; by default that follows the Version field. Bytes
-        behind the structure are ignored.
+        behind the structure are ignored. text_codec is for texts in a character set without ASCII,
+        StrucId among them.
 
         Raises the structure's own reason code (rule P12) for a wrong StrucId, a Version that does
-        not exist, or data shorter than the structure.
+        not exist, data shorter than the structure, or texts that are not of their character set.
         """
-        form = self._form_to_read(data, version, big_endian)
+        form = self._form_to_read(data, version, big_endian, text_codec)
         row = form.codec(big_endian).unpack_from(data)
         return {
-            name: _text_of(value) if is_text else value
+            name: self._text_in(value, text_codec) if is_text else value
             for (name, is_text), value in zip(form.readers, row, strict=True)
         }
 
+    def _text_in(self, raw: bytes, codec: str | None) -> str:
+        if codec is None:
+            return _text_of(raw)
+        try:
+            return raw.decode(codec).partition("\0")[0].rstrip(" ")
+        except UnicodeDecodeError as error:
+            raise self._error(str(error)) from None
+
     def _form_to_read(
-        self, data: bytes | bytearray | memoryview, version: int | None, big_endian: bool
+        self,
+        data: bytes | bytearray | memoryview,
+        version: int | None,
+        big_endian: bool,
+        text_codec: str | None,
     ) -> _Form:
         if len(data) < 8:
             raise self._error(f"{len(data)} bytes are too short")
         struc_id = bytes(data[:4])
+        if text_codec is not None:
+            struc_id = struc_id.decode(text_codec, "replace").encode("ascii", "replace")
         if struc_id != self.struc_id:
             raise self._error(f"StrucId {struc_id!r} is not {self.struc_id!r}")
         found: Value = bytes(data[4:8])

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.code_pages import codec_name
 from mayfly.mqi.constants import MQCCSI_INHERIT, MQENC_NORMAL
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import is_big_endian
@@ -206,8 +207,12 @@ def read_texts(encoding: int, coded_char_set_id: int, body: bytes) -> Texts:
     start, data_format = 0, FORMAT
     while data_format == FORMAT:
         big_endian = is_big_endian(encoding)
+        # From z/OS its StrucId and Format are in EBCDIC; the folders are not.
+        is_plain = body.startswith(RFH2.struc_id, start)
+        codec = None if is_plain else codec_name(coded_char_set_id, encoding)
         # No copy of the rest: there may be many headers in a row.
-        fixed = RFH2.unpack(memoryview(body)[start:], big_endian=big_endian)
+        rest = memoryview(body)[start:]
+        fixed = RFH2.unpack(rest, big_endian=big_endian, text_codec=codec)
         struc_length = _number(fixed["StrucLength"])
         end = start + struc_length
         if not start + _FIXED_BYTES <= end <= len(body):

@@ -48,6 +48,79 @@ RETRY = "ACTION(RETRY)"
 EXPIRY_REPORT = LETTER._replace(report=c.MQRO_EXPIRATION)
 
 
+def put_ebcdic_letter(
+    qm: QueueManager, codec: str, ccsid: int, *, big_endian: bool, data_ccsid: int, queue: str
+) -> None:
+    """Put a dead letter as z/OS writes it: texts of the MQDLH in EBCDIC, numbers by Encoding."""
+    encoding = c.MQENC_S390 if big_endian else c.MQENC_NATIVE
+    header = DLH.pack(
+        {
+            "Reason": rc.MQRC_Q_FULL,
+            "DestQName": queue,
+            "DestQMgrName": qm.name,
+            "Encoding": c.MQENC_S390,
+            "CodedCharSetId": data_ccsid,
+            "Format": "MQSTR",
+            "PutDate": "20231114",
+            "PutTime": "22132000",
+        },
+        big_endian=big_endian,
+    )
+    coded, at = b"", 0
+    for field in DLH.fields:
+        raw = header[at : at + field.length]
+        coded += raw.decode("ascii").encode(codec) if field.kind == "char" else raw
+        at += field.length
+    descriptor = PLAIN._replace(format="MQDEAD", encoding=encoding, coded_char_set_id=ccsid)
+    with qm.session() as session:
+        put_md(session, DEAD, coded + "Grüße".encode(codec), descriptor)
+
+
+@pytest.mark.parametrize("big_endian", [True, False])
+@pytest.mark.parametrize(
+    ("codec", "ccsid", "data_ccsid", "expected"),
+    [
+        ("cp500", 500, 500, 500),
+        ("cp1047", 1047, 1047, 1047),
+        ("cp273", 273, c.MQCCSI_INHERIT, 273),
+    ],
+)
+def test_Q1_a_header_in_EBCDIC_is_read_by_its_CodedCharSetId_and_its_Encoding(
+    qm: QueueManager, codec: str, ccsid: int, data_ccsid: int, expected: int, *, big_endian: bool
+) -> None:
+    """As one that comes from z/OS; the data behind it stay in EBCDIC, and say so."""
+    for queue in ("Q1", "OTHER"):
+        put_ebcdic_letter(
+            qm, codec, ccsid, big_endian=big_endian, data_ccsid=data_ccsid, queue=queue
+        )
+    [first, _second] = on(qm, DEAD)
+    letter = dead_letter_of(first)
+    assert letter is not None
+    assert (letter.reason, letter.target, letter.target_manager) == (2053, "Q1", "QM1")
+    assert letter.since_ms == 1_700_000_000_000
+    assert handled(qm, "DESTQ(Q1) FORMAT(MQSTR) REASON(MQRC_Q_FULL) ACTION(RETRY)") == {
+        "redriven": 1,
+        "left": 1,
+    }
+    [message] = on(qm, "Q1")
+    found = message.descriptor
+    assert message.body.decode(codec) == "Grüße"
+    assert (found.format, found.encoding, found.coded_char_set_id) == (
+        "MQSTR",
+        c.MQENC_S390,
+        expected,
+    )
+    story = qm.why(first.msg_id)
+    assert "Q1" in str(story)
+
+
+def test_a_header_in_a_character_set_that_is_not_known_is_no_header(qm: QueueManager) -> None:
+    put_ebcdic_letter(qm, "cp500", 1389, big_endian=True, data_ccsid=500, queue="Q1")
+    [message] = on(qm, DEAD)
+    assert dead_letter_of(message) is None
+    assert handled(qm, RETRY) == {"without_header": 1}
+
+
 def test_Q1_retry_restores_what_the_header_keeps_and_Q2_all_else_stays(qm: QueueManager) -> None:
     bury_whole(qm, life_ms=60_000)
     assert handled(qm, RETRY) == {"redriven": 1}

@@ -213,6 +213,7 @@ def test_properties_that_mq_does_not_take(context: jms.JMSContext, q1: jms.Queue
         ("JMS_IBM_Report_COA", True, jms.MessageFormatRuntimeException, 0),
         ("JMS_IBM_MsgType", 0, jms.JMSRuntimeException, rc.MQRC_MSG_TYPE_ERROR),
         ("JMS_IBM_Character_Set", "none", jms.MessageFormatRuntimeException, 2115),
+        ("JMS_IBM_Character_Set", "1389", jms.MessageFormatRuntimeException, 2115),
         ("JMS_IBM_Format", "TOO LONG IT IS", jms.MessageFormatRuntimeException, 0),
         ("JMSXGroupSeq", 0, jms.JMSRuntimeException, rc.MQRC_MSG_SEQ_NUMBER_ERROR),
     ):
@@ -234,6 +235,16 @@ def test_format_and_character_set_of_the_data(
     assert got.text == "Grüße"
     assert got.get_property("JMS_IBM_Format") == "MYTEXT  "
     assert got.get_property("JMS_IBM_Character_Set") == "iso8859-1"
+
+
+def test_character_set_1209_is_utf_8_as_1208_is(
+    context: jms.JMSContext, q1: jms.Queue, manager: QueueManager
+) -> None:
+    put_native(manager, "Grüße".encode(), Descriptor(format="MQSTR", coded_char_set_id=1209))
+    assert received(context.create_consumer(q1), jms.TextMessage).text == "Grüße"
+    context.create_producer().set_property("JMS_IBM_Character_Set", "1209").send(q1, "ß")
+    message = on_queue(manager)
+    assert message.body.endswith("ß".encode())
 
 
 def test_a_group_is_in_the_descriptor(
@@ -293,7 +304,7 @@ def test_a_native_string_without_a_character_set_is_utf_8(
     assert received(context.create_consumer(q1), jms.TextMessage).text == "ü"
 
 
-@pytest.mark.parametrize("ccsid", [1208, 99_999])
+@pytest.mark.parametrize("ccsid", [1208, 1209, 1389, 99_999])
 def test_text_that_cannot_be_read_is_an_error_of_its_reader(
     context: jms.JMSContext, q1: jms.Queue, manager: QueueManager, ccsid: int
 ) -> None:

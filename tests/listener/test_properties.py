@@ -45,6 +45,7 @@ def test_L12_pool_properties_are_no_reason_to_warn_in_asf(
         "MQJMS.POOLING.THRESHOLD",
         "DYNAMIC.CONFIGURATION.ENABLED",
         "NON.ASF.BMT.ROLLBACK.ENABLED",
+        "ENABLE.ZOS.LP.RECOVERY",
     ],
 )
 def test_what_means_nothing_here_is_accepted_with_a_warning(
@@ -289,6 +290,7 @@ def test_L13_the_pool_of_an_asf_port_is_translated_to_ms(
     [
         ({"MQJMS.POOLING.TIMEOUT": "1"}, "MQJMS.POOLING.TIMEOUT", "connections are not pooled"),
         ({"DYNAMIC.CONFIGURATION.ENABLED": "true"}, "DYNAMIC.CONFIGURATION.ENABLED", "another"),
+        ({"ENABLE.ZOS.LP.RECOVERY": "false"}, "ENABLE.ZOS.LP.RECOVERY", "always recovers"),
         (
             {"SERVER.SESSION.POOL.UNUSED.TIMEOUT.P2": 5},
             "SERVER.SESSION.POOL.UNUSED.TIMEOUT.P2",

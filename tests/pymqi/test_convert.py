@@ -66,6 +66,7 @@ def warned(
         (1200, b"G\0r\0\xfc\0\xdf\0e\0"),
         (13488, b"G\0r\0\xfc\0\xdf\0e\0"),
         (1202, b"G\0r\0\xfc\0\xdf\0e\0"),
+        (1209, b"Gr\xc3\xbc\xc3\x9fe"),
     ],
 )
 def test_G07_text_there_and_back(queue: pymqi.Queue, ccsid: int, raw: bytes) -> None:
@@ -73,6 +74,14 @@ def test_G07_text_there_and_back(queue: pymqi.Queue, ccsid: int, raw: bytes) -> 
     assert get(queue, ccsid) == (raw, (ccsid, LITTLE))
     put(queue, raw, ccsid)
     assert get(queue, 1208) == ("Grüße".encode(), (1208, LITTLE))
+
+
+def test_G07_2111_2115_a_character_set_that_is_not_known(queue: pymqi.Queue) -> None:
+    """Such as 1389, which IBM has not given to any; the message comes as it was put."""
+    put(queue, b"\xc1", 1389)
+    assert warned(queue, 1208) == (CMQC.MQRC_SOURCE_CCSID_ERROR, b"\xc1", 1, (1389, LITTLE))
+    put(queue, b"A", 1208)
+    assert warned(queue, 1389) == (CMQC.MQRC_TARGET_CCSID_ERROR, b"A", 1, (1208, LITTLE))
 
 
 def test_G07_utf_16_has_the_byte_order_of_the_encoding(queue: pymqi.Queue) -> None:

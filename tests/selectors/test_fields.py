@@ -260,6 +260,18 @@ def test_headers_that_are_not_the_usual_ones_are_read_too() -> None:
     assert MessageFields(Row(body=little), reverse, PUT_MS).value("colour") == "red"
 
 
+def test_a_header_whose_texts_are_in_EBCDIC_is_read_by_its_coded_char_set_id() -> None:
+    """As z/OS writes it: StrucId and Format; the folders are in NameValueCCSID."""
+    body = with_header("<usr><colour>rot</colour></usr>")
+    ebcdic = "RFH ".encode("cp500") + body[4:20] + "MQSTR   ".encode("cp500") + body[28:]
+    descriptor = Descriptor(format=FORMAT, encoding=c.MQENC_NORMAL, coded_char_set_id=500)
+    fields = MessageFields(Row(body=ebcdic), descriptor, PUT_MS)
+    assert fields.value("colour") == "rot"
+    assert fields.value("JMS_IBM_Format") == "MQSTR"
+    unknown = MessageFields(Row(body=ebcdic), descriptor._replace(coded_char_set_id=1389), PUT_MS)
+    assert unknown.value("colour") is None
+
+
 def test_a_property_that_looks_like_a_folder_is_none() -> None:
     assert fields_of("<x><usr><colour>red</colour></usr></x>").value("colour") is None
     found = fields_of("<x><usr><colour>red</colour></usr></x>", "<usr><colour>blue</colour></usr>")

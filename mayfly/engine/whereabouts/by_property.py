@@ -12,10 +12,10 @@ from mayfly.engine.queues import PERSISTENT, VOLATILE
 from mayfly.engine.remote.wrapping import embedded_or_none
 from mayfly.engine.whereabouts.answer import Whereabouts
 from mayfly.engine.whereabouts.present import homes
+from mayfly.lifetime.dead_letters import is_letter, read_letter
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.mqi.layout import is_big_endian
 from mayfly.mqi.properties import read_properties
 from mayfly.mqi.structures import DLH
 from mayfly.store.messages import Messages
@@ -23,7 +23,6 @@ from mayfly.store.messages import Messages
 #: Rows looked at in one turn of the lock, and in one question; with properties 20 µs each.
 _STEP_ROWS, _MOST_ROWS = 1_000, 1_000_000
 MOST_STORIES: Final = 100
-_DEAD_FORMAT = "MQDEAD"
 _DEAD_HEADER_BYTES = DLH.length(1)
 _LOWEST_KEY = -(2**63)
 _EARLIEST_MS, _LATEST_MS = 0, 2**63 - 1
@@ -31,10 +30,12 @@ _MISSING: Any = object()
 _LAST_OF_STEP = f"""
 SELECT max(k), count(*) FROM (SELECT k FROM message WHERE k > ? ORDER BY k LIMIT {_STEP_ROWS})"""
 #: Only data that begin with an MQRFH2, or with a header that one may stand behind, have properties.
+#: The last two are an MQDLH and an MQRFH2 in EBCDIC.
 _WITH_HEADER = """
 SELECT put_ms, msg_id, descriptor, body FROM whole_message
 WHERE k > ? AND k <= ? AND put_ms >= ? AND put_ms < ?
-    AND substr(body, 1, 4) IN (CAST('RFH ' AS BLOB), CAST('XQH ' AS BLOB), CAST('DLH ' AS BLOB))"""
+    AND substr(body, 1, 4) IN (CAST('RFH ' AS BLOB), CAST('XQH ' AS BLOB), CAST('DLH ' AS BLOB),
+        X'C4D3C840', X'D9C6C840')"""
 
 #: Messages that such a question never finds, as a sentence.
 LEFT_OUT = (
@@ -136,12 +137,11 @@ def _read(msg_id: bytes, descriptor: Descriptor, body: bytes) -> tuple[bytes, di
     embedded = embedded_or_none(body, descriptor)
     if embedded is not None:
         msg_id, descriptor, body = embedded.msg_id, embedded.descriptor, embedded.body
-    form = descriptor.format, descriptor.encoding, descriptor.coded_char_set_id
     try:
-        if descriptor.format.strip() == _DEAD_FORMAT:
-            header: dict[str, Any] = DLH.unpack(body, big_endian=is_big_endian(descriptor.encoding))
-            form = header["Format"], header["Encoding"], header["CodedCharSetId"]
+        if is_letter(descriptor):
+            descriptor = read_letter(descriptor, body).original
             body = body[_DEAD_HEADER_BYTES:]
+        form = descriptor.format, descriptor.encoding, descriptor.coded_char_set_id
         return msg_id, read_properties(*form, body)
     except MQError:
         return msg_id, {}

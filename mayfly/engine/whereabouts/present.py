@@ -17,13 +17,12 @@ from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_contents import open_puts, parts_of
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay
+from mayfly.lifetime.dead_letters import is_letter, read_letter
 from mayfly.lifetime.life import State
 from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
 from mayfly.mqi.constants import MQMT_REPORT, MQPER_PERSISTENT
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
-from mayfly.mqi.layout import is_big_endian
-from mayfly.mqi.structures import DLH
 from mayfly.store.by_id import (
     Claimed,
     Outlined,
@@ -34,7 +33,6 @@ from mayfly.store.by_id import (
 from mayfly.store.keys import queue_number_of
 from mayfly.store.units import StoredMessage
 
-_DEAD_FORMAT = "MQDEAD"
 _PIPELINE = "a pipeline that is about to release it"
 _CHANNEL = "a channel that is sending it"
 _BROWSE = "a browse that has locked it"
@@ -217,9 +215,9 @@ def _as_sent(core: Core, queue: LocalQueue, row: StoredMessage, descriptor: Desc
             target=f"{embedded.remote.queue}@{embedded.remote.manager}",
             header_bytes=len(row.body) - len(embedded.body),
         )
-    if descriptor.format.strip() == _DEAD_FORMAT:
+    if is_letter(descriptor):
         try:
-            header = DLH.unpack(row.body, big_endian=is_big_endian(descriptor.encoding))
+            header = read_letter(descriptor, row.body).header
         except MQError:
             return sent
         name, manager = (str(header[field]).strip() for field in ("DestQName", "DestQMgrName"))

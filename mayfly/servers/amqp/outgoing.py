@@ -15,6 +15,7 @@ from mayfly.dead_letter import DeadLetter, dead_letter_of
 from mayfly.lifetime.expired import EXPIRED_AT, ORIGINAL_QUEUE, REASON
 from mayfly.mqi import constants as c
 from mayfly.mqi.causes import cause_name
+from mayfly.mqi.code_pages import codec_name
 from mayfly.mqi.delay_header import FORMAT as DELAY_FORMAT
 from mayfly.mqi.delay_header import DelayHeader, find_delay_header
 from mayfly.mqi.descriptor import Descriptor
@@ -422,7 +423,7 @@ def _body(parts: Parts, known: _Known) -> Section:
     if value is None and (
         kind == "jms_text" or (not kind and parts.data_format.strip() == _TEXT_FORMAT)
     ):
-        value = _decoded_text(data, parts.data_coded_char_set_id)
+        value = _decoded_text(data, codec_name(parts.data_coded_char_set_id, parts.data_encoding))
     if value is None:
         return Section(codec.DATA, Scalar(Data.BINARY, data))
     return Section(codec.VALUE, value)
@@ -442,14 +443,14 @@ def _structured(kind: str, data: bytes) -> Value:
     return [scalar(value) for _name, value in parts]
 
 
-def _decoded_text(data: bytes, ccsid: int) -> Value:
+def _decoded_text(data: bytes, name: str | None) -> Value:
+    """Return a text; None where the data are of no character set that is known, or not of it."""
+    if name is None:
+        return None
     try:
-        return text(data.decode(_CODECS.get(ccsid, "utf-8")))
+        return text(data.decode(name))
     except UnicodeDecodeError:
         return None
-
-
-_CODECS: Final = {819: "latin-1", 1200: "utf-16-be", 1208: "utf-8", 500: "cp500", 850: "cp850"}
 
 
 def _of_json(kept: Typed | None) -> dict[str, Value]:

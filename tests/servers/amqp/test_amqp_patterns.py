@@ -149,3 +149,25 @@ def test_a_message_with_a_correlation_id_or_properties_has_them(got: Any) -> Non
     told_more = sent(got(b"x", properties=[Property("Colour", Typed("string", "red"))]))
     assert told_more.properties == {"Colour": "red"}
     assert told_more.body == b"x"
+
+
+@pytest.mark.parametrize(
+    ("ccsid", "encoding", "raw", "expected"),
+    [
+        (1208, c.MQENC_NATIVE, "Grüße".encode(), "Grüße"),
+        (1209, c.MQENC_NATIVE, "Grüße".encode(), "Grüße"),
+        (273, c.MQENC_NATIVE, b"\xc7\x99\xd0\xa1\x85", "Grüße"),
+        (1200, c.MQENC_NATIVE, "Grüße".encode("utf-16-le"), "Grüße"),
+        (1200, c.MQENC_NORMAL, "Grüße".encode("utf-16-be"), "Grüße"),
+        (1389, c.MQENC_NATIVE, b"A", b"A"),
+        (1208, c.MQENC_NATIVE, b"\xff", b"\xff"),
+    ],
+)
+def test_a_text_is_read_in_its_character_set_and_in_one_not_known_it_goes_as_data(
+    got: Any, ccsid: int, encoding: int, raw: bytes, expected: str | bytes
+) -> None:
+    """The sections are amqp-value and data (AMQP 3.2)."""
+    descriptor = Descriptor(
+        persistence=1, format="MQSTR", coded_char_set_id=ccsid, encoding=encoding
+    )
+    assert sent(got(raw, descriptor)).body == expected
