@@ -20,6 +20,7 @@ from mayfly.mqi.delay_header import find_delay_header
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import FORMAT, Element, Header, Typed, properties_of, read_header
+from mayfly.properties.said_times import as_said
 from mayfly.selectors import MessageFields
 from mayfly.selectors.identifiers import correlation_text, id_text, timestamp_of, type_of
 from mayfly.selectors.names import JMS_MAYFLY_DELAYED, REPORT_BITS
@@ -51,6 +52,7 @@ class Parts(NamedTuple):
 
     mcd: dict[str, Element]
     jms: dict[str, str]
+    amqp: dict[str, str]
     usr: list[tuple[str, Typed]]
     data_format: str
     encoding: int
@@ -97,6 +99,7 @@ def _parts_of(header: Header, body: bytes) -> Parts:
     return Parts(
         {element.name: element for element in header.folders.get("mcd", ())},
         {element.name: element.text for element in header.folders.get("jms", ())},
+        {element.name: element.text for element in header.folders.get("amqp", ())},
         properties_of(header.folders.get("usr", ())),
         header.data_format,
         header.data_encoding,
@@ -109,6 +112,7 @@ def _parts_of(header: Header, body: bytes) -> Parts:
 def _whole(descriptor: Descriptor, body: bytes) -> Parts:
     """Return a message without an MQRFH2, or with one that cannot be read."""
     return Parts(
+        {},
         {},
         {},
         [],
@@ -160,7 +164,8 @@ def _codec(parts: Parts) -> str | None:
 def _set_headers(received: Message, message: QueueMessage, parts: Parts, manager_name: str) -> None:
     descriptor = message.descriptor
     # An MQRFH2 in a report is a copy of the original's, so its headers describe the original.
-    jms = {} if descriptor.msg_type == c.MQMT_REPORT else parts.jms
+    is_report = descriptor.msg_type == c.MQMT_REPORT
+    jms, amqp = ({}, {}) if is_report else (parts.jms, parts.amqp)
     received.jms_message_id = id_text(message.msg_id)
     # An MQRFH2 without Tms means that the sender disabled the timestamp: JMSTimestamp is then 0.
     put_ms = message.put_ms
@@ -173,8 +178,16 @@ def _set_headers(received: Message, message: QueueMessage, parts: Parts, manager
     received.jms_delivery_mode = k.PERSISTENT if message.persistent else k.NON_PERSISTENT
     received.jms_redelivered = message.backout_count > 0
     received.jms_type = _type(parts.mcd) if parts.mcd else None
-    received.jms_expiration = 0 if message.expire_at_ms is None else message.expire_at_ms
-    received.jms_delivery_time = message.deliver_at_ms
+    expiration, delivery_time = message.expire_at_ms, message.deliver_at_ms
+    received.jms_expiration = 0 if expiration is None else expiration
+    received.jms_delivery_time = delivery_time
+    if amqp:
+        # A client of AMQP has said them by its own clock.
+        if "CreationTime" in amqp:
+            received.jms_timestamp = timestamp_of(amqp["CreationTime"], put_ms)
+        if expiration is not None:
+            received.jms_expiration = as_said(amqp.get("ExpiryTime"), expiration)
+        received.jms_delivery_time = as_said(amqp.get("DeliveryTime"), delivery_time)
     received.jms_priority = message.priority
 
 

@@ -241,11 +241,16 @@ def _sent_message_id(fields: MessageFields) -> Value:
 
 
 def _timestamp(fields: MessageFields) -> Value:
-    jms = _own_headers(fields)
+    jms, put_ms = _own_headers(fields), fields.row.put_ms
+    if fields.descriptor.msg_type != c.MQMT_REPORT:
+        # A client of AMQP has said it by its own clock.
+        said = _text(fields.folder(_AMQP), "CreationTime")
+        if said is not None:
+            return timestamp_of(said, put_ms)
     if not jms:
-        return fields.row.put_ms
+        return put_ms
     # A sender that disables timestamps leaves Tms out.
-    return timestamp_of(_text(jms, "Tms") or "0", fields.row.put_ms)
+    return timestamp_of(_text(jms, "Tms") or "0", put_ms)
 
 
 def _correlation_id(fields: MessageFields) -> Value:

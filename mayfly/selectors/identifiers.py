@@ -6,6 +6,7 @@ _PREFIX = "ID:"
 _NO_PREFIX, _TYPED = "AMQP_NO_PREFIX:", ("AMQP_ULONG:", "AMQP_UUID:", "AMQP_BINARY:")
 _ID_BYTES = 24
 _TIMESTAMP_DIGITS = 20
+_LARGEST_TIMESTAMP = 2**63 - 1
 
 
 def id_text(identifier: bytes) -> str | None:
@@ -58,7 +59,7 @@ def timestamp_of(sent: str, put_ms: int) -> int:
     """Return the JMSTimestamp that the sender's text gives; that of the put if it is no number."""
     sent = sent.strip()
     is_number = sent.isdecimal() and sent.isascii() and len(sent) < _TIMESTAMP_DIGITS
-    return int(sent) if is_number else put_ms
+    return int(sent) if is_number and int(sent) <= _LARGEST_TIMESTAMP else put_ms
 
 
 def type_of(name: str | None, set_: str | None, form: str | None, domain: str | None) -> str | None:

@@ -19,6 +19,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed, format_value
+from mayfly.properties import said_times
 from mayfly.properties.folders import Property
 from mayfly.properties.names import checked_name
 from mayfly.selectors.identifiers import correlation_bytes
@@ -78,9 +79,8 @@ class Fields(NamedTuple):
 
     @property
     def is_timeless(self) -> bool:
-        """Whether life and delay are the same at whatever moment the message is put."""
-        expiry, created = self.properties[8:10]
-        return created is not None or (expiry is None and DELIVERY_TIME not in self.annotations)
+        """Whether a message is the same at whatever moment it is put: it says no moment."""
+        return self.properties[8] is None and DELIVERY_TIME not in self.annotations
 
 
 def incoming(fields: Fields, now_ms: int) -> Incoming:
@@ -97,6 +97,7 @@ def incoming(fields: Fields, now_ms: int) -> Incoming:
             # As IBM MQ JMS writes a TextMessage whose text is null; an empty text has none of it.
             properties.insert(1, Property("mcd.msgbody", Typed("string", None)))
     life_ms, delay_ms = _lifetime(fields, now_ms)
+    _keep_times(properties, fields, now_ms, life_ms, delay_ms)
     message_id, _user, to, _subject, reply_to, correlation_id = fields.properties[:6]
     descriptor = _descriptor(
         _report(fields.annotations),
@@ -167,6 +168,23 @@ def _lifetime(fields: Fields, now_ms: int) -> tuple[int | None, int]:
     elif expiry is not None and (at_ms := integer("absolute-expiry-time", expiry)):
         life_ms = _life("absolute-expiry-time", at_ms - base_ms)
     return life_ms, _delay_ms(fields.annotations, base_ms) if fields.annotations else 0
+
+
+def _keep_times(
+    properties: list[Property], fields: Fields, now_ms: int, life_ms: int | None, delay_ms: int
+) -> None:
+    """Add moments as the client has said them; those that count are reckoned from the arrival."""
+    expiry, created = fields.properties[8:10]
+    if created is not None and (created_ms := integer("creation-time", created)) >= 0:
+        _keep(properties, said_times.CREATION, str(created_ms))
+    if expiry is not None and life_ms is not None:
+        said_ms = integer("absolute-expiry-time", expiry)
+        if said_ms:
+            _keep(properties, said_times.EXPIRY, said_times.as_kept(said_ms, now_ms + life_ms))
+    time = fields.annotations.get(DELIVERY_TIME)
+    if time is not None:
+        said_ms = integer(DELIVERY_TIME, time)
+        _keep(properties, said_times.DELIVERY, said_times.as_kept(said_ms, now_ms + delay_ms))
 
 
 def _life(name: str, life_ms: int) -> int:

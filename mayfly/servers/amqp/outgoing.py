@@ -22,7 +22,8 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import CannotBeGiven, MQError
 from mayfly.mqi.properties import Typed, parse
 from mayfly.properties.folders import Parts, parts_of
-from mayfly.selectors.identifiers import correlation_text
+from mayfly.properties.said_times import as_said
+from mayfly.selectors.identifiers import correlation_text, timestamp_of
 from mayfly.selectors.names import JMS_MAYFLY_DELAYED
 from mayfly.servers.amqp import addresses, codec, identifiers
 from mayfly.servers.amqp.codec import Scalar, Section, Value, symbol, text
@@ -279,8 +280,10 @@ def _annotations(
     kept = _of_json(known.own.get("Annotations")) if "Annotations" in known.own else {}
     others: dict[Value, Value] = {symbol(name): value for name, value in kept.items()}
     others.update(more)
-    if message.deliver_at_ms != message.put_ms:
-        others[symbol(DELIVERY_TIME)] = Scalar(Data.LONG, message.deliver_at_ms)
+    said = _said(message, known.own.get("DeliveryTime"))
+    if said is not None or message.deliver_at_ms != message.put_ms:
+        at_ms = as_said(said, message.deliver_at_ms)
+        others[symbol(DELIVERY_TIME)] = Scalar(Data.LONG, at_ms)
     if descriptor.msg_type == c.MQMT_REPORT:
         others[symbol(MESSAGE_TYPE)] = Scalar(Data.INT, descriptor.msg_type)
         others[symbol(FEEDBACK)] = Scalar(Data.INT, descriptor.feedback)
@@ -329,8 +332,10 @@ def _encoded_annotations(annotations: dict[Value, Value]) -> bytes:
 
 
 def _properties(message: AnyMessage, known: _Known, destination: str, manager: str) -> list[Value]:
-    expiry = message.expire_at_ms
-    own = known.own
+    expiry, own = message.expire_at_ms, known.own
+    if expiry is not None:
+        expiry = as_said(_said(message, own.get("ExpiryTime")), expiry)
+    created = _said(message, own.get("CreationTime", known.jms.get("Tms")))
     sequence = known.jms.get("Seq")
     fields: list[Value] = [
         _message_id(message, own),
@@ -342,7 +347,7 @@ def _properties(message: AnyMessage, known: _Known, destination: str, manager: s
         _symbol(own.get("ContentType")),
         _symbol(own.get("ContentEncoding")),
         None if expiry is None else Scalar(Data.TIMESTAMP, expiry),
-        Scalar(Data.TIMESTAMP, message.put_ms),
+        Scalar(Data.TIMESTAMP, timestamp_of(created or "", message.put_ms)),
         _optional(known.jms.get("Gid")),
         None if sequence is None else Scalar(Data.UINT, _number(sequence)),
         _optional(own.get("ReplyToGroupId")),
@@ -351,6 +356,13 @@ def _properties(message: AnyMessage, known: _Known, destination: str, manager: s
         # Fields that are absent at the end of a list need not be sent.
         fields.pop()
     return fields
+
+
+def _said(message: AnyMessage, kept: Typed | None) -> str | None:
+    """Return a moment that the sender has said; an MQRFH2 in a report is that of the original."""
+    if kept is None or message.descriptor.msg_type == c.MQMT_REPORT:
+        return None
+    return _text(kept)
 
 
 def _message_id(message: AnyMessage, own: dict[str, Typed]) -> Value:

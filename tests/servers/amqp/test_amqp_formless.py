@@ -93,7 +93,7 @@ def authorized(qm: QueueManager) -> Iterator[Client]:
     with closing(server):
         one = Client(server.listen_tcp("127.0.0.1", 0))
         yield one
-        one.close()
+        one.cut()
 
 
 def put_formless(queue: str = "Q1") -> None:
@@ -122,6 +122,7 @@ def test_a_consumer_has_the_next_message_and_the_formless_one_is_dead_lettered(
     one = client()
     assert list(bodies_of(one, one.receiver("Q1", credit=1), 1)) == [b"good"]
     assert one.drained(one.receiver("Q1"), 1) == 0
+    one.close()
     with qm.session() as session:
         [dead] = session.browse("DEAD")
     letter = dead_letter_of(dead)
@@ -210,6 +211,7 @@ def test_a_subscriber_has_the_next_publication_behind_a_formless_one(
     put_by_program("prices/tin", b"bad", PROPERTIES["no JSON"])
     put_by_program("prices/tin", b"good", {})
     assert one.receive(receiver)[0].body == "good"
+    one.close()
     assert qm.curdepth("DEAD") == 1
 
 
@@ -222,6 +224,7 @@ def test_a_link_whose_messages_are_sent_settled_goes_on_behind_a_formless_one(
     one = client()
     message, _delivery = one.receive(one.receiver("Q1", credit=2, is_settled=True))
     assert bytes(message.body) == b"good"
+    one.close()
     assert qm.curdepth("DEAD") == 1
 
 
@@ -234,6 +237,7 @@ def test_C7_a_formless_message_is_moved_by_the_authority_of_the_queue_manager(
         session.put(queue, b"good")
     receiver = authorized.receiver(queue, credit=1)
     assert list(bodies_of(authorized, receiver, 1)) == [b"good"]
+    authorized.close()
     assert qm.curdepth(other) == 1
 
 
