@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from math import inf, nan
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -65,7 +66,7 @@ NAMES = st.sampled_from(
     """a x-y amqp.Annotations amqp.Properties amqp.MessageId amqp.ContentType amqp.ReplyToGroupId
     amqp.b.c mcd.Msd mcd.Type mcd.Set mcd.msgbody jms.Seq jms.Gid jms.Rto jms.Cid jms.Dst jms.Tms
     jms.Exp mqps.Top JMSXGroupID JMSXGroupSeq JMSType JMSReplyTo JMSCorrelationID MayflyReason
-    MayflyExpiredAt usr.a \u00fc""".split()
+    MayflyExpiredAt usr.a AMQ_SCHEDULED_DELAY _AMQ_SCHED_DELIVERY \u00fc""".split()
 )
 TEXTS = st.one_of(
     st.sampled_from(
@@ -95,7 +96,9 @@ SCALARS = st.one_of(
         for t, n in _SIGNED.items()
     ),
     st.builds(Scalar, st.just(Data.BOOL), st.booleans()),
-    st.builds(Scalar, st.just(Data.FLOAT), st.floats(width=32)),
+    st.builds(
+        Scalar, st.just(Data.FLOAT), st.sampled_from([0.0, -0.0, 1.5, -(2.0**100), inf, -inf, nan])
+    ),
     st.builds(Scalar, st.just(Data.DOUBLE), st.floats()),
     st.builds(Scalar, st.just(Data.CHAR), st.characters(codec="utf-8")),
     st.builds(Scalar, st.just(Data.UUID), st.integers(0, 2**128 - 1).map(lambda n: UUID(int=n))),
@@ -126,7 +129,7 @@ APPLICATION_PROPERTIES: st.SearchStrategy[dict[Value, Value]] = st.dictionaries(
 ANNOTATIONS: st.SearchStrategy[dict[Value, Value]] = st.dictionaries(
     st.sampled_from(
         """x-opt-jms-msg-type x-opt-jms-reply-to x-opt-jms-dest x-opt-mq-report x-opt-delivery-time
-        x-opt-delivery-delay x-opt-mine""".split()
+        x-opt-delivery-delay x-delay x-opt-mine""".split()
     ).map(symbol),
     st.one_of(st.builds(Scalar, st.just(Data.BYTE), st.integers(0, 6)), AMQP_VALUES),
     max_size=3,

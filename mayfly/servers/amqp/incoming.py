@@ -25,11 +25,16 @@ from mayfly.properties.names import checked_name
 from mayfly.selectors.identifiers import correlation_bytes
 from mayfly.servers.amqp import addresses, codec, identifiers
 from mayfly.servers.amqp.codec import Scalar, Section, Value, encoded, plain
+from mayfly.servers.amqp.delays import (
+    DELIVERY_DELAY,
+    DELIVERY_TIME,
+    delay_asked_ms,
+    says_moment,
+)
 from mayfly.servers.amqp.errors import DECODE_ERROR, INVALID_FIELD, AmqpError
 from mayfly.servers.amqp.values import integer, typed
 
 UTF_8: Final = 1208
-DELIVERY_TIME, DELIVERY_DELAY = "x-opt-delivery-time", "x-opt-delivery-delay"
 JMS_TYPE, REPORT = "x-opt-jms-msg-type", "x-opt-mq-report"
 FEEDBACK, MESSAGE_TYPE = "x-opt-mq-feedback", "x-opt-mq-message-type"
 #: Bodies by x-opt-jms-msg-type, as an MQRFH2 names them.
@@ -80,7 +85,7 @@ class Fields(NamedTuple):
     @property
     def is_timeless(self) -> bool:
         """Whether a message is the same at whatever moment it is put: it says no moment."""
-        return self.properties[8] is None and DELIVERY_TIME not in self.annotations
+        return self.properties[8] is None and not says_moment(self.annotations, self.application)
 
 
 def incoming(fields: Fields, now_ms: int) -> Incoming:
@@ -167,7 +172,9 @@ def _lifetime(fields: Fields, now_ms: int) -> tuple[int | None, int]:
         life_ms = None if ttl_ms == UNLIMITED_TTL_MS else _life("ttl", ttl_ms)
     elif expiry is not None and (at_ms := integer("absolute-expiry-time", expiry)):
         life_ms = _life("absolute-expiry-time", at_ms - base_ms)
-    return life_ms, _delay_ms(fields.annotations, base_ms) if fields.annotations else 0
+    if not fields.annotations and not fields.application:
+        return life_ms, 0
+    return life_ms, delay_asked_ms(fields.annotations, fields.application, base_ms)
 
 
 def _keep_times(
@@ -183,7 +190,12 @@ def _keep_times(
             _keep(properties, said_times.EXPIRY, said_times.as_kept(said_ms, now_ms + life_ms))
     time = fields.annotations.get(DELIVERY_TIME)
     if time is not None:
-        said_ms = integer(DELIVERY_TIME, time)
+        said_ms, base_ms = integer(DELIVERY_TIME, time), now_ms
+        if created is not None:
+            base_ms = integer("creation-time", created)
+        if delay_ms != max(0, said_ms - base_ms):
+            # It delays nothing, and the words of another broker do.
+            return
         _keep(properties, said_times.DELIVERY, said_times.as_kept(said_ms, now_ms + delay_ms))
 
 
@@ -192,18 +204,6 @@ def _life(name: str, life_ms: int) -> int:
         said = f"{name}: a life of {life_ms} ms has ended before the message came"
         raise AmqpError(INVALID_FIELD, said)
     return min(life_ms, LONGEST_LIFE_MS)
-
-
-def _delay_ms(annotations: Mapping[str, Value], base_ms: int) -> int:
-    time = annotations.get(DELIVERY_TIME)
-    if time is not None:
-        # A moment that is past delays nothing; Qpid JMS sends one with every message.
-        return max(0, integer(DELIVERY_TIME, time) - base_ms)
-    given = annotations.get(DELIVERY_DELAY)
-    delay_ms = 0 if given is None else integer(DELIVERY_DELAY, given)
-    if delay_ms < 0:
-        raise AmqpError(INVALID_FIELD, f"{DELIVERY_DELAY} {delay_ms} is below 0")
-    return delay_ms
 
 
 def _priority(given: Value) -> int:

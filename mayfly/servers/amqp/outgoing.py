@@ -27,11 +27,11 @@ from mayfly.selectors.identifiers import correlation_text, timestamp_of
 from mayfly.selectors.names import JMS_MAYFLY_DELAYED
 from mayfly.servers.amqp import addresses, codec, identifiers
 from mayfly.servers.amqp.codec import Scalar, Section, Value, symbol, text
+from mayfly.servers.amqp.delays import DELIVERY_TIME
 from mayfly.servers.amqp.dynamic import is_temporary_queue
 from mayfly.servers.amqp.errors import DECODE_ERROR, AmqpError
 from mayfly.servers.amqp.incoming import (
     BODIES,
-    DELIVERY_TIME,
     FEEDBACK,
     FOLDER,
     JMS_KINDS,
