@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from mayfly.admin.folder_check import check_files
 from mayfly.channel import ChannelDefinition, Channels, Link, connect_local
 from mayfly.engine import (
     Engine,
@@ -88,6 +89,8 @@ class QueueManager:
         clock = clock if membership is None else membership.clock
         runtime = Runtime() if runtime is None else runtime
         users = Users(None if path is None else Path(path), runtime.files)
+        # Without them everybody would be refused, and nobody know why.
+        users.check()
         with _saying_how_to_share(name):
             #: The argument of services and of functions of ``mayfly.engine``.
             engine = self.engine = Engine(
@@ -198,9 +201,12 @@ class QueueManager:
     def verify(self) -> Verification:
         """Recount everything and compare; ``.ok`` when nothing is wrong, else ``.problems``.
 
-        New work is held back meanwhile. Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+        Each file of the folder is read: a problem names the one that is damaged. New work is held
+        back meanwhile. Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
         """
-        return verify(self.engine)
+        found = verify(self.engine)
+        problems = (*found.problems, *check_files(self.engine))
+        return found._replace(ok=not problems, problems=problems)
 
     def delay_processor_status(self) -> str:
         """Return how delayed messages go: ``running``, ``spark``, ``stopped:`` and why (D28)."""

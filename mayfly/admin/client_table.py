@@ -42,16 +42,19 @@ def write_table(manager: Engine) -> None:
     Raises OSError.
     """
     folder = manager_folder(manager)
-    if folder is None:
-        return
+    if folder is not None:
+        manager.runtime.files.write_whole(folder / FILE, table_of(manager))
+
+
+def table_of(manager: Engine) -> str:
+    """Return the content of the file."""
     model = CHANNEL_MODELS[MQCHT_CLNTCONN]
     rows = [
         _row(definition)
         for definition in view_named(manager, CLNTCONN, "*")
         if isinstance(definition, ChannelDefinition) and definition.name != model
     ]
-    text = json.dumps({"channel": rows}, indent=2) + "\n"
-    manager.runtime.files.write_whole(folder / FILE, text)
+    return json.dumps({"channel": rows}, indent=2) + "\n"
 
 
 def _row(definition: ChannelDefinition) -> dict[str, Any]:

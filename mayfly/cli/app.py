@@ -19,7 +19,7 @@ COMMANDS = {
     "get": "Take the next message off a queue and print it.",
     "browse": "Show the messages of a queue, and leave them there.",
     "why": "Say where a message is, or what became of it: in one sentence, then step by step.",
-    "verify": "Prove that no message is lost or counted twice.",
+    "verify": "Prove that no message is lost or counted twice, and that no file is damaged.",
     "compact": "Give the disk back what the database no longer needs, and its pages checksums.",
     "serve": "Keep queue managers open for the programs of other processes and machines.",
     "user": "Users of a queue manager that may connect over a network: add, change, list.",

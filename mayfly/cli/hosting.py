@@ -28,7 +28,7 @@ from mayfly.cli.served import Served, Serving
 from mayfly.cli.signals import arriving_signals
 from mayfly.cli.telemetry import telemetry_of
 from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE
-from mayfly.contracts.tokens import TOKEN_VARIABLE, TokenMissing, read_token
+from mayfly.contracts.tokens import TOKEN_FILE, TOKEN_VARIABLE, TokenMissing, read_token
 from mayfly.engine import manager_definition, scan_every, volatile_count
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.constants import MQEXPI_OFF
@@ -60,7 +60,6 @@ from mayfly.servers.settings import (
 from mayfly.servers.standing import Standing
 from mayfly.store.database import DATABASE_FILE
 
-TOKEN_FILE = "token"
 #: The scan runs this often unless the queue manager says otherwise (X9).
 EXPIRY_INTERVAL_SECONDS = 5
 #: With Python's own 5 ms a commit beside a busy thread waits 5 ms for the interpreter lock:

@@ -35,9 +35,10 @@ def verify(
     path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Prove that no message is lost or counted twice.
+    """Prove that no message is lost or counted twice, and that no file is damaged.
 
-    Recounts every queue: each message that was put has ended or is present. Exit code 1 when not.
+    Recounts every queue: each message that was put has ended or is present. Reads every file of
+    the folder. Exit code 1 when something is wrong.
 
     \b
     Example:

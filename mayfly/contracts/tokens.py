@@ -10,6 +10,8 @@ from mayfly.contracts.places import local_path
 
 #: Environment variable of the token when no file is named.
 TOKEN_VARIABLE: Final = "MAYFLY_TOKEN"
+#: The file of a token that ``mayfly serve`` has made, in the folder of a queue manager.
+TOKEN_FILE: Final = "token"
 #: A token in a header has to stay below gRPC's limit for headers.
 _TOKEN_BYTES = 4096
 

@@ -110,7 +110,7 @@ def expired_by_queue(core: Core, now_ms: int) -> Counter[int]:
 def verify(core: Core) -> Verification:
     """Recount every queue and compare with counters and totals; new work is held back meanwhile.
 
-    Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+    The files of the store are read as well. Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
     """
     core.check_running()
     problems: list[str] = []
@@ -130,6 +130,10 @@ def verify(core: Core) -> Verification:
             problems.extend(core.store.check())
         finally:
             core.committer.resume()
+    try:
+        problems.extend(core.store.check_files())
+    except OSError as error:
+        problems.append(f"{error.filename} cannot be read: {error.strerror}")
     return Verification(not problems, tuple(problems), len(core.registry.queues()), messages)
 
 

@@ -102,6 +102,30 @@ def developer_users(
     return Credentials(chosen[APP], chosen[ADMIN], file)
 
 
+def check_passwords(file: Path) -> None:
+    """Raise StoreDamaged for a file of generated passwords that cannot be read; OSError."""
+    _kept(file.parent)
+
+
+def check_certificate(certificate: Path, key: Path) -> None:
+    """Raise ValueError for a certificate that cannot be read, or is not of its key; OSError."""
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+        found.verify_directly_issued_by(found)
+    except (ValueError, TypeError, InvalidSignature) as error:
+        raise ValueError(f"{certificate} is damaged: {error!r}; remove it") from error
+    try:
+        own = load_pem_private_key(key.read_bytes(), None).public_key()
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{key} is damaged: {error!r}; remove it") from error
+    if own != found.public_key():
+        raise ValueError(f"{key} is not the key of {certificate.name}; remove both")
+
+
 def _let_there_be(users: Users, name: str, password: str) -> None:
     found = users.find(name)
     if found is None:

@@ -15,12 +15,13 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
 from mayfly.engine import Engine
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import StoreDamaged, mq_error
+from mayfly.mqi.errors import StoreDamaged, StoreError, mq_error
 from mayfly.runtime.files import Files
 from mayfly.security.passwords import hashed
 
@@ -61,6 +62,18 @@ class Users:
     def find(self, name: str) -> User | None:
         """Return a user, None when there is none; raises StoreDamaged."""
         return self._current().get(name)
+
+    def check(self) -> None:
+        """Raise StoreDamaged for a file that is damaged, StoreError for one that cannot be read."""
+        self.read_again()
+        try:
+            self._current()
+        except NotADirectoryError:
+            # There is no folder for a file, of which its opening says more.
+            return
+        except OSError as error:
+            said = f"the file of users {error.filename} cannot be read: {error.strerror}"
+            raise StoreError(said, error.filename) from error
 
     def groups_of(self, user: str) -> tuple[str, ...] | None:
         """Return the groups of a user, None when there is none; raises StoreDamaged."""
@@ -187,16 +200,31 @@ def _written(users: Mapping[str, User]) -> str:
         user.name: {"password": user.password_hash, "groups": list(user.groups)}
         for _, user in sorted(users.items())
     }
-    return json.dumps({"version": _VERSION, "users": rows}, indent=2) + "\n"
+    content = {"version": _VERSION, "users": rows, "checksum": _checksum(rows)}
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _checksum(rows: Mapping[str, Any]) -> str:
+    """Return the checksum of users, whatever spaces and order the file has."""
+    text = json.dumps(rows, sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()
 
 
 def _read(file: Path) -> Mapping[str, User]:
-    """Return what a file holds; raises StoreDamaged with the place of what is wrong."""
+    """Return what a file holds; raises StoreDamaged with the place of what is wrong.
+
+    A file that an older Mayfly has written has no checksum.
+    """
     try:
         content: Any = json.loads(file.read_text("utf-8"))
         if content["version"] != _VERSION:
             raise ValueError(f"version {content['version']!r} is not known here")
+        unknown = content.keys() - {"version", "users", "checksum"}
+        if unknown:
+            raise ValueError(f"{sorted(unknown)} are not known here")
         rows: dict[str, Any] = content["users"]
+        if "checksum" in content and content["checksum"] != _checksum(rows):
+            raise ValueError("its checksum is wrong")
         return {
             str(name): User(str(name), tuple(map(str, row["groups"])), str(row["password"]))
             for name, row in rows.items()

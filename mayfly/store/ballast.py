@@ -16,6 +16,7 @@ BALLAST_FILE = "ballast"
 BALLAST_BYTES = 16 * 2**20
 #: The part of a small disk that it takes instead.
 _PART_OF_DISK = 8
+_PART_BYTES = 2**20
 _LOG = logging.getLogger("mayfly.store")
 
 
@@ -33,6 +34,19 @@ class Ballast:
         #: Whether there is something to give up.
         self.is_there = size is not None and size >= self.size_bytes
         self.is_given_up = size is not None and not self.is_there
+
+    def damage(self) -> str | None:
+        """Return what is wrong with the file, None for nothing; raises OSError.
+
+        It holds nothing but zeros.
+        """
+        if not self.is_there:
+            return None
+        with self._files.open(self._file) as ballast:
+            while part := ballast.read(_PART_BYTES):
+                if part.strip(b"\0"):
+                    return f"{self._file} is damaged: remove it, and it is made anew"
+        return None
 
     def lay_in(self, owed_bytes: int) -> None:
         """Make the ballast unless it is there or given up; a disk without room for it has none.

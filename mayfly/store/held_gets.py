@@ -109,6 +109,22 @@ class HeldGets:
                 halves[(place >> 3) + 1] = 0
                 free.append(place)
 
+    def check(self) -> list[str]:
+        """Return what is wrong in the file; call it with the lock held."""
+        wrong = [
+            place
+            for key, place in self._places.items()
+            if not self._is_whole(_ENTRY.unpack_from(self._area, place), key)
+        ]
+        free = (_ENTRY.unpack_from(self._area, place)[2] for place in self._free)
+        if not wrong and not any(free):
+            return []
+        return [f"{self._file} is damaged: backout counts may be too low after a kill"]
+
+    def _is_whole(self, entry: tuple[int, int, int], key: int) -> bool:
+        found, backout_count, mark = entry
+        return found == key and mark == self._mark ^ backout_count
+
     def close(self) -> None:
         """Close the file, and remove it unless something is still held."""
         if self._map is not None:

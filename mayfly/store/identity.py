@@ -8,6 +8,7 @@ is not written with each commit, which would double the syncs.
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,20 +41,29 @@ def read_identity(folder: Path, files: Files) -> Identity | None:
     try:
         with files.open(file) as text:
             fields = json.loads(text.read().decode())
+        # An older Mayfly has written none.
+        checksum = fields.pop("checksum", None)
         identity = Identity(**fields)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise StoreDamaged(f"{file} cannot be read: {error}{_REMEDY}", folder) from error
     kinds = tuple(type(value) for value in identity)
     if kinds != (str, int, int, int, bool):
         raise StoreDamaged(f"{file} holds what nobody writes: {fields}{_REMEDY}", folder)
+    if checksum not in (None, _checksum(identity)):
+        raise StoreDamaged(f"{file} is damaged: its checksum is wrong{_REMEDY}", folder)
     return identity
 
 
 def write_identity(folder: Path, identity: Identity, files: Files) -> None:
     """Put what a database says of itself beside it, on the disk; raises OSError."""
-    files.write_whole(folder / IDENTITY_FILE, json.dumps(identity._asdict(), indent=2) + "\n")
+    fields = identity._asdict() | {"checksum": _checksum(identity)}
+    files.write_whole(folder / IDENTITY_FILE, json.dumps(fields, indent=2) + "\n")
+
+
+def _checksum(identity: Identity) -> str:
+    return f"{zlib.crc32(json.dumps(identity).encode()):08x}"
 
 
 def identity_of(connection: apsw.Connection) -> Identity:

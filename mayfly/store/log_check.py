@@ -68,6 +68,33 @@ def check_end(log: Path, files: Files, valid_frames: int) -> None:
                 )
 
 
+def check_frames(log: Path, files: Files, frame_count: int) -> None:
+    """Raise StoreDamaged unless so many frames follow validly on each other; raises OSError."""
+    if not frame_count:
+        return
+    with files.open(log) as file:
+        header = _read_header(file, log)
+        sums = header.sums
+        for number in range(1, frame_count + 1):
+            packed = file.read(header.frame_bytes)
+            if len(packed) == header.frame_bytes:
+                fields = _FRAME.unpack_from(packed)
+                found = _sums_of(packed[: 2 * 4], header.byte_order, sums)
+                sums = _sums_of(packed[_FRAME.size :], header.byte_order, found)
+                if (fields[2], fields[3]) == header.salts and (fields[4], fields[5]) == sums:
+                    continue
+            said = f"{log} is damaged: frame {number} of {frame_count} is not as it was written"
+            raise StoreDamaged(said, log.parent)
+
+
+def salts_of(log: Path, files: Files) -> bytes:
+    """Return the numbers that a log has from its beginning to the next one; raises OSError."""
+    if not files.size_bytes(log):
+        return b""
+    with files.open(log) as file:
+        return file.read(_HEADER.size)[4 * 4 : 6 * 4]
+
+
 def _read_header(file: BinaryIO, log: Path) -> _LogHeader:
     packed = file.read(_HEADER.size)
     magic, version, page_bytes, _number, *rest = _HEADER.unpack(packed)

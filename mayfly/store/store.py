@@ -7,12 +7,13 @@ that is safe. A queue manager without a folder keeps the durable part in memory,
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import apsw
 
-from mayfly.mqi.errors import MQError
+from mayfly.mqi.errors import MQError, StoreError
 from mayfly.runtime import EngineLock, Lock, Runtime
 from mayfly.store.aside import Aside
 from mayfly.store.book import Book
@@ -24,6 +25,7 @@ from mayfly.store.delayed import DelayedMessages
 from mayfly.store.disk_room import DiskRoom
 from mayfly.store.group_commit import GroupCommit
 from mayfly.store.held_gets import HeldGets
+from mayfly.store.identity import check_identity, identity_of, read_identity
 from mayfly.store.ledger import Ledger
 from mayfly.store.ledger_ids import LedgerIds
 from mayfly.store.retention import Retention
@@ -228,7 +230,25 @@ class Store:
     def check(self) -> list[str]:
         """Return what SQLite itself finds wrong in either database."""
         with self.engine_lock:
-            return [*self.persistent.check(), *self.volatile.check()]
+            return [*self.persistent.check(), *self.volatile.check(), *self.held_gets.check()]
+
+    def check_files(self) -> list[str]:
+        """Return what is wrong in the files beside the database: its log, identity and ballast.
+
+        Call it without the lock: a long log takes seconds. Raises OSError.
+        """
+        folder, database = self._database.folder, self._database
+        if folder is None or self._log is None or database.ballast is None:
+            return []
+        found = [self._log.damage(), database.ballast.damage()]
+        try:
+            expected = read_identity(folder, self._runtime.files)
+            if expected is not None:
+                with contextlib.closing(database.connect()) as connection:
+                    check_identity(folder, expected, identity_of(connection))
+        except StoreError as error:
+            found.append(str(error))
+        return [each for each in found if each]
 
     def close(self) -> None:
         """Close everything; lives kept back must have been flushed."""

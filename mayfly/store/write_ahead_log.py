@@ -12,8 +12,10 @@ from pathlib import Path
 
 import apsw
 
+from mayfly.mqi.errors import StoreDamaged
 from mayfly.runtime import Runtime
 from mayfly.store.database import Database
+from mayfly.store.log_check import check_frames, salts_of
 
 PAGE_BYTES = 4_096
 FRAME_BYTES = PAGE_BYTES + 24
@@ -24,6 +26,8 @@ _ROOM_PAGES = 1_024
 _SPARE_PAGES = 256
 #: A queue manager that commits little needs no room.
 _FIRST_ROOM_AT_PAGES = 64
+#: A log that is begun anew while it is looked at is looked at again.
+_LOOKS = 3
 
 
 class WriteAheadLog:
@@ -95,6 +99,26 @@ class WriteAheadLog:
             return False
         self.pages = 0
         return True
+
+    def damage(self) -> str | None:
+        """Return what is wrong in the frames of the log, None for nothing; raises OSError.
+
+        SQLite reads them by their places, and looks at their checksums after a crash alone.
+        """
+        for _ in range(_LOOKS):
+            with self.guard:
+                pages, salts = self.pages, salts_of(self._file, self._files)
+            try:
+                check_frames(self._file, self._files, pages)
+            except StoreDamaged as damage:
+                with self.guard:
+                    # Begun anew meanwhile, it has other frames.
+                    is_same = salts == salts_of(self._file, self._files)
+                if is_same:
+                    return str(damage)
+            else:
+                return None
+        return None
 
     def lengthen(self) -> None:
         """Lengthen the log by zeros, which SQLite reads as the end of what was written.

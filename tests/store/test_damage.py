@@ -246,6 +246,7 @@ def test_opening_after_a_kill_begins_the_log_anew(
 def test_identity_is_written_at_creation_checkpoint_and_close(tmp_path: Path) -> None:
     def told() -> dict[str, object]:
         values: dict[str, object] = json.loads((tmp_path / IDENTITY_FILE).read_text())
+        assert values.pop("checksum")
         return values
 
     store = opened(tmp_path)
@@ -330,8 +331,24 @@ def test_each_field_of_the_identity_is_asked_for(
 ) -> None:
     copy = Path(shutil.copytree(closed[0], tmp_path / "copy"))
     file = copy / IDENTITY_FILE
-    file.write_text(json.dumps({**json.loads(file.read_text()), field: value}))
+    content = {**json.loads(file.read_text()), field: value}
+    # As an older Mayfly has written it.
+    del content["checksum"]
+    file.write_text(json.dumps(content))
     with pytest.raises(StoreDamaged, match=said):
+        opened(copy)
+
+
+@pytest.mark.parametrize("field", ["instance", "schema", "ledger_position", "sequence"])
+def test_an_identity_that_asks_for_less_than_was_written_is_damaged(
+    closed: tuple[Path, list[State]], tmp_path: Path, field: str
+) -> None:
+    copy = Path(shutil.copytree(closed[0], tmp_path / "copy"))
+    file = copy / IDENTITY_FILE
+    content = json.loads(file.read_text())
+    content[field] = type(content[field])(0)
+    file.write_text(json.dumps(content))
+    with pytest.raises(StoreDamaged, match=rf"{IDENTITY_FILE} is damaged: its checksum is wrong"):
         opened(copy)
 
 

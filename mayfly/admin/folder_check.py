@@ -1,0 +1,82 @@
+"""Finds damage in the files of a queue manager's folder that are not those of its store.
+
+The store checks its own: the database, its log, the identity and the ballast. Security,
+administration and servers keep the others. A file of nobody is read to its end, which a disk that
+fails refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from mayfly.admin.client_table import FILE as CLIENT_TABLE
+from mayfly.admin.client_table import table_of
+from mayfly.contracts.tokens import TOKEN_FILE, TokenMissing, read_token
+from mayfly.engine import Engine, manager_folder
+from mayfly.mqi.errors import StoreError
+from mayfly.security.developer import (
+    CERTIFICATE_FILE,
+    KEY_FILE,
+    PASSWORDS_FILE,
+    check_certificate,
+    check_passwords,
+)
+from mayfly.security.users import FILE as USERS
+from mayfly.security.users import users_of
+
+_PART_BYTES: Final = 2**20
+
+
+def check_files(manager: Engine) -> list[str]:
+    """Return a line for each file of a folder that is damaged, naming it; none in memory."""
+    folder = manager_folder(manager)
+    if folder is None:
+        return []
+    checks: Mapping[str, Callable[[Path], None]] = {
+        USERS: lambda _file: users_of(manager).check(),
+        CLIENT_TABLE: lambda file: _check_client_table(manager, file),
+        PASSWORDS_FILE: check_passwords,
+        CERTIFICATE_FILE: lambda file: check_certificate(file, folder / KEY_FILE),
+        TOKEN_FILE: _check_token,
+    }
+    return list(_found(folder, checks))
+
+
+def _found(folder: Path, checks: Mapping[str, Callable[[Path], None]]) -> Iterator[str]:
+    for file in sorted(folder.iterdir()):
+        if not file.is_file():
+            # Sockets, and folders of others.
+            continue
+        try:
+            _read(file)
+            check = checks.get(file.name)
+            if check is not None:
+                check(file)
+        except FileNotFoundError:
+            # Sockets and files of a server come and go.
+            continue
+        except OSError as error:
+            yield f"{file} cannot be read: {error.strerror or error}"
+        except (StoreError, ValueError) as error:
+            yield str(error) if str(file) in str(error) else f"{file} is damaged: {error}"
+
+
+def _read(file: Path) -> None:
+    with file.open("rb") as content:
+        while content.read(_PART_BYTES):
+            pass
+
+
+def _check_client_table(manager: Engine, file: Path) -> None:
+    if file.read_bytes() != table_of(manager).encode():
+        said = "is not the table of the channels of clients as they are defined"
+        raise ValueError(f"{file} {said}: ALTER one of them, and it is written anew")
+
+
+def _check_token(file: Path) -> None:
+    try:
+        read_token(file)
+    except TokenMissing as error:
+        raise ValueError(str(error)) from error
