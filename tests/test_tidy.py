@@ -139,7 +139,6 @@ MACHINE = frozenset(
 #: (file, what it may use) -> why. Only what belongs to the whole process can stand here.
 RUNTIME_EXCEPTIONS = {
     ("mayfly/channel/channels.py", "threading"): "which queue managers this process has open",
-    ("mayfly/connection/by_name.py", "threading"): "which queue managers this process has open",
     ("mayfly/listener/server_session.py", "threading"): "asked by programs without any object",
     ("mayfly/store/checksums.py", "threading"): "SQLite's list of file systems is the process's",
     ("mayfly/store/database.py", "threading"): "a template for each thread of the process",

@@ -20,6 +20,7 @@ import typer
 
 from mayfly.cli.acting_user import acting_user
 from mayfly.cli.developing import developed, own_certificate, run_script
+from mayfly.cli.held_folder import opened_when_free
 from mayfly.cli.lake_archive import LakeArchive
 from mayfly.cli.managers import folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
@@ -124,7 +125,7 @@ def run_server(
         stack.enter_context(log_to(sys.stderr, settings.log))
         stack.enter_context(_failures_in_the_log())
         arrived = stack.enter_context(arriving_signals(*signals))
-        held = stack.enter_context(_held(settings))
+        held = stack.enter_context(_held(settings, partial(_pause, arrived)))
         _prepare(held, settings.queue_managers)
         stack.enter_context(telemetry_of(held.managers))
         first_folder = next(iter(held.folders.values()))
@@ -254,11 +255,19 @@ def _reloaded(
     return before._replace(drain_seconds=after.drain_seconds, limits=after.limits)
 
 
+def _pause(arrived: SimpleQueue[int], seconds: float) -> None:
+    """Wait for so long; a signal to end ends the start."""
+    with contextlib.suppress(Empty):
+        if arrived.get(timeout=seconds) != signal.SIGHUP:
+            raise typer.Exit(ExitCode.DONE)
+
+
 @contextlib.contextmanager
-def _held(settings: ServeSettings) -> Iterator[_Held]:
+def _held(settings: ServeSettings, pause: Callable[[float], None]) -> Iterator[_Held]:
     """Have queue managers open for a block; commands that find them in use learn that.
 
-    Their folders count as served from before they are opened until they are closed.
+    Their folders count as served from before they are opened until they are closed. A command that
+    has one open is waited for, ``pause`` by ``pause``.
     """
     queue_managers = settings.queue_managers
     folders = {served.name: folder_of(served.name, served.path) for served in queue_managers}
@@ -272,7 +281,7 @@ def _held(settings: ServeSettings) -> Iterator[_Held]:
             stack.enter_context(contextlib.closing(Serving(folder))) for folder in folders.values()
         ]
         managers = [
-            stack.enter_context(_opened(one, folders[one.name], clock, runtime))
+            stack.enter_context(_opened(one, folders[one.name], clock, runtime, pause))
             for one in queue_managers
         ]
         # Called when the server has stopped and nobody puts any more.
@@ -280,20 +289,28 @@ def _held(settings: ServeSettings) -> Iterator[_Held]:
         yield _Held(folders, servings, managers)
 
 
-def _opened(served: ServedFolder, folder: Path, clock: Clock, runtime: Runtime) -> QueueManager:
+def _opened(
+    served: ServedFolder,
+    folder: Path,
+    clock: Clock,
+    runtime: Runtime,
+    pause: Callable[[float], None],
+) -> QueueManager:
     is_new = not (folder / DATABASE_FILE).exists()
     platform, command_level, settings = served.configuration
+    opens = partial(
+        QueueManager,
+        served.name,
+        folder,
+        clock,
+        user=acting_user(),
+        platform=platform,
+        command_level=command_level,
+        settings=settings,
+        runtime=runtime,
+    )
     with wrong_values():
-        manager = QueueManager(
-            served.name,
-            folder,
-            clock,
-            user=acting_user(),
-            platform=platform,
-            command_level=command_level,
-            settings=settings,
-            runtime=runtime,
-        )
+        manager = opened_when_free(opens, folder, pause)
     if is_new:
         # A name that was mistyped is noticed by this.
         _LOG.warning(

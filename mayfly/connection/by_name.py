@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import getpass
-import threading
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import chain
 from typing import cast
 
@@ -19,8 +17,8 @@ from mayfly.connection.served_folder import connect_to_server_of
 from mayfly.engine import folder_in_home
 from mayfly.engine.face.programs import HOME_VARIABLE
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError, StoreError, mq_error
-from mayfly.queue_manager import QueueManager, managers_here
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.queue_manager import managers_here
 
 #: After an error with one of these reasons, the next channel of a table is tried.
 _TRY_NEXT = frozenset(
@@ -36,10 +34,6 @@ _TRY_NEXT = frozenset(
         rc.MQRC_UNKNOWN_CHANNEL_NAME,
     }
 )
-#: Reentrant: a connection may be collected, and closed, while its thread holds it.
-_lock = threading.RLock()
-#: Queue managers opened here, with the number of connections that keep them open.
-_opened: dict[str, tuple[QueueManager, int]] = {}
 
 
 def connect(
@@ -56,13 +50,12 @@ def connect(
     (``choose.routes``). Without any of these the queue manager is on this machine:
 
     * the one that is open in this process; a blank name means the only one open here;
-    * else the one that another process serves, through its server;
-    * else its folder, which stays open for as long as somebody is connected.
+    * else the one in ``$MAYFLY_HOME`` that another process serves, through its server.
 
-    ``user`` None is the user that runs the program; in this process no password is checked.
-    ``program`` becomes PutApplName. Raises MQRC_Q_MGR_NAME_ERROR when there is no such queue
-    manager, MQRC_Q_MGR_NOT_AVAILABLE when its folder cannot be opened, and as ``choose.routes`` and
-    ``remote.connect``.
+    A folder is never opened. ``user`` None is the user that runs the program; in this process no
+    password is checked. ``program`` becomes PutApplName. Raises MQRC_Q_MGR_NAME_ERROR when there is
+    no such queue manager, MQRC_Q_MGR_NOT_AVAILABLE when nobody has it open, and as
+    ``choose.routes`` and ``remote.connect``.
     """
     ways = routes(name, wanted)
     if ways is None:
@@ -113,77 +106,25 @@ def _connect_by(
 
 
 def _connect_here(name: str, user: str | None, program: str) -> Connection:
-    if not _is_open_here(name):
-        served = _through_server(name, user, program)
-        if served is not None:
-            return served
-    manager = _acquire(name)
-    try:
-        session = manager.session(user, program=program, groups=None)
-    except MQError:
-        _release(manager)
-        raise
-    return LocalConnection(session, manager, partial(_release, manager))
-
-
-def _through_server(name: str, user: str | None, program: str) -> Connection | None:
-    try:
-        folder = folder_in_home(name)
-    except MQError:
-        return None
-    return connect_to_server_of(folder, name, user, program)
-
-
-def _is_open_here(name: str) -> bool:
-    return not name or name in _running()
-
-
-def _running() -> dict[str, QueueManager]:
-    return {n: m for n, m in managers_here().items() if not m.is_stopped}
-
-
-def _acquire(name: str) -> QueueManager:
-    with _lock:
-        running = _running()
-        if not name and len(running) == 1:
-            (name,) = running
-        manager = running.get(name)
-        users = 0
-        if manager is None:
-            manager = _open(name)
-        elif name not in _opened or _opened[name][0] is not manager:
-            return manager
-        else:
-            users = _opened[name][1]
-        _opened[name] = manager, users + 1
-        return manager
-
-
-def _release(manager: QueueManager) -> None:
-    """Give back a queue manager that :func:`_acquire` has opened; the last connection closes it."""
-    with _lock:
-        known, users = _opened.get(manager.name, (None, 0))
-        if known is not manager:
-            return
-        if users > 1:
-            _opened[manager.name] = manager, users - 1
-            return
-        del _opened[manager.name]
-        if not manager.is_stopped:
-            manager.close()
-
-
-def _open(name: str) -> QueueManager:
+    running = {n: m for n, m in managers_here().items() if not m.is_stopped}
+    if not name and len(running) == 1:
+        (name,) = running
+    manager = running.get(name)
+    if manager is not None:
+        return LocalConnection(manager.session(user, program=program, groups=None), manager)
     try:
         folder = folder_in_home(name)
     except MQError:
         raise _unknown(name) from None
+    served = connect_to_server_of(folder, name, user, program)
+    if served is not None:
+        return served
     if not folder.is_dir():
         raise _unknown(name)
-    try:
-        return QueueManager(name, folder)
-    except StoreError as error:
-        raise mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, str(error)) from error
+    # A program that opened the folder would be the queue manager, and keep its server from
+    # starting again.
+    said = f"no server has {folder} open: start one, mayfly serve {name}, or open it yourself"
+    raise mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, f"{said}, mayfly.QueueManager.open({name!r})")
 
 
 def _unknown(name: str) -> MQError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from mayfly.connection.interface import (
@@ -64,13 +64,8 @@ class Holdings(NamedTuple):
 class LocalConnection:
     """One conversation over a session; see ``interface.Connection``, whose methods these are."""
 
-    def __init__(
-        self,
-        session: Session,
-        manager: QueueManager,
-        release: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Take a session of a queue manager, which ends with it; then ``release`` is called."""
+    def __init__(self, session: Session, manager: QueueManager) -> None:
+        """Take a session of a queue manager, which ends with it."""
         core = session.core
         self.name = core.name
         self.now_ms = core.now_ms
@@ -91,7 +86,7 @@ class LocalConnection:
         #: The same, of which a caller can ask for changes at a position alone.
         self.own_schedule = session.schedule
         self.schedule_in_unit: ScheduleVerbs = session.schedule.within(session.unit_of_work)
-        self._core, self._session, self._manager, self._release = core, session, manager, release
+        self._core, self._session, self._manager = core, session, manager
         self._handles = objects.handles
         #: Verbs with callbacks; the loop of a server also calls their forms that need none.
         self.calls, self._own_topics = calls, topics
@@ -315,8 +310,6 @@ class LocalConnection:
         finally:
             self._handles.clear()
             self._own_topics.end()
-            release, self._release = self._release, lambda: None
-            release()
 
     @property
     def is_open(self) -> bool:

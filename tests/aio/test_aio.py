@@ -428,8 +428,6 @@ def test_closing_ends_the_gets_that_wait(make_client: MakeClient) -> None:
 
 def test_connect_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAYFLY_HOME", str(tmp_path))
-    with QueueManager("QH", tmp_path / "QH") as manager:
-        manager.mqsc("DEFINE QLOCAL(Q1)")
 
     async def work() -> None:
         async with mayfly.aio.connect("QH", user="bob") as client:
@@ -437,13 +435,19 @@ def test_connect_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         client = await mayfly.aio.connect("QH", transacted=True)
         assert body(await client.get("Q1")) == b"kept"
         await client.close(commit=False)
-        with pytest.raises(MQError) as raised:
-            await mayfly.aio.connect("NONE")
-        assert raised.value.reason == 2058
 
-    run(work())
+    async def refused(name: str) -> int:
+        with pytest.raises(MQError) as raised:
+            await mayfly.aio.connect(name)
+        return raised.value.reason
+
     with QueueManager("QH", tmp_path / "QH") as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1)")
+        run(work())
         assert manager.curdepth("Q1") == 1
+        assert asyncio.run(refused("NONE")) == 2058
+    # A folder is not opened: its server would find it in use.
+    assert asyncio.run(refused("QH")) == 2059
 
 
 def test_queues_that_no_task_uses_are_closed_so_that_others_may_delete_them(

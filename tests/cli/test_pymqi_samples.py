@@ -1,6 +1,6 @@
-"""The sample programs of examples/pymqi run as they are, each on queue managers of its own.
+"""The sample programs of examples/pymqi run as they are, each with a server that it finds by name.
 
-As clients of a server they run in tests/client/test_samples.py.
+With channels and tables they run in tests/client/test_samples.py.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from tests.cli.test_processes import serving
 from tests.pymqi.samples import BY_NAME, SAID, SAMPLES, run
 
 
@@ -29,4 +30,5 @@ def test_sample(name: str, tmp_path: Path) -> None:
     with QueueManager("AIRPORT", tmp_path / "AIRPORT") as manager:
         result = manager.mqsc((SAMPLES / "airport.mqsc").read_text("utf-8"))
         assert result.ok, result.text
-    assert run(name, tmp_path) == SAID[name]
+    with serving(tmp_path, "AIRPORT"):
+        assert run(name, tmp_path) == SAID[name]

@@ -5,21 +5,26 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from mayfly import QueueManager, connect
+from mayfly.cli import held_folder
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.ping import Health, health_of
 from mayfly.cli.served import SERVED_FILE, Served, Serving
 from mayfly.connection.served_folder import connect_to_server_of
 from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE
-from mayfly.mqi.errors import FolderInUse, StoreError
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import FolderInUse, MQError, StoreError
 from mayfly.servers.standing import State
+from mayfly.store.folder_lock import holder_of
 from tests.cli.conftest import COMMAND, Invoke, environment
 from tests.cli.folders import listening
+from tests.facts import wait_until
 
 TOKEN = "secret"
 PATIENCE_SECONDS = 60
@@ -148,12 +153,15 @@ def test_a_program_of_this_machine_comes_in_while_flight_starts(
             server.kill()
     assert server.returncode > 0
     assert not (folder / MQ_SOCKET_FILE).exists()
-    with connect("QM1") as client:
-        assert client.admin.curdepth("Q1") == 1
+    with pytest.raises(MQError) as raised:
+        connect("QM1")
+    assert raised.value.reason == rc.MQRC_Q_MGR_NOT_AVAILABLE
+    # A command opens the folder.
+    assert mayfly("get", "QM1", "Q1").exit_code == 0
 
 
 def test_a_server_that_is_not_told_of_yet_is_none(folder: Path) -> None:
-    """So a connection finds the folder in use: 2059 as while strmqm runs, not 2035."""
+    """So a connection finds nobody who has it open: 2059 as while strmqm runs, not 2035."""
     with (
         closing(Serving(folder)) as serving,
         QueueManager("QM1", folder) as manager,
@@ -193,3 +201,83 @@ def test_serve_beyond_loopback_wants_to_be_told_which_clients_may_connect(
     assert "client_roots" in answer.stderr or "--tls-certificate" in answer.stderr
     # Not even made: the next command would find a queue manager that nobody asked for.
     assert not (home / "QM1").exists()
+
+
+#: A command that has a folder open until it is told to end.
+HOLDING = """
+import sys
+from mayfly import QueueManager
+with QueueManager("QM1", sys.argv[-1]):
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_a_server_waits_for_a_command_that_has_its_folder_open_and_says_for_whom(
+    folder: Path,
+) -> None:
+    """A get that waits is such a command; the server starts when it has ended."""
+    waiting = subprocess.Popen(
+        [*COMMAND, "get", "QM1", "Q1", "--wait", "60s"],
+        env=environment(folder.parent),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with waiting:
+        wait_until(lambda: holder_of(folder) == waiting.pid)
+        server = subprocess.Popen(
+            [*COMMAND, "serve", "QM1", "--mq", "127.0.0.1:0", "--json"],
+            env=environment(folder.parent),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with server:
+            try:
+                assert server.stderr is not None
+                assert server.stdout is not None
+                assert server.stderr.readline() == (
+                    f"mayfly: {folder} is in use by `mayfly get QM1` (process {waiting.pid}): "
+                    "waits until it ends\n"
+                )
+                waiting.kill()
+                assert json.loads(server.stdout.readline())["ready"]
+            finally:
+                waiting.kill()
+                server.kill()
+
+
+@pytest.mark.slow
+def test_a_server_does_not_wait_for_a_program_that_is_no_command(
+    mayfly: Invoke, folder: Path, tmp_path: Path
+) -> None:
+    """Nobody knows when such a program ends."""
+    program = subprocess.Popen(
+        [sys.executable, "-c", HOLDING, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "open\n"
+        assert holder_of(folder) == program.pid
+        answer = mayfly("serve", "QM1", "--mq", "127.0.0.1:0")
+        program.communicate("", PATIENCE_SECONDS)
+    assert (answer.exit_code, answer.stderr.count("\n")) == (ExitCode.FILE, 1)
+    assert "in use by another queue manager" in answer.stderr
+    assert holder_of(folder) is None
+
+
+def test_a_server_gives_a_command_up_after_a_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(held_folder, "_command_of", lambda process: f"`mayfly get` ({process})")
+    with (
+        QueueManager("QM1", folder),
+        pytest.raises(FolderInUse, match=r"in use by `mayfly get` \(\d+\) for 30 seconds"),
+    ):
+        held_folder.opened_when_free(lambda: QueueManager("QM1", folder), folder, pauses.append)
+    assert round(sum(pauses)) == 30

@@ -340,14 +340,17 @@ def test_an_object_that_was_changed_is_opened_again(
     assert (queue_manager.curdepth("Q1"), queue_manager.curdepth("Q2")) == (1, 0)
 
 
-def test_connect_by_name_opens_the_folder_as_long_as_it_is_needed(
+def test_connect_by_name_never_opens_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAYFLY_HOME", str(tmp_path))
     with QueueManager("QH", tmp_path / "QH") as manager:
         manager.mqsc("DEFINE QLOCAL(Q1)")
-    with mayfly.connect("QH", user="bob") as client:
-        client.put("Q1", b"kept", persistent=True)
+        with mayfly.connect("QH", user="bob") as client:
+            client.put("Q1", b"kept", persistent=True)
+    with pytest.raises(MQError, match="mayfly serve QH") as raised:
+        mayfly.connect("QH")
+    assert raised.value.reason == 2059
     with QueueManager("QH", tmp_path / "QH") as manager:
         assert manager.curdepth("Q1") == 1
         with mayfly.connect("QH", user="bob", transacted=True) as client:

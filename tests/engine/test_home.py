@@ -27,9 +27,10 @@ def test_open_by_name_is_the_folder_that_pymqi_means(home: Path, clock: VirtualC
         assert shop.clock is clock
         local(shop)
         session.put("Q1", b"x", persistent=True)
-    connection = pymqi.connect("SHOP")
-    assert pymqi.Queue(connection, "Q1").get() == b"x"
-    connection.disconnect()
+    with QueueManager.open("SHOP", clock):
+        connection = pymqi.connect("SHOP")
+        assert pymqi.Queue(connection, "Q1").get() == b"x"
+        connection.disconnect()
     with QueueManager.open("SHOP", platform="distributed", command_level=900) as shop:
         assert shop.engine.command_level == 900
         assert bodies(shop.session(), "Q1") == []
@@ -38,14 +39,11 @@ def test_open_by_name_is_the_folder_that_pymqi_means(home: Path, clock: VirtualC
 def test_open_without_the_variable_is_in_the_home_of_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where pymqi finds it, too."""
     monkeypatch.delenv("MAYFLY_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     with QueueManager.open("SHOP") as shop:
         assert shop.engine.store.folder == tmp_path / ".mayfly" / "SHOP"
-    connection = pymqi.connect("SHOP")
-    assert connection.is_connected
-    connection.disconnect()
+        assert folder_in_home("SHOP") == tmp_path / ".mayfly" / "SHOP"
 
 
 @pytest.mark.parametrize("name", ["A/B", "..", ".", "", "A B", "x" * 49])

@@ -62,41 +62,21 @@ def test_blank_name_is_ambiguous_with_two_queue_managers(fails: Fails) -> None:
         assert fails(pymqi.connect, "").reason == CMQC.MQRC_Q_MGR_NAME_ERROR
 
 
-@pytest.mark.in_process
-def test_connect_opens_the_folder_under_home_until_the_last_disconnects(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MAYFLY_HOME", str(tmp_path))
-    with QueueManager("QH", tmp_path / "QH") as manager:
-        manager.mqsc("DEFINE QLOCAL(Q1)")
-        with manager.session() as session:
-            session.put("Q1", b"kept", persistent=True)
-    first, second = pymqi.connect("QH"), pymqi.connect("QH")
-    assert first.get_handle().admin is second.get_handle().admin
-    first.disconnect()
-    assert "QH" in open_managers()
-    assert pymqi.Queue(second, "Q1").get() == b"kept"
-    second.disconnect()
-    assert "QH" not in open_managers()
-    with QueueManager("QH", tmp_path / "QH") as manager:
-        assert manager.curdepth("Q1") == 0
-
-
-def test_folder_that_cannot_be_opened_is_2059(
+def test_a_folder_that_no_server_has_open_is_2059(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: Fails
 ) -> None:
+    """The program does not become the queue manager: its server could not start again."""
     monkeypatch.setenv("MAYFLY_HOME", str(tmp_path))
-    (tmp_path / "BAD").mkdir()
-    # The same folder under another name is in use.
-    with QueueManager("QX", tmp_path / "BAD"):
-        error = fails(pymqi.connect, "BAD")
+    QueueManager("BAD", tmp_path / "BAD").close()
+    error = fails(pymqi.connect, "BAD")
+    assert "BAD" not in open_managers()
     assert error.reason == CMQC.MQRC_Q_MGR_NOT_AVAILABLE
     # The text is pymqi's; what to do stands below it.
     assert str(error) == "MQI Error. Comp: 2, Reason 2059: FAILED: MQRC_Q_MGR_NOT_AVAILABLE"
     [note] = error.__notes__
     assert note == (
-        f"{tmp_path / 'BAD'} is in use by another queue manager; programs share BAD through the "
-        "command `mayfly serve BAD`, to which they connect as clients (docs/SERVING.md)"
+        f"no server has {tmp_path / 'BAD'} open: start one, mayfly serve BAD, or open it yourself, "
+        "mayfly.QueueManager.open('BAD')"
     )
 
 

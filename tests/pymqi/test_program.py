@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mayfly import QueueManager
+from tests.cli.test_processes import serving
 
 SUBSCRIBER = """
 import sys
@@ -66,16 +66,17 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_durable_publish_subscribe_from_process_to_process(tmp_path: Path) -> None:
-    QueueManager("QM1", tmp_path / "QM1").close()
     for name, text in {"sub": SUBSCRIBER, "pub": PUBLISHER, "topics": "GATES = 'gates/#'"}.items():
         (tmp_path / f"{name}.py").write_text(text, "utf-8")
     said = []
-    for arguments in (["sub.py"], ["pub.py"], ["sub.py", "once", "more"], ["sub.py"]):
-        name, *rest = arguments
-        done = run(tmp_path, str(tmp_path / name), *rest)
-        assert (done.returncode, done.stderr) == (0, "")
-        said.append(done.stdout.splitlines())
-    # Only the persistent one outlives the process that has published it.
+    for servings in (["sub.py", "pub.py"], ["sub.py once more", "sub.py"]):
+        with serving(tmp_path, "QM1"):
+            for line in servings:
+                name, *rest = line.split()
+                done = run(tmp_path, str(tmp_path / name), *rest)
+                assert (done.returncode, done.stderr) == (0, "")
+                said.append(done.stdout.splitlines())
+    # Only the persistent one outlives the server, which is killed.
     assert said == [["no more"], [], ["LH400 True __main__ once more", "no more"], ["no more"]]
 
 

@@ -116,17 +116,15 @@ def test_K_a_setting_of_a_later_mayfly_is_named(tmp_path: Path, clock: VirtualCl
         QueueManager("QM1", tmp_path, clock)
 
 
-def test_K_pymqi_connect_opens_the_folder_with_its_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MAYFLY_HOME", str(tmp_path))
+def test_K_the_settings_of_the_folder_count_for_pymqi(tmp_path: Path) -> None:
     with QueueManager("QM1", tmp_path / "QM1", settings=ALWAYS) as qm:
         local(qm)
-    connection = pymqi.connect("QM1")
-    with pytest.raises(pymqi.MQMIError) as caught:
-        pymqi.Queue(connection, "Q1").put(b"x", pymqi.MD(Expiry=TOO_LONG_TENTHS))
-    assert caught.value.reason == CMQC.MQRC_EXPIRY_ERROR
-    connection.disconnect()
+    with QueueManager("QM1", tmp_path / "QM1"):
+        connection = pymqi.connect("QM1")
+        with pytest.raises(pymqi.MQMIError) as caught:
+            pymqi.Queue(connection, "Q1").put(b"x", pymqi.MD(Expiry=TOO_LONG_TENTHS))
+        assert caught.value.reason == CMQC.MQRC_EXPIRY_ERROR
+        connection.disconnect()
 
 
 # The platform of seed 001
