@@ -10,7 +10,7 @@ import typer
 
 from mayfly.contracts import places
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.mqi import constants
+from mayfly.mqi import report_options
 
 _MINUTE_MS = 60 * SECOND_MS
 _UNITS_MS = {
@@ -23,26 +23,6 @@ _UNITS_MS = {
 }
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 _ID_BYTES = 24
-_REPORTS = (
-    "EXCEPTION",
-    "EXCEPTION_WITH_DATA",
-    "EXCEPTION_WITH_FULL_DATA",
-    "EXPIRATION",
-    "EXPIRATION_WITH_DATA",
-    "EXPIRATION_WITH_FULL_DATA",
-    "COA",
-    "COA_WITH_DATA",
-    "COA_WITH_FULL_DATA",
-    "COD",
-    "COD_WITH_DATA",
-    "COD_WITH_FULL_DATA",
-    "PAN",
-    "NAN",
-    "PASS_MSG_ID",
-    "PASS_CORREL_ID",
-    "PASS_DISCARD_AND_EXPIRY",
-    "DISCARD_MSG",
-)
 #: Waits until there is a message.
 FOREVER_MS = -1
 
@@ -101,10 +81,10 @@ def message_id(text: str) -> bytes:
 
 def report_option(text: str) -> int:
     """Return an MQRO_* value from its name, with or without MQRO_; raises BadParameter."""
-    name = text.strip().upper().replace("-", "_").removeprefix("MQRO_")
-    if name not in _REPORTS:
-        raise typer.BadParameter(f"{text!r} is not one of {', '.join(_REPORTS).lower()}")
-    value: int = getattr(constants, f"MQRO_{name}")
+    value = report_options.report_option(text)
+    if value is None:
+        known = ", ".join(report_options.REPORT_OPTIONS)
+        raise typer.BadParameter(f"{text!r} is not one of {known}")
     return value
 
 

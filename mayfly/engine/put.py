@@ -38,7 +38,7 @@ from mayfly.engine.state import ensure_running, now_ms_of
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.reports import Cause, Original, is_owed
-from mayfly.lifetime.window import Window, window_at_put
+from mayfly.lifetime.window import DELAY_COMMAND_LEVEL, Window, window_at_put
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQPMO_NONE, MQRO_COA
 from mayfly.mqi.delay_header import HEADER_BYTES
@@ -46,9 +46,6 @@ from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.properties import FORMAT as RFH2_FORMAT
 from mayfly.store.units import StoredMessage
-
-#: Queue managers before 8.0 know no delivery delay (D5).
-DELAY_COMMAND_LEVEL = 800
 
 
 class PutRequest(NamedTuple):

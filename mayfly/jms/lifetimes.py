@@ -7,12 +7,9 @@ from collections.abc import Callable
 from mayfly.connection import Connection as QueueConnection
 from mayfly.jms.constants import NON_PERSISTENT, PERSISTENT
 from mayfly.jms.errors import refuse
-from mayfly.lifetime.window import LATEST_DUE_MS, LONGEST_LIFE_MS
+from mayfly.lifetime.window import DELAY_COMMAND_LEVEL, LATEST_DUE_MS, LONGEST_LIFE_MS
 from mayfly.mqi import reasons as rc
 from mayfly.store.keys import MAX_PRIORITY
-
-#: The first command level that knows delivery delay (D5).
-DELAY_COMMAND_LEVEL = 800
 
 
 def check_delay(mq: QueueConnection, delay_ms: object) -> int:

@@ -23,6 +23,9 @@ LONGEST_ENFORCED_LIFE_MS = ms_of_tenths(MAXIMUM_EXPIRY_TENTHS)
 #: Due moments fit into 42 bits of the staging key: the year 2109.
 LATEST_DUE_MS = 2**42 - 1
 
+#: A queue manager below this command level knows no delivery delay (D5).
+DELAY_COMMAND_LEVEL = 800
+
 
 class Window(NamedTuple):
     """The time in which a message may be got, with the moment of its put.

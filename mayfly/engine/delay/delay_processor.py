@@ -15,11 +15,11 @@ from mayfly.engine.delay.staging import why_unsuitable
 from mayfly.engine.errors import BROKEN
 from mayfly.engine.expired import discard_expired
 from mayfly.engine.holding.messages import pass_over
-from mayfly.engine.put import DELAY_COMMAND_LEVEL
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.lifetime.window import DELAY_COMMAND_LEVEL
 from mayfly.mqi.constants import MQQA_GET_INHIBITED, MQQA_PUT_INHIBITED
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.delayed import Due

@@ -12,8 +12,9 @@ from typing import Final
 
 from proton import Data
 
+from mayfly.mqi.reasons import MQRC_OPTIONS_ERROR
 from mayfly.servers.amqp.codec import Scalar, Value, plain
-from mayfly.servers.amqp.errors import INVALID_FIELD, AmqpError
+from mayfly.servers.amqp.errors import AmqpError, wrong_field
 from mayfly.servers.amqp.values import integer
 
 DELIVERY_TIME, DELIVERY_DELAY = "x-opt-delivery-time", "x-opt-delivery-delay"
@@ -37,15 +38,19 @@ def says_moment(annotations: Mapping[str, Value], application: Mapping[str, Valu
 
 
 def delay_asked_ms(
-    annotations: Mapping[str, Value], application: Mapping[str, Value], base_ms: int
+    annotations: Mapping[str, Value],
+    application: Mapping[str, Value],
+    base_ms: int,
+    longest_ms: int,
 ) -> int:
     """Return the delay that a message asks for, in ms; ``base_ms`` is the moment of its creation.
 
     The words of other brokers stand among the annotations or the application properties. Raises
-    AmqpError amqp:invalid-field with the name and value of one that is no delay. It names
-    x-opt-delivery-time, too, where that has to take the place of another broker's word.
+    AmqpError amqp:invalid-field by MQRC_OPTIONS_ERROR, with the name and value of one that is no
+    delay, or is longer than ``longest_ms``. It names x-opt-delivery-time, too, where that has to
+    take the place of another broker's word.
     """
-    own_ms = _own_delay_ms(annotations, base_ms)
+    own_ms = _own_delay_ms(annotations, base_ms, longest_ms)
     if _NAMES.isdisjoint(annotations) and _NAMES.isdisjoint(application):
         return own_ms
     asked = {DELIVERY_TIME if DELIVERY_TIME in annotations else DELIVERY_DELAY: own_ms}
@@ -58,19 +63,24 @@ def delay_asked_ms(
     late = {name: found_ms for name, found_ms in asked.items() if found_ms}
     if len(set(late.values())) > 1:
         raise _contradiction(late)
-    return max(asked.values())
+    name, longest_asked_ms = max(asked.items(), key=lambda each: each[1])
+    if longest_asked_ms > longest_ms:
+        raise _refused(f"{name}: a delay of {longest_asked_ms} ms is not within 0 .. {longest_ms}")
+    return longest_asked_ms
 
 
-def _own_delay_ms(annotations: Mapping[str, Value], base_ms: int) -> int:
+def _own_delay_ms(annotations: Mapping[str, Value], base_ms: int, longest_ms: int) -> int:
     """Return the delay that AMQP's own annotations ask for; raises AmqpError amqp:invalid-field."""
-    time = annotations.get(DELIVERY_TIME)
+    name, time = DELIVERY_TIME, annotations.get(DELIVERY_TIME)
     if time is not None:
         # A moment that is past delays nothing.
-        return max(0, integer(DELIVERY_TIME, time) - base_ms)
-    given = annotations.get(DELIVERY_DELAY)
-    delay_ms = 0 if given is None else integer(DELIVERY_DELAY, given)
-    if delay_ms < 0:
-        raise AmqpError(INVALID_FIELD, f"{DELIVERY_DELAY} {delay_ms} is below 0")
+        delay_ms = max(0, integer(name, time, MQRC_OPTIONS_ERROR) - base_ms)
+    else:
+        name, given = DELIVERY_DELAY, annotations.get(DELIVERY_DELAY)
+        delay_ms = 0 if given is None else integer(name, given, MQRC_OPTIONS_ERROR)
+    if not 0 <= delay_ms <= longest_ms:
+        said = f"{name}: a delay of {delay_ms} ms is not within 0 .. {longest_ms}"
+        raise wrong_field(MQRC_OPTIONS_ERROR, said)
     return delay_ms
 
 
@@ -107,4 +117,5 @@ def _contradiction(asked: Mapping[str, int]) -> AmqpError:
 
 
 def _refused(why: str) -> AmqpError:
-    return AmqpError(INVALID_FIELD, f"{why}: say the delivery time in {DELIVERY_TIME} alone")
+    said = f"{why}: say the delivery time in {DELIVERY_TIME} alone"
+    return wrong_field(MQRC_OPTIONS_ERROR, said)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError
+from mayfly.mqi.errors import MQError, mq_error
 
 DECODE_ERROR: Final = "amqp:decode-error"
 FRAMING_ERROR: Final = "amqp:connection:framing-error"
@@ -63,6 +63,11 @@ class AmqpError(Exception):
         """Name the condition and say why."""
         super().__init__(description)
         self.condition, self.description = condition, description
+
+
+def wrong_field(reason: int, said: str) -> AmqpError:
+    """Return the error of a field of AMQP for which a queue manager has a reason code."""
+    return AmqpError(INVALID_FIELD, str(mq_error(reason, said)))
 
 
 def of_mq(error: MQError) -> AmqpError:

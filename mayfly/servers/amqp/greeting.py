@@ -6,12 +6,14 @@ from typing import Final
 
 from proton import Condition, Connection, symbol
 
+from mayfly.lifetime.window import DELAY_COMMAND_LEVEL
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.errors import INVALID_FIELD
 
 #: Capabilities of the JMS mapping of AMQP that a client may ask for.
 CAPABILITIES: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS")
+_DELAYED: Final = "DELAYED_DELIVERY"
 _PROPERTIES: Final = {
     "product": "Mayfly",
     "queue-prefix": "queue://",
@@ -25,10 +27,21 @@ _FAILED: Final = "amqp:connection-establishment-failed"
 _CONTAINER_ID: Final = {symbol("invalid-field"): symbol("container-id")}
 
 
-def greet(connection: Connection, queue_manager: str, refused: Condition | None = None) -> None:
-    """Open the connection from here, in the name of a queue manager, and close it if refused."""
+def greet(
+    connection: Connection,
+    queue_manager: str,
+    refused: Condition | None = None,
+    command_level: int = DELAY_COMMAND_LEVEL,
+) -> None:
+    """Open the connection from here, in the name of a queue manager, and close it if refused.
+
+    A queue manager whose command level knows no delivery delay offers none (D5): a client of JMS
+    then refuses a delay by itself.
+    """
     connection.container = queue_manager
-    connection.offered_capabilities = list(CAPABILITIES)
+    knows_delay = command_level >= DELAY_COMMAND_LEVEL
+    offered = [name for name in CAPABILITIES if knows_delay or name != _DELAYED]
+    connection.offered_capabilities = offered
     connection.properties = {**_PROPERTIES, **({} if refused is None else {_FAILED: True})}
     connection.open()
     if refused is not None:

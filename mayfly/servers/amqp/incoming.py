@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple
 from proton import Data
 
 from mayfly.connection.topics import is_temporary_topic
-from mayfly.lifetime.window import LONGEST_LIFE_MS
+from mayfly.lifetime.window import LATEST_DUE_MS, LONGEST_LIFE_MS
 from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed, format_value
@@ -31,7 +32,7 @@ from mayfly.servers.amqp.delays import (
     delay_asked_ms,
     says_moment,
 )
-from mayfly.servers.amqp.errors import DECODE_ERROR, INVALID_FIELD, AmqpError
+from mayfly.servers.amqp.errors import DECODE_ERROR, INVALID_FIELD, AmqpError, wrong_field
 from mayfly.servers.amqp.values import integer, typed
 
 UTF_8: Final = 1208
@@ -168,13 +169,17 @@ def _lifetime(fields: Fields, now_ms: int) -> tuple[int | None, int]:
     ttl = fields.header[2]
     life_ms: int | None = None
     if ttl is not None:
-        ttl_ms = integer("ttl", ttl)
+        ttl_ms = integer("ttl", ttl, rc.MQRC_EXPIRY_ERROR)
         life_ms = None if ttl_ms == UNLIMITED_TTL_MS else _life("ttl", ttl_ms)
-    elif expiry is not None and (at_ms := integer("absolute-expiry-time", expiry)):
+    elif expiry is not None and (
+        at_ms := integer("absolute-expiry-time", expiry, rc.MQRC_EXPIRY_ERROR)
+    ):
         life_ms = _life("absolute-expiry-time", at_ms - base_ms)
     if not fields.annotations and not fields.application:
         return life_ms, 0
-    return life_ms, delay_asked_ms(fields.annotations, fields.application, base_ms)
+    longest_ms = LATEST_DUE_MS - now_ms
+    asked = fields.annotations, fields.application
+    return life_ms, delay_asked_ms(*asked, base_ms, longest_ms)
 
 
 def _keep_times(
@@ -202,19 +207,22 @@ def _keep_times(
 def _life(name: str, life_ms: int) -> int:
     if life_ms <= 0:
         said = f"{name}: a life of {life_ms} ms has ended before the message came"
-        raise AmqpError(INVALID_FIELD, said)
+        raise wrong_field(rc.MQRC_EXPIRY_ERROR, said)
     return min(life_ms, LONGEST_LIFE_MS)
 
 
 def _priority(given: Value) -> int:
-    return _USUAL_PRIORITY if given is None else min(integer("priority", given), _HIGHEST_PRIORITY)
+    if given is None:
+        return _USUAL_PRIORITY
+    return min(integer("priority", given, rc.MQRC_PRIORITY_ERROR), _HIGHEST_PRIORITY)
 
 
 def _report(annotations: Mapping[str, Value]) -> int:
     given = annotations.get(REPORT)
-    report = 0 if given is None else integer(REPORT, given)
+    report = 0 if given is None else integer(REPORT, given, rc.MQRC_REPORT_OPTIONS_ERROR)
     if not -(2**31) <= report < 2**32:
-        raise AmqpError(INVALID_FIELD, f"{REPORT} {report} is more than 32 bits hold")
+        said = f"{REPORT} {report} is more than 32 bits hold"
+        raise wrong_field(rc.MQRC_REPORT_OPTIONS_ERROR, said)
     # Bits may come as the number with a sign that a descriptor holds.
     return report - 2**32 if report >= 2**31 else report
 

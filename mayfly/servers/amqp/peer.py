@@ -420,7 +420,11 @@ class Peer(asyncio.Protocol):
             refused = Condition(NOT_FOUND, f"{said}, not {wanted}")
         else:
             refused = self._begin_conversations(client, connection)
-        greet(connection, client.queue_manager, refused)
+        if self.conversations is None:
+            greet(connection, client.queue_manager, refused)
+        else:
+            level = self.conversations.main.objects.command_level()
+            greet(connection, client.queue_manager, refused, level)
 
     def _begin_conversations(self, client: Client, connection: Connection) -> Condition | None:
         """Open the first conversation; returns why it is refused."""

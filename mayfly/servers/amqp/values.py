@@ -8,8 +8,9 @@ from typing import Any, Final
 from proton import Data
 
 from mayfly.mqi.properties import Typed
+from mayfly.mqi.reasons import MQRC_NONE
 from mayfly.servers.amqp.codec import Scalar, Value
-from mayfly.servers.amqp.errors import INVALID_FIELD, AmqpError
+from mayfly.servers.amqp.errors import INVALID_FIELD, AmqpError, wrong_field
 
 #: Types that an MQRFH2 has as well. Unsigned integers take the next wider one.
 _DATA_TYPES: Final[Mapping[int, str]] = {
@@ -89,10 +90,11 @@ def scalar(value: Typed) -> Value:
     return Scalar(Data.STRING, str(value.value)) if kind is None else Scalar(kind, value.value)
 
 
-def integer(name: str, value: Value) -> int:
+def integer(name: str, value: Value, reason: int = MQRC_NONE) -> int:
     """Return an annotation that is an integer or a timestamp.
 
-    Raises AmqpError amqp:invalid-field with name and value for anything else.
+    Raises AmqpError amqp:invalid-field with name and value for anything else; ``reason`` is the
+    reason code for it.
     """
     if isinstance(value, Scalar) and value.type in INTEGERS:
         return int(value.value)
@@ -100,7 +102,8 @@ def integer(name: str, value: Value) -> int:
     if isinstance(value, Scalar) and _is_whole_float(value):
         return int(value.value)
     shown: Any = value.value if isinstance(value, Scalar) else value
-    raise AmqpError(INVALID_FIELD, f"{name} {shown!r} is no integer")
+    said = f"{name} {shown!r} is no integer"
+    raise wrong_field(reason, said) if reason else AmqpError(INVALID_FIELD, said)
 
 
 def _is_whole_float(value: Scalar) -> bool:

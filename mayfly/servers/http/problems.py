@@ -10,41 +10,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import (
-    ConnectionBroken,
-    InhibitedError,
-    MQError,
-    NotAuthorized,
-    ObjectError,
-    OptionsError,
-    ResourceError,
-)
+from mayfly.mqi.errors import MQError
+from mayfly.servers.http.statuses import status_of
 
 MEDIA_TYPE: Final = "application/problem+json"
-#: The status of an error is that of its reason, else that of its class.
-_STATUS_OF_REASON: Final = {
-    # The request is right, but the state of this server does not allow it.
-    rc.MQRC_ENVIRONMENT_ERROR: HTTPStatus.CONFLICT,
-    rc.MQRC_FUNCTION_NOT_SUPPORTED: HTTPStatus.CONFLICT,
-    rc.MQRC_OBJECT_ALREADY_EXISTS: HTTPStatus.CONFLICT,
-    rc.MQRC_OBJECT_IN_USE: HTTPStatus.CONFLICT,
-    rc.MQRC_OBJECT_TYPE_ERROR: HTTPStatus.CONFLICT,
-    rc.MQRC_Q_NOT_EMPTY: HTTPStatus.CONFLICT,
-    rc.MQRC_SUBSCRIPTION_IN_USE: HTTPStatus.CONFLICT,
-    rc.MQRC_CHANNEL_CONFIG_ERROR: HTTPStatus.CONFLICT,
-    rc.MQRC_OBJECT_NAME_ERROR: HTTPStatus.BAD_REQUEST,
-    rc.MQRC_OBJECT_CHANGED: HTTPStatus.PRECONDITION_FAILED,
-    rc.MQRC_CHANNEL_NOT_AVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
-    rc.MQRC_UNKNOWN_CHANNEL_NAME: HTTPStatus.SERVICE_UNAVAILABLE,
-}
-_STATUS_OF_CLASS: Final[tuple[tuple[type[MQError], HTTPStatus], ...]] = (
-    (OptionsError, HTTPStatus.BAD_REQUEST),
-    (ObjectError, HTTPStatus.NOT_FOUND),
-    (NotAuthorized, HTTPStatus.FORBIDDEN),
-    (InhibitedError, HTTPStatus.FORBIDDEN),
-    (ResourceError, HTTPStatus.SERVICE_UNAVAILABLE),
-    (ConnectionBroken, HTTPStatus.SERVICE_UNAVAILABLE),
-)
 
 
 class Unauthorized(Exception):
@@ -85,9 +54,7 @@ def wrong_request(
 
 def of_mq_error(error: MQError) -> JSONResponse:
     """Answer a request that a queue manager, or admission, has refused."""
-    by_class = (status for kind, status in _STATUS_OF_CLASS if isinstance(error, kind))
-    status = _STATUS_OF_REASON.get(error.reason) or next(by_class, HTTPStatus.INTERNAL_SERVER_ERROR)
-    return problem(status, error.detail or error.text, error.reason)
+    return problem(status_of(error), error.detail or error.text, error.reason)
 
 
 def of_unauthorized(error: Unauthorized) -> JSONResponse:

@@ -22,17 +22,22 @@ from proton import (
 )
 
 from mayfly import QueueManager, jms
+from mayfly.connection import connect
+from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Scalar, Section, Value
 from mayfly.servers.amqp.codec import symbol as amqp_symbol
+from mayfly.servers.amqp.server import AmqpServer
 from mayfly.testing import VirtualClock
 from tests.servers.amqp.client import Client
+from tests.servers.amqp.conftest import OneUser
 
 New = Callable[..., Client]
 TIME, DELAY = symbol("x-opt-delivery-time"), symbol("x-opt-delivery-delay")
 NOW_MS = 1_700_000_000_000
+LONGEST_MS = LATEST_DUE_MS - NOW_MS
 
 
 def header(ttl: object) -> bytes:
@@ -107,7 +112,9 @@ def test_E2_a_ttl_of_0_is_rejected(qm: QueueManager, client: New) -> None:
     one = client()
     name, said = refused(put(one, header(0)))
     assert name == "amqp:invalid-field"
-    assert said == "ttl: a life of 0 ms has ended before the message came"
+    assert said == (
+        "MQRC_EXPIRY_ERROR (2013): ttl: a life of 0 ms has ended before the message came"
+    )
     assert qm.curdepth("Q1") == 0
 
 
@@ -132,7 +139,8 @@ def test_absolute_expiry_time_is_in_relation_to_creation_time(
 
 def test_an_absolute_expiry_time_that_is_past_is_rejected(client: New) -> None:
     name, said = refused(put(client(), with_expiry(NOW_MS - 1)))
-    assert (name, said.partition(":")[0]) == ("amqp:invalid-field", "absolute-expiry-time")
+    assert name == "amqp:invalid-field"
+    assert said.startswith("MQRC_EXPIRY_ERROR (2013): absolute-expiry-time: ")
 
 
 def test_D2_D3_on_the_staging_queue_a_message_is_what_was_sent(
@@ -242,7 +250,15 @@ def test_a_delivery_time_that_is_past_delays_nothing(qm: QueueManager, client: N
 @pytest.mark.parametrize(
     ("annotations", "said"),
     [
-        ({DELAY: -1}, "x-opt-delivery-delay -1 is below 0"),
+        ({DELAY: -1}, f"x-opt-delivery-delay: a delay of -1 ms is not within 0 .. {LONGEST_MS}"),
+        (
+            {DELAY: LONGEST_MS + 1},
+            f"x-opt-delivery-delay: a delay of {LONGEST_MS + 1} ms is not within 0 .. {LONGEST_MS}",
+        ),
+        (
+            {TIME: LATEST_DUE_MS + 1},
+            f"x-opt-delivery-time: a delay of {LONGEST_MS + 1} ms is not within 0 .. {LONGEST_MS}",
+        ),
         ({DELAY: "soon"}, "x-opt-delivery-delay 'soon' is no integer"),
         ({TIME: 1.5}, "x-opt-delivery-time 1.5 is no integer"),
     ],
@@ -251,8 +267,44 @@ def test_D2_a_wrong_delay_is_rejected(
     qm: QueueManager, client: New, annotations: dict[symbol, object], said: str
 ) -> None:
     name, description = refused(put(client(), Message(body="x", annotations=annotations)))
-    assert (name, description) == ("amqp:invalid-field", said)
+    assert (name, description) == ("amqp:invalid-field", f"MQRC_OPTIONS_ERROR (2046): {said}")
     assert (qm.counts("Q1").live, qm.counts("Q1").staged) == (0, 0)
+
+
+def test_the_longest_delay_ends_in_the_year_2109(qm: QueueManager, client: New) -> None:
+    put(client(), Message(body="x", annotations={DELAY: LONGEST_MS}))
+    assert qm.counts("Q1").staged == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(2**40, "1099511627776 is more than 32 bits"), ("all", "'all' is no integer")],
+)
+def test_P2_wrong_report_options_are_rejected_by_their_reason(
+    client: New, value: object, said: str
+) -> None:
+    message = Message(body="x", annotations={symbol("x-opt-mq-report"): value})
+    condition, description = refused(put(client(), message))
+    assert condition == "amqp:invalid-field"
+    assert description.startswith(f"MQRC_REPORT_OPTIONS_ERROR (2061): x-opt-mq-report {said}")
+
+
+def test_D5_a_queue_manager_that_knows_no_delay_offers_none(admission: OneUser) -> None:
+    """Qpid JMS then refuses a delivery delay by itself."""
+    offered = {}
+    for level in (750, 800):
+        with QueueManager("QM1", clock=VirtualClock(NOW_MS), command_level=level) as old:
+            assert old.mqsc("DEFINE QLOCAL(Q1)").ok
+            server = AmqpServer(["QM1"], admission, lambda name, *_who: connect(name))
+            one = Client(server.listen_tcp("127.0.0.1", 0))
+            offered[level] = {str(each) for each in one.connection.remote_offered_capabilities}
+            refusal = put(one, Message(body="x", annotations={DELAY: 5}))
+            if level < 800:
+                assert refused(refusal)[1].startswith("MQRC_FUNCTION_NOT_SUPPORTED (2298): ")
+            one.cut()
+            server.close()
+    assert offered[800] - offered[750] == {"DELAYED_DELIVERY"}
+    assert offered[750] == {"ANONYMOUS-RELAY", "SHARED-SUBS"}
 
 
 @pytest.mark.parametrize(("ttl_ms", "state"), [(4_999, "rejected"), (5_000, "staged")])

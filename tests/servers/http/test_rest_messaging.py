@@ -10,6 +10,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.connection import LocalConnection, Message
+from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.delay_header import STAGING_QUEUE
@@ -25,6 +26,7 @@ from tests.servers.http.rest_client import RestClient, error_of, md
 
 REMOTE = "DEFINE QLOCAL(Y) USAGE(XMITQ)\nDEFINE QREMOTE(R) RNAME(X) RQMNAME(Y)"
 START_MS = 1_700_000_000_000
+LONGEST_DELAY_MS = LATEST_DUE_MS - START_MS
 
 
 @pytest.fixture
@@ -156,7 +158,7 @@ def test_text_in_other_character_sets_comes_as_utf_8(
     assert rest.get("Q1").content == "Grüße"
 
 
-# Life and delay
+# Life, delay and reports
 
 
 def test_E4_expiry_is_in_ms_and_what_is_left_comes_back(
@@ -185,6 +187,72 @@ def test_D9_a_message_with_a_group_is_not_delayed(
     assert error_of(answer)[:3] == (400, "MQWB0303E", rc.MQRC_OPTIONS_ERROR)
     assert rest.put("Q1", **group).status == 201
     assert (queue_manager.curdepth("Q1"), queue_manager.curdepth(STAGING_QUEUE)) == (1, 0)
+
+
+@pytest.mark.parametrize("given", ["-1", "1.5", "soon", "", str(LONGEST_DELAY_MS + 1)])
+def test_D2_a_wrong_delay_is_named_with_its_reason(rest: RestClient, given: str) -> None:
+    status, number, reason, text = error_of(rest.put("Q1", mayfly_delivery_delay=given))
+    assert (status, number, reason) == (400, "MQWB0302E", rc.MQRC_OPTIONS_ERROR)
+    assert text == (
+        f"mayfly-delivery-delay {given!r} is not a whole number of ms from 0 to {LONGEST_DELAY_MS}"
+    )
+
+
+def test_the_longest_delay_ends_in_the_year_2109(
+    rest: RestClient, queue_manager: QueueManager
+) -> None:
+    """As by every other door."""
+    assert rest.put("Q1", mayfly_delivery_delay=str(LONGEST_DELAY_MS)).status == 201
+    assert queue_manager.counts("Q1").staged == 1
+
+
+def test_E20_an_expired_message_is_reported_to_its_sender(
+    rest: RestClient, clock: VirtualClock
+) -> None:
+    put = rest.put(
+        "Q1",
+        ibm_mq_md_expiry="1000",
+        ibm_mq_md_replyTo="Q2",
+        mayfly_report="expiration-with-full-data, MQRO_COD",
+    )
+    headers = rest.browse("Q1").headers
+    assert headers["mayfly-report"] == "expiration-with-full-data, cod"
+    assert "mayfly-feedback" not in headers
+    clock.advance(1_000)
+    assert rest.get("Q1").status == 204
+    report = rest.get("Q2")
+    assert (report.status, report.content) == (200, "Hello")
+    assert report.headers["mayfly-feedback"] == str(c.MQFB_EXPIRATION)
+    assert md(report)["correlationid"] == md(put)["messageid"]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_R1_a_delivery_is_confirmed_to_its_sender(web: Web, version: int) -> None:
+    rest = RestClient(web, version, user=("admin", ""))
+    put = rest.put("Q1", ibm_mq_md_replyTo="Q2", mayfly_report="coa,cod")
+    assert rest.get("Q1").status == 200
+    found = []
+    while (report := rest.get("Q2")).status == 200:
+        assert (report.content, md(report)["correlationid"]) == ("", md(put)["messageid"])
+        found.append(int(report.headers["mayfly-feedback"]))
+    assert found == [c.MQFB_COA, c.MQFB_COD]
+
+
+@pytest.mark.parametrize(
+    ("headers", "reason", "said"),
+    [
+        ({"mayfly_report": "everything"}, 2061, "mayfly-report 'everything' is not made of"),
+        ({"mayfly_report": "coa,,cod"}, 2061, "mayfly-report 'coa,,cod' is not made of"),
+        ({"mayfly_report": "coa", "ibm_mq_md_replyTo": ""}, 2027, "queue 'Q1': MQRC_MISSING_REPLY"),
+    ],
+)
+def test_P2_wrong_reports_are_named_with_their_reason(
+    rest: RestClient, headers: dict[str, str], reason: int, said: str
+) -> None:
+    status, number, found, text = error_of(rest.put("Q1", **headers))
+    assert (status, number, found) == (400, "MQWB0302E", reason)
+    assert text.startswith(said)
+    assert rest.list("Q1").content == {"messages": []}
 
 
 @pytest.mark.parametrize(
@@ -591,6 +659,7 @@ def test_several_queue_managers_are_served_by_their_names() -> None:
         ("DEFINE QMODEL(M)", "M", "POST", (400, "MQWB0303E", 2057)),
         ("DEFINE QREMOTE(R) RNAME(X) RQMNAME(Y)", "R", "POST", (404, "MQWB0300E", 2087)),
         (REMOTE, "R", "DELETE", (400, "MQWB0303E", 2045)),
+        (REMOTE + "\nALTER QLOCAL(Y) USAGE(NORMAL)", "R", "POST", (409, "MQWB0303E", 2092)),
     ],
 )
 def test_failures_of_the_queue_manager_have_their_status(
@@ -606,6 +675,30 @@ def test_failures_of_the_queue_manager_have_their_status(
     *found, text = error_of(answer)
     assert tuple(found) == expected
     assert text.startswith(f"queue {queue!r}: MQRC_")
+
+
+def test_a_publication_that_a_subscriber_cannot_take_may_come_again(
+    rest: RestClient, queue_manager: QueueManager
+) -> None:
+    """The topic promises delivery to all, and one queue is full."""
+    assert queue_manager.mqsc(
+        "ALTER TOPIC(SYSTEM.BASE.TOPIC) NPMSGDLV(ALL)\nALTER QLOCAL(Q1) MAXDEPTH(0)\n"
+        "DEFINE SUB(S) TOPICSTR('news') DEST(Q1)"
+    ).ok
+    topic = f"{rest.base}/messaging/qmgr/QM1/topic/news/message"
+    status, number, reason, _text = error_of(rest.ask("POST", topic, b"Hello"))
+    assert (status, number, reason) == (503, "MQWB0303E", rc.MQRC_PUBLICATION_FAILURE)
+    assert queue_manager.mqsc("ALTER QLOCAL(Q1) MAXDEPTH(1)").ok
+    assert rest.ask("POST", topic, b"Hello").status == 201
+
+
+def test_a_staging_queue_of_the_wrong_index_is_no_queue_that_is_missing() -> None:
+    """On z/OS it has no index that finds delayed messages."""
+    with QueueManager("QM1", platform="zos") as manager:
+        assert manager.mqsc(f"DEFINE QLOCAL({STAGING_QUEUE}) REPLACE\nDEFINE QLOCAL(Q1)").ok
+        for site in listening(manager, admission=AdmitEverybody()):
+            answer = RestClient(site.web, user=None).put("Q1", mayfly_delivery_delay="5")
+            assert error_of(answer)[:3] == (409, "MQWB0303E", rc.MQRC_Q_INDEX_TYPE_ERROR)
 
 
 def test_a_queue_manager_that_has_stopped_is_not_available() -> None:

@@ -15,6 +15,7 @@ from mayfly.servers.http.rest.incoming import (
     PERSISTENCE,
     PRIORITY,
     REPLY_TO,
+    REPORT,
     TEXT_TYPES,
 )
 from mayfly.servers.http.service import CSRF_HEADER, SAFE_METHODS
@@ -42,6 +43,7 @@ _PUT_HEADERS: Final = {
     REPLY_TO: "`QUEUE` or `QUEUE@QMGR`",
     "ibm-mq-usr": "properties: `name;value;type` with commas between",
     DELIVERY_DELAY: "ms for which nobody can get the message",
+    REPORT: "reports to ask for, as `expiration, cod`; `ibm-mq-md-replyTo` says where they go",
 }
 _COMMAND: Final = {
     "type": "object",

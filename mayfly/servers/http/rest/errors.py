@@ -16,12 +16,10 @@ from mayfly.mqi.errors import (
     LostAnswer,
     MQError,
     NotAuthorized,
-    ObjectError,
-    OptionsError,
-    ResourceError,
 )
 from mayfly.servers.http.problems import CHALLENGE, Unauthorized
 from mayfly.servers.http.rest.answers import Answer, json_answer
+from mayfly.servers.http.statuses import status_of
 
 
 class Failure(NamedTuple):
@@ -76,26 +74,19 @@ NO_RESPONSE_HEADER: Final = Failure(
 WRONG_CHARACTER_SET: Final = Failure("MQWB0305E", "The request is not encoded in UTF-8.")
 WRONG_MEDIA_TYPE: Final = Failure("MQWB0306E", "The body of the request is no kind of text.")
 
-_KINDS: Final[tuple[tuple[type[MQError], HTTPStatus, Failure], ...]] = (
-    # The put may have taken effect. A 503 would ask the client to send it again.
-    (LostAnswer, HTTPStatus.INTERNAL_SERVER_ERROR, FAILED),
-    (NotAuthorized, HTTPStatus.FORBIDDEN, NOT_AUTHORIZED),
-    (InhibitedError, HTTPStatus.METHOD_NOT_ALLOWED, FAILED),
-    (ConnectionBroken, HTTPStatus.SERVICE_UNAVAILABLE, NO_DESTINATION),
-    (ResourceError, HTTPStatus.SERVICE_UNAVAILABLE, FAILED),
-    (ObjectError, HTTPStatus.NOT_FOUND, NO_DESTINATION),
-    (OptionsError, HTTPStatus.BAD_REQUEST, FAILED),
+#: The messages of errors by their class.
+_OF_CLASS: Final[tuple[tuple[type[MQError], Failure], ...]] = (
+    (LostAnswer, FAILED),
+    (NotAuthorized, NOT_AUTHORIZED),
+    (ConnectionBroken, NO_DESTINATION),
 )
-#: Where the class of an error says too little.
-_REASONS: Final[Mapping[int, tuple[HTTPStatus, Failure]]] = {
-    rc.MQRC_Q_MGR_NAME_ERROR: (HTTPStatus.NOT_FOUND, NO_QUEUE_MANAGER),
-    rc.MQRC_UNKNOWN_CHANNEL_NAME: (HTTPStatus.SERVICE_UNAVAILABLE, NO_DESTINATION),
-    rc.MQRC_EXPIRY_ERROR: (HTTPStatus.BAD_REQUEST, WRONG_VALUE),
-    rc.MQRC_OBJECT_IN_USE: (HTTPStatus.CONFLICT, FAILED),
-    rc.MQRC_Q_TYPE_ERROR: (HTTPStatus.BAD_REQUEST, FAILED),
-    rc.MQRC_MSG_TOO_BIG_FOR_Q: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, FAILED),
-    rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, FAILED),
-    rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, FAILED),
+#: And of reason codes.
+_OF_REASON: Final[Mapping[int, Failure]] = {
+    rc.MQRC_Q_MGR_NAME_ERROR: NO_QUEUE_MANAGER,
+    rc.MQRC_UNKNOWN_CHANNEL_NAME: NO_DESTINATION,
+    rc.MQRC_EXPIRY_ERROR: WRONG_VALUE,
+    rc.MQRC_MISSING_REPLY_TO_Q: WRONG_VALUE,
+    rc.MQRC_REPORT_OPTIONS_ERROR: WRONG_VALUE,
 }
 
 
@@ -138,15 +129,20 @@ def wrong_value(name: str, value: str, what: str, *, reason: int = rc.MQRC_NONE)
 
 def of_mq_error(error: MQError, what: str) -> RestError:
     """Return the error for a refusal of the queue manager; ``what`` names the destination."""
-    status, failure = HTTPStatus.INTERNAL_SERVER_ERROR, FAILED
-    for kind, of_kind, failure_of_kind in _KINDS:
-        if isinstance(error, kind):
-            status, failure = of_kind, failure_of_kind
-            break
-    if not isinstance(error, LostAnswer):
-        status, failure = _REASONS.get(error.reason, (status, failure))
+    status = status_of(error)
+    if isinstance(error, InhibitedError):
+        # As with IBM MQ.
+        status = HTTPStatus.METHOD_NOT_ALLOWED
     said = f"{what}: {error}" if what else str(error)
-    return RestError(status, failure, said, reason=error.reason)
+    return RestError(status, _failure_of(error, status), said, reason=error.reason)
+
+
+def _failure_of(error: MQError, status: HTTPStatus) -> Failure:
+    for kind, failure in _OF_CLASS:
+        if isinstance(error, kind):
+            return failure
+    usual = NO_DESTINATION if status is HTTPStatus.NOT_FOUND else FAILED
+    return _OF_REASON.get(error.reason, usual)
 
 
 def of_unauthorized(error: Unauthorized) -> RestError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Final, NamedTuple
@@ -11,11 +11,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from mayfly.connection.values import Property, check_name
+from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed
+from mayfly.mqi.report_options import REPORT_OPTIONS, report_option
 from mayfly.selectors.identifiers import correlation_bytes, id_bytes
 from mayfly.servers.http.bodies import read_body
 from mayfly.servers.http.rest import user_properties
@@ -38,6 +40,9 @@ MESSAGE_ID: Final = "ibm-mq-md-messageId"
 REPLY_TO: Final = "ibm-mq-md-replyTo"
 #: Not IBM's: so many ms after the put the message can be got for the first time.
 DELIVERY_DELAY: Final = "mayfly-delivery-delay"
+#: Not IBM's: the reports that are asked for, and what a report tells.
+REPORT: Final = "mayfly-report"
+FEEDBACK: Final = "mayfly-feedback"
 UNLIMITED: Final = "unlimited"
 PERSISTENCES: Final = {
     "nonPersistent": c.MQPER_NOT_PERSISTENT,
@@ -64,10 +69,13 @@ class Incoming(NamedTuple):
     properties: list[Property]
 
 
-def incoming(headers: Mapping[str, str], usr: list[str], version: int) -> Incoming:
+def incoming(
+    headers: Mapping[str, str], usr: list[str], version: int, now_ms: Callable[[], int]
+) -> Incoming:
     """Return the message that headers ask for; raises RestError (400) with a header and its value.
 
-    ``usr`` are the headers ``ibm-mq-usr``, which version 3 has.
+    ``usr`` are the headers ``ibm-mq-usr``, which version 3 has. ``now_ms`` returns the time from
+    which a delay counts.
     """
     properties = []
     if usr and version >= TYPED_VERSION:
@@ -83,11 +91,14 @@ def incoming(headers: Mapping[str, str], usr: list[str], version: int) -> Incomi
         properties.insert(0, Property("mcd.Msd", Typed("string", "jms_text")))
     return Incoming(
         _descriptor(
-            _priority(headers, version), _persistence(headers, version), headers.get(REPLY_TO, "")
+            _priority(headers, version),
+            _persistence(headers, version),
+            headers.get(REPLY_TO, ""),
+            headers.get(REPORT, ""),
         ),
         correl_id,
         _life_ms(headers.get(EXPIRY, UNLIMITED)),
-        _delay_ms(headers.get(DELIVERY_DELAY, "0")),
+        _delay_ms(headers[DELIVERY_DELAY], now_ms()) if DELIVERY_DELAY in headers else 0,
         properties,
     )
 
@@ -184,8 +195,25 @@ def _life_ms(given: str) -> int | None:
         raise wrong_value(EXPIRY, given, what, reason=rc.MQRC_EXPIRY_ERROR) from error
 
 
-def _delay_ms(given: str) -> int:
-    return whole_number(DELIVERY_DELAY, given, 0, _LONGEST_LIFE_MS)
+def _delay_ms(given: str, now_ms: int) -> int:
+    """Return a delay; those that a queue manager would refuse have its reason code."""
+    longest_ms = LATEST_DUE_MS - now_ms
+    try:
+        return whole_number(DELIVERY_DELAY, given, 0, longest_ms)
+    except RestError as error:
+        what = f"a whole number of ms from 0 to {longest_ms}"
+        raise wrong_value(DELIVERY_DELAY, given, what, reason=rc.MQRC_OPTIONS_ERROR) from error
+
+
+def _report(given: str) -> int:
+    report = c.MQRO_NONE
+    for name in given.split(",") if given else ():
+        option = report_option(name)
+        if option is None:
+            what = f"made of {', '.join(REPORT_OPTIONS)}, with commas between"
+            raise wrong_value(REPORT, given, what, reason=rc.MQRC_REPORT_OPTIONS_ERROR)
+        report |= option
+    return report
 
 
 def _priority(headers: Mapping[str, str], version: int) -> int:
@@ -209,7 +237,7 @@ def _persistence(headers: Mapping[str, str], version: int) -> int:
 
 
 @lru_cache(maxsize=256)
-def _descriptor(priority: int, persistence: int, reply_to: str) -> Descriptor:
+def _descriptor(priority: int, persistence: int, reply_to: str, reports: str) -> Descriptor:
     """Return a descriptor; most messages of a client share one, which hashes the faster for it."""
     queue, at, manager = reply_to.partition("@")
     try:
@@ -219,6 +247,7 @@ def _descriptor(priority: int, persistence: int, reply_to: str) -> Descriptor:
         what = "QUEUE or QUEUE@QMGR"
         raise wrong_value(REPLY_TO, reply_to, what, reason=error.reason) from error
     return Descriptor(
+        report=_report(reports),
         msg_type=c.MQMT_REQUEST if queue else c.MQMT_DATAGRAM,
         encoding=c.MQENC_NORMAL,
         coded_char_set_id=UTF_8,

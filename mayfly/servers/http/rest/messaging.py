@@ -133,8 +133,9 @@ async def _sent(call: Call, name: str, kind: int) -> Answer:
     request = call.request
     call.parameters(())
     check_type(request)
-    message = incoming(request.headers, request.headers.getlist("ibm-mq-usr"), call.version)
     conversation = visit.conversation(request)
+    usr = request.headers.getlist("ibm-mq-usr")
+    message = incoming(request.headers, usr, call.version, conversation.now_ms)
     # First: a user without the authority need not send the body.
     with _opened(conversation, name, _PUT, kind=kind) as handle:
         most_bytes = call.line.budget.longest(visit.admitted.max_message_bytes)

@@ -9,6 +9,7 @@ from mayfly.connection import Message
 from mayfly.mqi import constants as c
 from mayfly.mqi.code_pages import MANAGER_CCSID, codec_name
 from mayfly.mqi.errors import MQError
+from mayfly.mqi.report_options import report_names
 from mayfly.properties.folders import Parts, parts_of
 from mayfly.selectors.identifiers import correlation_text, id_text
 from mayfly.servers.http.rest import user_properties
@@ -17,11 +18,13 @@ from mayfly.servers.http.rest.errors import FAILED, RestError
 from mayfly.servers.http.rest.incoming import (
     CORRELATION_ID,
     EXPIRY,
+    FEEDBACK,
     MESSAGE_ID,
     PERSISTENCE,
     PERSISTENCES,
     PRIORITY,
     REPLY_TO,
+    REPORT,
     TEXT_FORMAT,
     TYPED_VERSION,
     UNLIMITED,
@@ -54,6 +57,11 @@ def answer_of(message: Message, version: int) -> Answer:
         headers.append((REPLY_TO, f"{queue}@{manager}" if manager else queue))
     for name, value in headers:
         user_properties.check_header(name, value)
+    reports = report_names(descriptor.report)
+    if reports:
+        headers.append((REPORT, ", ".join(reports)))
+    if descriptor.msg_type == c.MQMT_REPORT:
+        headers.append((FEEDBACK, str(descriptor.feedback)))
     if version >= TYPED_VERSION:
         headers.append((PRIORITY, str(descriptor.priority)))
         usr = user_properties.written(parts.properties)
