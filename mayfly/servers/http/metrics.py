@@ -17,7 +17,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 from starlette.responses import Response
 
-from mayfly.channel import client_connections
+from mayfly.admin import CHANNEL, inquire
+from mayfly.channel import Status, channels_of, client_connections
 from mayfly.engine.face.operating import (
     BOUNDS_MS,
     Figures,
@@ -26,7 +27,7 @@ from mayfly.engine.face.operating import (
     figures,
 )
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.mqi.errors import ConnectionBroken
+from mayfly.mqi.errors import ConnectionBroken, ObjectError
 from mayfly.queue_manager import QueueManager
 from mayfly.security.roles import Role
 from mayfly.servers.http.resources.operations import Call, NoQuery, Operation
@@ -34,6 +35,8 @@ from mayfly.servers.standing import Standing
 
 #: Queues with values of their own; those of all others are added up.
 MOST_QUEUES: Final = 200
+#: Channels with their partners that have a value, at each queue manager.
+MOST_CHANNELS: Final = 200
 #: The label of the others. No queue has this name.
 OTHERS: Final = "(others)"
 #: The label of clients that have come by no channel, as programs of the same machine do.
@@ -87,6 +90,7 @@ class _Snapshot(Collector):
         yield from _of_delay(taken)
         yield from _of_store(taken)
         yield from _of_claims({name: self._managers[name] for name in taken})
+        yield _of_channels({name: self._managers[name] for name in taken})
         yield _of_clients({name: self._managers[name] for name in taken})
 
 
@@ -231,6 +235,43 @@ def _of_claims(managers: Mapping[str, QueueManager]) -> Iterator[Metric]:
             since_ms = now_ms if one.oldest_claimed_ms is None else one.oldest_claimed_ms
             age.add_metric(place, max(0, now_ms - since_ms) / SECOND_MS)
     yield from (messages, age)
+
+
+#: Somebody has to do something about a channel, or about its partner.
+_DOWN: Final = frozenset((Status.RETRYING, Status.STOPPED))
+
+
+def _of_channels(managers: Mapping[str, QueueManager]) -> Metric:
+    family = GaugeMetricFamily(
+        "mayfly_channel_up",
+        "0 while a channel retries or has stopped, else 1; its status as in DISPLAY CHSTATUS.",
+        labels=["queue_manager", "channel", "partner", "status"],
+    )
+    for name, manager in managers.items():
+        found = _standings(manager)
+        # Those of which somebody has to know come first.
+        found.sort(key=lambda one: (one[2] not in _DOWN, one))
+        for channel, partner, status in found[:MOST_CHANNELS]:
+            family.add_metric([name, channel, partner, status], float(status not in _DOWN))
+    return family
+
+
+def _standings(manager: QueueManager) -> list[tuple[str, str, Status]]:
+    """Return the name, the partner and the status of each channel, one for each of its partners."""
+    engine = manager.engine
+    channels = channels_of(engine)
+    found: list[tuple[str, str, Status]] = []
+    for record in inquire(engine, (CHANNEL,), "*"):
+        try:
+            partners = channels.status(record.name)
+        except ObjectError:
+            # It was deleted since.
+            continue
+        found += [(one.name, one.partner, one.status) for one in partners]
+        if not partners and channels.is_stopped(record.name):
+            # A channel of clients, or a receiver that nobody has sent to.
+            found.append((record.name, "", Status.STOPPED))
+    return found
 
 
 def _of_clients(managers: Mapping[str, QueueManager]) -> Metric:

@@ -24,7 +24,7 @@ from mayfly.testing import VirtualClock
 from tests.connection.serving import serving
 from tests.servers.http.conftest import ADMIN, APP, Web
 
-_LABELS = ("consumer", "queue", "state", "outcome", "le", "channel")
+_LABELS = ("consumer", "queue", "state", "outcome", "le", "channel", "partner", "status")
 Samples = dict[tuple[str, tuple[str, ...]], float]
 
 
@@ -285,6 +285,52 @@ def test_E15_claimed_messages_are_locked_and_counted_by_consumer(
     found = scraped(web)
     assert found["mayfly_claimed_messages", ("billing", "Q1")] == 0
     assert found["mayfly_oldest_claim_age_seconds", ("billing", "Q1")] == 0
+
+
+def channels_up(web: Web) -> dict[tuple[str, ...], float]:
+    """Return the values of channels by name, partner and status."""
+    return {
+        labels: value
+        for (name, labels), value in scraped(web).items()
+        if name == "mayfly_channel_up"
+    }
+
+
+def test_a_channel_that_retries_or_has_stopped_is_down(
+    web: Web, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    """Its partner is not there; an operator stops it, and one for clients."""
+    assert queue_manager.mqsc(
+        "DEFINE QLOCAL(X) USAGE(XMITQ)\n"
+        "DEFINE CHANNEL(A.B) CHLTYPE(SDR) CONNAME(NOWHERE) XMITQ(X) SHORTRTY(1) LONGRTY(0)\n"
+        "DEFINE CHANNEL(B.A) CHLTYPE(RCVR)\nDEFINE CHANNEL(APPS) CHLTYPE(SVRCONN)"
+    ).ok
+    assert channels_up(web) == {("A.B", "", "INACTIVE"): 1}
+    queue_manager.channels.start("A.B")
+    assert channels_up(web) == {("A.B", "", "RETRYING"): 0}
+    clock.advance(60_000)
+    # After all retries.
+    assert channels_up(web) == {("A.B", "", "STOPPED"): 0}
+    for name in ("APPS", "B.A"):
+        assert queue_manager.mqsc(f"STOP CHANNEL({name})").ok
+    stopped = {(name, "", "STOPPED"): 0.0 for name in ("A.B", "APPS", "B.A")}
+    assert channels_up(web) == stopped
+    assert queue_manager.mqsc("DELETE CHANNEL(APPS)").ok
+    del stopped["APPS", "", "STOPPED"]
+    assert channels_up(web) == stopped
+
+
+def test_channels_that_are_down_come_first_and_their_number_has_a_bound(
+    web: Web, queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "MOST_CHANNELS", 2)
+    for name in "ABC":
+        assert queue_manager.mqsc(
+            f"DEFINE QLOCAL(X{name}) USAGE(XMITQ)\n"
+            f"DEFINE CHANNEL({name}) CHLTYPE(SDR) CONNAME(NOWHERE) XMITQ(X{name})"
+        ).ok
+    queue_manager.channels.start("C")
+    assert channels_up(web) == {("C", "", "RETRYING"): 0, ("A", "", "INACTIVE"): 1}
 
 
 def test_clients_are_counted_by_channel(web: Web, queue_manager: QueueManager) -> None:

@@ -75,7 +75,10 @@ def problems_of(asked: str, known: dict[str, set[str]]) -> list[str]:
 @pytest.fixture
 def known(queue_manager: QueueManager) -> dict[str, set[str]]:
     """What a queue manager with work behind it exports."""
-    assert queue_manager.mqsc("DEFINE QLOCAL(Q1)").ok
+    assert queue_manager.mqsc(
+        "DEFINE QLOCAL(Q1)\nDEFINE QLOCAL(X) USAGE(XMITQ)\n"
+        "DEFINE CHANNEL(A.B) CHLTYPE(SDR) CONNAME(B) XMITQ(X)"
+    ).ok
     with queue_manager.session() as session:
         session.put("Q1", b"x")
         session.get("Q1")

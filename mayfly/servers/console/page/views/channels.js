@@ -34,6 +34,7 @@ async function showAll(main, signal) {
       { key: 'partner', label: 'Partner', value: (channel) => channel.partners.map(({ partner }) => partner).filter(Boolean).join(', ') },
       { key: 'xmitq', label: 'Transmission queue', value: (channel) => channel.transmission_queue },
       { key: 'messages', label: 'Messages', number: true, value: (channel) => sum(channel, 'message_count'), cell: (channel) => count(sum(channel, 'message_count')) },
+      { key: 'why', label: 'Why', value: (channel) => channel.partners.map(({ failure }) => failure).filter(Boolean).join('; ') },
       { key: 'doubt', label: 'In doubt', value: (channel) => (channel.partners.some(({ is_in_doubt }) => is_in_doubt) ? 'yes' : '') },
       { key: 'clients', label: 'Clients', number: true, value: (channel) => channel.client_count, cell: (channel) => count(channel.client_count) },
     ],
