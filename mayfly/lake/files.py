@@ -287,6 +287,23 @@ class Lease:
             self._descriptor = None
 
 
+@contextlib.contextmanager
+def reading(lake_path: str | Path) -> Iterator[list[str]]:
+    """Yield the files of a lake for a program that reads Parquet: every row once.
+
+    They stay until the end of the block, whatever a stream adds and a compaction replaces. The
+    newest date comes first: older files may lack columns. Raises LakeError when there is no lake,
+    or a file of it is gone.
+    """
+    lease = Lease(existing_lake(lake_path))
+    try:
+        check_complete(lease.snapshot)
+        newest_first = sorted(lease.snapshot.files, key=lambda file: file.date, reverse=True)
+        yield [str(file.path) for file in newest_first]
+    finally:
+        lease.close()
+
+
 _KEPT: dict[Path, list[Lease]] = {}
 
 

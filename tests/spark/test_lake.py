@@ -319,7 +319,7 @@ def test_a_wrong_token_is_told_before_anything_starts(
 
 
 def test_a_lake_elsewhere_or_nowhere_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(LakeError, match="s3://bucket/lake is not a folder of this machine"):
+    with pytest.raises(LakeError, match="s3://bucket/lake is no path of this machine"):
         read_lake(spark, "s3://bucket/lake")
     with pytest.raises(LakeError, match="there is no lake at"):
         read_lake(spark, tmp_path / "none")
