@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from proton import Condition, Delivery, Described, Link, Session, Terminus
+from proton import Delivery, Described, Link, Session, Terminus
 
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import codec, transactions, transfers
 from mayfly.servers.amqp.codec import plain
 from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.errors import (
+    DECODE_ERROR,
     NOT_IMPLEMENTED,
     ROLLED_BACK,
     AmqpError,
@@ -34,6 +35,8 @@ class Coordinator:
         link.target.type = Terminus.COORDINATOR
         link.target.capabilities.copy(link.remote_target.capabilities)
         link.source.copy(link.remote_source)
+        link.rcv_settle_mode = link.remote_rcv_settle_mode
+        self._settles_first = link.remote_rcv_settle_mode != Link.RCV_SECOND
         self._open: set[bytes] = set()
         #: How many transactions are being committed or backed out.
         self._ending_count = 0
@@ -58,12 +61,16 @@ class Coordinator:
         delivery = transfers.wrapped(transfer)
         if delivery.settled and not delivery.readable:
             delivery.settle()
+            if not self._settles_first:
+                # The next request has room now.
+                self.link.flow(1)
             return
         if delivery.partial or not delivery.readable:
             return
         raw = self.link.recv(delivery.pending) or b""
         self.link.advance()
-        self.link.flow(1)
+        if self._settles_first or delivery.settled:
+            self.link.flow(1)
         try:
             code, fields = _request(bytes(raw))
             if code == transactions.DECLARE:
@@ -93,10 +100,12 @@ class Coordinator:
         name = self._conversations.declare()
         self._open.add(name)
         transactions.answer(delivery, transactions.DECLARED, [name])
-        delivery.settle()
+        self._settle(delivery)
 
     def _discharge(self, delivery: Delivery, fields: list[Any]) -> None:
-        name = bytes(fields[0]) if fields and isinstance(fields[0], bytes) else b""
+        if not fields or not isinstance(fields[0], bytes):
+            raise AmqpError(DECODE_ERROR, "discharge: txn-id is mandatory")
+        name = fields[0]
         fail = bool(fields[1]) if len(fields) > 1 else False
         # The pointer alone: the last thread to know proton's object would free it.
         raw = transfers.raw_delivery_of(delivery)
@@ -121,14 +130,19 @@ class Coordinator:
         delivery = transfers.wrapped(transfer)
         if outcome is None:
             delivery.update(Delivery.ACCEPTED)
-            delivery.settle()
+            self._settle(delivery)
         else:
             self._refuse(delivery, AmqpError(ROLLED_BACK, str(outcome)))
 
     def _refuse(self, delivery: Delivery, error: AmqpError) -> None:
-        delivery.local.condition = Condition(error.condition, error.description)
+        delivery.local.condition = error.as_condition()
         delivery.update(Delivery.REJECTED)
-        delivery.settle()
+        self._settle(delivery)
+
+    def _settle(self, delivery: Delivery) -> None:
+        """Settle a request, or leave it until its client has."""
+        if self._settles_first or delivery.settled:
+            delivery.settle()
 
 
 def _request(raw: bytes) -> tuple[int, list[Any]]:

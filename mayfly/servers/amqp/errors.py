@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
+
+from proton import Condition, symbol
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -20,6 +23,8 @@ DELETED: Final = "amqp:resource-deleted"
 LOCKED: Final = "amqp:resource-locked"
 UNAUTHORIZED: Final = "amqp:unauthorized-access"
 TOO_LARGE: Final = "amqp:link:message-size-exceeded"
+UNATTACHED_HANDLE: Final = "amqp:session:unattached-handle"
+HANDLE_IN_USE: Final = "amqp:session:handle-in-use"
 UNKNOWN_TRANSACTION: Final = "amqp:transaction:unknown-id"
 ROLLED_BACK: Final = "amqp:transaction:rollback"
 
@@ -59,10 +64,16 @@ CONDITIONS: Final = {
 class AmqpError(Exception):
     """A condition of AMQP with its description, for a peer."""
 
-    def __init__(self, condition: str, description: str) -> None:
-        """Name the condition and say why."""
+    def __init__(
+        self, condition: str, description: str, info: Mapping[symbol, Any] | None = None
+    ) -> None:
+        """Name the condition and say why; ``info`` is for programs."""
         super().__init__(description)
-        self.condition, self.description = condition, description
+        self.condition, self.description, self.info = condition, description, info
+
+    def as_condition(self) -> Condition:
+        """Return it as proton has it."""
+        return Condition(self.condition, self.description, self.info)
 
 
 def wrong_field(reason: int, said: str) -> AmqpError:

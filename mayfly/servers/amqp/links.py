@@ -10,6 +10,7 @@ from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.coordinator import Coordinator
 from mayfly.servers.amqp.receiving import ReceivingClient
 from mayfly.servers.amqp.sending import SendingClient
+from mayfly.servers.amqp.terminus import default_outcome_of
 from mayfly.servers.amqp.transfers import Raw
 
 if TYPE_CHECKING:
@@ -44,13 +45,14 @@ class AnyLink(Protocol):
         """Return True if the link belongs to a session."""
 
 
-def attach(host: LinkHost, link: Link, conversations: Conversations) -> AnyLink:
+def attach(host: LinkHost, link: Link, conversations: Conversations, source: bytes) -> AnyLink:
     """Answer an attach: open the object that the link names.
 
-    Raises AmqpError or MQError when that is refused.
+    ``source`` is the source of the client as it came. Raises AmqpError or MQError when that is
+    refused.
     """
     if link.is_sender:
         return ReceivingClient.attached(host, link, conversations)
     if link.remote_target.type == Terminus.COORDINATOR:
         return Coordinator(host, link, conversations)
-    return SendingClient(host, link, conversations)
+    return SendingClient(host, link, conversations, default_outcome_of(source))

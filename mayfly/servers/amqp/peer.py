@@ -37,11 +37,20 @@ from mayfly.servers.amqp.errors import (
     AmqpError,
     of_mq,
 )
+from mayfly.servers.amqp.frames import (
+    Attached,
+    Begun,
+    ClientFrames,
+    Echo,
+    Found,
+    ServerFrames,
+    close_with,
+)
 from mayfly.servers.amqp.greeting import claim_container, greet
 from mayfly.servers.amqp.links import AnyLink, attach
 from mayfly.servers.amqp.puts import Puts
 from mayfly.servers.amqp.service import Service
-from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of, settle
+from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of
 from mayfly.servers.budget import WAIT_SECONDS, Held, Later, Patience, Room
 from mayfly.servers.client_status import ClientStatus
 from mayfly.servers.no_delay import send_at_once
@@ -68,6 +77,20 @@ class Peer(asyncio.Protocol):
         self._entrance: Entrance | None = Entrance(service, self)
         self._engine: Transport | None = None
         self._connection: Connection | None = None
+        self._frames = ClientFrames(service.limits.max_frame_bytes)
+        self._numbers = ServerFrames()
+        #: The frame at the end of the bytes that proton has now, where it asks for more.
+        self._found: Found | None = None
+        #: Bytes of the buffer that proton may have, and has not taken yet.
+        self._allowed_count = 0
+        #: Sessions by the client's channel, links by its channel and handle, and the reverse.
+        self._sessions: dict[int, Raw] = {}
+        self._handles: dict[tuple[int, int], Raw] = {}
+        self._places: dict[Raw, tuple[int, int]] = {}
+        #: Frames of the server that are looked at when all are sent, None where none needs be.
+        self._sent_frames: bytearray | None = None
+        #: Flows of links on which the server sends, to be answered behind what is sent now.
+        self._echoes: list[tuple[Echo, Raw]] = []
         self._collector = Collector()
         self._handlers: Handlers | None = None
         self.puts: Puts | None = None
@@ -133,6 +156,9 @@ class Peer(asyncio.Protocol):
         # Callbacks under way have deliveries, which proton frees now.
         self.calls.end()
         self._engine = self._connection = self._handlers = None
+        self._sessions.clear()
+        self._handles.clear()
+        self._places.clear()
         self._peers.discard(self)
 
     def _read_rest(self, wire: asyncio.Transport) -> None:
@@ -302,17 +328,76 @@ class Peer(asyncio.Protocol):
     def _feed_engine(self) -> None:
         engine = self._engine
         assert engine is not None
-        while self._buffer:
+        while self._buffer and self._push(engine):
+            self._allowed_count, self._found = self._frames.take(self._buffer)
+            if not self._push(engine):
+                break
+            if self._found is not None:
+                self._deal_with(self._found)
+            elif self._buffer:
+                # The rest is no whole frame.
+                break
+        self.pump()
+
+    def _push(self, engine: Transport) -> bool:
+        """Let proton have the bytes that it may; False when it takes no more."""
+        while self._allowed_count:
             capacity = engine.capacity()
             if capacity <= 0:
                 if capacity < 0:
                     self._buffer.clear()
-                break
-            part = bytes(self._buffer[:capacity])
+                    self._allowed_count = 0
+                return False
+            part = bytes(self._buffer[: min(capacity, self._allowed_count)])
             engine.push(part)
             del self._buffer[: len(part)]
+            self._allowed_count -= len(part)
             self._handle_events()
-        self.pump()
+        return True
+
+    def _deal_with(self, found: Found) -> None:
+        """Do what a frame asks for beside what proton has made of it."""
+        if isinstance(found, (Begun, Attached)):
+            if self._sent_frames is None:
+                self._sent_frames = bytearray()
+        elif isinstance(found, Echo):
+            self._echo(found)
+        else:
+            del self._buffer[: found.size]
+            self._refuse_frame(found.channel, found.error)
+
+    def _refuse_frame(self, channel: int | None, error: AmqpError | None) -> None:
+        if error is None:
+            return
+        if channel is None:
+            self._buffer.clear()
+            assert self._connection is not None
+            has_no_open = self._connection.state & Endpoint.REMOTE_UNINIT
+            last = close_with(error) if has_no_open else b""
+            self.stop(error.condition, error.description, then=last)
+            return
+        raw = self._sessions.get(channel)
+        if raw is not None:
+            session = Session.wrap(raw)
+            self._end_links(session)
+            session.condition = error.as_condition()
+            session.close()
+
+    def _echo(self, asked: Echo) -> None:
+        """Let proton tell the state of a session, or of a link; the specification says echo."""
+        session = self._sessions.get(asked.channel)
+        if session is None:
+            return
+        handle = -1 if asked.handle is None else asked.handle
+        link = self._handles.get((asked.channel, handle))
+        if link is not None and link in self.links:
+            if transfers.is_sender(link):
+                self._echoes.append((asked, link))
+                self._sent_frames = self._sent_frames or bytearray()
+            else:
+                transfers.give_credit(link, 0)
+        # proton sends a flow when this is set.
+        Session.wrap(session).incoming_capacity = _SESSION_BYTES
 
     def pump(self) -> None:
         """End a pass of the loop: handle what has happened, and send what is to be sent."""
@@ -339,12 +424,28 @@ class Peer(asyncio.Protocol):
             if data:
                 wire.write(data)
                 self._sent_bytes += len(data)
+                if self._sent_frames is not None:
+                    self._sent_frames += data
             engine.pop(count)
             has_sent = True
+        if self._sent_frames and engine.pending() == 0:
+            self._note_frames(bytes(self._sent_frames))
         if has_sent:
             self.calls.note_sent()
         if engine.pending() < 0 or engine.closed:
             wire.close()
+
+    def _note_frames(self, sent: bytes) -> None:
+        """Note the numbers of sessions and links in what was sent, and answer to echo."""
+        self._sent_frames = None
+        self._numbers.note(sent)
+        echoes, self._echoes = self._echoes, []
+        for asked, raw in echoes:
+            if raw in self.links:
+                link = self._numbers.link(asked.channel, Link.wrap(raw).name)
+                if link is not None:
+                    credit = transfers.unsent_credit(raw)
+                    self.write(self._numbers.with_link(sent, link, asked.limit, credit))
 
     def _handle_events(self) -> None:
         if self._handlers is None:
@@ -446,23 +547,29 @@ class Peer(asyncio.Protocol):
         traffic = Traffic(self.message_count, self._sent_bytes, self._received_bytes)
         return [] if self._client is None else self._client.status(traffic)
 
-    def stop(self, condition: str, why: str) -> None:
-        """End the connection and its socket; open units of work are backed out."""
+    def stop(self, condition: str, why: str, *, then: bytes = b"") -> None:
+        """End the connection and its socket; open units of work are backed out.
+
+        The bytes ``then`` are the last ones.
+        """
         self.end(condition, why)
         if self.wire is not None:
+            self.wire.write(then)
             self.wire.close()
 
     def _session_opened(self, session: Session) -> None:
         if self.conversations is None:
             # The connection is refused, and this came behind its open.
             return
+        if isinstance(self._found, Begun):
+            self._sessions[self._found.channel] = session._impl
         session.incoming_capacity = _SESSION_BYTES
         session.open()
 
     def _ended(self, endpoint: Endpoint) -> None:
         if isinstance(endpoint, Session):
-            for link in [one for one in self.links.values() if one.session_is(endpoint)]:
-                self._forget(link, is_closed=False)
+            self._end_links(endpoint)
+            self._forget_session(endpoint._impl)
             endpoint.close()
             endpoint.free()
         elif self.conversations is None:
@@ -473,6 +580,30 @@ class Peer(asyncio.Protocol):
             # No object of proton goes along: the last thread to know one would free it.
             self.conversations.end(partial(self.calls.soon, self._answer_close))
 
+    def _end_links(self, session: Session) -> None:
+        for link in [one for one in self.links.values() if one.session_is(session)]:
+            self._forget(link, is_closed=False)
+
+    def _forget_session(self, session: Raw) -> None:
+        """Forget the numbers of a session; its links were ended before."""
+        gone = {channel for channel, raw in self._sessions.items() if raw == session}
+        self._sessions = {c: raw for c, raw in self._sessions.items() if c not in gone}
+        self._places = {raw: place for raw, place in self._places.items() if place[0] not in gone}
+        self._handles = {place: raw for raw, place in self._places.items()}
+        if self._sent_frames is None:
+            self._sent_frames = bytearray()
+
+    def _free(self, link: Link) -> None:
+        """Let proton forget a link that both sides have ended.
+
+        Else it keeps the link as long as the connection: clients attach a link for each receive.
+        """
+        place = self._places.pop(raw_of(link), None)
+        if place is not None:
+            self._handles.pop(place, None)
+            self._numbers.forget(place[0], link.name)
+        link.free()
+
     def _answer_close(self) -> None:
         if self._connection is not None:
             self._connection.close()
@@ -481,19 +612,24 @@ class Peer(asyncio.Protocol):
         if self.conversations is None or not proton_link.state & Endpoint.LOCAL_UNINIT:
             return
         try:
-            link = attach(self, proton_link, self.conversations)
+            source = self._found.source if isinstance(self._found, Attached) else b""
+            link = attach(self, proton_link, self.conversations, source)
         except MQError as error:
             self._refuse_link(proton_link, of_mq(error))
         except AmqpError as error:
             self._refuse_link(proton_link, error)
         else:
-            self.links[raw_of(proton_link)] = link
+            raw = raw_of(proton_link)
+            self.links[raw] = link
+            if isinstance(self._found, Attached):
+                place = self._found.channel, self._found.handle
+                self._handles[place], self._places[raw] = raw, place
 
     def _refuse_link(self, link: Link, error: AmqpError) -> None:
         """Answer an attach as the specification says: with no terminus, then a detach."""
         (link.source if link.is_sender else link.target).type = Terminus.UNSPECIFIED
         link.open()
-        link.condition = Condition(error.condition, error.description)
+        link.condition = error.as_condition()
         link.close()
 
     def _flow(self, proton_link: Raw) -> None:
@@ -504,7 +640,10 @@ class Peer(asyncio.Protocol):
     def _delivered(self, delivery: Raw, proton_link: Raw) -> None:
         link = self.links.get(proton_link)
         if link is None:
-            settle(delivery)
+            if transfers.is_sender(proton_link):
+                transfers.settle(delivery)
+            else:
+                transfers.discard(proton_link)
             return
         link.delivery(delivery)
 
@@ -513,15 +652,14 @@ class Peer(asyncio.Protocol):
         if link is not None:
             self._forget(link, is_closed=False)
         proton_link.detach()
-        # Else proton keeps it as long as the connection: clients attach a link for each receive.
-        proton_link.free()
+        self._free(proton_link)
 
     def _closed(self, proton_link: Link) -> None:
         link = self.links.get(raw_of(proton_link))
         if link is not None:
             self._forget(link, is_closed=True)
         proton_link.close()
-        proton_link.free()
+        self._free(proton_link)
 
     def _forget(self, link: AnyLink, *, is_closed: bool) -> None:
         self.links.pop(link.key, None)
@@ -532,7 +670,7 @@ class Peer(asyncio.Protocol):
         self.links.pop(link.key, None)
         link.end(is_closed=False)
         ended = link.link
-        ended.condition = Condition(error.condition, error.description)
+        ended.condition = error.as_condition()
         ended.close()
 
     # The end of bytes.

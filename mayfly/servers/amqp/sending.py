@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from proton import Condition, Delivery, Link, Session
+from proton import Delivery, Link, Session, symbol
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -22,16 +22,25 @@ from mayfly.servers.amqp.host import LinkHost
 from mayfly.servers.amqp.incoming import Incoming
 from mayfly.servers.amqp.puts import put_within
 from mayfly.servers.amqp.reader import Reader
-from mayfly.servers.amqp.terminus import capabilities_of
+from mayfly.servers.amqp.terminus import capabilities_of, takes_rejected
 from mayfly.servers.amqp.transfers import Raw
 from mayfly.servers.budget import OWN_BYTES, Room
+
+#: A message that is longer than its link takes is read up to so many times that length.
+_MOST_REFUSED = 2
 
 
 class SendingClient:
     """One link on which a client sends: to one queue or topic, or to where each message says."""
 
-    def __init__(self, host: LinkHost, link: Link, conversations: Conversations) -> None:
-        """Open the target; raises AmqpError."""
+    def __init__(
+        self,
+        host: LinkHost,
+        link: Link,
+        conversations: Conversations,
+        default_outcome: int | None = None,
+    ) -> None:
+        """Open the target; raises AmqpError. The source may have a default-outcome, by its code."""
         self.key = transfers.raw_of(link)
         self._host, self._conversations = host, conversations
         assert host.puts is not None
@@ -53,15 +62,19 @@ class SendingClient:
         link.rcv_settle_mode = link.remote_rcv_settle_mode
         link.snd_settle_mode = link.remote_snd_settle_mode
         link.max_message_size = host.message_limit
+        self._settles_first = link.remote_rcv_settle_mode != Link.RCV_SECOND
+        self._takes_rejected = takes_rejected(link.remote_source, default_outcome)
         self._reader = Reader()
         self._parts: dict[Raw, bytearray] = {}
         #: The room of those that are longer than what a connection has of its own.
         self._rooms: dict[Raw, Room] = {}
-        #: Why those are refused whose rest is read and forgotten.
-        self._refused: dict[Raw, AmqpError] = {}
+        #: Those that are refused, whose rest is read and forgotten, with the bytes that have come.
+        self._refused: dict[Raw, int] = {}
         #: Transfers whose messages are being put. They are settled by the outcome alone: a client
         #: may settle one before.
         self._under_way: set[Raw] = set()
+        #: Transfers that have their outcome and are settled behind the client.
+        self._unsettled: set[Raw] = set()
         self._is_over = False
         link.open()
         link.flow(host.service.limits.credit)
@@ -86,6 +99,9 @@ class SendingClient:
                 return
             if transfers.is_settled(delivery):
                 transfers.settle(delivery)
+                if delivery in self._unsettled:
+                    self._unsettled.discard(delivery)
+                    self._again()
             return
         if transfers.is_aborted(delivery):
             self._drop(delivery)
@@ -93,13 +109,15 @@ class SendingClient:
             self._again()
             return
         raw = self._received(delivery, is_partial=is_partial)
-        if is_partial:
+        if is_partial or self._is_over:
             return
-        refused = self._refused.pop(delivery, None)
+        is_refused = delivery in self._refused
         self._drop(delivery)
         transfers.end_of_message(self.key)
-        if refused is not None:
-            self._told(delivery, refused)
+        if is_refused:
+            # It has its outcome.
+            transfers.settle(delivery)
+            self._again()
             return
         self._put(delivery, raw)
 
@@ -130,18 +148,27 @@ class SendingClient:
         part = self._parts.setdefault(delivery, bytearray())
         while read := transfers.read(self.key, transfers.pending_bytes(delivery)):
             if delivery in self._refused:
-                continue
-            if len(part) + len(read) > limit:
-                said = f"a message has at most {limit} bytes here"
-                self._refuse(delivery, part, AmqpError(TOO_LARGE, said))
-                continue
-            part += read
-            if delivery in self._rooms:
-                continue
-            self._host.count_parts(len(read))
-            if len(part) > OWN_BYTES:
-                self._find_room(delivery, part)
+                self._read_in_vain(delivery, len(read))
+            elif len(part) + len(read) > limit:
+                self._refuse(delivery, part, self._too_large(), len(read))
+            else:
+                part += read
+                if delivery not in self._rooms:
+                    self._host.count_parts(len(read))
+                    if len(part) > OWN_BYTES:
+                        self._find_room(delivery, part)
+            if self._is_over:
+                return b""
         return b"" if is_partial else bytes(part)
+
+    def _too_large(self) -> AmqpError:
+        return AmqpError(TOO_LARGE, f"a message has at most {self._host.message_limit} bytes here")
+
+    def _read_in_vain(self, delivery: Raw, count: int) -> None:
+        """Count bytes of a message that is refused; its link ends where they do not end."""
+        self._refused[delivery] += count
+        if self._refused[delivery] > _MOST_REFUSED * self._host.message_limit:
+            self._host.close_link(self, self._of_delivery(delivery, self._too_large()))
 
     def _find_room(self, delivery: Raw, part: bytearray) -> None:
         """Have room for a message, whose length is known at its end: for the longest one."""
@@ -159,11 +186,12 @@ class SendingClient:
             said = "the messages of all connections together leave no room: send it again"
             self._refuse(delivery, part, of_mq(mq_error(rc.MQRC_RESOURCE_PROBLEM, said)))
 
-    def _refuse(self, delivery: Raw, part: bytearray, why: AmqpError) -> None:
-        """Read the rest of a message and forget it; the outcome comes when the message ends."""
+    def _refuse(self, delivery: Raw, part: bytearray, why: AmqpError, read_bytes: int = 0) -> None:
+        """Reject a message before its end; a client that sends its rest is read for a while."""
         self._forget_part(delivery, part)
+        self._refused[delivery] = len(part) + read_bytes
         part.clear()
-        self._refused[delivery] = why
+        self._reject(delivery, why)
 
     def _drop(self, delivery: Raw) -> None:
         self._refused.pop(delivery, None)
@@ -201,7 +229,7 @@ class SendingClient:
         put_within(self._conversations, connection, address, message)
         if not told.settled:
             transactions.accept(told, name)
-        told.settle()
+        self._settle(delivery)
         self._again()
 
     def _address_of(self, message: Incoming) -> Address:
@@ -218,24 +246,49 @@ class SendingClient:
         if outcome is not None:
             self._told(delivery, of_mq(outcome))
             return
-        transfers.answer(delivery, transfers.ACCEPTED)
+        if not transfers.is_settled(delivery):
+            transfers.tell(delivery, transfers.ACCEPTED)
+        self._settle(delivery)
         self._again()
 
     def _told(self, delivery: Raw, error: AmqpError) -> None:
-        """Reject a message; where the client has settled it already, the link ends instead."""
-        told = transfers.wrapped(delivery)
-        if told.settled:
-            told.settle()
+        """Tell why a message is refused, which is over."""
+        if self._reject(delivery, error):
+            self._settle(delivery)
+            self._again()
+
+    def _reject(self, delivery: Raw, error: AmqpError) -> bool:
+        """Reject a message; False where the link ends instead.
+
+        It does where the client has settled the message already, or takes no such outcome.
+        """
+        error = self._of_delivery(delivery, error)
+        if transfers.is_settled(delivery) or not self._takes_rejected:
+            if transfers.is_settled(delivery) and not transfers.is_partial(delivery):
+                transfers.settle(delivery)
             self._host.close_link(self, error)
-            return
-        told.local.condition = Condition(error.condition, error.description)
+            return False
+        told = transfers.wrapped(delivery)
+        told.local.condition = error.as_condition()
         told.update(Delivery.REJECTED)
-        told.settle()
-        self._again()
+        return True
+
+    def _of_delivery(self, delivery: Raw, error: AmqpError) -> AmqpError:
+        """Return an error that names the delivery it is about."""
+        info = {symbol("delivery-tag"): transfers.tag(delivery)}
+        return AmqpError(error.condition, error.description, info)
+
+    def _settle(self, delivery: Raw) -> None:
+        """Settle a message that has its outcome, or leave it until its client has."""
+        if self._settles_first or transfers.is_settled(delivery):
+            transfers.settle(delivery)
+        else:
+            self._unsettled.add(delivery)
 
     def _again(self) -> None:
-        """Give credit for as many as have been put."""
-        limit, under_way = self._host.service.limits.credit, len(self._under_way)
+        """Give credit for as many as have been put, and settled."""
+        limit = self._host.service.limits.credit
+        under_way = len(self._under_way) + len(self._unsettled)
         if under_way * 2 > limit:
             return
         missing = limit - transfers.credit(self.key) - under_way

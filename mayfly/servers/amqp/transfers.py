@@ -104,6 +104,26 @@ def end_of_message(link: Raw) -> None:
     p.pn_link_advance(link)
 
 
+def discard(link: Raw) -> None:
+    """Read and forget what has come on a link that has ended: its session has room for others."""
+    while delivery := p.pn_link_current(link):
+        p.pn_link_recv(link, p.pn_delivery_pending(delivery))
+        if p.pn_delivery_partial(delivery) and not p.pn_delivery_aborted(delivery):
+            return
+        p.pn_link_advance(link)
+        p.pn_delivery_settle(delivery)
+
+
+def is_sender(link: Raw) -> bool:
+    """Return True for a link on which the server sends."""
+    return bool(p.pn_link_is_sender(link))
+
+
+def tag(delivery: Raw) -> bytes:
+    """Return the delivery-tag that the client has given."""
+    return bytes(p.bytes2pybytes(p.lib.pn_delivery_tag(delivery)))
+
+
 # A client that receives.
 
 
@@ -113,6 +133,11 @@ def send(link: Raw, tag: bytes, message: bytes) -> Raw:
     p.pn_link_send(link, message)
     p.pn_link_advance(link)
     return delivery
+
+
+def unsent_credit(link: Raw) -> int:
+    """Return the credit of a link as the client knows it: of messages that it has not been sent."""
+    return int(p.pn_link_credit(link) + p.pn_link_queued(link))
 
 
 def unsent_bytes(link: Raw) -> int:
@@ -142,6 +167,11 @@ def is_updated(delivery: Raw) -> bool:
 def remote_state(delivery: Raw) -> int:
     """Return the state of a delivery at the client, such as ``Delivery.ACCEPTED``; 0 for none."""
     return int(p.pn_delivery_remote_state(delivery))
+
+
+def tell(delivery: Raw, state: int) -> None:
+    """Tell the client a state without fields."""
+    p.pn_delivery_update(delivery, state)
 
 
 def answer(delivery: Raw, state: int) -> None:
