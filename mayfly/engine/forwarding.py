@@ -52,7 +52,7 @@ def forward(
     end with the message.
     """
     check_forward_target(core, name)
-    if session.authority is not None and _is_requeued(core, message, name):
+    if _is_requeued(core, message, name):
         session = session.beside(session.unit_of_work, as_manager=True)
     descriptor, body = changed or (message.descriptor, message.body)
     handle = session.open(name, _OPEN)
