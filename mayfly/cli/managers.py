@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,6 @@ import typer
 from mayfly.cli.acting_user import acting_user
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.remote import at_url, in_folder
-from mayfly.cli.served import served_at
 from mayfly.cli.values import local_path
 from mayfly.connection import Connection, LocalConnection
 from mayfly.contracts.places import FILE_SCHEME, scheme_of
@@ -140,10 +140,10 @@ def _connected(
         manager = stack.enter_context(opened(name, path, make=make, given=given))
     except FolderInUse:
         folder = folder_of(name, path)
-        served = served_at(folder)
-        if served is not None:
-            _check_not_given(name, given)
-            return stack.enter_context(in_folder(name, folder, served, program))
+        check = partial(_check_not_given, name, given)
+        connection = stack.enter_context(in_folder(name, folder, program, check))
+        if connection is not None:
+            return connection
         # A server that was ending is gone by now. Anybody else has not been waited for.
         manager = stack.enter_context(opened(name, path, make=make, given=given))
     return LocalConnection(manager.session(acting_user(), program=program), manager)

@@ -89,7 +89,7 @@ def health_of(name: str, folder: Path) -> Health:
         # The socket is there from the start to the drain.
         return Health(State.DRAINING)
     try:
-        with operating(name, folder) as connection:
+        with operating(name, folder, waits=False) as connection:
             [status] = connection.admin.mqsc("DISPLAY QMSTATUS CONNS DISK").rows
     except (CommandFailed, ValueError):
         return Health(State.DRAINING if is_served(folder) else State.STOPPED)

@@ -5,37 +5,47 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from mayfly.cli.acting_user import acting_user
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.served import Served, served_at
+from mayfly.cli.served import SERVED_FILE, Served, is_served, looks, served_at, told_in
 from mayfly.connection import Connection
 from mayfly.connection.endpoint import Endpoint
 from mayfly.connection.url import endpoint_of_url, names_channel
 from mayfly.contracts.folder_sockets import FolderSocket
 from mayfly.contracts.tokens import TOKEN_VARIABLE, TokenMissing, check_token, read_token
 from mayfly.engine import LONGEST_MESSAGE_BYTES
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, LostAnswer, MQError
 
 USER_VARIABLE: Final = "MAYFLY_USER"
 PASSWORD_VARIABLE: Final = "MAYFLY_PASSWORD"
+#: Reasons of a server that lets nobody in because it ends; it does not listen any more.
+_ENDING: Final = frozenset(
+    {rc.MQRC_Q_MGR_QUIESCING, rc.MQRC_Q_MGR_STOPPING, rc.MQRC_Q_MGR_NOT_AVAILABLE}
+)
 _IN_DOUBT = "; whether the last call took effect is not known"
 
 
 @contextmanager
-def operating(name: str, folder: Path) -> Iterator[Connection]:
+def operating(name: str, folder: Path, *, waits: bool = True) -> Iterator[Connection]:
     """Connect for a block as the operator to the server that has a folder open.
 
-    Raises CommandFailed when none has, and the MQError of a server that lets nobody in.
+    Waits as :func:`in_folder` for a server that starts or ends, unless it is to be looked at as it
+    is now. Raises CommandFailed when none has the folder open, and the MQError of a server that
+    lets nobody in.
     """
-    served = served_at(folder)
-    if served is None:
+    if waits:
+        connection = _once_served(name, folder, "mayfly")
+    else:
+        served = served_at(folder)
+        connection = None if served is None else _by_socket(name, folder, served, "mayfly")
+    if connection is None:
         raise CommandFailed(ExitCode.PIPELINE, f"{name} is not served: no server has {folder} open")
-    connection = _by_socket(name, folder, served, "mayfly")
     try:
         yield connection
     finally:
@@ -43,15 +53,37 @@ def operating(name: str, folder: Path) -> Iterator[Connection]:
 
 
 @contextmanager
-def in_folder(name: str, folder: Path, served: Served, program: str) -> Iterator[Connection]:
+def in_folder(
+    name: str, folder: Path, program: str, check: Callable[[], object]
+) -> Iterator[Connection | None]:
     """Connect for a block by the socket in a folder, where nobody else can listen.
 
-    The command is the operator, by the token; its user's name stands in the messages it puts.
+    The command is the operator, by the token; its user's name stands in the messages it puts. While
+    the server starts or ends this says so and waits, up to 30 seconds: it is None when the server
+    has ended. ``check`` is called once there is a server, and may refuse.
     """
     with _let_in():
-        connection = _by_socket(name, folder, served, program)
+        connection = _once_served(name, folder, program, check)
     with _broken_off(folder):
         yield connection
+
+
+def _once_served(
+    name: str, folder: Path, program: str, check: Callable[[], object] = lambda: None
+) -> Connection | None:
+    for _ in looks(folder):
+        if not is_served(folder):
+            return None
+        served = told_in(folder / SERVED_FILE)
+        if served is None:
+            continue
+        check()
+        try:
+            return _by_socket(name, folder, served, program)
+        except MQError as error:
+            if error.reason not in _ENDING:
+                raise
+    return None
 
 
 @contextmanager

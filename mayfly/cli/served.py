@@ -92,13 +92,23 @@ def served_at(folder: Path, *, all_listeners: bool = False) -> Served | None:
     Waits, and says so, while a server is about to have it open or to have closed it; and until
     ``all_listeners`` are there, of which the socket in the folder is one of the first.
     """
-    pause = Event()
-    for look in range(round(_PATIENCE_SECONDS / _LOOK_SECONDS)):
+    for _ in looks(folder):
         if not is_served(folder):
             return None
         served = told_in(folder / SERVED_FILE)
         if served is not None and (served.is_ready or not all_listeners):
             return served
+    return None
+
+
+def looks(folder: Path) -> Iterator[None]:
+    """Yield again and again while the server of a folder starts or ends, and say that it does.
+
+    Raises CommandFailed after 30 seconds.
+    """
+    pause = Event()
+    for look in range(round(_PATIENCE_SECONDS / _LOOK_SECONDS)):
+        yield
         if not look:
             print(f"mayfly: the server of {folder} is starting or ending; wait", file=sys.stderr)
         pause.wait(_LOOK_SECONDS)

@@ -15,9 +15,15 @@ from mayfly.servers.wire import WireServer
 @contextmanager
 def listening(manager: QueueManager, folder: Path, token: str) -> Iterator[None]:
     """Listen on the socket in a folder for a block; the bearer of the token is the operator."""
-    server = WireServer([manager], Admission([manager.engine], token=token))
+    server = listening_server(manager, folder, token)
     try:
-        server.listen_unix(folder / MQ_SOCKET_FILE)
         yield
     finally:
         server.close()
+
+
+def listening_server(manager: QueueManager, folder: Path, token: str) -> WireServer:
+    """Return a server that listens on the socket in a folder, to be closed by the caller."""
+    server = WireServer([manager], Admission([manager.engine], token=token))
+    server.listen_unix(folder / MQ_SOCKET_FILE)
+    return server

@@ -23,7 +23,7 @@ from mayfly.mqi.errors import FolderInUse, MQError, StoreError
 from mayfly.servers.standing import State
 from mayfly.store.folder_lock import holder_of
 from tests.cli.conftest import COMMAND, Invoke, environment
-from tests.cli.folders import listening
+from tests.cli.folders import listening, listening_server
 from tests.facts import wait_until
 
 TOKEN = "secret"
@@ -119,6 +119,33 @@ def test_a_command_waits_while_a_server_starts_and_says_so(folder: Path, is_serv
         stdout, stderr = command.communicate(timeout=60)
         assert (command.returncode, stderr) == (0, "")
         assert json.loads(stdout)["queue"] == "Q1"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["put", "QM1", "Q1", "x"], ["mqsc", "QM1", "-c", "DIS QMGR"]])
+def test_a_command_waits_while_a_server_drains_and_says_so(folder: Path, words: list[str]) -> None:
+    """Its queue manager is open, and the socket takes nobody; then the command opens the folder."""
+    with ExitStack() as kept, ExitStack() as stack:
+        serving = stack.enter_context(closing(Serving(folder)))
+        manager = stack.enter_context(QueueManager("QM1", folder))
+        server = stack.enter_context(closing(listening_server(manager, folder, TOKEN)))
+        stack.enter_context(serving.announced(Served(str(folder / "token"), is_ready=1)))
+        assert server.drain(1_000)
+        command = subprocess.Popen(
+            [*COMMAND, *words],
+            env=environment(folder.parent),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        kept.callback(command.kill)
+        assert command.stderr is not None
+        line = command.stderr.readline()
+        assert line == f"mayfly: the server of {folder} is starting or ending; wait\n"
+        assert health_of("QM1", folder).state is State.DRAINING
+        stack.close()
+        _stdout, stderr = command.communicate(timeout=60)
+        assert (command.returncode, stderr) == (0, "")
 
 
 @pytest.mark.slow
