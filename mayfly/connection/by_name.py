@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import cast
 
-from mayfly.connection.choose import NOTHING_WANTED, Route, Wanted, routes
+from mayfly.connection.choose import NOTHING_WANTED, Route, Sharing, Wanted, routes
 from mayfly.connection.endpoint import Reconnect
 from mayfly.connection.instruments import instrumented
 from mayfly.connection.interface import Connection
@@ -78,25 +78,31 @@ def _connect_away(
     if first.reconnect is Reconnect.DISABLED:
         how = Reconnect.DISABLED
     if not wanted.may_reconnect or how in (Reconnect.NO, Reconnect.DISABLED):
-        return _connect_by(chain([first], ways), account, password, program)
+        return _connect_by(chain([first], ways), account, password, program, wanted.sharing)
 
     def again() -> Connection:
         found = routes(name, wanted)
         assert found is not None
-        return _connect_by(found, account, password, program)
+        return _connect_by(found, account, password, program, wanted.sharing)
 
     return cast("Connection", ReconnectingConnection(again, how, attempts=wanted.attempts))
 
 
 def _connect_by(
-    ways: Iterable[Route], account: str, password: str | None, program: str
+    ways: Iterable[Route],
+    account: str,
+    password: str | None,
+    program: str,
+    sharing: Sharing | None,
 ) -> Connection:
     from mayfly.connection.remote import connect as connect_remote
 
     failure: MQError | None = None
     for way in ways:
         try:
-            return connect_remote(way.endpoint, account, password or "", application=program)
+            return connect_remote(
+                way.endpoint, account, password or "", application=program, sharing=sharing
+            )
         except MQError as error:
             if error.reason not in _TRY_NEXT:
                 raise

@@ -40,12 +40,20 @@ class Binding(Enum):
     CLIENT = "over a network"
 
 
+class Sharing(NamedTuple):
+    """Conversations that share sockets with each other alone, so many on each at the most."""
+
+    group: object
+    most: int
+
+
 class Wanted(NamedTuple):
     """The wishes of a program beside the name: a channel, its keys, whether it reconnects.
 
     ``table_url`` names a channel table in the place of MQCCDTURL. An empty ``key_repository`` is
     that of MQSSLKEYR; ``reconnect`` None leaves it to the channel. ``may_reconnect`` is True for
-    programs, which may control the ``attempts``; services connect again by themselves.
+    programs, which may control the ``attempts``; services connect again by themselves. ``sharing``
+    None shares sockets with the whole process.
     """
 
     endpoint: Endpoint | None = None
@@ -56,6 +64,7 @@ class Wanted(NamedTuple):
     table_url: str = ""
     may_reconnect: bool = False
     attempts: Attempts = USUAL_ATTEMPTS
+    sharing: Sharing | None = None
 
 
 NOTHING_WANTED = Wanted()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from mayfly import connection
-from mayfly.connection.choose import NOTHING_WANTED, Wanted
+from mayfly.connection.choose import NOTHING_WANTED, Sharing, Wanted
 from mayfly.connection.instruments import instrumented
 from mayfly.connection.interface import Connection
 from mayfly.connection.local import LocalConnection
@@ -39,6 +39,9 @@ class Connector(Protocol):
         manager takes the program for. Raises the reason codes of MQCONN, MQRC_NOT_AUTHORIZED.
         """
 
+    def apart(self, sharing: Sharing) -> Connector:
+        """Return one whose conversations share sockets with each other alone."""
+
 
 class LocalConnector:
     """Connects to a queue manager object of this process, and takes a user at its word."""
@@ -70,6 +73,10 @@ class LocalConnector:
         session = self.manager.session(user, program=program, groups=None)
         return instrumented(LocalConnection(session, self.manager))
 
+    def apart(self, sharing: Sharing) -> Connector:
+        """Return itself: there are no sockets."""
+        return self
+
 
 class NamedConnector:
     """Connects to a queue manager by its name, over the way that is wanted (docs/CLIENTS.md)."""
@@ -97,3 +104,7 @@ class NamedConnector:
         return connection.connect(
             self._name, user, password=password, program=program, wanted=wanted
         )
+
+    def apart(self, sharing: Sharing) -> Connector:
+        """Return one to the same queue manager."""
+        return NamedConnector(self._name, self._wanted._replace(sharing=sharing))

@@ -208,6 +208,13 @@ class Connection(Protocol):
         """Whether the queue manager is gone."""
 
     @property
+    def socket(self) -> int | None:
+        """The number of its socket, which others may share, 0 when it is gone.
+
+        None for a connection in this process, which has none.
+        """
+
+    @property
     def admin(self) -> Administration:
         """The verbs of an operator; MQRC_NOT_AUTHORIZED for a user with limited authority."""
 

@@ -322,6 +322,11 @@ class LocalConnection:
         return self._core.is_stopped
 
     @property
+    def socket(self) -> None:
+        """None: it is in this process."""
+        return None
+
+    @property
     def holdings(self) -> Holdings:
         """How much it holds."""
         return Holdings(len(self._handles), len(self._session.deliveries))

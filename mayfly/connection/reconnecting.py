@@ -267,6 +267,11 @@ class ReconnectingConnection:
         """Whether the attempts to connect again have failed."""
         return self._again.failure is not None
 
+    @property
+    def socket(self) -> int | None:
+        """The number of the socket of now, 0 when there is none."""
+        return self._again.now[0].socket
+
 
 class ReconnectingObjects:
     """See ``interface.Objects``, whose methods these are."""

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Sequence
 from operator import index
 
+from mayfly.connection.choose import Sharing
 from mayfly.connection.endpoint import Address, AnyAddress, Endpoint
 from mayfly.connection.interface import Asynchronous, Objects, Opened
 from mayfly.connection.local_puts import PutTarget
@@ -51,11 +52,17 @@ _STAYS = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT | c.MQGMO_BROWSE_MSG_UNDER_C
 
 
 def connect(
-    endpoint: Endpoint, user: str = "", password: str = "", *, application: str = ""
+    endpoint: Endpoint,
+    user: str = "",
+    password: str = "",
+    *,
+    application: str = "",
+    sharing: Sharing | None = None,
 ) -> RemoteConnection:
     """Connect to the queue manager of an endpoint, whose addresses are tried in order.
 
-    ``application`` becomes PutApplName. Raises MQRC_Q_MGR_NOT_AVAILABLE where nobody listens,
+    ``application`` becomes PutApplName. ``sharing`` None shares sockets with all of the process, as
+    far as the endpoint does. Raises MQRC_Q_MGR_NOT_AVAILABLE where nobody listens,
     or somebody of another protocol or version does, MQRC_HOST_NOT_AVAILABLE,
     MQRC_Q_MGR_NAME_ERROR, MQRC_UNKNOWN_CHANNEL_NAME, MQRC_CHANNEL_NOT_AVAILABLE,
     MQRC_SSL_INITIALIZATION_ERROR, MQRC_NOT_AUTHORIZED. Of several addresses the last one says why.
@@ -63,7 +70,7 @@ def connect(
     failure: MQError | None = None
     for address in endpoint.addresses:
         try:
-            return _connected_to(address, endpoint, (user, password), application)
+            return _connected_to(address, endpoint, (user, password), application, sharing)
         except MQError as error:
             if error.reason not in _TRY_NEXT:
                 raise
@@ -74,12 +81,19 @@ def connect(
 
 
 def _connected_to(
-    address: AnyAddress, endpoint: Endpoint, who: tuple[str, str], application: str
+    address: AnyAddress,
+    endpoint: Endpoint,
+    who: tuple[str, str],
+    application: str,
+    sharing: Sharing | None,
 ) -> RemoteConnection:
     """Connect over a socket that others share, if there is one with room, else over a new one."""
-    way = None
+    way, group = None, None
+    if sharing is not None:
+        group, most = sharing.group, min(sharing.most, endpoint.share_conversations)
+        endpoint = endpoint._replace(share_conversations=most)
     if isinstance(address, Address) and endpoint.share_conversations > 1:
-        way = Way(address, endpoint._replace(addresses=()), *who)
+        way = Way(address, endpoint._replace(addresses=()), *who, group)
         conversation = shared_links().place(way)
         if conversation is not None:
             link = conversation.link
@@ -307,6 +321,12 @@ class RemoteConnection:
         """Whether the server is gone."""
         self._conversation.link.check()
         return self._conversation.link.is_over and not self._conversation.is_closed
+
+    @property
+    def socket(self) -> int:
+        """The number of its socket, 0 when it is gone."""
+        link = self._conversation.link
+        return 0 if link.is_over or self._conversation.is_closed else link.number
 
     @property
     def admin(self) -> Administration:

@@ -40,6 +40,7 @@ from mayfly.mqi.errors import LostAnswer, MQError, mq_error
 from mayfly.runtime import Runtime
 
 _ALIVE = framed(0, ALIVE, packed([ALIVE]))
+_link_numbers = count(1)
 #: Looks without a byte from the server after which it is taken for gone; see ``servers.wire``.
 _SILENT_TICKS = 3
 
@@ -50,6 +51,8 @@ class Link:
     def __init__(self, stream: Stream, address: AnyAddress, runtime: Runtime) -> None:
         """Begin to speak."""
         self._stream, self.runtime = stream, runtime
+        #: Other than those of all other links of the process.
+        self.number = next(_link_numbers)
         self.sender = Sender(stream, runtime, lambda error: self.abandon(broken(error)))
         self.address = address
         self.tick_ms = 0

@@ -13,12 +13,16 @@ from mayfly.runtime import Runtime
 
 
 class Way(NamedTuple):
-    """The key by which sockets are shared: address, user, and the endpoint without addresses."""
+    """The key by which sockets are shared: address, user, and the endpoint without addresses.
+
+    ``group`` None is all of the process that belong to no group.
+    """
 
     address: Address
     endpoint: Endpoint
     user: str
     password: str
+    group: object = None
 
 
 class SharedLinks:

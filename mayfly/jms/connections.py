@@ -40,11 +40,15 @@ class Connection:
         connect: Callable[[Attempts], QueueConnection],
         client_id: str | None = None,
         lifetime_ms: int = 0,
+        *,
+        runtime: Runtime,
+        connects_late: bool = False,
     ) -> None:
         """Connect by ``connect``, as each session will; the factory makes connections.
 
-        Transactions may last ``lifetime_ms``, 0 for ever. Raises MQRC_CONNECTION_BROKEN,
-        InvalidClientIDException.
+        Transactions may last ``lifetime_ms``, 0 for ever. One that ``connects_late`` has a
+        conversation of its own once it needs one, which with sessions alone it does not. Raises
+        MQRC_CONNECTION_BROKEN, InvalidClientIDException.
         """
         self.lifetime_ms = lifetime_ms
         self._connect = connect
@@ -52,22 +56,19 @@ class Connection:
         self._is_begun = False
         #: Ends the attempts of all conversations to connect again.
         self._ends = Runtime().event()
-        #: Has the client id, and holds temporary queues and topics, which go when it closes.
-        self.mq = connect(Attempts(self._tell_change, self._ends))
+        self._lock = runtime.reentrant_lock("jms connection")
         #: One owner for the connection and its sessions, so that its sessions may use its temporary
         #: queues and topics. It is random, as the numbers of conversations are used again.
-        self._owner = int.from_bytes(self.mq.runtime.random_bytes(_OWNER_BYTES), "big")
-        self.mq.topics.belong_to(self._owner)
-        runtime = self.mq.runtime
+        self._owner = int.from_bytes(runtime.random_bytes(_OWNER_BYTES), "big")
+        self._mq = None if connects_late else self._connected()
         self.reports = ExceptionReports(runtime)
         #: Notified when the connection is started or closed.
         self._changed = runtime.condition()
         #: The number of threads in :meth:`wait_for_start`.
         self.waiting_count = 0
-        self._lock = runtime.reentrant_lock("jms connection")
         self._sessions: list[Session] = []
         self._temporary: dict[str, Opened] = {}
-        self.topics = TemporaryTopics(self.mq)
+        self.topics = TemporaryTopics(lambda: self.mq, runtime)
         self.is_open = True
         self.is_started = False
         if client_id is not None:
@@ -76,6 +77,37 @@ class Connection:
             except JMSException:
                 self.close()
                 raise
+
+    @property
+    def mq(self) -> QueueConnection:
+        """Its own conversation, which has the client id and holds temporary queues and topics.
+
+        These go when it closes.
+        """
+        with self._lock:
+            if self._mq is None:
+                self._mq = self._connected()
+            return self._mq
+
+    def _connected(self) -> QueueConnection:
+        made = self._connect(Attempts(self._tell_change, self._ends))
+        made.topics.belong_to(self._owner)
+        return made
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the queue manager is gone for one of its conversations."""
+        return any(each.is_broken for each in self._conversations())
+
+    @property
+    def sockets(self) -> set[int]:
+        """The numbers of the sockets that its conversations have now; none in this process."""
+        numbers = {each.socket for each in self._conversations()}
+        return {number for number in numbers if number}
+
+    def _conversations(self) -> list[QueueConnection]:
+        own = [] if self._mq is None else [self._mq]
+        return own + [session.mq for session in self.sessions()]
 
     @property
     def client_id(self) -> str | None:
@@ -186,7 +218,8 @@ class Connection:
             session.close()
         self.wake()
         try:
-            self.mq.close(commit=False)
+            if self._mq is not None:
+                self._mq.close(commit=False)
         finally:
             self._temporary.clear()
 
@@ -201,9 +234,10 @@ class Connection:
 
     def _reconnect_first(self, change: MQError) -> None:
         """Connect again before a session does: temporary queues that it uses must be there."""
-        if change.reason == rc.MQRC_RECONNECTING:
+        own = self._mq
+        if change.reason == rc.MQRC_RECONNECTING and own is not None:
             with suppress(MQError):
-                self.mq.now_ms()
+                own.now_ms()
 
     def sessions(self) -> list[Session]:
         """Return the open sessions."""

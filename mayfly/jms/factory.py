@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from mayfly.connection import Connection as QueueConnection
-from mayfly.connection.choose import Wanted
+from mayfly.connection.choose import Sharing, Wanted
 from mayfly.connection.connectors import Connector, LocalConnector, NamedConnector
 from mayfly.connection.endpoint import (
     DEFAULT_PORT,
@@ -135,18 +135,44 @@ class ConnectionFactory:
         """
         user = self._user if user_name is None else user_name
         secret = self._password if user_name is None and password is None else password
+        return self._connection(self._connector, user, secret)
 
+    @classic
+    def create_connection_of(self, most_sessions: int) -> Connection:
+        """Return a stopped connection that shares its socket with no other connection.
+
+        Over a network ``most_sessions`` of its sessions, or as many as the channel lets share, have
+        one socket: 1 gives each a socket. Its first session raises what
+        :meth:`create_connection` raises; with a client id it raises that itself.
+        """
+        apart = self._connector.apart(Sharing(object(), most_sessions))
+        return self._connection(apart, self._user, self._password, connects_late=True)
+
+    def _connection(
+        self,
+        connector: Connector,
+        user: str | None,
+        secret: str | None,
+        *,
+        connects_late: bool = False,
+    ) -> Connection:
         def connect(attempts: Attempts) -> QueueConnection:
             program = self._application_name
             try:
-                return self._connector(user, secret, program=program, attempts=attempts)
+                return connector(user, secret, program=program, attempts=attempts)
             except MQError as error:
                 if error.reason != rc.MQRC_SSL_INITIALIZATION_ERROR:
                     raise
                 # The classes for JMS of IBM MQ say it so.
                 raise mq_error(rc.MQRC_JSSE_ERROR, error.detail) from error
 
-        return Connection(connect, self._client_id, self._lifetime_ms)
+        return Connection(
+            connect,
+            self._client_id,
+            self._lifetime_ms,
+            runtime=self.runtime,
+            connects_late=connects_late,
+        )
 
     @simplified
     def create_context(

@@ -81,7 +81,7 @@ class TopicFeed:
             raise IllegalStateException(f"{wanted.name!r}: durable, but there is no client id")
         self._name = ""
         if wanted.is_durable or wanted.is_shared:
-            self._name = full_name(connection, wanted.name, is_durable=wanted.is_durable)
+            self._name = full_name(session, wanted.name, is_durable=wanted.is_durable)
         self._wanted = wanted._replace(selector=self.message_selector)
         self._subscription: Subscribed | None = None
 

@@ -21,12 +21,15 @@ from mayfly.runtime import Lock
 class OwningConnection(Protocol):
     """The connection that a session belongs to."""
 
-    mq: QueueConnection
     lifetime_ms: int
     topics: TemporaryTopics
     reports: ExceptionReports
     is_open: bool
     is_started: bool
+
+    @property
+    def mq(self) -> QueueConnection:
+        """The conversation of the connection itself."""
 
     @property
     def client_id(self) -> str | None:

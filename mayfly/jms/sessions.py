@@ -113,7 +113,7 @@ class Session(MakesMessages):
         with self.lock:
             self.check_open()
             self.connection.begin()
-            full = full_name(self.connection, name, is_durable=True)
+            full = full_name(self, name, is_durable=True)
             self.mq.topics.remove(full)
 
     def create_producer(self, destination: Destination | None = None) -> MessageProducer:

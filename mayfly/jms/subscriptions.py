@@ -11,7 +11,7 @@ from typing import NamedTuple
 from mayfly.connection.topics import quoted_client_id
 from mayfly.jms.destinations import Topic
 from mayfly.jms.errors import refuse
-from mayfly.jms.roles import OwningConnection
+from mayfly.jms.roles import OwningSession
 from mayfly.mqi import reasons as rc
 
 
@@ -26,7 +26,7 @@ class Wanted(NamedTuple):
     no_local: bool = False
 
 
-def full_name(connection: OwningConnection, name: object, *, is_durable: bool) -> str:
+def full_name(session: OwningSession, name: object, *, is_durable: bool) -> str:
     """Return the name of a subscription for the queue manager; raises MQRC_SUB_NAME_ERROR.
 
     With a client id of the connection the name is the client's own; else all clients share it.
@@ -34,5 +34,5 @@ def full_name(connection: OwningConnection, name: object, *, is_durable: bool) -
     if not isinstance(name, str) or not name.strip():
         refuse(rc.MQRC_SUB_NAME_ERROR, f"{name!r} cannot name a subscription")
     kind = "JMS" if is_durable else "JMS.ND"
-    client = quoted_client_id(connection.client_id or "")
-    return f"{kind}:{connection.mq.name}:{client}:{name}"
+    client = quoted_client_id(session.connection.client_id or "")
+    return f"{kind}:{session.mq.name}:{client}:{name}"

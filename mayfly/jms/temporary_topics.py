@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mayfly.connection import Connection as QueueConnection
 from mayfly.jms.destinations import TemporaryTopic
 from mayfly.jms.errors import classic
+from mayfly.runtime import Runtime
 
 
 class TemporaryTopics:
     """The temporary topics of one connection; threads may share it. They end with ``mq``."""
 
-    def __init__(self, mq: QueueConnection) -> None:
-        """Begin without a topic; ``mq`` is the conversation that makes and deletes them."""
+    def __init__(self, mq: Callable[[], QueueConnection], runtime: Runtime) -> None:
+        """Begin without a topic; ``mq`` returns the conversation that makes and deletes them."""
         self._mq = mq
-        self._lock = mq.runtime.lock("temporary topics")
+        self._lock = runtime.lock("temporary topics")
         self._names: set[str] = set()
 
     def create(self) -> TemporaryTopic:
         """Make a temporary topic."""
         with self._lock:
-            name = self._mq.topics.make_temporary()
+            name = self._mq().topics.make_temporary()
             self._names.add(name)
         return TemporaryTopic(name, _delete=self._delete)
 
@@ -30,5 +33,5 @@ class TemporaryTopics:
     @classic
     def _delete(self, name: str) -> None:
         with self._lock:
-            self._mq.topics.delete_temporary(name)
+            self._mq().topics.delete_temporary(name)
             self._names.discard(name)

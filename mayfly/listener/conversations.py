@@ -1,4 +1,7 @@
-"""The connections of a port: a number of sessions, the conversations, share each of them (L4)."""
+"""The connections of a port: a number of sessions, the conversations, share each of them (L4).
+
+Over a network a connection is a socket, which it has for itself.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +41,13 @@ class Conversations:
 
     @property
     def connection_count(self) -> int:
-        """How many connections are open."""
-        return len(self._connections)
+        """How many connections are open: over a network as many as there are sockets.
+
+        They are more than the sessions need where the channel lets fewer share one.
+        """
+        connections = self._connections
+        sockets = set[int]().union(*(connection.sockets for connection in connections))
+        return len(sockets) or len(connections)
 
     @classic
     def open(self) -> tuple[Session, MessageConsumer]:
@@ -68,9 +76,10 @@ class Conversations:
     def _with_room(self) -> Connection:
         for connection in self._connections:
             has_room = len(connection.sessions()) < self._settings.conversations_per_connection
-            if has_room and connection.is_open and not connection.mq.is_broken:
+            if has_room and connection.is_open and not connection.is_broken:
                 return connection
-        connection = self._factory.create_connection()
+        most = self._settings.conversations_per_connection
+        connection = self._factory.create_connection_of(most)
         connection.start()
         self._connections.append(connection)
         return connection

@@ -16,6 +16,7 @@ from mayfly.connection.endpoint import Address
 from mayfly.listener import ListenerPort, MessageListenerService, current_transaction
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.security.applicant import Admitted
 from mayfly.servers.wire import WireServer
 from mayfly.testing import VirtualClock
 from tests.connection.serving import HOST, AdmitEverybody, Served, serving
@@ -69,6 +70,129 @@ def waits_on(manager: QueueManager, name: str = "Q1") -> list[int | None]:
 def standing(manager: QueueManager, count: int = 1, name: str = "Q1") -> None:
     """Return when so many gets stand on a queue of the server."""
     wait_until(lambda: len(waits_on(manager, name)) == count)
+
+
+def conversations(served: Served) -> list[int]:
+    """Return how many conversations each socket of the server has, the smallest number first."""
+    instances = [each.instance for each in served.server.connections()]
+    return sorted(Counter(instances).values())
+
+
+@pytest.mark.parametrize(
+    ("sessions", "per_connection", "expected"),
+    [
+        (1, 10, [1]),
+        (10, 10, [10]),
+        (11, 10, [1, 10]),
+        (3, 2, [1, 2]),
+        (10, 1, [1] * 10),
+        (4, 1, [1] * 4),
+    ],
+)
+@pytest.mark.parametrize("destination", ["Q1", "topic://gates/A1"])
+def test_L4_a_thread_has_a_socket_for_itself_or_up_to_ten_share_one(
+    served: Served,
+    factory: jms.ConnectionFactory,
+    destination: str,
+    sessions: int,
+    per_connection: int,
+    expected: list[int],
+) -> None:
+    """Counted at the server. Other connections of the process are on none of them."""
+    with factory.create_connection() as other:
+        other.create_session()
+        assert conversations(served) == [2]
+        port = port_of(
+            factory,
+            destination=destination,
+            max_sessions=sessions,
+            conversations_per_connection=per_connection,
+        )
+        with started(port):
+            other.create_session()
+            assert conversations(served) == sorted([3, *expected])
+            assert port.statistics().connections == len(expected)
+        wait_until(lambda: conversations(served) == [3])
+        assert port.statistics().connections == 0
+
+
+@pytest.mark.parametrize(("per_connection", "expected"), [(1, [1, 1, 1]), (2, [1, 2]), (10, [3])])
+def test_L4_sessions_of_ASF_share_sockets_likewise(
+    manager: QueueManager,
+    served: Served,
+    factory: jms.ConnectionFactory,
+    per_connection: int,
+    expected: list[int],
+) -> None:
+    calls = Calls(is_held=True)
+    port = port_of(
+        factory,
+        calls,
+        receive_timeout_ms=0,
+        max_sessions=3,
+        conversations_per_connection=per_connection,
+    )
+    with started(port):
+        for count in (1, 2, 3):
+            put(manager, str(count))
+            until(port, lambda now: now.delivered == count)  # noqa: B023 - called at once
+        assert conversations(served) == expected
+        assert port.statistics().connections == len(expected)
+        calls.let_go()
+        until(port, lambda now: now.committed == 3)
+
+
+def test_L4_where_the_channel_lets_fewer_share_there_are_more_sockets_and_they_are_counted(
+    manager: QueueManager,
+) -> None:
+    with serving(manager, terms=Admitted(user="", share_conversations=3)) as served:
+        assert isinstance(served.address, Address)
+        port = port_of(factory_to(served.address.port), max_sessions=10)
+        with started(port):
+            assert conversations(served) == [1, 3, 3, 3]
+            assert port.statistics().connections == 4
+
+
+def test_L4_sessions_that_come_back_after_a_broken_link_share_as_before(
+    manager: QueueManager, served: Served, factory: jms.ConnectionFactory, clock: VirtualClock
+) -> None:
+    port = port_of(
+        factory,
+        max_sessions=4,
+        conversations_per_connection=2,
+        properties={"NON.ASF.RECEIVE.TIMEOUT": RECEIVE_TIMEOUT_MS, "RECOVERY.RETRY.INTERVAL": 1},
+    )
+    with started(port):
+        assert conversations(served) == [2, 2]
+        lost = served.server.connections()[0]
+        assert served.server.end(lost.number)
+        until(port, lambda now: now.connections == 1)
+        # Each of the two sessions waits for its next try by the clock of the queue manager.
+        wait_until(lambda: sum(conversations(served)) == 4)
+        while port.statistics().listener_retries < 2:
+            clock.advance(1_000)
+        until(port, lambda now: now.connections == 2 and now.receiving == 4)
+        wait_until(lambda: conversations(served) == [2, 2])
+
+
+def test_a_session_of_a_port_that_makes_a_temporary_queue_has_a_conversation_more(
+    manager: QueueManager, served: Served, factory: jms.ConnectionFactory
+) -> None:
+    """The queue belongs to the connection, which has a conversation of its own from then on."""
+    made: list[str] = []
+
+    def make(_message: jms.Message) -> None:
+        session = current_transaction().session
+        assert isinstance(session, jms.Session)
+        made.append(session.create_temporary_queue().queue_name)
+
+    with started(port_of(factory, make)) as port:
+        put(manager, "x")
+        until(port, lambda now: now.committed == 1)
+        assert conversations(served) == [2]
+        assert port.statistics().connections == 1
+        assert manager.curdepth(made[0]) == 0
+    wait_until(lambda: conversations(served) == [])
 
 
 @both_modes
