@@ -29,7 +29,22 @@ def shown_tests() -> dict[str, Callable[..., None]]:
 
 
 SHOWN = shown_tests()
+#: The tests of the page whose block gives the clock ``autojump``.
+JUMPING = {
+    name
+    for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    if "VirtualClock(autojump=True)" in block
+    for name in re.findall(r"def (test_\w+)", block)
+}
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def clock(request: pytest.FixtureRequest) -> VirtualClock:
+    """The clock of the plugin, or that of the block."""
+    callspec = getattr(request.node, "callspec", None)
+    name = None if callspec is None else callspec.params["name"]
+    return VirtualClock(autojump=name in JUMPING)
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -45,7 +60,7 @@ def test_the_served_queue_manager_is_what_the_page_says(
     served_queue_manager: ServedQueueManager, queue_manager: QueueManager
 ) -> None:
     """MQSERVER leads there, app may use DEV.** alone, and what the page lists is there."""
-    assert len(SHOWN) == 4
+    assert (len(SHOWN), len(JUMPING)) == (5, 1)
     served = served_queue_manager
     [row] = [row for row in PAGE.splitlines() if "pymqi.connect`" in row]
     table = PAGE[PAGE.index(row) :].partition("\n\n")[0]

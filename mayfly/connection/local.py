@@ -20,6 +20,7 @@ from mayfly.connection.onward import Held, Many, Onward
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
 from mayfly.connection.topics import Topics
 from mayfly.connection.values import GetResult, Property, PutResult, Status
+from mayfly.connection.virtual_time import virtual_time_of
 from mayfly.engine import (
     GetRequest,
     Handle,
@@ -69,6 +70,8 @@ class LocalConnection:
         core = session.core
         self.name = core.name
         self.now_ms = core.now_ms
+        #: The virtual time under which it waits, None where time goes by itself.
+        self.virtual_time = virtual_time_of(manager.engine)
         self._objects = objects = OpenObjects(session)
         self.objects: Objects = objects
         topics = LocalTopics(session, objects)

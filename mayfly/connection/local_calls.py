@@ -53,6 +53,10 @@ _sessions: WeakValueDictionary[int, Session] = WeakValueDictionary()
 class _Decided:
     """A verb that is decided, or cannot be taken back any more."""
 
+    def stands(self) -> bool:
+        """Return False."""
+        return False
+
     def cancel(self) -> bool:
         """Return False: the callback tells how it ends."""
         return False

@@ -22,12 +22,14 @@ from mayfly.connection.remote_sharing import Way, shared_links
 from mayfly.connection.remote_stream import opened
 from mayfly.connection.topics import Topics
 from mayfly.connection.values import GetResult, Property, PutResult, Status
+from mayfly.connection.virtual_time import VirtualTime, virtual_time_here
 from mayfly.connection.wire_values import (
     opened_of_row,
     put_of_row,
     result_of_row,
     rows_of_properties,
 )
+from mayfly.contracts.wire import PROCESS
 from mayfly.contracts.wire_rows import packed_descriptor
 from mayfly.contracts.wire_verbs import Verb
 from mayfly.mqi import constants as c
@@ -35,6 +37,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
 from mayfly.runtime import Runtime
+from mayfly.runtime.virtual_clock import this_process
 
 #: After an error with one of these reasons, the next address of the list is tried.
 _TRY_NEXT = frozenset(
@@ -126,8 +129,11 @@ def _connected(
     # A user or program name from the environment may contain bytes that are no text.
     named = [each.encode(errors="replace").decode() for each in (user, application)]
     said = endpoint.channel, endpoint.queue_manager, named[0], password, named[1]
-    facts = conversation.call(Verb.CONNECT, [*said, endpoint.heartbeat_s * 1_000, []])
-    name, number, _user, heartbeat_ms, most_members, max_message_bytes, _more = facts
+    process = [PROCESS, this_process()]
+    facts = conversation.call(Verb.CONNECT, [*said, endpoint.heartbeat_s * 1_000, [process]])
+    name, number, _user, heartbeat_ms, most_members, max_message_bytes, more = facts
+    if process in more:
+        conversation.virtual_time = virtual_time_here(name, number)
     conversation.link.let_in(heartbeat_ms, min(most_members, endpoint.share_conversations))
     most_bytes = min(max_message_bytes, endpoint.max_message_bytes)
     return RemoteConnection(conversation, name, number, most_bytes)
@@ -305,6 +311,11 @@ class RemoteConnection:
                 raise
         finally:
             conversation.close()
+
+    @property
+    def virtual_time(self) -> VirtualTime | None:
+        """The virtual clock of a server in this process, None for any other."""
+        return self._conversation.virtual_time
 
     def now_ms(self) -> int:
         """Return the queue manager's time."""

@@ -45,6 +45,11 @@ class _Begun:
     def __init__(self, conversation: Conversation, request: int) -> None:
         self._conversation, self._request = conversation, request
 
+    def stands(self) -> bool:
+        """Return False when it is answered, although the callback may not have been told yet."""
+        self._conversation.turn()
+        return self._conversation.link.awaits(self._request)
+
     def cancel(self) -> bool:
         """End it without effect: True, and the callback is never called."""
         conversation = self._conversation
@@ -60,6 +65,10 @@ class _Begun:
 
 class _Decided:
     """A verb that cannot be taken back any more."""
+
+    def stands(self) -> bool:
+        """Return False."""
+        return False
 
     def cancel(self) -> bool:
         """Return False: the callback tells how it ends."""

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from mayfly.connection.remote_link import Link
 from mayfly.connection.remote_requests import OnAnswer, OnMet, Request, answer_of
+from mayfly.connection.virtual_time import VirtualTime
 from mayfly.contracts.wire_fields import Packer, Row
 from mayfly.contracts.wire_mistakes import reason_of
 from mayfly.contracts.wire_rows import PUT_MESSAGE
 from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+
+#: The gets that may wait, and the place of their wait interval.
+_GETS: Final = (Verb.GET, Verb.GET_ANY)
+_WAIT_FIELD: Final = 2
 
 
 class Conversation:
@@ -23,6 +29,8 @@ class Conversation:
     def __init__(self, link: Link) -> None:
         """Begin one; its first verb is CONNECT."""
         self.link = link
+        #: The virtual clock of the server, where that is in this process.
+        self.virtual_time: VirtualTime | None = None
         self.number = next(link.conversation_numbers)
         link.members.add(self)
         self.is_closed = self.is_dropped = False
@@ -38,8 +46,11 @@ class Conversation:
         """Run a verb and return its answer; raises MQError, as ``Link.call``."""
         if self.is_closed or self.dropped:
             self._look_round()
-        payload = self._packed(verb, fields)
-        return self.link.call(self.number, payload, FORMS[verb].answer, is_doubtful=is_doubtful)
+        payload, kind = self._packed(verb, fields), FORMS[verb].answer
+        wait = (
+            None if self.virtual_time is None else self._wait_for(self.virtual_time, verb, fields)
+        )
+        return self.link.call(self.number, payload, kind, is_doubtful=is_doubtful, wait=wait)
 
     def begin(
         self,
@@ -113,6 +124,40 @@ class Conversation:
         else:
             self.is_closed = True
             self.link.abort()
+
+    def _wait_for(
+        self, time: VirtualTime, verb: Verb, fields: list[Any]
+    ) -> Callable[[int, Request], None] | None:
+        """Return what waits for the answer of a get under the virtual clock of this process."""
+        clock = time.clock
+        if clock.autojump:
+            clock.note_use()
+        if verb not in _GETS or not fields[_WAIT_FIELD]:
+            return None
+
+        def wait(number: int, request: Request) -> None:
+            # Behind its answer the get has its own, or stands.
+            self.turn()
+            if not request.is_open:
+                return
+            try:
+                if clock.autojump:
+                    clock.wait_until(partial(self._is_over, request), self.turn)
+                else:
+                    time.check()
+            except RuntimeError:
+                if self.call(Verb.CANCEL, [number]):
+                    raise
+
+        return wait
+
+    def turn(self) -> None:
+        """Return when all verbs before have been run, or stand: verbs run in turn."""
+        self.call(Verb.NOW, [])
+
+    def _is_over(self, request: Request) -> bool:
+        self.link.check()
+        return not request.is_open
 
     def _look_round(self) -> None:
         if self.is_closed:

@@ -91,9 +91,17 @@ class Link:
     # Requests.
 
     def call(
-        self, conversation: int, payload: bytes, kind: Kind, *, is_doubtful: bool = False
+        self,
+        conversation: int,
+        payload: bytes,
+        kind: Kind,
+        *,
+        is_doubtful: bool = False,
+        wait: Callable[[int, Request], None] | None = None,
     ) -> Any:
         """Send a request and return its answer; raises MQError.
+
+        With a ``wait``, that is called with the number of the request before its answer is read.
 
         Raises MQRC_CONNECTION_BROKEN when the connection is gone, as LostAnswer if ``is_doubtful``:
         the server may have run the request.
@@ -101,6 +109,8 @@ class Link:
         slot = Request(is_doubtful=is_doubtful)
         request = self._send(conversation, payload, slot)
         try:
+            if wait is not None:
+                wait(request, slot)
             self._await(slot)
         finally:
             # Interrupted, nobody waits any more, and the answer is dropped when it comes.
@@ -132,6 +142,10 @@ class Link:
         """Drop the answer of a request that was cancelled: none will come."""
         if self._slots.pop(request, None) is not None:
             self._end_begun()
+
+    def awaits(self, request: int) -> bool:
+        """Return True while a request is not answered."""
+        return request in self._slots
 
     def post(self, conversation: int, payload: bytes) -> Request:
         """Send a request and do not wait; its answer comes with later ones."""

@@ -45,6 +45,9 @@ MOST_PUTS_IN_FRAME: Final = 32
 MOST_GOT_IN_FRAME: Final = 1_000
 MOST_GOT_BYTES: Final = 1_048_576
 
+#: In CONNECT and its answer the name behind which client and server tell which process they are.
+PROCESS: Final = "process"
+
 #: How an answer begins: with a value, with a failure (class, reason code, detail).
 DONE, FAILED = 0, 1
 #: The first bytes of an answer with a value. A client that needs no value looks only at these.

@@ -142,19 +142,32 @@ class Engine(Core):
         *,
         groups: Sequence[str] | None = (),
         known_as: str = "",
+        of_visitor: bool = False,
     ) -> Session:
         """Connect; see ``mayfly.QueueManager.session``.
 
         With ``groups`` None they are those that are known of the user. ``known_as`` is the name in
-        messages, ledger and audit of one who needs no authority.
+        messages, ledger and audit of one who needs no authority. ``of_visitor`` is the session of
+        a program in another process, which may call verbs at any moment.
         """
         session = Session(
-            self, user, transacted=transacted, program=program, groups=groups, known_as=known_as
+            self,
+            user,
+            transacted=transacted,
+            program=program,
+            groups=groups,
+            known_as=known_as,
+            of_visitor=of_visitor,
         )
         with self.engine_lock:
             self.check_running()
             self.sessions.add(session)
         return session
+
+    def has_session(self, number: int) -> bool:
+        """Return True if an open session has a number."""
+        with self.engine_lock:
+            return any(each.number == number and each.is_open for each in self.sessions)
 
     def close(self) -> None:
         """End: backs out open units of work, records what a restart loses, closes the store."""

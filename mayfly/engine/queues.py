@@ -47,7 +47,7 @@ class QueueOwner(Protocol):
     #: Key of a message that must not be seen -> who hides it.
     hidden: dict[int, object]
     must_wake: bool
-    server_count: int
+    visitor_count: int
     #: Memory for rows that its queues keep.
     room: Room
 

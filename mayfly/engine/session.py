@@ -61,6 +61,7 @@ class Session(TopicVerbs):
         program: str,
         groups: Sequence[str] | None = (),
         known_as: str = "",
+        of_visitor: bool = False,
     ) -> None:
         """Connect; the queue manager calls this, see ``Engine.session``."""
         self._core = core
@@ -79,6 +80,10 @@ class Session(TopicVerbs):
         self._abandon = weakref.finalize(self, core.left_behind.sessions.append, end)
         self._abandon.atexit = False
         self.is_open = True
+        self._is_of_visitor = of_visitor
+        if of_visitor:
+            with core.engine_lock:
+                core.visitor_count += 1
         #: By it programs and operators name the connection; no other one of the process has it.
         self.number = next(_numbers)
         self.connected_ms = core.now_ms()
@@ -311,6 +316,9 @@ class Session(TopicVerbs):
         finally:
             self.is_open = False
             self._abandon.detach()
+            if self._is_of_visitor:
+                with self._core.engine_lock:
+                    self._core.visitor_count -= 1
 
     def __enter__(self) -> Self:
         """Return the session."""

@@ -72,6 +72,10 @@ class StandingGet:
         outcome = self._outcome
         return outcome if outcome is None or self._finish is None else self._finish(outcome)
 
+    def stands(self) -> bool:
+        """Return False when it is decided, although that may not have been told yet."""
+        return not self._is_decided
+
     def cancel(self) -> bool:
         """End it without a message; False when it was decided before: ``on_got`` tells how."""
         with self._core.engine_lock:

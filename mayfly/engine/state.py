@@ -51,8 +51,9 @@ class State:
         self.room = Room()
         #: Set under the lock, acted on after leaving it: the clock may run what is due at once.
         self.must_wake = False
-        #: Servers through which other processes call: their threads are not Python's to count.
-        self.server_count = 0
+        #: Connections of programs in other processes, whose threads are not Python's to count, and
+        #: servers of Flight, by which such programs may come at any moment.
+        self.visitor_count = 0
         #: Held while definitions change, so that they do so one after the other.
         self.definitions_lock = runtime.reentrant_lock("administration")
         self.registry: Registry = Registry(self)

@@ -11,7 +11,7 @@ from mayfly.engine.queues import QueueOwner
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import Signal
-from mayfly.runtime.virtual_clock import check_wait
+from mayfly.runtime.virtual_clock import VirtualClock, check_wait
 from mayfly.runtime.weak import weakly_held
 
 #: The result of a ``take`` that would hold the lock for too long to find out.
@@ -102,9 +102,12 @@ class Waiter:
             decision = None if self._is_decided else owner.runtime.signal()
             self._decision = decision
         if decision is not None:
-            if not owner.server_count:
-                check_wait(owner.clock)
-            decision.wait()
+            clock = owner.clock
+            if isinstance(clock, VirtualClock) and clock.autojump:
+                clock.wait_until(decision.is_set)
+            else:
+                check_wait(clock, owner.visitor_count)
+                decision.wait()
         if self.error is not None:
             raise self.error
         return self.result

@@ -24,7 +24,8 @@ class Applicant:
     verified, empty without one. With ``sending_manager`` it is a message channel of another queue
     manager. With ``must_prove_user`` a user that the program names needs a password even where
     CHCKCLNT asks for none: over HTTP anybody can name one. Admission fills in the ``host_names`` of
-    the address when a rule asks for them.
+    the address when a rule asks for them. ``is_of_this_process`` is for clocks of tests alone: it
+    is what the program says.
     """
 
     queue_manager: str
@@ -39,6 +40,7 @@ class Applicant:
     sending_manager: str = ""
     must_prove_user: bool = False
     host_names: tuple[str, ...] = ()
+    is_of_this_process: bool = False
 
     @property
     def is_local(self) -> bool:

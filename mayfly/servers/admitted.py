@@ -29,6 +29,10 @@ def connection_of(
     user, known_as = (None, admitted.user) if admitted.is_operator else (admitted.user, "")
     program = applicant.application or "mayfly"
     session = manager.engine.session(
-        user, program=program, groups=admitted.groups, known_as=known_as
+        user,
+        program=program,
+        groups=admitted.groups,
+        known_as=known_as,
+        of_visitor=not applicant.is_of_this_process,
     )
     return LocalConnection(session, manager)

@@ -163,7 +163,7 @@ class FlightServer:
             self._is_counted = change > 0
             for manager in self._managers.values():
                 if isinstance(manager, QueueManager):
-                    manager.engine.server_count += change
+                    manager.engine.visitor_count += change
 
     @property
     def _scheme(self) -> str:

@@ -23,7 +23,7 @@ from mayfly.servers.wire import WireServer
 
 folder = Path(sys.argv[1])
 with QueueManager("QH", folder) as manager:
-    server = WireServer([manager], Admission([manager], token="s3cret"))
+    server = WireServer([manager], Admission([manager.engine], token="s3cret"))
     server.listen_unix(folder / "mq.sock")
     print("ready", flush=True)
     sys.stdin.read()

@@ -7,10 +7,12 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from mayfly.connection import LocalConnection
 from mayfly.contracts.channels import ChannelVerb, introduction_of
+from mayfly.contracts.wire import PROCESS
 from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import MQError
 from mayfly.queue_manager import QueueManager
+from mayfly.runtime.virtual_clock import this_process
 from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.admitted import connection_of, manager_of
 from mayfly.servers.wire.channel_conversation import ChannelConversation
@@ -99,7 +101,7 @@ class _Clients:
 
     def applicant(self, fields: list[Any], peer: Peer) -> tuple[Applicant, int]:
         asked = FORMS[Verb.CONNECT].request.of(fields)
-        channel, queue_manager, user, password, application, heartbeat_ms, _more = asked
+        channel, queue_manager, user, password, application, heartbeat_ms, more = asked
         applicant = Applicant(
             queue_manager=queue_manager,
             address=peer.address,
@@ -110,6 +112,7 @@ class _Clients:
             certificate_subject=peer.certificate_subject,
             certificate_issuer=peer.certificate_issuer,
             application=application,
+            is_of_this_process=[PROCESS, this_process()] in more,
         )
         return applicant, heartbeat_ms
 
@@ -130,7 +133,7 @@ class _Clients:
         return Conversation(link, number, entered, *who)
 
     def greeting(self, entered: Any, admitted: Admitted, terms: Terms) -> list[Any]:
-        return [entered.name, entered.number, admitted.user, *terms, []]
+        return [entered.name, entered.number, admitted.user, *terms, [[PROCESS, this_process()]]]
 
 
 class _Receiving(NamedTuple):

@@ -57,7 +57,6 @@ class WireServer:
         self._sockets: list[Path] = []
         self._visitors = Visitors(self._exchange)
         self._is_closed = False
-        self._count(1)
         self._thread = Loop(runtime, self._exchange.run, "mayfly-wire")
         self._thread.start()
 
@@ -168,7 +167,6 @@ class WireServer:
         self._exchange.stop()
         self._thread.join()
         self._exchange.shut_down()
-        self._count(-1)
         for path in self._sockets:
             path.unlink(missing_ok=True)
 
@@ -194,11 +192,6 @@ class WireServer:
             except Exception:  # noqa: BLE001 - one client's mistake is not the others'
                 _LOG.exception("a client is cut off")
                 link.abort()
-
-    def _count(self, change: int) -> None:
-        """Let the queue managers know that calls may come from other processes, or no longer."""
-        for manager in self._exchange.managers.values():
-            manager.engine.server_count += change
 
     def _open(
         self, listening: Sequence[socket.socket], tls_context: ssl.SSLContext | None = None
