@@ -131,6 +131,7 @@ def unsubscribe(session: Session) -> object:
     return None
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(
     ("word", "verb"),
     [("SUB", unsubscribe), ("CLR", lambda session: session.clear_retained("news"))],

@@ -63,6 +63,7 @@ def drain(session: Session, queue: str = "Q1") -> None:
         pass
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(
     ("asked_tenths", "capped_by"),
     [(-1, OF_ALIAS), (601, OF_ALIAS), (600, None), (599, None)],
