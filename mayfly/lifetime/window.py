@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from mayfly.lifetime.times import ms_of_tenths, tenths_of_ms
+from mayfly.lifetime.until import Until
 from mayfly.mqi.constants import MQCEX_NOLIMIT, MQEI_UNLIMITED
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_OPTIONS_ERROR
@@ -80,12 +81,13 @@ def window_at_put(
 ) -> Window:
     """Return the window in which a message put at ``put_ms`` may be got.
 
-    Both intervals run from the put, not from the commit (E17, D12, D17). The cap can only shorten,
-    silently, and unlimited counts as above it (X3). A delay equal to the life is allowed and the
-    message then is never gettable (D18). With ``from_release``, TTLFROM(RELEASE), the life of a
-    delayed message begins when the delay is over, and neither can be too long for the other.
-    ``longest_ms`` limits the life asked for, before any cap (E3); None is no limit. ``capped_by``
-    names the cap with its object, in errors, and in the window of a life that it has shortened.
+    Both intervals run from the put, not from the commit (E17, D12, D17). A delay may be given by
+    its end (``Until``). The cap can only shorten, silently, and unlimited counts as above it (X3).
+    A delay equal to the life is allowed and the message then is never gettable (D18). With
+    ``from_release``, TTLFROM(RELEASE), the life of a delayed message begins when the delay is over,
+    and neither can be too long for the other. ``longest_ms`` limits the life asked for, before any
+    cap (E3); None is no limit. ``capped_by`` names the cap with its object, in errors, and in the
+    window of a life that it has shortened.
 
     Raises MQRC_EXPIRY_ERROR when the life is above ``longest_ms``, or the delay is longer than the
     resulting life (D7, D31). Raises MQRC_OPTIONS_ERROR when the delay is no whole number, negative,
@@ -104,6 +106,8 @@ def window_at_put(
     if delay_ms == 0 and type(delay_ms) is int:
         # Made without a call of Python, as every put comes here.
         return tuple.__new__(Window, (put_ms, put_ms, expire_at_ms, capped_by))
+    if type(delay_ms) is Until:
+        delay_ms = max(int(delay_ms) - put_ms, 1)
     deliver_at_ms = due_at(put_ms, delay_ms)
     if from_release and life_ms is not None:
         expire_at_ms = deliver_at_ms + life_ms

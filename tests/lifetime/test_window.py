@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly.lifetime.moments import is_due, is_expired
+from mayfly.lifetime.until import Until
 from mayfly.lifetime.window import (
     LATEST_DUE_MS,
     LONGEST_LIFE_MS,
@@ -182,3 +183,16 @@ def test_E1_E5_what_is_put_on_with_the_remainder_never_gains_a_tenth(expiry_tent
     life_ms = life_ms_of_expiry(expiry_tenths)
     window = window_at_put(PUT_MS, life_ms)
     assert remaining_tenths(window.expire_at_ms, PUT_MS) == expiry_tenths
+
+
+@pytest.mark.parametrize(
+    ("until_ms", "deliver_at_ms"), [(1_500, 1_500), (1_000, 1_001), (1, 1_001)]
+)
+def test_D1_a_delay_until_a_moment_ends_at_that_moment(until_ms: int, deliver_at_ms: int) -> None:
+    window = window_at_put(1_000, None, Until(until_ms))
+    assert (window.put_ms, window.deliver_at_ms) == (1_000, deliver_at_ms)
+
+
+def test_D7_a_delay_until_a_moment_behind_the_deadline_is_refused() -> None:
+    with pytest.raises(MQError, match="delay_ms 501 is longer than the lifetime of 500 ms"):
+        window_at_put(1_000, 500, Until(1_501))

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from proton import Data
 
 from mayfly.connection.topics import is_temporary_topic
+from mayfly.lifetime.until import Until
 from mayfly.lifetime.window import LATEST_DUE_MS, LONGEST_LIFE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -103,7 +104,7 @@ def incoming(fields: Fields, now_ms: int) -> Incoming:
             # As IBM MQ JMS writes a TextMessage whose text is null; an empty text has none of it.
             properties.insert(1, Property("mcd.msgbody", Typed("string", None)))
     life_ms, delay_ms = _lifetime(fields, now_ms)
-    _keep_times(properties, fields, now_ms, life_ms, delay_ms)
+    delay_ms = _keep_times(properties, fields, now_ms, life_ms, delay_ms)
     message_id, _user, to, _subject, reply_to, correlation_id = fields.properties[:6]
     descriptor = _descriptor(
         _report(fields.annotations),
@@ -184,8 +185,11 @@ def _lifetime(fields: Fields, now_ms: int) -> tuple[int | None, int]:
 
 def _keep_times(
     properties: list[Property], fields: Fields, now_ms: int, life_ms: int | None, delay_ms: int
-) -> None:
-    """Add moments as the client has said them; those that count are reckoned from the arrival."""
+) -> int:
+    """Add moments as the client has said them; those that count are reckoned from the arrival.
+
+    Returns the delay, as it is to be put.
+    """
     expiry, created = fields.properties[8:10]
     if created is not None and (created_ms := integer("creation-time", created)) >= 0:
         _keep(properties, said_times.CREATION, str(created_ms))
@@ -200,8 +204,12 @@ def _keep_times(
             base_ms = integer("creation-time", created)
         if delay_ms != max(0, said_ms - base_ms):
             # It delays nothing, and the words of another broker do.
-            return
+            return delay_ms
+        if delay_ms and created is None:
+            # It counts as it was said, and need not be kept beside.
+            return Until(said_ms)
         _keep(properties, said_times.DELIVERY, said_times.as_kept(said_ms, now_ms + delay_ms))
+    return delay_ms
 
 
 def _life(name: str, life_ms: int) -> int:

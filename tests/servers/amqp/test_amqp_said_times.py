@@ -11,9 +11,11 @@ import pytest
 from proton import Data, Delivery
 
 from mayfly import QueueManager, jms, pymqi
+from mayfly.engine import PutRequest
 from mayfly.mqi import constants as c
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Scalar, Section, Value, symbol, text
+from mayfly.servers.amqp.reader import Reader
 from mayfly.testing import VirtualClock
 from tests.servers.amqp.test_amqp_types import New, put, received, sections
 
@@ -99,6 +101,22 @@ def test_3_2_3_accepted_a_delivery_time_comes_back_as_it_was_said(
     assert qm.counts("Q1").live == 0
     clock.advance(1)
     assert shown(sections(one)) == said
+
+
+def test_D1_3_2_3_accepted_a_delivery_time_without_a_creation_time_is_that_moment(
+    clock: VirtualClock,
+) -> None:
+    """Time goes on between the reading of a message and its put; no property is made of it."""
+    with QueueManager("QM2", clock=clock) as manager, manager.session() as session:
+        assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
+        read = Reader().read(saying(Said(None, None, NOW_MS + 5_000)), clock.now_ms())
+        assert [found.name for found in read.properties] == []
+        clock.advance(3)
+        queue = session.open("Q1", c.MQOO_OUTPUT)
+        queue.put(read.body, PutRequest(read.descriptor, delay_ms=read.delay_ms))
+        clock.advance(4_997)
+        [message] = session.browse("Q1")
+    assert message.deliver_at_ms == NOW_MS + 5_000
 
 
 @CLOCKS
