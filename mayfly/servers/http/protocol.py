@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
@@ -164,6 +165,7 @@ class GuardedProtocol(HttpToolsProtocol):
         # With a limit of none, uvicorn answers each request with 503.
         self.limit_concurrency = None if self._places.may_ask(self.line, path) else 0
         super().on_headers_complete()
+        self.cycle.receive = _receiving(self.cycle)
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body, unless the request was refused."""
@@ -255,3 +257,24 @@ class GuardedProtocol(HttpToolsProtocol):
                 b"HTTP/1.1 %b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % status
             )
         self.transport.close()
+
+
+def _receiving(cycle: Any) -> Callable[[], Awaitable[Any]]:
+    """Return the function by which an application reads a request.
+
+    A request that has come whole is read, also where its client is gone by now: uvicorn would drop
+    the body, and with it the message of a client that closes right behind.
+    """
+    receive, is_read = cycle.receive, False
+
+    async def received() -> Any:
+        nonlocal is_read
+        message = await receive()
+        has_body = not (cycle.more_body or is_read or cycle.response_complete)
+        if message["type"] == "http.disconnect" and has_body:
+            body, cycle.body = bytes(cycle.body), bytearray()
+            message = {"type": "http.request", "body": body, "more_body": False}
+        is_read = is_read or (message["type"] == "http.request" and not message["more_body"])
+        return message
+
+    return received

@@ -29,7 +29,7 @@ from mayfly.servers.http.line import Entered, Key, Line, line_of
 from mayfly.servers.http.outcomes import Outcomes
 from mayfly.servers.http.problems import Unauthorized, wrong_request
 from mayfly.servers.http.sessions import Sessions
-from mayfly.servers.http.waits import ClientGone, Waits
+from mayfly.servers.http.waits import Waits
 from mayfly.servers.instances import Instances, Place
 from mayfly.servers.standing import Standing, State
 from mayfly.servers.wire.exchange import Admits
@@ -116,7 +116,7 @@ class Service:
     ) -> Visit:
         """Admit a user by credentials; raises Unauthorized, and MQError as admission.
 
-        Raises MQRC_CHANNEL_NOT_AVAILABLE for one connection too many of a channel, and ClientGone.
+        Raises MQRC_CHANNEL_NOT_AVAILABLE for one connection too many of a channel.
         """
         line = line_of(request)
         peer = line.peer
@@ -146,11 +146,10 @@ class Service:
     def _enter(self, line: Line, applicant: Applicant, admitted: Admitted) -> None:
         """Count a connection as an instance of the channel it has come in by."""
         place = Place(applicant.queue_manager, applicant.channel, applicant.address)
-        # The operator's token is for no channel.
-        if not applicant.channel or line.has_entered(place):
+        # The operator's token is for no channel; a connection that is gone is no instance, and its
+        # request is carried out.
+        if not applicant.channel or line.has_entered(place) or line.is_lost:
             return
-        if line.is_lost:
-            raise ClientGone
         try:
             self._instances.enter(place, admitted)
         except MQError as error:

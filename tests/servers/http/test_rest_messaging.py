@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import http.client
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -62,6 +64,25 @@ def put_here(queue_manager: QueueManager, body: bytes, descriptor: Descriptor) -
 
 
 # Put, browse, get
+
+
+@pytest.mark.parametrize("length", [5, 300_000])
+def test_a_request_that_came_whole_is_carried_out_when_its_client_is_gone(
+    rest: RestClient, web: Web, queue_manager: QueueManager, length: int
+) -> None:
+    head = (
+        f"POST {rest.queue('Q1')} HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: text/plain;charset=utf-8",
+        "ibm-mq-rest-csrf-token: ",
+        f"Authorization: Basic {base64.b64encode(b'admin:').decode()}",
+        f"Content-Length: {length}",
+    )
+    request = "\r\n".join((*head, "", "x" * length)).encode()
+    for _ in range(10):
+        with socket.create_connection(("127.0.0.1", web.port)) as client:
+            client.sendall(request)
+    wait_until(lambda: queue_manager.counts("Q1").live == 10)
 
 
 def test_a_message_is_put_browsed_and_got(rest: RestClient) -> None:
