@@ -13,10 +13,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import TypeAlias
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # has no types
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.bulk.queue_client import QueueClient
 from mayfly.contracts.claims import Attached
@@ -32,6 +33,9 @@ from mayfly.spark.queue_source import RowRange, part_of
 #: So many rows are looked for at a time. Where they fail and no other row passes, the pipeline is
 #: at fault, not they.
 MOST_BAD_ROWS = 100
+
+
+_Shape: TypeAlias = Callable[[DataFrame], DataFrame]
 
 
 class BadRows:
@@ -76,7 +80,11 @@ class BadRows:
             with _reader(source) as (client, attached):
                 [standing] = [s for s in client.standings() if s.consumer == source.consumer]
                 ranges = client.rows(attached, standing.closed, standing.last)
-                bad = alone(partial(self._fail, spark, number), ranges)
+                # Every column first, as the stream makes them: a part alone may need fewer.
+                shapes: list[_Shape] = [_whole, *(partial(_shaped, p) for p in self._parts)]
+                fails = [partial(self._fail, spark, number, shape) for shape in shapes]
+                at_fault = next((fail for fail in fails if ranges and fail(ranges)), None)
+                bad = [] if at_fault is None else alone(at_fault, ranges)
                 if bad:
                     done = client.back_out(attached, bad, MQRC_BACKOUT_THRESHOLD_REACHED)
                     count = done.returned + done.moved
@@ -87,13 +95,13 @@ class BadRows:
                 f"{failure_of(error).text}"
             ) from error
 
-    def _fail(self, spark: SparkSession, number: int, ranges: Sequence[RowRange]) -> bool:
-        """Return True if rows of a source cannot be made into what the sinks write."""
-        rows = routed_again(self._config, spark, number, ranges)
+    def _fail(
+        self, spark: SparkSession, number: int, shape: _Shape, ranges: Sequence[RowRange]
+    ) -> bool:
+        """Return True if rows of a source cannot be made into what is written."""
+        made = shape(routed_again(self._config, spark, number, ranges))
         try:
-            # Every column first, as the stream makes them: a part alone may need fewer.
-            for made in (rows, *(part.shape(rows.where(part.rows)) for part in self._parts)):
-                made.write.format("noop").mode("overwrite").save()
+            made.write.format("noop").mode("overwrite").save()
         except (PySparkException, Py4JJavaError) as error:
             if not may_be_of_rows(error):
                 raise
@@ -101,14 +109,22 @@ class BadRows:
         return False
 
 
+def _whole(rows: DataFrame) -> DataFrame:
+    return rows
+
+
+def _shaped(part: Part, rows: DataFrame) -> DataFrame:
+    return part.shape(rows.where(part.rows))
+
+
 def alone(
     fail: Callable[[Sequence[RowRange]], bool],
     ranges: Sequence[RowRange],
     most: int = MOST_BAD_ROWS,
 ) -> list[int]:
-    """Return the rows that fail alone, found by halving; none when all pass together.
+    """Return the rows that fail alone, found by halving of rows that fail together.
 
-    None either when ``most`` fail and no row passes: then they are not the cause.
+    There are none when ``most`` fail and no row passes: then they are not the cause.
     """
     bad: list[int] = []
     has_passed = False

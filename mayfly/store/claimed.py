@@ -1,8 +1,8 @@
 """Messages that consumers have claimed: their tables, the changes to them, reads in pages.
 
-A consumer numbers the rows it claims from 1 on, without gaps; ``r`` is that number behind the
-consumer's own, so that a range of rows is a range of keys. A claim is the rows after the claim
-before it up to its own last one.
+A consumer numbers the rows it claims from 1 on; ``r`` is that number behind the consumer's own, so
+that a range of rows is a range of keys. A claim is the rows after the claim before it up to its own
+last one, but for those that were backed out alone.
 """
 
 from __future__ import annotations

@@ -163,15 +163,25 @@ def test_Q1_a_message_that_cannot_even_be_backed_out_stands_alone_and_doubles_no
         assert s.b.verify().ok
 
 
+FILES = """
+[[source]]
+kind = "files"
+format = "text"
+path = "in"
+columns = { queue = "'ANY'", payload = "cast(value as binary)" }
+"""
+
+
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.parametrize("other_source", ["", FILES], ids=["alone", "beside files"])
 def test_G8_a_message_that_an_expression_cannot_have_leaves_its_batch(
-    session: SparkSession, tmp_path: Path
+    session: SparkSession, tmp_path: Path, other_source: str
 ) -> None:
     with scene(tmp_path) as s:
         assert s.a.mqsc(f"ALTER QMGR DEADQ({DEAD})").ok
         put(s, *SMALL[:7], b"\xff\xfe", *SMALL[7:], b"\xff\xff")
-        config = written(s, BETWEEN_QUEUES + ROUTE)
+        config = written(s, BETWEEN_QUEUES + ROUTE + other_source)
         with pytest.raises(StreamingQueryException) as raised:
             run_once(s, config, session)
         failure = failure_of(raised.value)

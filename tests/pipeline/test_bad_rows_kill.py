@@ -1,0 +1,112 @@
+"""kill -9 of a pipeline that meets messages it cannot use: each message is in one place, once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.mqi.structures import DLH
+from tests.pipeline.test_bad_rows import BETWEEN_QUEUES, ROUTE
+from tests.pipeline.test_build import Scene, scene, taken, written
+from tests.spark.killing import kill_tree
+from tests.spec.scene import DEAD
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+ROOT = Path(__file__).parents[2]
+#: Every so many messages one is no UTF-8, and one is too long for its queue.
+EVERY, MESSAGES = 50, 50
+LIMIT_SECONDS = 240
+
+
+def body(number: int) -> bytes:
+    if number % EVERY == 3:
+        return b"%d \xff" % number
+    return b"%d " % number + b"x" * (200 if number % EVERY == 9 else 0)
+
+
+def feed(manager: QueueManager, first: int) -> int:
+    with manager.session() as session:
+        for number in range(first, first + MESSAGES):
+            session.put("IN", body(number), persistent=True)
+    return first + MESSAGES
+
+
+def batches(s: Scene) -> int:
+    return len([*(s.folder / "cp" / "commits").glob("[0-9]*")])
+
+
+class Running:
+    """`mayfly pipeline run` as a process that can be killed, Java and all."""
+
+    def __init__(self, s: Scene) -> None:
+        self._log = (s.folder / "log").open("ab")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mayfly", "pipeline", "run", s.folder / "pipeline.toml"],
+            cwd=ROOT,
+            stdout=self._log,
+            stderr=self._log,
+            start_new_session=True,
+        )
+
+    def wait(self, seconds: float) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            pytest.fail(f"it ended by itself: {self.process.wait(seconds)}")
+
+    def wait_for(self, s: Scene, batch_count: int) -> None:
+        for _ in range(LIMIT_SECONDS * 10):
+            if batches(s) >= batch_count:
+                return
+            self.wait(0.1)
+        pytest.fail((s.folder / "log").read_text(errors="replace")[-3_000:])
+
+    def kill(self) -> None:
+        kill_tree(self.process.pid)
+        self.process.wait()
+        self._log.close()
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.soak)])
+def test_kills_lose_and_double_nothing_of_batches_with_bad_messages(
+    tmp_path: Path, kills: int
+) -> None:
+    random = Random(int(os.environ.get("MAYFLY_KILL_SEED", kills)))
+    with scene(tmp_path) as s:
+        assert s.a.mqsc("DEFINE QLOCAL(BAD)\nALTER QLOCAL(IN) BOTHRESH(2) BOQNAME(BAD)").ok
+        assert s.a.mqsc(f"ALTER QMGR DEADQ({DEAD})").ok
+        assert s.b.mqsc("ALTER QLOCAL(OUT) MAXMSGL(100)\nALTER QMGR DEADQ(' ')").ok
+        text = (BETWEEN_QUEUES + ROUTE).replace(
+            'trigger = "available now"', 'trigger = "0 seconds"'
+        )
+        written(s, text.replace("rows_per_batch = 100", "rows_per_batch = 25"))
+        count = 0
+        for _ in range(kills):
+            count = feed(s.a, count)
+            running = Running(s)
+            try:
+                running.wait_for(s, batches(s) + 1)
+                running.wait(random.uniform(0, 4))
+            finally:
+                running.kill()
+        running = Running(s)
+        try:
+            for _ in range(LIMIT_SECONDS * 10):
+                if not (s.a.curdepth("IN") or s.a.counts("IN").locked):
+                    break
+                running.wait(0.1)
+        finally:
+            running.kill()
+        found = Counter(message.body for message in taken(s.b, "OUT"))
+        found.update(message.body for message in taken(s.a, "BAD"))
+        found.update(m.body[DLH.length(1) :] for m in taken(s.a, DEAD))
+        wanted = Counter(map(body, range(count)))
+        assert (found - wanted, wanted - found) == ({}, {})
+        assert s.a.verify().ok
+        assert s.b.verify().ok
