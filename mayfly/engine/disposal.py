@@ -24,7 +24,8 @@ from mayfly.lifetime.transmission import shorter_life_ms
 from mayfly.lifetime.window import Window, remaining_ms, window_at_put
 from mayfly.mqi.constants import MQAT_QMGR, MQPMO_SET_ALL_CONTEXT, MQRO_DISCARD_MSG
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor
-from mayfly.mqi.errors import MQError
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.reasons import MQRC_UNKNOWN_OBJECT_NAME
 from mayfly.store.units import StoredMessage
 
 _LOG = logging.getLogger("mayfly.disposal")
@@ -95,9 +96,19 @@ def send_report(
             message = OutgoingMessage(prepared, window, ids, report.body)
             dead_letter(core, transaction, message, failure.reason, target)
         except MQError as error:
-            _LOG.warning("%s report to %r dropped: %s", cause.name, target, error)
+            said = f"{cause.name} report to {target!r} dropped: {failure}; no dead letter: {error}"
+            kind = "report", cause, target, failure.reason, error.reason
+            core.alike_warnings.note(_LOG, kind, core.now_ms(), said)
             return False
     return True
+
+
+def dead_letter_queue_of(core: Core) -> str:
+    """Return the name in DEADQ; raises MQRC_UNKNOWN_OBJECT_NAME for none."""
+    name = core.registry.queue_manager.deadq
+    if not name:
+        raise mq_error(MQRC_UNKNOWN_OBJECT_NAME, "there is no dead-letter queue: DEADQ is blank")
+    return name
 
 
 def dead_letter(
@@ -113,7 +124,7 @@ def dead_letter(
     MQRC_UNKNOWN_OBJECT_NAME when DEADQ is blank.
     """
     prepared, window, ids, body = message
-    path = core.registry.resolve_target(core.registry.queue_manager.deadq)
+    path = core.registry.resolve_target(dead_letter_queue_of(core))
     descriptor, header = dead_letter_of(core, prepared.descriptor, reason, target)
     # It can be got at once, whatever delay it once had.
     immediate = window._replace(deliver_at_ms=window.put_ms)

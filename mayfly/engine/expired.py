@@ -16,6 +16,7 @@ from mayfly.engine.disposal import (
     as_given,
     behind_transit,
     dead_letter,
+    dead_letter_queue_of,
     original_of,
     send_report,
 )
@@ -50,10 +51,11 @@ def discard_expired(
     ending = ending._replace(met_by=met_by.value)
     transaction = Transaction()
     deadlines_ms = []
-    for each in found:
-        messages.end(core, transaction, each, Event.DEADLINE_SEEN, now_ms, ending=ending)
-        _follow(core, transaction, each[:2], now_ms)
-        deadlines_ms.append(each[1].expire_at_ms or now_ms)
+    with core.alike_warnings.batch(now_ms):
+        for each in found:
+            messages.end(core, transaction, each, Event.DEADLINE_SEEN, now_ms, ending=ending)
+            _follow(core, transaction, each[:2], now_ms)
+            deadlines_ms.append(each[1].expire_at_ms or now_ms)
     core.expiry_lateness.note(deadlines_ms, now_ms)
     if core.on_expiry:
         tell_expired(core, transaction, (each[:2] for each in found), now_ms, ending.met_by)
@@ -138,11 +140,13 @@ def _move(
         try:
             _put(core, transaction, way, message)
         except MQError as failure:
-            if _leads_to(core, core.registry.queue_manager.deadq, origin):
+            if _leads_to(core, dead_letter_queue_of(core), origin):
                 raise
             dead_letter(core, transaction, message, failure.reason, target)
     except MQError as error:
-        _LOG.warning("expired message of %s discarded: %s", origin.name, error)
+        said = f"expired message of {origin.name} discarded: {error}"
+        kind = "expired", origin.name, error.reason
+        core.alike_warnings.note(_LOG, kind, core.now_ms(), said)
 
 
 def _moved(

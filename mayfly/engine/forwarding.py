@@ -10,7 +10,7 @@ from mayfly.engine.arrival_order import next_arrival_number
 from mayfly.engine.authority.checks import check_putter
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage, new_id, stored_id
-from mayfly.engine.disposal import as_given, dead_letter, send_report
+from mayfly.engine.disposal import as_given, dead_letter, dead_letter_queue_of, send_report
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
 from mayfly.engine.message import Message, message_of, row_of
@@ -88,7 +88,7 @@ def put_dead_letter(core: Core, session: Session, message: Message, reason: int)
         reason, message.queue, core.name, by.put_appl_type, by.put_appl_name, core.now_ms()
     )
     dead, header = behind_header(message.descriptor, refusal)
-    name = core.registry.queue_manager.deadq
+    name = dead_letter_queue_of(core)
     forward(core, session, name, message, (dead, header + message.body))
 
 

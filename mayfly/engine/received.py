@@ -109,7 +109,9 @@ def add_refusal(
         puts.withdraw_all(transaction)
         raise error
     if not is_letter:
-        _LOG.warning("message for %s dropped: %s", message.target, error)
+        said = f"message for {message.target} dropped: {error}"
+        kind = "dropped", message.target, error.reason
+        core.alike_warnings.note(_LOG, kind, core.now_ms(), said)
     return is_letter
 
 
@@ -121,6 +123,7 @@ def _is_dead_lettered(core: Core, transaction: Transaction, message: Refused, re
         letter = OutgoingMessage(as_given(core, original.descriptor), window, ids, original.body)
         dead_letter(core, transaction, letter, reason, target)
     except MQError as error:
-        _LOG.warning("dead-letter queue refuses a message for %s: %s", target, error)
+        said = f"dead-letter queue refuses a message for {target}: {error}"
+        core.alike_warnings.note(_LOG, ("letter", target, error.reason), core.now_ms(), said)
         return False
     return True

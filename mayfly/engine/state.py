@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 from weakref import WeakValueDictionary
 
+from mayfly.engine.alike_warnings import AlikeWarnings
 from mayfly.engine.browsing.marks import Marks, OnDeparture
 from mayfly.engine.callbacks import Callbacks
 from mayfly.engine.delay.staging_state import StagingState
@@ -60,6 +61,8 @@ class State:
         self.staging = StagingState(self, self.registry.staging)
         #: Return the queue of a number for which messages are staged, and note a staged message.
         self.target, self.note_due = self.registry.target, self.staging.note_due
+        #: Warnings of which a flood of messages would write a flood.
+        self.alike_warnings = AlikeWarnings()
         #: How late released messages left, and expired ones were met, for those who watch.
         self.release_lateness, self.expiry_lateness = Lateness(), Lateness()
         #: Told of messages that are got, or leave their queue otherwise. A feature is here only

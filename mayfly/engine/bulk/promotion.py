@@ -22,7 +22,7 @@ from mayfly.engine.bulk.staged_rows import (
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage, check_room, new_id, new_row, size_on
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
-from mayfly.engine.disposal import dead_letter_of, send_report
+from mayfly.engine.disposal import dead_letter_of, dead_letter_queue_of, send_report
 from mayfly.engine.expired import follow_expiry
 from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import Path
@@ -281,7 +281,7 @@ class Promotion(UnitOfWork):
         Raises why that takes it not, naming the option: else the row would be lost.
         """
         core = self._core
-        name = self._dead_letter_queue or core.registry.queue_manager.deadq
+        name = self._dead_letter_queue or dead_letter_queue_of(core)
         body = rows.body(row)
         descriptor = _sound(kind.descriptor, self._context)
         dead, header = dead_letter_of(core, descriptor, refusal.reason, kind.queue)

@@ -171,8 +171,9 @@ class DelayProcessor:
         """
         assert self._core.engine_lock.is_held()
         left = list(dues)
-        while (transactions := self._let_go(left, now_ms)) is None:
-            left = [each for each in left if each[0].k not in self._retry_at_ms]
+        with self._core.alike_warnings.batch(now_ms):
+            while (transactions := self._let_go(left, now_ms)) is None:
+                left = [each for each in left if each[0].k not in self._retry_at_ms]
         return transactions
 
     def _let_go(self, dues: Iterable[DueOfSide], now_ms: int) -> list[Transaction] | None:

@@ -120,7 +120,8 @@ class Release:
             if event is None:
                 self._failures.pop()
                 puts.withdraw_all(own)
-                _LOG.warning("message for %s stays on staging: %s", row.target, failure)
+                said = f"message for {row.target} stays on staging: {failure}"
+                self._warn(("stays", row.target, failure.reason), said, row)
                 return False
             messages.end(
                 core, own, found, event, self._now_ms, ending=ending, reason=failure.reason
@@ -255,7 +256,8 @@ class Release:
                 dead_letter(core, transaction, message, reason, row.target or STAGING_QUEUE)
                 event = Event.DEAD_LETTER
             except MQError as error:
-                _LOG.warning("dead-letter queue refuses a delayed message: %s", error)
+                said = f"dead-letter queue refuses a delayed message for {row.target}: {error}"
+                self._warn(("letter", row.target, error.reason), said, row)
                 if row.sub_id is None:
                     return None
                 # D22 undoes an action that has succeeded; where this one fails, the source says, a
@@ -269,6 +271,9 @@ class Release:
         if not is_sent and is_undone_without_report:
             return None
         return event
+
+    def _warn(self, kind: tuple[object, ...], said: str, row: StoredMessage) -> None:
+        self._core.alike_warnings.note(_LOG, kind, self._now_ms, said, key=row.k)
 
     def _is_dropped(self, row: StoredMessage, reason: int) -> bool:
         """Return True if a message is the copy of a publication that is to be dropped."""

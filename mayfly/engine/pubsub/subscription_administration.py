@@ -260,8 +260,9 @@ def _drop(core: Core, queue: LocalQueue) -> None:
     try:
         delete_queue(core, queue, purge=True)
     except MQError as error:
-        # Its handle is still open, a unit of work has a copy on it, or the disk is full.
-        _LOG.info("managed queue %s stays for now: %s", queue.name, error)
+        # Mostly its handle is still open, or a unit of work has a copy on it: nothing is wrong.
+        level = logging.DEBUG if error.reason == rc.MQRC_OBJECT_IN_USE else logging.WARNING
+        _LOG.log(level, "managed queue %s stays for now: %s", queue.name, error)
         with core.engine_lock:
             core.registry.subscriptions.doomed.append(queue)
 

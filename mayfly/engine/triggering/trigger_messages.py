@@ -48,8 +48,9 @@ def put_trigger_messages(
             try:
                 dead_letter(core, transaction, message, failure.reason, initiation_queue)
             except MQError as error:
-                said = f"{failure}; {error}"
-                _LOG.warning("trigger message for %s is lost: %s", definition.name, said)
+                said = f"trigger message for {definition.name} is lost: {failure}; {error}"
+                kind = "trigger", definition.name, failure.reason, error.reason
+                core.alike_warnings.note(_LOG, kind, now_ms, said)
                 continue
         else:
             arrive(core, transaction, path, prepared, new_row(core, path, message))

@@ -1,0 +1,90 @@
+"""Warnings that many messages cause alike: one line for all of them, with their number."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from mayfly.lifetime.times import SECOND_MS
+
+#: A line like one that was written comes so much later, and tells how many messages there were.
+SILENCE_MS: Final = 60 * SECOND_MS
+#: Kinds of lines that are known at a time; the oldest is forgotten.
+_MOST_KINDS: Final = 1_000
+
+
+class _Kind:
+    """Lines that differ in nothing that an operator has to know apart."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self.log = log
+        self.text = ""
+        self.count = 0
+        #: Keys of messages that are tried again and again; each counts once a line.
+        self.keys: set[int] = set()
+        self.written_ms: int | None = None
+
+    def write(self, now_ms: int) -> None:
+        """Write one line for all that were counted, unless the last one is too young."""
+        is_young = self.written_ms is not None and 0 <= now_ms - self.written_ms < SILENCE_MS
+        if is_young or not self.count:
+            return
+        alike = "" if self.count == 1 else f" ({self.count:,} messages)"
+        self.log.warning("%s%s", self.text, alike)
+        self.keys.clear()
+        self.count, self.written_ms = 0, now_ms
+
+
+class AlikeWarnings:
+    """The warnings of one queue manager, under the engine's lock.
+
+    The first of a kind is written at once. Those that follow within a minute are counted, and told
+    of with the next one behind that minute. In a batch they are counted before the first is
+    written.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._kinds: dict[Hashable, _Kind] = {}
+        self._is_batch = False
+
+    def note(
+        self,
+        log: logging.Logger,
+        kind: Hashable,
+        now_ms: int,
+        text: str,
+        *,
+        key: int | None = None,
+    ) -> None:
+        """Note a warning about a message; ``kind`` is the same for those that are alike.
+
+        ``key`` is that of a message that stays and will be tried again.
+        """
+        found = self._kinds.pop(kind, None) or _Kind(log)
+        if len(self._kinds) >= _MOST_KINDS:
+            del self._kinds[next(iter(self._kinds))]
+        self._kinds[kind] = found
+        found.text = text
+        if key is None or key not in found.keys:
+            found.count += 1
+        if key is not None:
+            found.keys.add(key)
+        if not self._is_batch:
+            found.write(now_ms)
+
+    @contextmanager
+    def batch(self, now_ms: int) -> Iterator[None]:
+        """Write the warnings of a block at its end, or with those of a block around it."""
+        if self._is_batch:
+            yield
+            return
+        self._is_batch = True
+        try:
+            yield
+        finally:
+            self._is_batch = False
+            for kind in self._kinds.values():
+                kind.write(now_ms)
