@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 from proton import Data
 
 from mayfly.connection.topics import is_temporary_topic
-from mayfly.lifetime.until import Until
 from mayfly.lifetime.window import LATEST_DUE_MS, LONGEST_LIFE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -73,6 +72,8 @@ class Incoming(NamedTuple):
     time_to_live_ms: int | None
     delay_ms: int
     properties: list[Property]
+    #: The moment at which the delay ends, where that was said and needs no other clock.
+    until_ms: int | None = None
 
 
 class Fields(NamedTuple):
@@ -104,7 +105,7 @@ def incoming(fields: Fields, now_ms: int) -> Incoming:
             # As IBM MQ JMS writes a TextMessage whose text is null; an empty text has none of it.
             properties.insert(1, Property("mcd.msgbody", Typed("string", None)))
     life_ms, delay_ms = _lifetime(fields, now_ms)
-    delay_ms = _keep_times(properties, fields, now_ms, life_ms, delay_ms)
+    until_ms = _keep_times(properties, fields, now_ms, life_ms, delay_ms)
     message_id, _user, to, _subject, reply_to, correlation_id = fields.properties[:6]
     descriptor = _descriptor(
         _report(fields.annotations),
@@ -123,6 +124,7 @@ def incoming(fields: Fields, now_ms: int) -> Incoming:
         life_ms,
         delay_ms,
         properties,
+        until_ms,
     )
 
 
@@ -185,10 +187,10 @@ def _lifetime(fields: Fields, now_ms: int) -> tuple[int | None, int]:
 
 def _keep_times(
     properties: list[Property], fields: Fields, now_ms: int, life_ms: int | None, delay_ms: int
-) -> int:
+) -> int | None:
     """Add moments as the client has said them; those that count are reckoned from the arrival.
 
-    Returns the delay, as it is to be put.
+    Returns the moment at which the delay ends, None where its length counts.
     """
     expiry, created = fields.properties[8:10]
     if created is not None and (created_ms := integer("creation-time", created)) >= 0:
@@ -204,12 +206,12 @@ def _keep_times(
             base_ms = integer("creation-time", created)
         if delay_ms != max(0, said_ms - base_ms):
             # It delays nothing, and the words of another broker do.
-            return delay_ms
+            return None
         if delay_ms and created is None:
             # It counts as it was said, and need not be kept beside.
-            return Until(said_ms)
+            return said_ms
         _keep(properties, said_times.DELIVERY, said_times.as_kept(said_ms, now_ms + delay_ms))
-    return delay_ms
+    return None
 
 
 def _life(name: str, life_ms: int) -> int:

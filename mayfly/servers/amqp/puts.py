@@ -11,6 +11,7 @@ from typing import Final, Protocol, TypeAlias
 
 from mayfly.client.open_objects import OUTDATED
 from mayfly.connection import Connection
+from mayfly.lifetime.until import Until
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -107,7 +108,7 @@ def put_within(
             msg_id=message.msg_id,
             correl_id=message.correl_id,
             time_to_live_ms=message.time_to_live_ms,
-            delay_ms=message.delay_ms,
+            delay_ms=message.delay_ms if message.until_ms is None else Until(message.until_ms),
             properties=message.properties,
         )
     except MQError as error:

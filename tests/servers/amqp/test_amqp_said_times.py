@@ -12,6 +12,7 @@ from proton import Data, Delivery
 
 from mayfly import QueueManager, jms, pymqi
 from mayfly.engine import PutRequest
+from mayfly.lifetime.until import Until
 from mayfly.mqi import constants as c
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Scalar, Section, Value, symbol, text
@@ -111,9 +112,10 @@ def test_D1_3_2_3_accepted_a_delivery_time_without_a_creation_time_is_that_momen
         assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
         read = Reader().read(saying(Said(None, None, NOW_MS + 5_000)), clock.now_ms())
         assert [found.name for found in read.properties] == []
+        assert read.until_ms == NOW_MS + 5_000
         clock.advance(3)
         queue = session.open("Q1", c.MQOO_OUTPUT)
-        queue.put(read.body, PutRequest(read.descriptor, delay_ms=read.delay_ms))
+        queue.put(read.body, PutRequest(read.descriptor, delay_ms=Until(read.until_ms)))
         clock.advance(4_997)
         [message] = session.browse("Q1")
     assert message.deliver_at_ms == NOW_MS + 5_000
