@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 from mayfly.engine.attributes.attribute import AUTHREC
@@ -78,9 +78,10 @@ class AuthorityRecords:
         self._take_out(key)
         del self._bits[key]
 
-    def may_do_everything(self, user: str, groups: Iterable[str]) -> bool:
+    def may_do_everything(self, user: str, groups: Collection[str]) -> bool:
         """Return True if a user may do everything: of group mqm, or the opener."""
-        return (bool(user) and user == self.opener) or ADMINISTRATORS in (user, *groups)
+        is_opener = bool(user) and user == self.opener
+        return is_opener or user == ADMINISTRATORS or ADMINISTRATORS in groups
 
     def entities_of(self, user: str, groups: Iterable[str] | None = None) -> list[Entity]:
         """Return for whom a user's authority counts: the user, all groups, the group of everybody.
