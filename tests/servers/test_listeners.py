@@ -20,6 +20,7 @@ from mayfly.client import Client
 from mayfly.connection.endpoint import Address, Endpoint
 from mayfly.connection.remote import RemoteConnection, connect
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.security.admission import Admission
 from mayfly.security.developer import self_signed_certificate
 from mayfly.servers.exposure import ListenAddress
@@ -208,3 +209,21 @@ def test_other_limits_count_from_a_reload_on(queue_manager: QueueManager) -> Non
         assert second._conversation.link.tick_ms == 3_500
         first.close()
         second.close()
+
+
+def test_another_memory_counts_from_a_reload_on(queue_manager: QueueManager) -> None:
+    """The longest message that a client may put is told at its connect."""
+    assert queue_manager.mqsc("DEFINE QLOCAL(Q1)").ok
+    long = bytes(1_500_000)
+    with listening(queue_manager) as (listener, port):
+        for memory_bytes in (2_000_000, 1_048_576):
+            listener.limit(ClientLimits(memory_bytes=memory_bytes))
+            client = operator(port)
+            if memory_bytes > len(long):
+                client.put1("Q1", long, Descriptor())
+            else:
+                with pytest.raises(MQError) as refused:
+                    client.put1("Q1", long, Descriptor())
+                assert refused.value.reason == rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
+            client.close()
+    assert queue_manager.curdepth("Q1") == 1
