@@ -281,7 +281,7 @@ class Promotion(UnitOfWork):
         Raises why that takes it not, naming the option: else the row would be lost.
         """
         core = self._core
-        name = self._dead_letter_queue or dead_letter_queue_of(core)
+        name = self._dead_letter_queue or core.registry.queue_manager.deadq
         body = rows.body(row)
         descriptor = _sound(kind.descriptor, self._context)
         dead, header = dead_letter_of(core, descriptor, refusal.reason, kind.queue)
@@ -295,7 +295,7 @@ class Promotion(UnitOfWork):
         except MQError:
             life = Times(0, None, None)
         try:
-            path = core.registry.resolve_target(name)
+            path = core.registry.resolve_target(name or dead_letter_queue_of(core))
             msg_id = self._put(path, header + body, as_dead, (ids, life))
         except MQError as error:
             if error.reason in _NOT_THE_ROW:
