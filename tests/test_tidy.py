@@ -32,6 +32,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"channel", "hierarchy"}),
     frozenset({"security"}),
     frozenset({"admin"}),
+    frozenset({"verbs"}),
     frozenset({"mayfly", "queue_manager", "mqsc", "pymqi", "jms", "listener", "everyplace"})
     | frozenset(
         {"aio", "connection", "client", "pcf", "ims_bridge", "dead_letter", "trigger_monitor"}
@@ -94,7 +95,7 @@ ENGINE_FACES = {
     "mayfly.engine.face.admission": frozenset({"security"}),
     "mayfly.engine.face.bulk": frozenset({"cli", "connection", "servers"}),
     "mayfly.engine.face.operating": frozenset({"mayfly", "queue_manager", "servers", "telemetry"}),
-    "mayfly.engine.face.programs": frozenset({"connection", "telemetry"}),
+    "mayfly.engine.face.programs": frozenset({"connection", "telemetry", "verbs"}),
     "mayfly.engine.face.transit": frozenset({"channel", "everyplace", "hierarchy"}),
 }
 #: Modules that lead back to themselves when imports for type checkers count, by package.

@@ -10,20 +10,21 @@ from mayfly.connection.interface import (
     Connection,
     Objects,
     OnDone,
-    Opened,
     UnderWay,
 )
 from mayfly.connection.local import LocalConnection
 from mayfly.connection.onward import Held, Onward
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
-from mayfly.connection.topics import Subscribed, Topics
+from mayfly.connection.topics import Topics
 from mayfly.connection.values import (
     Delivery,
     GetResult,
     Message,
+    Opened,
     PutResult,
     Settlement,
     Status,
+    Subscribed,
     SubscriptionFacts,
     stored_id,
     text_length,

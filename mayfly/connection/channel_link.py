@@ -13,22 +13,24 @@ from mayfly.connection.remote_link import Link
 from mayfly.connection.remote_requests import answer_of
 from mayfly.connection.remote_stream import CONNECT_SECONDS, Stream, opened
 from mayfly.contracts.channels import (
-    FORMS,
     VERSION,
-    Batch,
-    ChannelVerb,
+    ChannelRequest,
     Confirm,
+    End,
     GoOn,
     Introduction,
+    KeepBatch,
     Negotiation,
-    Nothing,
     Opening,
     Parcel,
     Parcels,
+    Ping,
+    PutBatch,
     ReceiverState,
     Welcome,
     packed_request,
     parts,
+    row_of_parcel,
 )
 from mayfly.contracts.tls_files import CERTIFICATE_VARIABLE, KEY_VARIABLE, ROOTS_VARIABLE
 from mayfly.contracts.tokens import TOKEN_VARIABLE, TokenMissing, read_token
@@ -88,34 +90,42 @@ class ChannelLink:
 
     def negotiate(self, opening: Opening) -> ReceiverState:
         """Begin to send."""
-        _channel, _manager, *said = opening
-        state: ReceiverState = self._ask(ChannelVerb.NEGOTIATE, Negotiation._make(said))
+        state: ReceiverState = self._ask(
+            Negotiation(
+                opening.sequence,
+                opening.batch_size,
+                opening.max_message_bytes,
+                opening.is_reset,
+                opening.heartbeat_s,
+                opening.instance_id,
+            )
+        )
         self._has_begun = True
         self._most_bytes = min(_FRAME_BYTES, state.max_message_bytes + HEAD_BYTES // 2)
         return state
 
     def send(self, parcels: Sequence[Parcel]) -> int | None:
         """Put a batch."""
-        wait_ms: int | None = self._upload(ChannelVerb.PUT_BATCH, parcels)
+        wait_ms: int | None = self._upload(PutBatch, parcels)
         return wait_ms
 
     def hand_over(self, parcels: Sequence[Parcel]) -> int:
         """Bring a batch there, where it is kept."""
-        had_ms: int = self._upload(ChannelVerb.KEEP_BATCH, parcels)
+        had_ms: int = self._upload(KeepBatch, parcels)
         return had_ms
 
     def go_on(self, transit_ms: int) -> int | None:
         """Put what is kept, or could not be put."""
-        wait_ms: int | None = self._ask(ChannelVerb.GO_ON, GoOn(transit_ms))
+        wait_ms: int | None = self._ask(GoOn(transit_ms))
         return wait_ms
 
     def confirm(self, luw: str, sequence: int) -> None:
         """Commit the batch."""
-        self._ask(ChannelVerb.CONFIRM, Confirm(luw, sequence))
+        self._ask(Confirm(luw, sequence))
 
     def ping(self, channel: str) -> None:
         """Find out whether the receiver of the channel answers, which hears of its sender."""
-        self._ask(ChannelVerb.PING, Nothing())
+        self._ask(Ping())
 
     def traffic(self) -> Traffic:
         """Return the bytes of the connection."""
@@ -135,7 +145,7 @@ class ChannelLink:
     def _say_end(self) -> None:
         self._stream.limit(_END_SECONDS)
         try:
-            _call(self._link, ChannelVerb.END, Nothing())
+            _call(self._link, End())
         except MQError:
             # The partner is gone, or does not answer: it will miss the connection.
             return
@@ -162,7 +172,7 @@ class ChannelLink:
         stream.limit(self._admission_seconds)
         link = Link(stream, address, runtime)
         try:
-            welcome: Welcome = _call(link, ChannelVerb.CONNECT, said)
+            welcome: Welcome = _call(link, said)
         except MQError as error:
             link.close()
             raise _explained(error, address, said) from error
@@ -173,33 +183,37 @@ class ChannelLink:
         link.let_in(welcome.heartbeat_ms)
         return link, stream
 
-    def _upload(self, verb: ChannelVerb, parcels: Sequence[Parcel]) -> Any:
+    def _upload(self, kind: type[PutBatch | KeepBatch], parcels: Sequence[Parcel]) -> Any:
         *parts_before, rest = parts(parcels, self._most_bytes)
-        if verb is ChannelVerb.KEEP_BATCH and not parts_before:
+        if kind is KeepBatch and not parts_before:
             # The receiver counts the time from here on: the batch may take long to come in.
             parts_before = [[]]
         with self._calling:
             self._check_open()
             try:
                 posted = [
-                    self._link.post(_CONVERSATION, _packed(ChannelVerb.PARCELS, Parcels(part)))
+                    self._link.post(
+                        _CONVERSATION, _packed(Parcels([row_of_parcel(each) for each in part]))
+                    )
                     for part in parts_before
                 ]
                 try:
-                    return _call(self._link, verb, Batch(len(parcels), rest))
+                    return _call(
+                        self._link, kind(len(parcels), [row_of_parcel(each) for each in rest])
+                    )
                 finally:
                     # A part that was refused says more than a batch of which a part is missing.
                     for request in posted:
                         self._link.read_until(request)
-                        answer_of(request.payload, FORMS[ChannelVerb.PARCELS].answer)
+                        answer_of(request.payload, Parcels.ANSWER)
             except MQError as error:
                 raise _failed(error) from error
 
-    def _ask(self, verb: ChannelVerb, request: tuple[Any, ...]) -> Any:
+    def _ask(self, request: ChannelRequest) -> Any:
         with self._calling:
             self._check_open()
             try:
-                return _call(self._link, verb, request)
+                return _call(self._link, request)
             except MQError as error:
                 raise _failed(error) from error
 
@@ -232,15 +246,15 @@ class _CountedStream:
         return data
 
 
-def _call(link: Link, verb: ChannelVerb, request: tuple[Any, ...]) -> Any:
-    return link.call(_CONVERSATION, _packed(verb, request), FORMS[verb].answer)
+def _call(link: Link, request: ChannelRequest) -> Any:
+    return link.call(_CONVERSATION, _packed(request), request.ANSWER)
 
 
-def _packed(verb: ChannelVerb, request: tuple[Any, ...]) -> bytes:
+def _packed(request: ChannelRequest) -> bytes:
     try:
-        return packed_request(verb, request)
+        return packed_request(request)
     except ValueError as error:
-        raise mq_error(rc.MQRC_UNEXPECTED_ERROR, f"{verb.name}: {error}") from None
+        raise mq_error(rc.MQRC_UNEXPECTED_ERROR, f"{type(request).__name__}: {error}") from None
 
 
 def _token_of(definition: ChannelDefinition) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from mayfly.connection.onward import Held, Many, Onward
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
@@ -19,6 +19,7 @@ from mayfly.connection.values import (
     Delivery,
     GetResult,
     Inquiry,
+    Opened,
     Property,
     PutResult,
     Settlement,
@@ -35,24 +36,6 @@ _T = TypeVar("_T")
 OnDone: TypeAlias = Callable[[_T | MQError], object]
 #: Is called with the handle of a queue that cannot be got from, and the error; it must not block.
 OnRefused: TypeAlias = Callable[[int, MQError], object]
-
-
-class Opened(NamedTuple):
-    """An object that was opened: its number and what its name has led to.
-
-    ``kind`` is MQOT_Q, MQOT_TOPIC, MQOT_PROCESS or MQOT_Q_MGR. ``queue`` on ``manager`` is the
-    queue at the end of aliases and remote definitions, empty for what is no queue. ``made`` is the
-    name of the dynamic queue that opening has made, ``topic`` the string of a topic.
-    ``definition_type`` is the MQQDT_* of a queue on this queue manager, else 0.
-    """
-
-    handle: int
-    kind: int
-    queue: str
-    manager: str
-    made: str = ""
-    topic: str = ""
-    definition_type: int = 0
 
 
 class UnderWay(Protocol):

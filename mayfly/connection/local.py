@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mayfly.connection.interface import (
-    Asynchronous,
-    Objects,
-    Opened,
-)
+from mayfly.connection.interface import Asynchronous, Objects
 from mayfly.connection.local_calls import LocalCalls, LocalHeld
 from mayfly.connection.local_claims import LocalClaims
 from mayfly.connection.local_many import LocalMany
@@ -19,7 +15,7 @@ from mayfly.connection.objects import AnyHandle, OpenObjects, not_open_here
 from mayfly.connection.onward import Held, Many, Onward
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
 from mayfly.connection.topics import Topics
-from mayfly.connection.values import GetResult, Property, PutResult, Status
+from mayfly.connection.values import GetResult, Opened, Property, PutResult, Status
 from mayfly.connection.virtual_time import virtual_time_of
 from mayfly.engine import (
     GetRequest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from mayfly.connection.objects import OpenObjects
-from mayfly.connection.topics import Subscribed
+from mayfly.connection.values import Subscribed
 from mayfly.engine import Handle, Session
 from mayfly.engine.face.programs import (
     OpenSubscription,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from mayfly.connection.endpoint import Reconnect
-from mayfly.connection.interface import Connection, Opened
+from mayfly.connection.interface import Connection
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
 from mayfly.connection.reconnecting_calls import (
     ReconnectingCalls,
@@ -32,6 +32,7 @@ from mayfly.connection.values import (
     BackoutRule,
     GetResult,
     Inquiry,
+    Opened,
     Property,
     PutResult,
     Status,

@@ -7,7 +7,7 @@ from typing import Any
 
 from mayfly.connection.interface import Connection
 from mayfly.connection.reconnection import Reconnection
-from mayfly.connection.topics import Subscribed
+from mayfly.connection.values import Subscribed
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error

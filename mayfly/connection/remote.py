@@ -8,7 +8,7 @@ from operator import index
 
 from mayfly.connection.choose import Sharing
 from mayfly.connection.endpoint import Address, AnyAddress, Endpoint
-from mayfly.connection.interface import Asynchronous, Objects, Opened
+from mayfly.connection.interface import Asynchronous, Objects
 from mayfly.connection.local_puts import PutTarget
 from mayfly.connection.onward import Held, Many, Onward
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
@@ -21,23 +21,18 @@ from mayfly.connection.remote_puts import UnansweredPuts
 from mayfly.connection.remote_sharing import Way, shared_links
 from mayfly.connection.remote_stream import opened
 from mayfly.connection.topics import Topics
-from mayfly.connection.values import GetResult, Property, PutResult, Status
+from mayfly.connection.values import GetResult, Opened, Property, PutResult, Status
 from mayfly.connection.virtual_time import VirtualTime, virtual_time_here
-from mayfly.connection.wire_values import (
-    opened_of_row,
-    put_of_row,
-    result_of_row,
-    rows_of_properties,
-)
-from mayfly.contracts.wire import PROCESS
-from mayfly.contracts.wire_rows import packed_descriptor
-from mayfly.contracts.wire_verbs import Verb
+from mayfly.contracts.wire_fields import packed_descriptor
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
 from mayfly.runtime import Runtime
 from mayfly.runtime.virtual_clock import this_process
+from mayfly.verbs import requests as ask
+from mayfly.verbs.rows import put_of, result_of, rows_of_properties
 
 #: After an error with one of these reasons, the next address of the list is tried.
 _TRY_NEXT = frozenset(
@@ -50,8 +45,6 @@ _TRY_NEXT = frozenset(
         rc.MQRC_CONNECTION_BROKEN,
     }
 )
-_IN_UNIT_OF_WORK = c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT
-_STAYS = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 
 
 def connect(
@@ -129,14 +122,13 @@ def _connected(
     # A user or program name from the environment may contain bytes that are no text.
     named = [each.encode(errors="replace").decode() for each in (user, application)]
     said = endpoint.channel, endpoint.queue_manager, named[0], password, named[1]
-    process = [PROCESS, this_process()]
-    facts = conversation.call(Verb.CONNECT, [*said, endpoint.heartbeat_s * 1_000, [process]])
-    name, number, _user, heartbeat_ms, most_members, max_message_bytes, more = facts
-    if process in more:
-        conversation.virtual_time = virtual_time_here(name, number)
-    conversation.link.let_in(heartbeat_ms, min(most_members, endpoint.share_conversations))
-    most_bytes = min(max_message_bytes, endpoint.max_message_bytes)
-    return RemoteConnection(conversation, name, number, most_bytes)
+    terms = conversation.call(ask.Connect(*said, endpoint.heartbeat_s * SECOND_MS, this_process()))
+    if terms.process == this_process():
+        conversation.virtual_time = virtual_time_here(terms.queue_manager, terms.number)
+    most_members = min(terms.share_conversations, endpoint.share_conversations)
+    conversation.link.let_in(terms.heartbeat_ms, most_members)
+    most_bytes = min(terms.max_message_bytes, endpoint.max_message_bytes)
+    return RemoteConnection(conversation, terms.queue_manager, terms.number, most_bytes)
 
 
 class RemoteConnection:
@@ -176,14 +168,15 @@ class RemoteConnection:
         alternate_user: str = "",
     ) -> Opened:
         """MQOPEN."""
-        asked = [name, options, kind, manager, topic, dynamic_name, selector, alternate_user]
-        opened = opened_of_row(self._call(Verb.OPEN, asked))
+        opened = self._call(
+            ask.Open(name, options, kind, manager, topic, dynamic_name, selector, alternate_user)
+        )
         self._conversation.open_handles[opened.handle] = opened.kind
         return opened
 
     def close_object(self, handle: int, options: int = c.MQCO_NONE) -> int:
         """MQCLOSE."""
-        reason: int = self._call(Verb.CLOSE_OBJECT, [index(handle), options])
+        reason = self._call(ask.CloseObject(index(handle), options))
         self._conversation.open_handles.pop(handle, None)
         return reason
 
@@ -204,16 +197,30 @@ class RemoteConnection:
     ) -> PutResult | None:
         """MQPUT."""
         self._puts.check_length(body)
-        said = msg_id, correl_id, expiry_tenths, time_to_live_ms, delay_ms
         rows = rows_of_properties(properties) if properties else []
         if options & c.MQPMO_ASYNC_RESPONSE:
             target = PutTarget(index(handle), descriptor, options, index(context))
             if self._puts.is_one(target):
-                return self._puts.send(target, [body, *said, rows])
-        asked = [index(handle), body, packed_descriptor(descriptor), options, *said, rows]
-        asked.append(index(context))
-        is_doubtful = not options & c.MQPMO_SYNCPOINT
-        return put_of_row(self._call(Verb.PUT, asked, is_doubtful=is_doubtful))
+                return self._puts.send(
+                    target,
+                    ask.NewMessageRow(
+                        body, msg_id, correl_id, expiry_tenths, time_to_live_ms, delay_ms, rows
+                    ),
+                )
+        request = ask.Put(
+            index(handle),
+            body,
+            packed_descriptor(descriptor),
+            options,
+            msg_id,
+            correl_id,
+            expiry_tenths,
+            time_to_live_ms,
+            delay_ms,
+            rows,
+            index(context),
+        )
+        return put_of(self._call(request))
 
     def put1(
         self,
@@ -232,10 +239,20 @@ class RemoteConnection:
     ) -> PutResult:
         """MQPUT1."""
         self._puts.check_length(body)
-        asked = [name, body, packed_descriptor(descriptor), options, kind, manager, topic]
-        asked += [msg_id, correl_id, time_to_live_ms, delay_ms]
-        is_doubtful = not options & c.MQPMO_SYNCPOINT
-        result = put_of_row(self._call(Verb.PUT1, asked, is_doubtful=is_doubtful))
+        request = ask.Put1(
+            name,
+            body,
+            packed_descriptor(descriptor),
+            options,
+            kind,
+            manager,
+            topic,
+            msg_id,
+            correl_id,
+            time_to_live_ms,
+            delay_ms,
+        )
+        result = put_of(self._call(request))
         assert result is not None
         return result
 
@@ -256,7 +273,7 @@ class RemoteConnection:
         with_extension: bool = False,
     ) -> GetResult:
         """MQGET."""
-        asked = [
+        request = ask.Get(
             index(handle),
             options,
             wait_ms,
@@ -269,30 +286,28 @@ class RemoteConnection:
             token,
             in_handle,
             with_extension,
-        ]
-        is_doubtful = not options & (_IN_UNIT_OF_WORK | _STAYS)
-        return result_of_row(self._call(Verb.GET, asked, is_doubtful=is_doubtful))
+        )
+        return result_of(self._call(request))
 
     def unlock(self, handle: int, options: int = c.MQGMO_UNLOCK) -> int:
         """MQGET with MQGMO_UNLOCK."""
-        reason: int = self._call(Verb.UNLOCK, [index(handle), options])
-        return reason
+        return self._call(ask.Unlock(index(handle), options))
 
     def status(self) -> Status:
         """MQSTAT; raises what was wrong with an asynchronous put."""
         failure = self._puts.end()
         if failure is not None:
             raise failure
-        return Status(*self._call(Verb.STATUS, []))
+        return self._call(ask.AskStatus())
 
     def commit(self) -> None:
         """MQCMIT."""
         self._puts.check_before_commit()
-        self._call(Verb.COMMIT, [], is_doubtful=True)
+        self._call(ask.Commit())
 
     def backout(self) -> None:
         """MQBACK."""
-        self._call(Verb.BACKOUT, [])
+        self._call(ask.Backout())
 
     def close(self, *, commit: bool = True) -> None:
         """MQDISC."""
@@ -304,7 +319,7 @@ class RemoteConnection:
             if not conversation.link.is_over:
                 if commit:
                     self._puts.check_before_commit()
-                self._call(Verb.DISCONNECT, [commit], is_doubtful=commit)
+                self._call(ask.Disconnect(commit))
         except ConnectionBroken:
             # A unit of work whose connection is gone is backed out: only a commit has failed.
             if commit:
@@ -319,8 +334,7 @@ class RemoteConnection:
 
     def now_ms(self) -> int:
         """Return the queue manager's time."""
-        now_ms: int = self._call(Verb.NOW, [])
-        return now_ms
+        return self._call(ask.Now())
 
     @property
     def is_open(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from operator import index
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from mayfly.connection.interface import OnDone, OnRefused, UnderWay
 from mayfly.connection.local_puts import PutTarget
@@ -21,22 +21,16 @@ from mayfly.connection.values import (
     Settlement,
     token_of,
 )
-from mayfly.connection.wire_values import (
-    delivery_of_row,
-    message_of_row,
-    put_of_row,
-    result_of_row,
-    rows_of_properties,
-)
-from mayfly.contracts.wire_fields import packed_numbers
-from mayfly.contracts.wire_rows import packed_descriptor
-from mayfly.contracts.wire_verbs import Verb
+from mayfly.contracts.wire_fields import packed_descriptor, packed_numbers
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.errors import MQError, NoMessage, mq_error
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs import requests as ask
+from mayfly.verbs.rows import delivery_of, message_of, put_of, result_of, rows_of_properties
 
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 class _Begun:
@@ -54,7 +48,7 @@ class _Begun:
         """End it without effect: True, and the callback is never called."""
         conversation = self._conversation
         try:
-            is_cancelled: bool = conversation.call(Verb.CANCEL, [self._request])
+            is_cancelled = conversation.call(ask.Cancel(self._request))
         except MQError:
             # The connection is gone, and the callback is told so.
             return False
@@ -126,9 +120,21 @@ class RemoteCalls:
         with_extension: bool = False,
     ) -> UnderWay:
         """MQGET for good, or into the unit of work."""
-        asked = [index(handle), options, wait_ms, max_length, msg_id, correl_id]
-        asked += [group_id, sequence_number, offset, token, in_handle, with_extension]
-        return self._begin(Verb.GET, asked, result_of_row, on_done, is_doubtful=True)
+        request = ask.Get(
+            index(handle),
+            options,
+            wait_ms,
+            max_length,
+            msg_id,
+            correl_id,
+            group_id,
+            sequence_number,
+            offset,
+            token,
+            in_handle,
+            with_extension,
+        )
+        return self._begin(request, result_of, on_done)
 
     def get_any(
         self,
@@ -145,16 +151,18 @@ class RemoteCalls:
         """MQGET of the first message that comes to one of several queues."""
         numbers = packed_numbers(map(index, handles))
         tells_refusals = on_refused is not None
-        asked = [numbers, options, wait_ms, max_length, msg_id, correl_id, tells_refusals]
-        return self._begin(Verb.GET_ANY, asked, delivery_of_row, on_done, on_met=on_refused)
+        request = ask.GetAny(
+            numbers, options, wait_ms, max_length, msg_id, correl_id, tells_refusals
+        )
+        return self._begin(request, delivery_of, on_done, on_met=on_refused)
 
     def wait_until(self, moment_ms: int | None, *, on_done: OnDone[None]) -> UnderWay:
         """Wait until the queue manager's time is a moment."""
-        return self._begin(Verb.WAIT_UNTIL, [moment_ms], _nothing, on_done)
+        return self._begin(ask.WaitUntil(moment_ms), _nothing, on_done)
 
     def await_definitions(self, *, on_done: OnDone[None]) -> UnderWay:
         """Wait until a definition is made, altered or deleted."""
-        return self._begin(Verb.AWAIT_DEFINITIONS, [], _nothing, on_done)
+        return self._begin(ask.AwaitDefinitions(), _nothing, on_done)
 
     def put(
         self,
@@ -175,20 +183,33 @@ class RemoteCalls:
         """MQPUT to a queue or a topic."""
         try:
             self._puts.check_length(body)
+            rows = rows_of_properties(properties) if properties else []
         except MQError as error:
             return self._tell(on_done, error)
-        said = msg_id, correl_id, expiry_tenths, time_to_live_ms, delay_ms
-        rows = rows_of_properties(properties) if properties else []
         if self._told_puts.are_together:
             target = PutTarget(index(handle), descriptor, options, index(context))
             try:
-                self._told_puts.put(target, [body, *said, rows], on_done)
+                message = ask.NewMessageRow(
+                    body, msg_id, correl_id, expiry_tenths, time_to_live_ms, delay_ms, rows
+                )
+                self._told_puts.put(target, message, on_done)
             except MQError as error:
                 return self._tell(on_done, error)
             return _DECIDED
-        asked = [index(handle), body, packed_descriptor(descriptor), options, *said, rows]
-        asked.append(index(context))
-        self._begin(Verb.PUT, asked, put_of_row, on_done, is_doubtful=True)
+        request = ask.Put(
+            index(handle),
+            body,
+            packed_descriptor(descriptor),
+            options,
+            msg_id,
+            correl_id,
+            expiry_tenths,
+            time_to_live_ms,
+            delay_ms,
+            rows,
+            index(context),
+        )
+        self._begin(request, put_of, on_done)
         return _DECIDED
 
     def together(self) -> AbstractContextManager[object]:
@@ -197,7 +218,7 @@ class RemoteCalls:
 
     def commit(self, on_done: OnDone[None]) -> UnderWay:
         """MQCMIT."""
-        self._begin(Verb.COMMIT, [], _nothing, on_done, is_doubtful=True)
+        self._begin(ask.Commit(), _nothing, on_done)
         return _DECIDED
 
     def settle(
@@ -210,33 +231,29 @@ class RemoteCalls:
         on_done: OnDone[None] | None = None,
     ) -> UnderWay:
         """Settle deliveries."""
-        asked = [packed_numbers(deliveries), settlement.value, reason, within]
+        request = ask.Settle(packed_numbers(deliveries), settlement, reason, within)
         if on_done is None:
-            self._conversation.call(Verb.SETTLE, asked, is_doubtful=True)
+            self._conversation.call(request)
         else:
-            self._begin(Verb.SETTLE, asked, _nothing, on_done, is_doubtful=True)
+            self._begin(request, _nothing, on_done)
         return _DECIDED
 
     def _begin(
         self,
-        verb: Verb,
-        asked: list[Any],
-        of_row: Callable[[Any], _T],
+        request: ask.Request[_R],
+        of_row: Callable[[_R], _T],
         on_done: OnDone[_T],
         *,
-        is_doubtful: bool = False,
         on_met: OnRefused | None = None,
     ) -> UnderWay:
-        def tell(answer: Any) -> None:
+        def tell(answer: _R | MQError) -> None:
             on_done(answer if isinstance(answer, MQError) else of_row(answer))
 
         try:
-            request = self._conversation.begin(
-                verb, asked, tell, is_doubtful=is_doubtful, on_met=on_met
-            )
+            number = self._conversation.begin(request, tell, on_met=on_met)
         except MQError as error:
             return self._tell(on_done, error)
-        return _Begun(self._conversation, request)
+        return _Begun(self._conversation, number)
 
     def _tell(self, on_done: OnDone[_T], error: MQError) -> UnderWay:
         self._conversation.link.tell(lambda _payload: on_done(error))
@@ -254,9 +271,8 @@ class RemoteHeld:
         self, handle: int, options: int = c.MQGMO_NONE, *, wait_ms: int = c.MQWI_UNLIMITED
     ) -> Delivery:
         """Get a message that is held until it is settled."""
-        numbers = packed_numbers([index(handle)])
-        asked = [numbers, options, wait_ms, None, b"", b"", False]
-        return delivery_of_row(self._conversation.call(Verb.GET_ANY, asked))
+        request = ask.GetAny(packed_numbers([index(handle)]), options, wait_ms)
+        return delivery_of(self._conversation.call(request))
 
     def take(self, handle: int, options: int, most: int, most_bytes: int) -> list[Delivery]:
         """Get one message that is there."""
@@ -281,24 +297,8 @@ class RemoteMany:
 
     def get(self, handle: int, options: int, most: int, most_bytes: int) -> list[Message]:
         """Get messages that are there."""
-        is_doubtful = not options & c.MQGMO_SYNCPOINT
-        try:
-            asked = [index(handle), options, most, most_bytes]
-            rows = self._call(Verb.GET_MANY, asked, is_doubtful=is_doubtful)
-        except MQError as error:
-            if error.reason != rc.MQRC_FUNCTION_NOT_SUPPORTED:
-                raise
-            return self._one_of_an_older_server(index(handle), options)
-        return [message_of_row(row) for row in rows]
-
-    def _one_of_an_older_server(self, handle: int, options: int) -> list[Message]:
-        asked = [handle, options, 0, None, b"", b"", b"", None, None, None, False, False]
-        is_doubtful = not options & c.MQGMO_SYNCPOINT
-        try:
-            row = self._call(Verb.GET, asked, is_doubtful=is_doubtful)
-        except NoMessage:
-            return []
-        return [result_of_row(row).message]
+        rows = self._call(ask.GetMany(index(handle), options, most, most_bytes))
+        return [message_of(row) for row in rows]
 
 
 class RemoteOnward:
@@ -310,7 +310,7 @@ class RemoteOnward:
 
     def forward(self, message: Message, name: str) -> None:
         """Put it on another queue as it is."""
-        self._call(Verb.FORWARD, [message.queue, token_of(message), name])
+        self._call(ask.Forward(message.queue, token_of(message), name))
 
     def move(
         self,
@@ -323,9 +323,7 @@ class RemoteOnward:
     ) -> int:
         """Move the message under a browse cursor to another queue."""
         packed = None if descriptor is None else packed_descriptor(descriptor)
-        asked = [index(handle), name, packed, header_bytes, putter]
-        arrival_number: int = self._call(Verb.MOVE, asked)
-        return arrival_number
+        return self._call(ask.Move(index(handle), name, packed, header_bytes, putter))
 
     def reply(
         self,
@@ -340,19 +338,18 @@ class RemoteOnward:
         time_to_live_ms: int | None = None,
     ) -> int:
         """Put a reply."""
-        asked = [name, manager, body, packed_descriptor(descriptor), putter]
-        reason: int = self._call(Verb.REPLY, [*asked, msg_id, correl_id, time_to_live_ms])
-        return reason
+        packed = packed_descriptor(descriptor)
+        return self._call(
+            ask.Reply(name, manager, body, packed, putter, msg_id, correl_id, time_to_live_ms)
+        )
 
     def dead_letter(self, message: Message, reason: int) -> None:
         """Put it on the dead-letter queue."""
-        self._call(Verb.DEAD_LETTER, [message.queue, token_of(message), reason])
+        self._call(ask.DeadLetter(message.queue, token_of(message), reason))
 
     def report_exception(self, message: Message, reason: int) -> bool:
         """Send its exception report."""
-        asked = [message.queue, token_of(message), reason]
-        is_sent: bool = self._call(Verb.REPORT_EXCEPTION, asked)
-        return is_sent
+        return self._call(ask.ReportException(message.queue, token_of(message), reason))
 
 
 def _nothing(_answer: object) -> None:

@@ -19,7 +19,6 @@ from mayfly.connection.remote_keeper import keeper
 from mayfly.connection.remote_requests import OnAnswer, OnMet, Request, answer_of
 from mayfly.connection.remote_sender import Sender
 from mayfly.connection.remote_stream import NoStream, Stream, broken
-from mayfly.connection.wire_values import error_of_row
 from mayfly.contracts.wire import (
     ALIVE,
     ANSWER_BYTES,
@@ -32,15 +31,17 @@ from mayfly.contracts.wire import (
     framed,
     spoken_by,
 )
-from mayfly.contracts.wire_fields import Kind, WrongFrame, of_kind, packed, unpacked
+from mayfly.contracts.wire_fields import WrongFrame, decoded, packed
 from mayfly.contracts.wire_frames import Frames
-from mayfly.contracts.wire_rows import FAILURE, REFUSAL
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import LostAnswer, MQError, mq_error
+from mayfly.mqi.errors import Failure, LostAnswer, MQError, error_of, mq_error
 from mayfly.runtime import Runtime
 
 _ALIVE = framed(0, ALIVE, packed([ALIVE]))
 _link_numbers = count(1)
+#: The end of the connection; and a get under way with a queue that it cannot get from.
+_ENDED = tuple[int, Failure]
+_MET = tuple[int, int, int, Failure]
 #: Looks without a byte from the server after which it is taken for gone; see ``servers.wire``.
 _SILENT_TICKS = 3
 
@@ -94,7 +95,7 @@ class Link:
         self,
         conversation: int,
         payload: bytes,
-        kind: Kind,
+        kind: Any,
         *,
         is_doubtful: bool = False,
         wait: Callable[[int, Request], None] | None = None,
@@ -357,13 +358,12 @@ class Link:
             if slot is not None:
                 self._settle(slot, payload)
         elif request == ENDED:
-            values = unpacked(payload)
-            self._lose(error_of_row(of_kind(FAILURE, values[1:], "ended")))
+            self._lose(error_of(decoded(_ENDED, payload, "ended")[1]))
         elif request == MET:
-            number, handle, failure = of_kind(REFUSAL, unpacked(payload)[1:], "met")
+            _met_number, number, handle, failure = decoded(_MET, payload, "met")
             slot = self._slots.get(number)
             if slot is not None and slot.on_met is not None:
-                self._callbacks.add(partial(slot.on_met, handle, error_of_row(failure)))
+                self._callbacks.add(partial(slot.on_met, handle, error_of(failure)))
 
     def _settle(self, slot: Request, payload: bytes | MQError) -> None:
         slot.payload = payload

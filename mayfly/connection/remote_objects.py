@@ -7,11 +7,11 @@ from operator import index
 
 from mayfly.connection.dropped import end_dropped
 from mayfly.connection.remote_conversation import Conversation
-from mayfly.connection.topics import Subscribed
-from mayfly.connection.values import BackoutRule, Inquiry, Value
-from mayfly.connection.wire_values import subscribed_of_row
-from mayfly.contracts.wire_verbs import Verb
+from mayfly.connection.values import BackoutRule, Inquiry, Subscribed, Value
 from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.verbs import requests as ask
+from mayfly.verbs.rows import packed_scalar
 
 
 class RemoteObjects:
@@ -28,25 +28,27 @@ class RemoteObjects:
 
     def inquire(self, handle: int, selectors: Sequence[int]) -> Inquiry:
         """MQINQ."""
-        return Inquiry(*self._call(Verb.INQUIRE, [index(handle), list(selectors)]))
+        return self._call(ask.Inquire(index(handle), list(selectors)))
 
     def set(self, handle: int, values: Mapping[int, Value]) -> None:
         """MQSET."""
-        self._call(Verb.SET, [index(handle), list(values.items())], is_doubtful=True)
+        rows = [
+            (selector, packed_scalar(value, "set.values", rc.MQRC_UNEXPECTED_ERROR))
+            for selector, value in values.items()
+        ]
+        self._call(ask.Set(index(handle), rows))
 
     def backout_rule(self, handle: int) -> BackoutRule:
         """Return BOTHRESH and BOQNAME."""
-        return BackoutRule(*self._call(Verb.BACKOUT_RULE, [index(handle)]))
+        return self._call(ask.AskBackoutRule(index(handle)))
 
     def command_level(self) -> int:
         """Return the command level of the queue manager."""
-        level: int = self._call(Verb.COMMAND_LEVEL, [])
-        return level
+        return self._call(ask.AskCommandLevel())
 
     def lives_from_release(self, handle: int = c.MQHO_NONE) -> bool:
         """Tell of TTLFROM(RELEASE)."""
-        answer: bool = self._call(Verb.LIVES_FROM_RELEASE, [index(handle)])
-        return answer
+        return self._call(ask.AskLivesFromRelease(index(handle)))
 
     def end_dropped(self, end: Callable[[], None]) -> None:
         """Run ``end`` of an object that its program has dropped, now or at the next verb."""
@@ -78,20 +80,31 @@ class RemoteTopics:
         held: int = c.MQHO_NONE,
     ) -> Subscribed:
         """MQSUB."""
-        wanted = [options, topic, topic_object, name, index(queue), selector, user_data, correl_id]
-        asked = [*wanted, expiry_tenths, priority, altered, index(held)]
-        subscribed = subscribed_of_row(self._call(Verb.SUBSCRIBE, asked, is_doubtful=True))
+        request = ask.Subscribe(
+            options,
+            topic,
+            topic_object,
+            name,
+            index(queue),
+            selector,
+            user_data,
+            correl_id,
+            expiry_tenths,
+            priority,
+            altered,
+            index(held),
+        )
+        subscribed = self._call(request)
         self._conversation.open_handles[subscribed.handle] = c.MQOT_Q
         return subscribed
 
     def close(self, number: int, *, remove: bool = False) -> None:
         """Close a subscription."""
-        self._call(Verb.CLOSE_SUBSCRIPTION, [number, remove], is_doubtful=remove)
+        self._call(ask.CloseSubscription(number, remove))
 
     def request_retained(self, number: int) -> int:
         """MQSUBRQ."""
-        count: int = self._call(Verb.REQUEST_RETAINED, [number])
-        return count
+        return self._call(ask.RequestRetained(number))
 
     def join(
         self,
@@ -104,33 +117,33 @@ class RemoteTopics:
         selector: str = "",
     ) -> Subscribed:
         """Open the subscription of a name as JMS has it."""
-        asked = [topic, name, is_durable, is_shared, no_local, selector]
-        subscribed = subscribed_of_row(self._call(Verb.TOPIC_JOIN, asked, is_doubtful=True))
+        subscribed = self._call(
+            ask.JoinSubscription(topic, name, is_durable, is_shared, no_local, selector)
+        )
         if subscribed.handle != c.MQHO_NONE:
             self._conversation.open_handles[subscribed.handle] = c.MQOT_Q
         return subscribed
 
     def is_open(self, number: int) -> bool:
         """Return True if a subscription is open here."""
-        answer: bool = self._call(Verb.TOPIC_IS_OPEN, [number])
-        return answer
+        return self._call(ask.IsSubscriptionOpen(number))
 
     def remove(self, name: str) -> None:
         """Remove a durable subscription by its name."""
-        self._call(Verb.TOPIC_REMOVE, [name], is_doubtful=True)
+        self._call(ask.RemoveSubscription(name))
 
     def belong_to(self, owner: str | int) -> None:
         """Set the owner of this conversation."""
-        self._call(Verb.TOPIC_BELONG_TO, [owner])
+        self._call(ask.BelongTo(owner))
 
     def claim(self, client_id: str) -> None:
         """Take a client id, which no other conversation has then."""
-        self._call(Verb.TOPIC_CLAIM, [client_id])
+        self._call(ask.ClaimClientId(client_id))
 
     def make_temporary(self) -> str:
         """Make a topic string that nobody else makes."""
-        return str(self._call(Verb.TOPIC_MAKE_TEMPORARY, []))
+        return self._call(ask.MakeTemporaryTopic())
 
     def delete_temporary(self, topic: str) -> None:
         """Delete a topic that was made here."""
-        self._call(Verb.TOPIC_DELETE_TEMPORARY, [topic])
+        self._call(ask.DeleteTemporaryTopic(topic))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypeVar
 
 from mayfly.connection.remote_conversation import Conversation
 from mayfly.connection.values import (
@@ -19,22 +19,16 @@ from mayfly.connection.values import (
     Whereabouts,
     stored_id,
 )
-from mayfly.connection.wire_values import script_of_row, stories_of_row, whereabouts_of_row
-from mayfly.contracts.wire_verbs import Verb
 from mayfly.engine import PropertyQuestion, StoriesFound
 from mayfly.engine.face.programs import check_page
-from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError
 from mayfly.mqsc import MqscResult
+from mayfly.mqsc.result import CommandResult
+from mayfly.mqsc.result import Message as MqscMessage
 from mayfly.store.ledger import PositionTrimmed
+from mayfly.verbs import requests as ask
 
+_R = TypeVar("_R")
 _EVERYTHING = ScheduleFilter()
-#: The verb that answers with the number of messages as well, which older servers do not know.
-_WITH_COUNT = {
-    Verb.SCHEDULE_CANCEL: Verb.SCHEDULE_CANCEL_COUNTED,
-    Verb.SCHEDULE_RESCHEDULE: Verb.SCHEDULE_RESCHEDULE_COUNTED,
-    Verb.SCHEDULE_RELEASE: Verb.SCHEDULE_RELEASE_COUNTED,
-}
 
 
 class RemoteSchedule:
@@ -42,8 +36,7 @@ class RemoteSchedule:
 
     def __init__(self, conversation: Conversation, *, in_unit: bool = False) -> None:
         """Ask over a conversation; changes are durable at once, or part of the unit of work."""
-        self._call = conversation.call
-        self._conversation, self._in_unit = conversation, in_unit
+        self._call, self._in_unit = conversation.call, in_unit
 
     def list(
         self, where: ScheduleFilter = _EVERYTHING, *, limit: int = 20, after: int | None = None
@@ -51,37 +44,36 @@ class RemoteSchedule:
         """Return delayed messages by delivery time."""
         # Checked here, as in one process: a value that is no number cannot even be sent.
         check_page(limit, after)
-        rows = self._call(Verb.SCHEDULE_LIST, [where, limit, after])
-        return [Scheduled(*row) for row in rows]
+        return self._call(ask.ListSchedule(_row(where), limit, after))
 
     def show(self, msg_id: bytes | str) -> Scheduled | None:
         """Return the delayed message that was sent under a MsgId."""
-        row = self._call(Verb.SCHEDULE_SHOW, [stored_id(msg_id, "msg_id")])
-        return None if row is None else Scheduled(*row)
+        return self._call(ask.ShowScheduled(stored_id(msg_id, "msg_id")))
 
     def count(self, queue: str | None = None) -> int:
         """Return how many messages are delayed."""
-        count: int = self._call(Verb.SCHEDULE_COUNT, [queue])
-        return count
+        return self._call(ask.CountScheduled(queue))
 
     def cancel(self, msg_id: bytes | str) -> Receipt:
         """Take the messages of a MsgId off the schedule."""
-        return self._receipt(Verb.SCHEDULE_CANCEL, [stored_id(msg_id, "msg_id")])
+        asked = ask.CancelScheduled(self._in_unit, stored_id(msg_id, "msg_id"))
+        return _receipt_of(self._call(asked))
 
     def reschedule(
         self, msg_id: bytes | str, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
     ) -> Receipt:
         """Give the messages of a MsgId another delivery time."""
-        asked = [stored_id(msg_id, "msg_id"), delay_ms, deliver_at_ms]
-        return self._receipt(Verb.SCHEDULE_RESCHEDULE, asked)
+        asked = ask.Reschedule(self._in_unit, stored_id(msg_id, "msg_id"), delay_ms, deliver_at_ms)
+        return _receipt_of(self._call(asked))
 
     def release(self, msg_id: bytes | str) -> Receipt:
         """Let the messages of a MsgId go to their target now."""
-        return self._receipt(Verb.SCHEDULE_RELEASE, [stored_id(msg_id, "msg_id")])
+        asked = ask.ReleaseScheduled(self._in_unit, stored_id(msg_id, "msg_id"))
+        return _receipt_of(self._call(asked))
 
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Cancel everything a filter finds."""
-        return self._steps(Verb.SCHEDULE_CANCEL_ALL, [where])
+        return self._steps(ask.CancelAll(self._in_unit, _row(where)))
 
     def reschedule_all(
         self,
@@ -92,63 +84,42 @@ class RemoteSchedule:
         by_ms: int | None = None,
     ) -> Iterator[int]:
         """Give everything a filter finds another delivery time."""
-        return self._steps(Verb.SCHEDULE_RESCHEDULE_ALL, [where, delay_ms, deliver_at_ms, by_ms])
+        wanted = _row(where), delay_ms, deliver_at_ms, by_ms
+        return self._steps(ask.RescheduleAll(self._in_unit, *wanted))
 
     def release_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Let everything a filter finds go now."""
-        return self._steps(Verb.SCHEDULE_RELEASE_ALL, [where])
+        return self._steps(ask.ReleaseAll(self._in_unit, _row(where)))
 
     def audit(self, limit: int = 20) -> builtins.list[AuditEntry]:
         """Return the latest changes of the schedule."""
         check_page(limit)
-        return [AuditEntry(*row) for row in self._call(Verb.SCHEDULE_AUDIT, [limit])]
+        return self._call(ask.Audit(limit))
 
     def now_ms(self) -> int:
         """Return the time by which messages are due."""
-        now_ms: int = self._call(Verb.NOW, [])
-        return now_ms
+        return self._call(ask.Now())
 
-    def _receipt(self, verb: Verb, asked: builtins.list[Any]) -> Receipt:
-        try:
-            receipt, message_count = self._change(_WITH_COUNT[verb], asked)
-        except MQError as error:
-            if error.reason != rc.MQRC_FUNCTION_NOT_SUPPORTED:
-                raise
-            # An older server changes one message of the id, and knows no count.
-            receipt, message_count = self._change(verb, asked), 1
-        return Receipt(receipt).of(message_count)
-
-    def _change(self, verb: Verb, asked: builtins.list[Any]) -> Any:
-        conversation = self._conversation
-        if conversation.changes_in_unit != self._in_unit:
-            self._call(Verb.SCHEDULE_SYNCPOINT, [self._in_unit])
-            conversation.changes_in_unit = self._in_unit
-        # A change that is lost with its unit of work is backed out for certain.
-        return self._call(verb, asked, is_doubtful=not self._in_unit)
-
-    def _steps(self, verb: Verb, asked: builtins.list[Any]) -> Iterator[int]:
-        number = self._change(verb, asked)
-        while True:
-            done_count = self._change(Verb.SCHEDULE_NEXT, [number])
-            if done_count is None:
-                return
+    def _steps(self, request: ask.Request[int]) -> Iterator[int]:
+        number = self._call(request)
+        while (done_count := self._call(ask.GoOn(self._in_unit, number))) is not None:
             yield done_count
 
 
 class RemoteStories:
     """See ``operating.StoryVerbs``, whose methods these are."""
 
-    def __init__(self, call: Callable[..., Any]) -> None:
-        """Ask by a call of verbs."""
-        self._call = call
+    def __init__(self, conversation: Conversation) -> None:
+        """Ask over a conversation."""
+        self._call = conversation.call
 
     def of(self, identifier: bytes | str) -> Whereabouts:
         """Return where a message has been."""
-        return whereabouts_of_row(self._call(Verb.STORY, [stored_id(identifier)]))
+        return self._call(ask.Story(stored_id(identifier)))
 
     def with_property(self, question: PropertyQuestion) -> StoriesFound:
         """Return the stories of messages that are here and have a property."""
-        return stories_of_row(self._call(Verb.STORIES, list(question)))
+        return self._call(ask.Stories(*question))
 
 
 class RemoteAdministration:
@@ -156,79 +127,76 @@ class RemoteAdministration:
 
     def __init__(self, conversation: Conversation) -> None:
         """Ask over a conversation."""
-        self._call = conversation.call
+        self._conversation, self._call = conversation, conversation.call
 
     @property
     def stories(self) -> RemoteStories:
         """Where messages have been."""
-        return RemoteStories(self._call)
+        return RemoteStories(self._conversation)
 
     @property
     def ledger(self) -> RemoteLedger:
         """The lives that have ended."""
-        return RemoteLedger(self._call)
+        return RemoteLedger(self._conversation)
 
     def mqsc(self, script: str) -> MqscResult:
         """Run MQSC commands."""
-        return script_of_row(self._call(Verb.MQSC, [script], is_doubtful=True))
+        return _script_of(self._call(ask.RunMqsc(script)))
 
     def counts(self, queue: str) -> Counts:
         """Return the counts of a local queue."""
-        return Counts(*self._call(Verb.COUNTS, [queue]))
+        return self._call(ask.AskCounts(queue))
 
     def curdepth(self, queue: str) -> int:
         """Return CURDEPTH."""
-        depth: int = self._call(Verb.CURDEPTH, [queue])
-        return depth
+        return self._call(ask.AskCurdepth(queue))
 
     def why(self, identifier: bytes | str) -> Whereabouts:
         """Return the place or the outcome of a message."""
-        return whereabouts_of_row(self._call(Verb.WHY, [stored_id(identifier)]))
+        return self._call(ask.Why(stored_id(identifier)))
 
     def verify(self) -> Verification:
         """Recount everything and compare."""
-        ok, problems, queues, messages = self._call(Verb.VERIFY, [])
-        return Verification(ok, tuple(problems), queues, messages)
+        return self._call(ask.Verify())
 
     def delay_processor_status(self) -> str:
         """Return how delayed messages go."""
-        return str(self._call(Verb.DELAY_PROCESSOR_STATUS, []))
+        return self._call(ask.AskDelayProcessorStatus())
 
     def own_time(self) -> OwnTime:
         """Return its own time beside the clock of its machine."""
-        return OwnTime(*self._call(Verb.OWN_TIME, []))
+        return self._call(ask.AskOwnTime())
 
     def follow_wall(self) -> OwnTime:
         """Follow the clock of its machine forward."""
-        return OwnTime(*self._call(Verb.FOLLOW_WALL, [], is_doubtful=True))
+        return self._call(ask.FollowWall())
 
     def advance_clock(self, ms: int) -> OwnTime:
         """Move a virtual clock on."""
-        return OwnTime(*self._call(Verb.ADVANCE_CLOCK, [ms], is_doubtful=True))
+        return self._call(ask.AdvanceClock(ms))
 
     def run_due(self) -> None:
         """Do all work that is due."""
-        self._call(Verb.RUN_DUE, [])
+        self._call(ask.RunDue())
 
 
 class RemoteLedger:
     """See ``operating.LedgerVerbs``, whose methods these are."""
 
-    def __init__(self, call: Callable[[Verb, list[Any]], Any]) -> None:
-        """Ask by the verbs of a conversation."""
-        self._call = call
+    def __init__(self, conversation: Conversation) -> None:
+        """Ask over a conversation."""
+        self._call = conversation.call
 
     def first_position(self) -> int:
         """Return the oldest position that is held."""
-        position: int = self._call(Verb.LEDGER_FIRST, [])
-        return position
+        return self._call(ask.AskFirstPosition())
 
     def page(self, after_position: int, max_rows: int) -> list[tuple[Any, ...]]:
         """Return rows that follow a position."""
-        rows, first_held = self._call(Verb.LEDGER_PAGE, [after_position, max_rows])
+        rows, first_held = self._call(ask.ReadLedger(after_position, max_rows))
         if first_held is not None:
             raise PositionTrimmed(after_position, first_held)
-        return [tuple(row) for row in rows]
+        return rows
 
 
 class RemoteClaims:
@@ -241,19 +209,43 @@ class RemoteClaims:
     @property
     def instance_id(self) -> str:
         """The store of the queue manager."""
-        return str(self._call(Verb.CLAIMS_INSTANCE, []))
+        return self._call(ask.AskInstance())
 
     def standings(self) -> list[ConsumerState]:
         """Return the state of each consumer."""
-        return [ConsumerState(*row) for row in self._call(Verb.CLAIMS_STANDINGS, [])]
+        return self._call(ask.ListConsumers())
 
     def end_written(self, consumer: str, until: int) -> int:
         """End claims whose messages are written."""
-        asked = [consumer, until]
-        count: int = self._call(Verb.CLAIMS_END_WRITTEN, asked, is_doubtful=True)
-        return count
+        return self._call(ask.EndWritten(consumer, until))
 
     def release(self, consumer: str) -> int:
         """Give claimed messages back."""
-        count: int = self._call(Verb.CLAIMS_RELEASE, [consumer], is_doubtful=True)
-        return count
+        return self._call(ask.ReleaseClaims(consumer))
+
+
+def _receipt_of(row: ask.ReceiptRow) -> Receipt:
+    return row.receipt.of(row.message_count)
+
+
+def _row(where: ScheduleFilter) -> ask.Filter:
+    """Return a filter as it travels."""
+    return ask.Filter(
+        where.queue, where.sender, [*where.properties], where.due_from_ms, where.due_before_ms
+    )
+
+
+def _script_of(row: ask.ScriptRow) -> MqscResult:
+    """Return the result of MQSC commands that has travelled."""
+    return MqscResult(
+        row.text,
+        tuple(
+            CommandResult(
+                command.number,
+                command.command,
+                tuple(MqscMessage(*message) for message in command.messages),
+                tuple(command.rows),
+            )
+            for command in row.commands
+        ),
+    )

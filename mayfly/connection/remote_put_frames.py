@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+
+from msgspec import Raw
 
 from mayfly.connection.interface import OnDone
 from mayfly.connection.local_puts import PutTarget
 from mayfly.connection.remote_conversation import Conversation
 from mayfly.connection.remote_requests import Request, answer_of
 from mayfly.connection.values import PutResult
-from mayfly.connection.wire_values import error_of_row, put_of_row
-from mayfly.contracts.wire import MOST_PUTS_IN_FRAME, SEVERAL_PUTS_VERSION
-from mayfly.contracts.wire_fields import packed, packed_array
-from mayfly.contracts.wire_rows import packed_descriptor
-from mayfly.contracts.wire_verbs import FORMS, Verb
-from mayfly.mqi.errors import MQError
+from mayfly.contracts.wire import MOST_PUTS_IN_FRAME
+from mayfly.contracts.wire_fields import packed, packed_descriptor
+from mayfly.mqi.errors import MQError, error_of
+from mayfly.verbs.requests import NewMessageRow, Puts, answer_type
+from mayfly.verbs.rows import put_of
 
 #: No put is added to so many bytes.
 _FRAME_BYTES = 32_768
@@ -25,14 +25,13 @@ _FRAME_BYTES = 32_768
 class PutFrame:
     """Puts that travel together, and their request; the lock of the sender guards it."""
 
-    __slots__ = ("_byte_count", "_common", "_is_complete", "_messages", "_target", "request")
+    __slots__ = ("_byte_count", "_descriptor", "_is_complete", "_messages", "_target", "request")
 
     def __init__(self, target: PutTarget, request: Request) -> None:
         """Begin without a put; raises MQRC_MD_ERROR for a descriptor that cannot travel."""
         self._target, self.request = target, request
-        handle, descriptor, options, context = target
-        self._common = Verb.PUTS, handle, packed_descriptor(descriptor), options, context
-        self._messages: list[bytes] = []
+        self._descriptor = packed_descriptor(target.descriptor)
+        self._messages: list[Raw] = []
         self._byte_count = 0
         self._is_complete = False
 
@@ -47,7 +46,7 @@ class PutFrame:
 
     def add(self, message: bytes) -> None:
         """Add a put."""
-        self._messages.append(message)
+        self._messages.append(Raw(message))
         self._byte_count += len(message)
 
     @property
@@ -67,7 +66,8 @@ class PutFrame:
     def packed(self) -> bytes:
         """Return it as it travels, complete from now on."""
         self._is_complete = True
-        return packed_array([*map(packed, self._common), packed_array(self._messages)])
+        handle, _descriptor, options, context = self._target
+        return packed(Puts(handle, self._descriptor, options, context, self._messages))
 
 
 class OpenPutFrame:
@@ -78,14 +78,15 @@ class OpenPutFrame:
         self._conversation, self._begin = conversation, begin
         self._frame: PutFrame | None = None
 
-    def put(self, target: PutTarget, fields: list[Any], note: Callable[[PutFrame], object]) -> bool:
+    def put(
+        self, target: PutTarget, row: NewMessageRow, note: Callable[[PutFrame], object]
+    ) -> bool:
         """Gather a put; ``note`` is called before it is sent, with its frame.
 
         Full frames are sent. Returns True if the frame is new: the caller sees to it that it is
-        sent. ``fields`` are those of PUT_MESSAGE. Raises MQError for a value that cannot travel,
-        and when the connection is gone.
+        sent. Raises MQError for a value that cannot travel, and when the connection is gone.
         """
-        message = self._conversation.packed_message(fields)
+        message = self._conversation.packed_message(row)
         sender = self._conversation.link.sender
         with sender.lock:
             frame, is_new = self._frame, False
@@ -113,9 +114,8 @@ class ToldPuts:
 
     @property
     def are_together(self) -> bool:
-        """Whether puts are to travel together, and the server takes them so."""
-        is_known = self._conversation.link.version >= SEVERAL_PUTS_VERSION
-        return self._block_count > 0 and is_known
+        """Whether puts are to travel together."""
+        return self._block_count > 0
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -130,9 +130,9 @@ class ToldPuts:
                 self._block_count -= 1
             sender.flush()
 
-    def put(self, target: PutTarget, fields: list[Any], on_done: OnDone[PutResult | None]) -> None:
+    def put(self, target: PutTarget, row: NewMessageRow, on_done: OnDone[PutResult | None]) -> None:
         """Put a message; raises MQError when it cannot be sent, and ``on_done`` is not called."""
-        self._open.put(target, fields, lambda frame: self._waiting[frame].append(on_done))
+        self._open.put(target, row, lambda frame: self._waiting[frame].append(on_done))
         if not self._block_count:
             # Another thread has ended the block meanwhile.
             self._conversation.link.sender.flush()
@@ -150,11 +150,11 @@ class ToldPuts:
             frame.complete()
             on_dones = self._waiting.pop(frame)
         try:
-            results, failed = answer_of(payload, FORMS[Verb.PUTS].answer)
+            results, failed = answer_of(payload, answer_type(Puts))
         except MQError as error:
             for on_done in on_dones:
                 on_done(error)
             return
-        failures = {place: error_of_row(failure) for place, failure in failed}
+        failures = {place: error_of(failure) for place, failure in failed}
         for place, on_done in enumerate(on_dones):
-            on_done(failures.get(place) or put_of_row(results[place]))
+            on_done(failures.get(place) or put_of(results[place]))

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+
+from msgspec.structs import replace
 
 from mayfly.connection.local_puts import PutTarget
 from mayfly.connection.remote_conversation import Conversation
 from mayfly.connection.remote_put_frames import OpenPutFrame, PutFrame
 from mayfly.connection.remote_requests import Request, answer_of
 from mayfly.connection.values import PutResult
-from mayfly.connection.wire_values import error_of_row
-from mayfly.contracts.wire import (
-    DONE,
-    MOST_UNANSWERED_PUTS,
-    SEVERAL_PUTS_VERSION,
-)
+from mayfly.contracts.wire import DONE_BYTES, MOST_UNANSWERED_PUTS
 from mayfly.contracts.wire_fields import packed
-from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.lifetime.window import Window
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
+from mayfly.mqi.errors import ConnectionBroken, MQError, error_of, mq_error
+from mayfly.verbs.requests import Backout, NewIds, NewMessageRow, Puts, answer_type
+from mayfly.verbs.rows import PutsRow
 
 _ID_BYTES = 24
 #: So many MsgIds are asked for at a time.
 _IDS_AT_A_TIME = 256
-#: Where MsgId and CorrelId stand in the fields of a message.
-_MSG_ID, _CORREL_ID = 1, 2
 #: The answer to puts that are all put.
-_ALL_PUT = packed([DONE, [[], []]])
+_ALL_PUT = DONE_BYTES + packed(PutsRow([], []))
 
 
 class UnansweredPuts:
@@ -61,29 +56,25 @@ class UnansweredPuts:
         """Return True if a put need not wait for its answer.
 
         It has MQPMO_ASYNC_RESPONSE, goes to a queue, and is durable at a later commit or never. A
-        publication waits: its result is needed at once. A put to a server of version 1 waits.
+        publication waits: its result is needed at once.
         """
         options = target.options
         is_volatile = target.descriptor.persistence == c.MQPER_NOT_PERSISTENT
         is_safe = is_volatile or options & c.MQPMO_SYNCPOINT
         is_queue = self._conversation.open_handles.get(target.handle) == c.MQOT_Q
-        is_known = self._conversation.link.version >= SEVERAL_PUTS_VERSION
-        return bool(options & c.MQPMO_ASYNC_RESPONSE and is_safe and is_queue and is_known)
+        return bool(options & c.MQPMO_ASYNC_RESPONSE and is_safe and is_queue)
 
-    def send(self, target: PutTarget, fields: list[Any]) -> PutResult:
-        """Send a put; the result has its MsgId, but no field that the queue manager fills in.
-
-        ``fields`` are those of a message among several.
-        """
-        if not fields[_MSG_ID]:
-            fields[_MSG_ID] = self._new_id()
+    def send(self, target: PutTarget, message: NewMessageRow) -> PutResult:
+        """Send a put; the result has its MsgId, but no field that the queue manager fills in."""
+        if not message.msg_id:
+            message = replace(message, msg_id=self._new_id())
         if self._put_count >= MOST_UNANSWERED_PUTS:
             self._wait_for(self._frames[len(self._frames) // 2])
-        if self._open.put(target, fields, self._note):
+        if self._open.put(target, message, self._note):
             self._conversation.link.sender.watch()
         window = Window(self._now_ms, self._now_ms, None)
-        msg_id, correl_id = fields[_MSG_ID], fields[_CORREL_ID]
-        return PutResult(msg_id, correl_id, target.descriptor, window, rc.MQRC_NONE, "", "")
+        ids = message.msg_id, message.correl_id
+        return PutResult(*ids, target.descriptor, window, rc.MQRC_NONE, "", "")
 
     def end(self) -> MQError | None:
         """Wait for all answers; return the error of the first call that failed, once."""
@@ -99,7 +90,7 @@ class UnansweredPuts:
             return
         if isinstance(failure, ConnectionBroken):
             raise failure
-        self._conversation.call(Verb.BACKOUT, [])
+        self._conversation.call(Backout())
         raise mq_error(rc.MQRC_BACKED_OUT, f"an asynchronous put has failed: {failure}")
 
     def _begun(self, target: PutTarget) -> PutFrame:
@@ -122,7 +113,7 @@ class UnansweredPuts:
 
     def _new_id(self) -> bytes:
         if not self._ids:
-            now_ms, ids = self._conversation.call(Verb.NEW_IDS, [_IDS_AT_A_TIME])
+            now_ms, ids = self._conversation.call(NewIds(_IDS_AT_A_TIME))
             self._now_ms = now_ms
             for at in range(0, len(ids), _ID_BYTES):
                 self._ids.append(ids[at : at + _ID_BYTES])
@@ -134,7 +125,7 @@ def _failure_in(payload: bytes | MQError | None) -> MQError | None:
     if payload == _ALL_PUT:
         return None
     try:
-        _results, failed = answer_of(payload, FORMS[Verb.PUTS].answer)
+        _results, failed = answer_of(payload, answer_type(Puts))
     except MQError as error:
         return error
-    return error_of_row(failed[0][1]) if failed else None
+    return error_of(failed[0].failure) if failed else None

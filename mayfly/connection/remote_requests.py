@@ -6,11 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from mayfly.connection.remote_stream import broken
-from mayfly.connection.wire_values import error_of_row
-from mayfly.contracts.wire import DONE, FAILED, MOST_ANSWERED_ELEMENTS
-from mayfly.contracts.wire_fields import Kind, WrongFrame, of_kind, unpacked
-from mayfly.contracts.wire_rows import FAILURE
-from mayfly.mqi.errors import MQError
+from mayfly.contracts.wire import DONE_BYTES, FAILED_BYTES
+from mayfly.contracts.wire_fields import WrongFrame, decoded
+from mayfly.mqi.errors import Failure, MQError, error_of
 from mayfly.runtime import Event
 
 #: Is called with the payload of an answer, or with the error in its place.
@@ -43,17 +41,17 @@ class Request:
         return self.payload is None
 
 
-def answer_of(payload: bytes | MQError | None, kind: Kind) -> Any:
+def answer_of(payload: bytes | MQError | None, kind: Any) -> Any:
     """Return the value of an answer; raises the MQError in the answer, or in its place."""
     assert payload is not None
     if isinstance(payload, MQError):
         raise payload
+    first = payload[: len(DONE_BYTES)]
     try:
-        values = unpacked(payload, MOST_ANSWERED_ELEMENTS)
-        if values[0] == DONE and len(values) == 2:
-            return of_kind(kind, values[1], "answer")
-        if values[0] == FAILED:
-            raise error_of_row(of_kind(FAILURE, values[1:], "answer"))
+        if first == DONE_BYTES:
+            return decoded(kind, payload[len(DONE_BYTES) :], "answer")
+        if first == FAILED_BYTES:
+            raise error_of(decoded(Failure, payload[len(FAILED_BYTES) :], "answer"))
     except WrongFrame as wrong:
         raise broken(str(wrong)) from None
     raise broken("an answer is neither a value nor a failure")

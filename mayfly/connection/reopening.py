@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeAlias
 
-from mayfly.connection.interface import Connection, Opened
-from mayfly.connection.topics import Subscribed
+from mayfly.connection.interface import Connection
+from mayfly.connection.values import Opened, Subscribed
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, ObjectError, mq_error

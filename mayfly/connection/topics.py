@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
-from mayfly.connection.values import SubscriptionFacts
+from mayfly.connection.values import Subscribed
 from mayfly.mqi import constants as c
 
 #: The id is one of 24 bytes, as messages have; other topics below TEMP are anybody's.
 _TEMPORARY: Final = re.compile(r"TEMP/[0-9A-F]{48}")
 #: Characters of a client id that separate the parts of a subscription's name.
 _QUOTED: Final = str.maketrans({"%": "%25", ":": "%3A"})
-
-
-class Subscribed(NamedTuple):
-    """A subscription that is open: its number, and the handle its publications are got with."""
-
-    number: int
-    handle: int
-    facts: SubscriptionFacts
 
 
 class Topics(Protocol):

@@ -45,6 +45,7 @@ from mayfly.mqi.constants import MQEI_UNLIMITED
 from mayfly.mqi.errors import MQError
 from mayfly.properties.folders import Description as PropertyDescription
 from mayfly.properties.folders import Property
+from mayfly.verbs.requests import BackoutRule, Opened, Subscribed
 
 __all__ = [
     "AuditEntry",
@@ -58,6 +59,7 @@ __all__ = [
     "MOST_BYTES",
     "Message",
     "NewMessage",
+    "Opened",
     "OwnTime",
     "Property",
     "PropertyDescription",
@@ -68,6 +70,7 @@ __all__ = [
     "Scheduled",
     "Settlement",
     "Status",
+    "Subscribed",
     "SubscriptionFacts",
     "Value",
     "Verification",
@@ -81,13 +84,6 @@ __all__ = [
     "text_length",
     "token_of",
 ]
-
-
-class BackoutRule(NamedTuple):
-    """BOTHRESH and BOQNAME of a queue; a threshold of 0 is none."""
-
-    threshold: int
-    queue_name: str
 
 
 #: The outcome of a put; None for one with MQPMO_ASYNC_RESPONSE that its queue refuses.

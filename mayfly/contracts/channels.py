@@ -1,76 +1,46 @@
 """Verbs, requests and answers between a sender channel and its receiver (docs/WIRE.md).
 
 A conversation begins with CONNECT, which names the version of the verbs that follow. A request is
-an array: first the number of its verb, then the fields of a named tuple in order.
+an array: first the number of its verb, then its fields in order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum, unique
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from mayfly.contracts.wire_fields import (
-    Kind,
-    Row,
+    AT_MOST,
+    Natural,
+    PackedDescriptor,
+    Positive,
+    Text,
+    Whole,
+    WholeId,
     WrongFrame,
-    WrongValue,
-    flag,
-    many,
-    maybe,
+    decoded,
+    descriptor_of,
+    first_of,
     packed,
-    raw,
-    text,
-    whole,
+    packed_descriptor,
+    shown,
+    verb_of,
 )
-from mayfly.contracts.wire_rows import descriptor, packed_descriptor
 from mayfly.mqi.descriptor import Descriptor
 
-#: Both ends must speak the same. Versions 1 to 3 were spoken over Arrow Flight.
-VERSION: Final = 4
-_ID_BYTES: Final = 24
+#: Both ends must speak the same.
+VERSION: Final = 5
 #: Bytes of a message in a frame beside its data and its descriptor: names, ids, lengths.
 _HEAD_BYTES: Final = 400
-
-
-@unique
-class ChannelVerb(IntEnum):
-    """The verbs of a sender; none has a number of ``wire_verbs.Verb``."""
-
-    CONNECT = 80
-    #: Begin to send; PING needs no more than CONNECT.
-    NEGOTIATE = 81
-    #: Messages of a batch that is too long for one frame. The first such frame begins the batch.
-    PARCELS = 82
-    #: The rest of a batch: put all of it now, or keep it until GO_ON.
-    PUT_BATCH = 83
-    KEEP_BATCH = 84
-    GO_ON = 85
-    CONFIRM = 86
-    PING = 87
-    END = 88
-
-
-class Introduction(NamedTuple):
-    """CONNECT: the sending queue manager, and the channel and queue manager that receive.
-
-    A blank ``queue_manager`` means the one that is served, when the server serves just one. A
-    blank ``token`` shows none. With ``heartbeat_ms`` 0 the server sends no signs of life.
-    """
-
-    version: int
-    channel: str
-    queue_manager: str
-    sending_manager: str
-    token: str
-    heartbeat_ms: int
 
 
 class Welcome(NamedTuple):
     """The answer to CONNECT: the receiving queue manager, and how often both sides speak."""
 
-    queue_manager: str
-    heartbeat_ms: int
+    queue_manager: Text
+    heartbeat_ms: Natural
 
 
 class Opening(NamedTuple):
@@ -92,25 +62,14 @@ class Opening(NamedTuple):
     instance_id: str
 
 
-class Negotiation(NamedTuple):
-    """NEGOTIATE: an opening without the names, which were in CONNECT."""
-
-    sequence: int
-    batch_size: int
-    max_message_bytes: int
-    is_reset: bool
-    heartbeat_s: int
-    instance_id: str
-
-
 class ReceiverState(NamedTuple):
     """The state of a receiver: the last batch that it has committed, and its limits."""
 
-    manager: str
-    luw: str
-    sequence: int
-    batch_size: int
-    max_message_bytes: int
+    manager: Text
+    luw: Text
+    sequence: Natural
+    batch_size: Positive
+    max_message_bytes: Natural
 
 
 class Parcel(NamedTuple):
@@ -129,179 +88,178 @@ class Parcel(NamedTuple):
     is_fast: bool
 
 
-class Parcels(NamedTuple):
-    """PARCELS: a part of a batch."""
+class ParcelRow(NamedTuple):
+    """A message on its way, as it travels: a :class:`Parcel` with its descriptor packed."""
 
-    parcels: Sequence[Parcel]
-
-
-class Batch(NamedTuple):
-    """PUT_BATCH and KEEP_BATCH: the number of messages of the batch, and those not yet sent."""
-
-    message_count: int
-    parcels: Sequence[Parcel]
-
-
-class GoOn(NamedTuple):
-    """GO_ON: the time in ms that the batch was on the link."""
-
-    transit_ms: int
+    queue: Text
+    manager: Text
+    descriptor: PackedDescriptor
+    msg_id: WholeId
+    correl_id: WholeId
+    life_ms: Natural | None
+    body: bytes
+    is_fast: bool
 
 
-class Confirm(NamedTuple):
+_Parcels: TypeAlias = Annotated[list[ParcelRow], AT_MOST]
+
+
+class ChannelRequest(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """A request of a sender; none has the number of a verb of `verbs.requests`."""
+
+    #: The type of its answer.
+    ANSWER: ClassVar[Any] = type(None)
+
+
+class Introduction(ChannelRequest, tag=80):
+    """CONNECT: the sending queue manager, and the channel and queue manager that receive.
+
+    A blank ``queue_manager`` means the one that is served, when the server serves just one. A
+    blank ``token`` shows none. With ``heartbeat_ms`` 0 the server sends no signs of life.
+    """
+
+    ANSWER = Welcome
+
+    version: Whole
+    channel: Text
+    queue_manager: Text
+    sending_manager: Text
+    token: Text
+    heartbeat_ms: Natural
+
+
+class Negotiation(ChannelRequest, tag=81):
+    """NEGOTIATE: an opening without the names, which were in CONNECT; PING needs none."""
+
+    ANSWER = ReceiverState
+
+    sequence: Natural
+    batch_size: Positive
+    max_message_bytes: Natural
+    is_reset: bool
+    heartbeat_s: Natural
+    instance_id: Text
+
+
+class Parcels(ChannelRequest, tag=82):
+    """PARCELS: a part of a batch that is too long for one frame; the first such frame begins it."""
+
+    parcels: _Parcels
+
+
+class PutBatch(ChannelRequest, tag=83):
+    """PUT_BATCH: the number of messages of the batch, and those not yet sent; put them all now.
+
+    The answer is None, or the ms after which the sender may send GO_ON.
+    """
+
+    ANSWER = Natural | None
+
+    message_count: Natural
+    parcels: _Parcels
+
+
+class KeepBatch(ChannelRequest, tag=84):
+    """KEEP_BATCH: as PUT_BATCH, but keep the messages until GO_ON.
+
+    The answer is how many ms ago the receiver began to take the batch.
+    """
+
+    ANSWER = Natural
+
+    message_count: Natural
+    parcels: _Parcels
+
+
+class GoOn(ChannelRequest, tag=85):
+    """GO_ON: the time in ms that the batch was on the link; the answer is that of PUT_BATCH."""
+
+    ANSWER = Natural | None
+
+    transit_ms: Natural
+
+
+class Confirm(ChannelRequest, tag=86):
     """CONFIRM: the name of the batch, and the number of its last message."""
 
-    luw: str
-    sequence: int
+    luw: Text
+    sequence: Natural
 
 
-class Nothing(NamedTuple):
-    """PING and END."""
+class Ping(ChannelRequest, tag=87):
+    """PING: is the receiver of the channel there?"""
 
 
-def natural(value: Any) -> int:
-    """A whole number that is not negative."""
-    if whole(value) < 0:
-        raise WrongValue(f"{value} is negative")
-    return int(value)
+class End(ChannelRequest, tag=88):
+    """END: the sender ends."""
 
 
-def positive(value: Any) -> int:
-    """A whole number of at least 1."""
-    if whole(value) < 1:
-        raise WrongValue(f"{value} is not at least 1")
-    return int(value)
-
-
-def whole_id(value: Any) -> bytes:
-    """A MsgId or CorrelId: exactly 24 bytes."""
-    if type(value) is not bytes or len(value) != _ID_BYTES:
-        shown = f"{value[:60]!r}" if type(value) is bytes else repr(value)
-        raise WrongValue(f"{shown} is not made of {_ID_BYTES} bytes")
-    return value
-
-
-class Request:
-    """The named tuple of a request, and the kinds of its fields."""
-
-    __slots__ = ("_made", "_row")
-
-    def __init__(self, made: Any, said: str, **kinds: Kind) -> None:
-        """Take the named tuple, its name in errors, and a kind for each of its fields in order."""
-        assert tuple(kinds) == made._fields, kinds
-        self._made, self._row = made, Row(said, **kinds)
-
-    def of(self, values: list[Any]) -> Any:
-        """Return a request that came; raises WrongFrame, whose text names field and value."""
-        return self._made(*self._row.of(values))
-
-
-_PARCEL: Final = Row(
-    "parcel",
-    queue=text,
-    manager=text,
-    descriptor=descriptor,
-    msg_id=whole_id,
-    correl_id=whole_id,
-    life_ms=maybe(natural),
-    body=raw,
-    is_fast=flag,
-)
-_WELCOME: Final = Row("welcome", queue_manager=text, heartbeat_ms=natural)
-_STATE: Final = Row(
-    "state",
-    manager=text,
-    luw=text,
-    sequence=natural,
-    batch_size=positive,
-    max_message_bytes=natural,
-)
-
-
-def _parcel(values: Any) -> Parcel:
-    return Parcel(*_PARCEL(values))
-
-
-def _welcome(values: Any) -> Welcome:
-    return Welcome(*_WELCOME(values))
-
-
-def _state(values: Any) -> ReceiverState:
-    return ReceiverState(*_STATE(values))
-
-
-def _nothing(_value: object) -> None:
-    """Take nil, and ignore a value that a later version may send in its place."""
-
-
-class Form(NamedTuple):
-    """The request and the answer of a verb."""
-
-    request: Request
-    answer: Kind
-
-
-_BATCH: Final = {"message_count": natural, "parcels": many(_parcel)}
-
-FORMS: Final[dict[int, Form]] = {
-    ChannelVerb.CONNECT: Form(
-        Request(
-            Introduction,
-            "connect",
-            version=whole,
-            channel=text,
-            queue_manager=text,
-            sending_manager=text,
-            token=text,
-            heartbeat_ms=natural,
-        ),
-        _welcome,
-    ),
-    ChannelVerb.NEGOTIATE: Form(
-        Request(
-            Negotiation,
-            "negotiate",
-            sequence=natural,
-            batch_size=positive,
-            max_message_bytes=natural,
-            is_reset=flag,
-            heartbeat_s=natural,
-            instance_id=text,
-        ),
-        _state,
-    ),
-    ChannelVerb.PARCELS: Form(Request(Parcels, "parcels", parcels=many(_parcel)), _nothing),
-    # The sender may send GO_ON after so many ms; nil when all is put.
-    ChannelVerb.PUT_BATCH: Form(Request(Batch, "put_batch", **_BATCH), maybe(natural)),
-    # So many ms ago the receiver began to take the batch.
-    ChannelVerb.KEEP_BATCH: Form(Request(Batch, "keep_batch", **_BATCH), natural),
-    ChannelVerb.GO_ON: Form(Request(GoOn, "go_on", transit_ms=natural), maybe(natural)),
-    ChannelVerb.CONFIRM: Form(Request(Confirm, "confirm", luw=text, sequence=natural), _nothing),
-    ChannelVerb.PING: Form(Request(Nothing, "ping"), _nothing),
-    ChannelVerb.END: Form(Request(Nothing, "end"), _nothing),
+#: The requests of a sender by the numbers of their verbs.
+REQUESTS: Final[dict[int, type[ChannelRequest]]] = {
+    verb_of(kind): kind
+    for kind in (
+        *(Introduction, Negotiation, Parcels, PutBatch, KeepBatch, GoOn, Confirm, Ping, End),
+    )
+}
+#: The name of each request in errors.
+_SAID: Final[dict[type[ChannelRequest], str]] = {
+    Negotiation: "negotiate",
+    Parcels: "parcels",
+    PutBatch: "put_batch",
+    KeepBatch: "keep_batch",
+    GoOn: "go_on",
+    Confirm: "confirm",
+    Ping: "ping",
+    End: "end",
 }
 
 
-def introduction_of(values: list[Any]) -> Introduction:
+def introduction_of(payload: bytes) -> Introduction:
     """Return the CONNECT that came; raises WrongFrame, for another version before anything else."""
-    if values and type(values[0]) is int and values[0] != VERSION:
-        said = f"message channels of version {values[0]} are not spoken here: {VERSION}"
+    versioned = decoded(list[msgspec.Raw], payload, "connect")
+    version = (
+        decoded(Any, bytes(versioned[1]), "connect.version") if len(versioned) > 1 else VERSION
+    )
+    if version != VERSION:
+        said = f"message channels of version {shown(version)} are not spoken here: {VERSION}"
         raise WrongFrame(f"connect.version: {said}")
-    introduction: Introduction = FORMS[ChannelVerb.CONNECT].request.of(values)
+    introduction: Introduction = decoded(Introduction, payload, "connect")
     return introduction
 
 
-def packed_request(verb: ChannelVerb, request: tuple[Any, ...]) -> bytes:
+def channel_request_of(payload: bytes) -> ChannelRequest:
+    """Return a request that came behind CONNECT; raises WrongFrame naming field and value.
+
+    The field of the error is ``verb`` for a number that is no verb of a sender.
+    """
+    verb = first_of(payload)
+    kind = REQUESTS.get(verb) if type(verb) is int else None
+    if kind is None or kind is Introduction:
+        raise WrongFrame(f"verb: {shown(verb)} is not known on a message channel", "verb")
+    request: ChannelRequest = decoded(kind, payload, _SAID[kind])
+    return request
+
+
+def row_of_parcel(parcel: Parcel) -> ParcelRow:
+    """Return a message as it travels."""
+    queue, manager, descriptor, msg_id, correl_id, life_ms, body, is_fast = parcel
+    packed_one = packed_descriptor(descriptor)
+    return ParcelRow(queue, manager, packed_one, msg_id, correl_id, life_ms, body, is_fast)
+
+
+def parcel_of(row: ParcelRow) -> Parcel:
+    """Return a message that has travelled; raises WrongFrame for a wrong descriptor."""
+    queue, manager, packed_one, msg_id, correl_id, life_ms, body, is_fast = row
+    try:
+        descriptor = descriptor_of(packed_one)
+    except WrongFrame as wrong:
+        raise WrongFrame(f"parcel.{wrong}") from None
+    return Parcel(queue, manager, descriptor, msg_id, correl_id, life_ms, body, is_fast)
+
+
+def packed_request(request: ChannelRequest) -> bytes:
     """Return a request as it travels; raises ValueError for a value that cannot travel."""
-    if isinstance(request, Parcels | Batch):
-        *first, parcels = request
-        return packed([int(verb), *first, [_travelling(parcel) for parcel in parcels]])
-    return packed([int(verb), *request])
-
-
-def _travelling(parcel: Parcel) -> list[Any]:
-    queue, manager, described, *rest = parcel
-    return [queue, manager, packed_descriptor(described), *rest]
+    return packed(request)
 
 
 def parts(parcels: Sequence[Parcel], most_bytes: int) -> list[list[Parcel]]:

@@ -11,10 +11,8 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 #: Versions of the protocol that this program speaks.
-LOWEST_VERSION: Final = 1
-HIGHEST_VERSION: Final = 2
-#: Since this version a frame may have several puts.
-SEVERAL_PUTS_VERSION: Final = 2
+LOWEST_VERSION: Final = 3
+HIGHEST_VERSION: Final = 3
 
 MAGIC: Final = b"MFLY"
 #: Magic, lowest and highest version.
@@ -30,10 +28,8 @@ HEAD_BYTES: Final = 65_536
 #: The longest frame, in bytes, that a client takes from a server: the longest message, and its
 #: properties in a message handle.
 ANSWER_BYTES: Final = 2 * 104_857_600 + HEAD_BYTES
-#: An array has at most so many elements; longer lists of numbers travel as bytes.
+#: A list in a request has at most so many elements; longer lists of numbers travel as bytes.
 MOST_ELEMENTS: Final = 4_096
-#: An array in the answer of a server has at most so many elements: the rows of a long display.
-MOST_ANSWERED_ELEMENTS: Final = 1_000_000
 #: A connection may have so many requests that wait for their answers.
 MOST_REQUESTS: Final = 16_384
 #: A putter that does not wait for answers has at most so many of them ahead: they fit into the
@@ -45,13 +41,12 @@ MOST_PUTS_IN_FRAME: Final = 32
 MOST_GOT_IN_FRAME: Final = 1_000
 MOST_GOT_BYTES: Final = 1_048_576
 
-#: In CONNECT and its answer the name behind which client and server tell which process they are.
-PROCESS: Final = "process"
-
-#: How an answer begins: with a value, with a failure (class, reason code, detail).
+#: An answer is an array of two: one of these, and the value, or the failure (an array of class,
+#: reason code and detail).
 DONE, FAILED = 0, 1
-#: The first bytes of an answer with a value. A client that needs no value looks only at these.
+#: The first bytes of an answer, before its value or its failure.
 DONE_BYTES: Final = bytes((0x92, DONE))
+FAILED_BYTES: Final = bytes((0x92, FAILED))
 #: Frames of conversation 0 have one of these in the place of the request number: a sign of life;
 #: the end of the connection with its reason; a queue that a get under way cannot get from.
 ALIVE, ENDED, MET = 0, 1, 2

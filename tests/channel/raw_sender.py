@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgpack
+from msgspec import msgpack
 
 from mayfly.connection.endpoint import Address
-from mayfly.contracts.channels import VERSION, ChannelVerb
+from mayfly.contracts import channels
+from mayfly.contracts.channels import VERSION
 from mayfly.contracts.wire import DONE, ENDED, HEADER
-from mayfly.contracts.wire_rows import packed_descriptor
+from mayfly.contracts.wire_fields import packed_descriptor, verb_of
 from mayfly.mqi.descriptor import Descriptor
 from tests.channel.network_scene import TOKEN
 from tests.channel.scene import CHANNEL
@@ -45,14 +46,14 @@ class RawSender(Raw):
     ) -> Any:
         """Say who sends; return the answer."""
         said = version, channel, "QM2", sending_manager, token, 0
-        return self.ask(int(ChannelVerb.CONNECT), *said)
+        return self.ask(verb_of(channels.Introduction), *said)
 
     def negotiated(
         self, *, heartbeat_s: int = HEARTBEAT_S, instance_id: str = "a" * 32, batch_size: int = 50
     ) -> Any:
         """Begin to send; return the answer."""
         said = 0, batch_size, 1_000_000, False, heartbeat_s, instance_id
-        return self.ask(int(ChannelVerb.NEGOTIATE), *said)
+        return self.ask(verb_of(channels.Negotiation), *said)
 
     def begun(self, *, heartbeat_s: int = HEARTBEAT_S) -> RawSender:
         """Introduce itself and begin; return itself."""
@@ -62,11 +63,11 @@ class RawSender(Raw):
 
     def sent(self, *parcels: list[Any]) -> Any:
         """Hand a batch over to be put; return the answer."""
-        return self.ask(int(ChannelVerb.PUT_BATCH), len(parcels), parcels)
+        return self.ask(verb_of(channels.PutBatch), len(parcels), parcels)
 
     def confirmed(self, luw: str = "A", sequence: int = 1) -> Any:
         """Let a batch be committed; return the answer."""
-        return self.ask(int(ChannelVerb.CONFIRM), luw, sequence)
+        return self.ask(verb_of(channels.Confirm), luw, sequence)
 
     def answer_to(self, request: int) -> Any:
         """Read until the answer to a request comes; return it."""
@@ -74,7 +75,8 @@ class RawSender(Raw):
             length, _conversation, answered = HEADER.unpack(self._read(HEADER.size))
             payload = self._read(length)
             if answered == request:
-                return msgpack.unpackb(payload)
+                outcome, value = msgpack.decode(payload)
+                return [outcome, value] if outcome == DONE else [outcome, *value]
 
     def end_said(self) -> str:
         """Wait until the server ends the connection; return why."""
@@ -82,7 +84,7 @@ class RawSender(Raw):
             length, conversation, request = HEADER.unpack(self._read(HEADER.size))
             payload = self._read(length)
             if (conversation, request) == (0, ENDED):
-                said: str = msgpack.unpackb(payload)[3]
+                said: str = msgpack.decode(payload)[1][2]
                 return said
 
 

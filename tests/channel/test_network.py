@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import msgpack
 import pytest
+from msgspec import msgpack
 
 from mayfly import QueueManager
 from mayfly.channel import ChannelDefinition, Link, LinkDown, Opening, Status
 from mayfly.connection.channel_link import ChannelLink
-from mayfly.contracts.channels import ChannelVerb
+from mayfly.contracts import channels
 from mayfly.contracts.wire import DONE, FAILED
+from mayfly.contracts.wire_fields import verb_of
 from mayfly.dead_letter.dead_letters import dead_letter_of
 from mayfly.engine import find_channel
 from mayfly.lifetime.transmission import silence_ms
@@ -391,7 +392,7 @@ def test_a_ping_says_that_the_sender_lives(
     client.begun()
     for _ in range(3):
         there_clock.advance(SILENCE_MS - 1)
-        assert client.ask(int(ChannelVerb.PING)) == [DONE, None]
+        assert client.ask(verb_of(channels.Ping)) == [DONE, None]
     assert standing(two).status is Status.RUNNING
 
 
@@ -432,7 +433,7 @@ def test_another_of_the_name_is_refused_while_a_sender_has_its_link(
         assert (outcome, reason) == (FAILED, rc.MQRC_CHANNEL_CONFIG_ERROR)
         assert "another queue manager named QM1 sends on QM1.TO.QM2" in said
         client.sent(parcel(body=b"1"))
-        assert client.ask(int(ChannelVerb.END)) == [DONE, None]
+        assert client.ask(verb_of(channels.End)) == [DONE, None]
         assert other.negotiated(instance_id="b" * 32)[0] == DONE
     assert bodies(two) == []
 
@@ -442,7 +443,7 @@ def test_the_end_of_a_link_backs_out_what_is_not_confirmed(
 ) -> None:
     client.begun()
     client.sent(parcel())
-    assert client.ask(int(ChannelVerb.END)) == [DONE, None]
+    assert client.ask(verb_of(channels.End)) == [DONE, None]
     assert (two.curdepth("IN"), standing(two).status) == (0, Status.INACTIVE)
     assert client.is_closed()
 
@@ -464,15 +465,43 @@ def test_a_connection_that_is_lost_backs_out_what_is_not_confirmed(
 @pytest.mark.parametrize(
     ("verb", "fields", "said"),
     [
-        (ChannelVerb.NEGOTIATE, [], "negotiate is no array of 6 values: sequence, batch_size,"),
-        (ChannelVerb.NEGOTIATE, [0, 0, 1, False, 1, ""], "negotiate.batch_size: 0 is not at least"),
-        (ChannelVerb.NEGOTIATE, [-1, 1, 1, False, 1, ""], "negotiate.sequence: -1 is negative"),
-        (ChannelVerb.NEGOTIATE, [0, 1, 1, 0, 1, ""], "negotiate.is_reset: 0 is no flag"),
-        (ChannelVerb.NEGOTIATE, [0, 1, 1, False, 1], "negotiate is no array of 6 values"),
-        (ChannelVerb.CONFIRM, ["A"], "confirm is no array of 2 values: luw, sequence"),
-        (ChannelVerb.CONFIRM, [1, 1], "confirm.luw: 1 is no text"),
-        (ChannelVerb.GO_ON, [None], "go_on.transit_ms: None is no whole number"),
-        (ChannelVerb.PUT_BATCH, [1, None], "put_batch.parcels: None is no array"),
+        (
+            verb_of(channels.Negotiation),
+            [],
+            "negotiate: expected array of at least length 7, got 1",
+        ),
+        (
+            verb_of(channels.Negotiation),
+            [0, 0, 1, False, 1, ""],
+            "negotiate.batch_size: 0: expected int >= 1",
+        ),
+        (
+            verb_of(channels.Negotiation),
+            [-1, 1, 1, False, 1, ""],
+            "negotiate.sequence: -1: expected int >= 0",
+        ),
+        (
+            verb_of(channels.Negotiation),
+            [0, 1, 1, 0, 1, ""],
+            "negotiate.is_reset: 0: expected bool, got int",
+        ),
+        (
+            verb_of(channels.Negotiation),
+            [0, 1, 1, False, 1],
+            "expected array of at least length 7, got 6",
+        ),
+        (
+            verb_of(channels.Confirm),
+            ["A"],
+            "confirm: expected array of at least length 3, got 2",
+        ),
+        (verb_of(channels.Confirm), [1, 1], "confirm.luw: 1: expected str, got int"),
+        (verb_of(channels.GoOn), [None], "go_on.transit_ms: None: expected int, got None"),
+        (
+            verb_of(channels.PutBatch),
+            [1, None],
+            "put_batch.parcels: None: expected array, got None",
+        ),
     ],
 )
 def test_a_call_that_makes_no_sense_is_refused_and_the_link_goes_on(
@@ -485,7 +514,7 @@ def test_a_call_that_makes_no_sense_is_refused_and_the_link_goes_on(
     assert client.negotiated()[0] == DONE
 
 
-@pytest.mark.parametrize("verb", [1, 5, 999, "ping", int(ChannelVerb.CONNECT)])
+@pytest.mark.parametrize("verb", [1, 5, 999, "ping", verb_of(channels.Introduction)])
 def test_a_verb_of_programs_or_of_nobody_is_refused(client: RawSender, verb: object) -> None:
     client.begun()
     assert client.ask(verb)[2] == rc.MQRC_FUNCTION_NOT_SUPPORTED
@@ -494,9 +523,9 @@ def test_a_verb_of_programs_or_of_nobody_is_refused(client: RawSender, verb: obj
 def test_nothing_is_put_before_the_channel_has_begun(client: RawSender, two: QueueManager) -> None:
     client.introduced()
     for verb, fields in (
-        (ChannelVerb.GO_ON, [0]),
-        (ChannelVerb.CONFIRM, ["A", 1]),
-        (ChannelVerb.PUT_BATCH, [1, [parcel()]]),
+        (verb_of(channels.GoOn), [0]),
+        (verb_of(channels.Confirm), ["A", 1]),
+        (verb_of(channels.PutBatch), [1, [parcel()]]),
     ):
         assert client.ask(int(verb), *fields)[0] == FAILED
     assert two.curdepth("IN") == 0
@@ -506,22 +535,25 @@ def test_nothing_is_put_before_the_channel_has_begun(client: RawSender, two: Que
     ("wrong", "said"),
     [
         ({"descriptor": b""}, "parcel.descriptor: the frame is no msgpack array"),
-        ({"descriptor": msgpack.packb([1])}, "parcel.descriptor: descriptor is no array of 24"),
-        ({"descriptor": bytes(5_000)}, "parcel.descriptor: a descriptor is made of at most 4096"),
-        ({"msg_id": b"m"}, "parcel.msg_id: b'm' is not made of 24 bytes"),
-        ({"correl_id": bytes(25)}, "is not made of 24 bytes"),
-        ({"life_ms": -1}, "parcel.life_ms: -1 is negative"),
-        ({"queue": 5}, "parcel.queue: 5 is no text"),
-        ({"body": "text"}, "parcel.body: 'text' is not made of bytes"),
-        ({"is_fast": 1}, "parcel.is_fast: 1 is no flag"),
+        (
+            {"descriptor": msgpack.encode([1])},
+            "parcel.descriptor: expected array of at least length 24, got 1",
+        ),
+        ({"descriptor": bytes(5_000)}, "parcels[0].descriptor: b'"),
+        ({"msg_id": b"m"}, "parcels[0].msg_id: b'm': expected bytes of length >= 24"),
+        ({"correl_id": bytes(25)}, "parcels[0].correl_id: b'"),
+        ({"life_ms": -1}, "parcels[0].life_ms: -1: expected int >= 0"),
+        ({"queue": 5}, "parcels[0].queue: 5: expected str, got int"),
+        ({"body": "text"}, "parcels[0].body: 'text': expected bytes, got str"),
+        ({"is_fast": 1}, "parcels[0].is_fast: 1: expected bool, got int"),
     ],
 )
 def test_what_is_no_message_is_refused_and_its_batch_with_it(
     client: RawSender, two: QueueManager, wrong: dict[str, object], said: str
 ) -> None:
     client.begun()
-    assert client.ask(int(ChannelVerb.PARCELS), [parcel()]) == [DONE, None]
-    outcome, _class, reason, detail = client.ask(int(ChannelVerb.PUT_BATCH), 2, [parcel(**wrong)])
+    assert client.ask(verb_of(channels.Parcels), [parcel()]) == [DONE, None]
+    outcome, _class, reason, detail = client.ask(verb_of(channels.PutBatch), 2, [parcel(**wrong)])
     assert (outcome, reason) == (FAILED, rc.MQRC_UNEXPECTED_ERROR)
     assert said in detail
     client.confirmed()
@@ -532,7 +564,7 @@ def test_a_batch_of_which_a_part_is_missing_is_not_put(
     client: RawSender, two: QueueManager
 ) -> None:
     client.begun()
-    outcome, _class, reason, detail = client.ask(int(ChannelVerb.PUT_BATCH), 2, [parcel()])
+    outcome, _class, reason, detail = client.ask(verb_of(channels.PutBatch), 2, [parcel()])
     assert (outcome, reason) == (FAILED, rc.MQRC_CONNECTION_BROKEN)
     assert detail == "1 of 2 messages have come"
     assert two.curdepth("IN") == 0
@@ -543,8 +575,8 @@ def test_a_batch_has_at_most_as_many_messages_as_both_sides_have_agreed_on(
 ) -> None:
     client.introduced()
     client.negotiated(batch_size=3)
-    assert client.ask(int(ChannelVerb.PARCELS), [parcel()] * 3) == [DONE, None]
-    refused = client.ask(int(ChannelVerb.PARCELS), [parcel()])
+    assert client.ask(verb_of(channels.Parcels), [parcel()] * 3) == [DONE, None]
+    refused = client.ask(verb_of(channels.Parcels), [parcel()])
     assert refused[2:] == [rc.MQRC_UNEXPECTED_ERROR, "parcels: 4 messages for a batch of 3"]
     # All of it is forgotten.
     assert client.sent(parcel(body=b"next")) == [DONE, None]
@@ -569,12 +601,12 @@ def test_E7_a_batch_that_comes_in_slowly_is_timed_by_the_clock_of_its_receiver(
 ) -> None:
     """A large batch on a thin line: only what neither end has spent is halved."""
     client.begun()
-    assert client.ask(int(ChannelVerb.PARCELS), []) == [DONE, None]
+    assert client.ask(verb_of(channels.Parcels), []) == [DONE, None]
     there_clock.advance(1_500)
     rows = [parcel(life_ms=20_000), parcel(life_ms=2_000)]
-    assert client.ask(int(ChannelVerb.KEEP_BATCH), 2, rows) == [DONE, 1_500]
+    assert client.ask(verb_of(channels.KeepBatch), 2, rows) == [DONE, 1_500]
     assert bodies(two) == []
-    assert client.ask(int(ChannelVerb.GO_ON), 500) == [DONE, None]
+    assert client.ask(verb_of(channels.GoOn), 500) == [DONE, None]
     assert client.confirmed("A", 2) == [DONE, None]
     assert [m.remaining_ms for m in messages(two)] == [18_000]
 

@@ -12,10 +12,8 @@ from mayfly.connection import Connection
 from mayfly.connection.endpoint import Reconnect
 from mayfly.connection.reconnecting import ReconnectingConnection
 from mayfly.connection.remote import connect as connect_remote
-from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.servers.wire import conversation
 from tests.client.ways import connect
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.cut import Cut
@@ -125,20 +123,6 @@ def test_an_answer_over_a_network_has_a_bounded_size(remote: Connection) -> None
         600_000,
         600_000,
     ]
-
-
-def test_a_server_that_does_not_know_the_verb_gives_one_at_a_time(
-    queue_manager: QueueManager, remote: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    older = {verb: form for verb, form in FORMS.items() if verb != Verb.GET_MANY}
-    monkeypatch.setattr(conversation, "FORMS", older)
-    queue = remote.open("Q1", BOTH_WAYS).handle
-    fill(remote, queue, 3)
-    assert got(remote, queue, 3) == [b"0"]
-    assert got(remote, queue, 3, IN_UNIT) == [b"1"]
-    assert queue_manager.counts("Q1").locked == 1
-    remote.backout()
-    assert [got(remote, queue, 3) for _ in range(3)] == [[b"1"], [b"2"], []]
 
 
 def test_many_of_a_unit_of_work_that_was_lost_come_again(cut: Cut) -> None:

@@ -9,12 +9,10 @@ import pytest
 from mayfly import QueueManager
 from mayfly.connection import Connection
 from mayfly.connection.values import ConsumerState, Receipt, ScheduleFilter
-from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.engine.face.bulk import ClaimLimit
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
-from mayfly.servers.wire import conversation
 from mayfly.store.ledger import PositionTrimmed
 from mayfly.testing import VirtualClock
 from tests.conftest import Connect
@@ -120,17 +118,6 @@ def test_D3_all_messages_of_one_msg_id_are_changed_and_counted(
     receipt = schedule.cancel(b"M" * 24)
     assert receipt is Receipt.CANCELLED
     assert receipt.message_count == 1
-
-
-def test_a_server_that_does_not_count_changes_the_schedule_all_the_same(
-    connection: Connection, queue: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    older = {verb: form for verb, form in FORMS.items() if not Verb(verb).name.endswith("_COUNTED")}
-    monkeypatch.setattr(conversation, "FORMS", older)
-    put(connection, queue, b"", delay_ms=1_000, msg_id=b"M" * 24)
-    schedule = connection.schedule
-    assert schedule.reschedule(b"M" * 24, delay_ms=5_000) is Receipt.RESCHEDULED
-    assert schedule.cancel(b"M" * 24) is Receipt.CANCELLED
 
 
 # The ledger

@@ -264,10 +264,10 @@ def _answer_once(listener: socket.socket, first: bytes) -> None:
         (b"POST /rest HTTP/1.1\r\n\r\n", "HTTP"),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/2 or gRPC"),
         (b"AMQP\x00\x01\x00\x00", "AMQP"),
-        (b"MFLY\x00\x07\x00\x09", "versions 7 to 9 of the protocol, this server versions 1 to 2"),
+        (b"MFLY\x00\x07\x00\x09", "versions 7 to 9 of the protocol, this server version 3"),
         (b"\xde\xad\xbe\xef\x00\x00\x00\x00", "an unknown protocol"),
-        (b"MFLY\x00\x01\x00\x01" + HEADER.pack(70_000, 1, 1), "a frame of 70000 bytes"),
-        (b"MFLY\x00\x01\x00\x01" + HEADER.pack(2, 1, 1) + b"\xc1\xc1", "no msgpack array"),
+        (b"MFLY\x00\x03\x00\x03" + HEADER.pack(70_000, 1, 1), "a frame of 70000 bytes"),
+        (b"MFLY\x00\x03\x00\x03" + HEADER.pack(2, 1, 1) + b"\xc1\xc1", "no msgpack array"),
     ],
 )
 def test_what_is_no_client_gets_a_line_in_the_log_and_is_closed(

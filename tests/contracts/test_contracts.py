@@ -6,11 +6,11 @@ tests.contracts.test_contracts``.
 
 import ast
 import json
-from enum import IntEnum
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import pytest
 
 from mayfly.bulk import errors
@@ -19,19 +19,22 @@ from mayfly.bulk import stages as bulk_stages
 from mayfly.bulk.schema import LEDGER, MESSAGE, schema_of
 from mayfly.contracts import channels, claims, ledger, messages, reasons, stages
 from mayfly.contracts.channels import (
-    FORMS,
+    REQUESTS,
     VERSION,
-    ChannelVerb,
+    ChannelRequest,
     Introduction,
+    channel_request_of,
     introduction_of,
     packed_request,
+    parcel_of,
+    row_of_parcel,
 )
 from mayfly.contracts.columns import Column, names_of
 from mayfly.contracts.outcomes import OUTCOME_CODES, pack_counts, unpack_counts
 from mayfly.contracts.requests import kinds_of
-from mayfly.contracts.wire_fields import WrongFrame, unpacked
-from mayfly.contracts.wire_verbs import Verb
+from mayfly.contracts.wire_fields import WrongFrame, decoded, packed
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.verbs.requests import VERBS
 
 CONTRACTS: tuple[ModuleType, ...] = (channels, claims, ledger, messages, stages)
 TOLD = Path(__file__).parent / "told.json"
@@ -41,9 +44,11 @@ SOURCE = Path(__file__).parents[2] / "mayfly"
 def rows_of(contract: ModuleType) -> dict[str, dict[str, str]]:
     """Return the fields of each row, request and answer of a contract."""
     return {
-        name: dict(vars(row)["__annotations__"])
+        name: dict(vars(row).get("__annotations__", {}))
         for name, row in vars(contract).items()
-        if isinstance(row, type) and hasattr(row, "_fields") and row.__module__ == contract.__name__
+        if isinstance(row, type)
+        and (hasattr(row, "_fields") or issubclass(row, msgspec.Struct))
+        and row.__module__ == contract.__name__
     }
 
 
@@ -55,10 +60,11 @@ def told_of(contract: ModuleType) -> dict[str, Any]:
     }
     columns = [list(column) for column in getattr(contract, "COLUMNS", ())]
     verbs = {
-        verb.name: int(verb)
-        for kind in vars(contract).values()
-        if isinstance(kind, type) and issubclass(kind, IntEnum) and kind is not IntEnum
-        for verb in kind
+        name: kind.__struct_config__.tag
+        for name, kind in vars(contract).items()
+        if isinstance(kind, type)
+        and issubclass(kind, msgspec.Struct)
+        and kind.__struct_config__.tag
     }
     return {
         "verbs": verbs,
@@ -98,34 +104,36 @@ def test_what_a_channel_says_comes_over_as_it_was_said() -> None:
     descriptor = Descriptor(priority=3, format="MQSTR", group_id=b"g" * 24)
     parcel = channels.Parcel("Q", "M", descriptor, b"m" * 24, bytes(24), 7, b"\0x", True)
     endless = parcel._replace(life_ms=None, is_fast=False, body=b"")
-    said = {
-        ChannelVerb.CONNECT: Introduction(VERSION, "C", "TO", "FROM", "token", 300_000),
-        ChannelVerb.NEGOTIATE: channels.Negotiation(5, 50, 100, True, 300, "id"),
-        ChannelVerb.PARCELS: channels.Parcels([parcel, endless]),
-        ChannelVerb.PUT_BATCH: channels.Batch(3, [parcel]),
-        ChannelVerb.KEEP_BATCH: channels.Batch(0, []),
-        ChannelVerb.GO_ON: channels.GoOn(17),
-        ChannelVerb.CONFIRM: channels.Confirm("LUW", 55),
-        ChannelVerb.PING: channels.Nothing(),
-        ChannelVerb.END: channels.Nothing(),
-    }
-    assert said.keys() == set(ChannelVerb)
-    for verb, request in said.items():
-        number, *values = unpacked(packed_request(verb, request))
-        assert (number, FORMS[verb].request.of(values)) == (verb, request)
-    state = channels.ReceiverState("QM2", "LUW", 4, 50, 100)
-    assert FORMS[ChannelVerb.NEGOTIATE].answer(list(state)) == state
-    assert FORMS[ChannelVerb.CONNECT].answer(["QM2", 5]) == channels.Welcome("QM2", 5)
+    rows = [row_of_parcel(parcel), row_of_parcel(endless)]
+    assert [parcel_of(row) for row in rows] == [parcel, endless]
+    said: list[ChannelRequest] = [
+        Introduction(VERSION, "C", "TO", "FROM", "token", 300_000),
+        channels.Negotiation(5, 50, 100, True, 300, "id"),
+        channels.Parcels(rows),
+        channels.PutBatch(3, rows[:1]),
+        channels.KeepBatch(0, []),
+        channels.GoOn(17),
+        channels.Confirm("LUW", 55),
+        channels.Ping(),
+        channels.End(),
+    ]
+    assert {type(request) for request in said} == set(REQUESTS.values())
+    introduction, *others = said
+    assert introduction_of(packed_request(introduction)) == introduction
+    for request in others:
+        assert channel_request_of(packed_request(request)) == request
+    for answer in (channels.ReceiverState("QM2", "LUW", 4, 50, 100), channels.Welcome("QM2", 5)):
+        assert decoded(type(answer), packed(answer), "answer") == answer
 
 
 def test_the_verbs_of_channels_have_numbers_of_their_own() -> None:
-    assert not set(map(int, ChannelVerb)) & set(map(int, Verb))
+    assert not REQUESTS.keys() & VERBS.keys()
 
 
 def test_a_channel_of_another_version_is_refused_before_its_fields_are_looked_at() -> None:
     for version in (1, VERSION + 1):
         with pytest.raises(WrongFrame) as refused:
-            introduction_of([version, {"a": "later form"}])
+            introduction_of(packed([80, version, ["later form"]]))
         assert f"version {version} are not spoken here: {VERSION}" in str(refused.value)
 
 

@@ -1,137 +1,193 @@
-"""Rows of the wire: each place takes what its kind takes, and nothing else, whatever is beside."""
+"""Values of frames: each type takes what it is, to its bounds, and names what it is not."""
 
-from typing import Any
+from __future__ import annotations
 
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import msgspec
 import pytest
 
 from mayfly.contracts import wire_fields as f
-from mayfly.contracts.wire_fields import Kind, Row, WrongFrame, WrongValue
-from mayfly.contracts.wire_rows import MESSAGE, WINDOW, descriptor, packed_descriptor
-from mayfly.contracts.wire_verbs import FORMS, Verb
+from mayfly.contracts.wire_fields import WrongFrame, decoded, decoder, packed
+from mayfly.engine.face.programs import Settlement
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError
+from mayfly.verbs import requests as ask
+from mayfly.verbs.rows import PropertyRow, packed_scalar, scalar_of
 
-INNER = Row("inner", number=f.whole, name=f.text)
-KINDS: dict[str, Kind] = {
-    "whole": f.whole,
-    "flag": f.flag,
-    "text": f.text,
-    "long_text": f.long_text,
-    "raw": f.raw,
-    "identifier": f.identifier,
-    "scalar": f.scalar,
-    "numbers": f.numbers,
-    "one_of": f.one_of("a", 1),
-    "descriptor": descriptor,
-    "inner": INNER,
-    "many whole": f.many(f.whole),
-    "many inner": f.many(INNER),
-    **{
-        f"maybe {name}": f.maybe(kind)
-        for name, kind in (
-            ("whole", f.whole),
-            ("text", f.text),
-            ("identifier", f.identifier),
-            ("inner", INNER),
-            ("many", f.many(f.whole)),
-        )
-    },
-    "maybe maybe": f.maybe(f.maybe(f.whole)),
-}
-#: What msgpack may bring, at the bounds of every kind.
-VALUES: tuple[Any, ...] = (
-    None,
-    True,
-    False,
-    0,
-    -1,
-    2**63 - 1,
-    2**63,
-    2**64 - 1,
-    -(2**63),
-    1.0,
-    float("nan"),
-    "",
-    "a",
-    "x" * 65_536,
-    "x" * 65_537,
-    b"",
-    b"x" * 8,
-    b"x" * 24,
-    b"x" * 25,
-    b"x" * 5_000,
-    packed_descriptor(Descriptor()),
-    [],
-    [1],
-    ["1"],
-    [2**63],
-    [1, "n"],
-    [1, b"n"],
-    [1, "n", None],
-    [[1, "n"]],
-    [[1, "n"], []],
+TAKEN: list[tuple[Any, Any]] = [
+    (f.Whole, -(2**63)),
+    (f.Whole, 2**63 - 1),
+    (f.Natural, 0),
+    (f.Positive, 1),
+    (f.Text, "x" * 65_536),
+    (f.Identifier, b"x" * 24),
+    (f.Identifier, b""),
+    (f.WholeId, b"x" * 24),
+    (f.Whole | None, None),
+    (bool, False),
+]
+REFUSED: list[tuple[Any, Any]] = [
+    (f.Whole, 2**63),
+    (f.Whole, 1.0),
+    (f.Whole, True),
+    (f.Whole, None),
+    (f.Whole, "1"),
+    (f.Natural, -1),
+    (f.Positive, 0),
+    (f.Text, "x" * 65_537),
+    (f.Text, b"x"),
+    (f.Identifier, b"x" * 25),
+    (f.Identifier, "x"),
+    (f.WholeId, b"x" * 23),
+    (bool, 1),
+    (bytes, "x"),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), TAKEN)
+def test_a_type_takes_its_bounds(kind: Any, value: Any) -> None:
+    assert decoded(kind, packed(value), "it") == value
+
+
+@pytest.mark.parametrize(("kind", "value"), REFUSED)
+def test_a_type_refuses_what_is_beyond_its_bounds(kind: Any, value: Any) -> None:
+    with pytest.raises(WrongFrame, match=r"^it: expected "):
+        decoded(kind, packed(value), "it")
+
+
+@pytest.mark.parametrize(
+    ("values", "said", "field"),
+    [
+        ([5, "q", b"", b""], "put.handle: 'q': expected int, got str", "handle"),
+        ([5, 1, b"", b"d", 0, b"", b"", -1, 5.0], "put.time_to_live_ms: 5.0", "time_to_live_ms"),
+        (
+            [5, 1, b"", b"d", 0, b"", b"", -1, None, 0, [["a", 7, 1, 1, 1, 1]]],
+            "put.properties[0].dt: 7: expected str, got int",
+            "properties",
+        ),
+        ([5, 1, b""], "put: expected array of at least length 4, got 3", ""),
+        (
+            [30, [None, None, [["a"]], None, None], 1, None],
+            "list_schedule.where.properties",
+            "where",
+        ),
+    ],
 )
+def test_a_wrong_value_is_named_with_its_place(values: list[Any], said: str, field: str) -> None:
+    kind = ask.VERBS[values[0]]
+    with pytest.raises(WrongFrame) as refused:
+        ask.request_of_kind(kind, packed(values))
+    assert str(refused.value).startswith(said)
+    assert refused.value.field == field
 
 
-def outcome_of(kind: Kind, value: Any) -> Any:
-    """Return what becomes of a value: how it is used, or what is wrong."""
-    try:
-        return "taken", repr(kind(value))
-    except WrongValue as wrong:
-        return "wrong", str(wrong)
+def test_a_long_value_is_cut_in_its_error() -> None:
+    with pytest.raises(WrongFrame) as refused:
+        decoded(f.Identifier, packed(b"x" * 5_000), "id")
+    assert len(str(refused.value)) < 200
 
 
-def outcome_within(row: Row, value: Any) -> Any:
-    """Return the same of a value between two others, in a row."""
-    try:
-        before, here, behind = row([7, value, None])
-    except WrongValue as wrong:
-        return "wrong", str(wrong).removeprefix("row.here: ")
-    return ("taken", repr(here)) if (before, behind) == (7, None) else (before, behind)
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"\xc1", b"\xdd\xff\xff\xff\xff", b"\xdb\xff\xff\xff\xff", b"\x93\x05", b"\x91" * 5_000],
+    ids=["nothing", "no code", "a long array", "a long text", "half", "depth"],
+)
+def test_a_frame_that_lies_about_its_length_costs_nothing(payload: bytes) -> None:
+    with pytest.raises(WrongFrame):
+        ask.request_of(payload)
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_a_place_of_a_row_takes_what_its_kind_takes_alone(name: str) -> None:
-    kind = KINDS[name]
-    row = Row("row", before=f.whole, here=kind, behind=f.maybe(f.text))
-    for value in VALUES:
-        assert outcome_within(row, value) == outcome_of(kind, value)
+@pytest.mark.parametrize("verb", [1, 999, -1, "put", None, 2**63])
+def test_a_verb_that_there_is_not_is_2298(verb: Any) -> None:
+    """CONNECT is none on a conversation that is open."""
+    with pytest.raises(ask.WrongRequest) as refused:
+        ask.request_of(packed([verb]))
+    assert refused.value.reason == rc.MQRC_FUNCTION_NOT_SUPPORTED
 
 
-def test_the_first_wrong_place_is_named_and_a_row_goes_on_after_it() -> None:
-    row = Row("row", a=f.whole, b=INNER, c=f.raw)
-    cases: list[tuple[Any, str]] = [
-        (["1", [1, "n"], b""], "row.a: '1' is no whole number"),
-        ([1, [1, 2], 3], "row.b: inner.name: 2 is no text"),
-        ([1, [1, "n"], 3], "row.c: 3 is not made of bytes"),
-        ([1, [1, "n"]], "row is no array of 3 values: a, b, c"),
-        ((1, [1, "n"], b""), "row is no array of 3 values: a, b, c"),
-        (None, "row is no array of 3 values: a, b, c"),
-    ]
-    for wrong, said in cases:
-        with pytest.raises(WrongValue) as refused:
-            row(wrong)
+@pytest.mark.parametrize("kind", ask.VERBS.values(), ids=ask.verb_name)
+def test_each_request_comes_over_as_it_was_made(kind: type[ask.Request[Any]]) -> None:
+    hints = get_type_hints(kind, include_extras=True)
+    fields = [_sample(hints[field]) for field in kind.__struct_fields__]
+    request = kind(*fields)
+    travelled = ask.request_of_kind(kind, packed(request))
+    assert (type(travelled), packed(travelled)) == (kind, packed(request))
+    assert decoder(ask.answer_type(kind)) is not None
+    # What is behind the last field is refused: nobody looks at it.
+    with pytest.raises(WrongFrame):
+        ask.request_of_kind(kind, packed([kind.__struct_config__.tag, *fields, 1]))
+
+
+def _sample(hint: Any) -> Any:
+    """Return a value of a type."""
+    while get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    if hint is ask.Filter:
+        return ask.Filter("Q", None, [("a", "b")], None, 7)
+    if hint is Settlement:
+        return Settlement.TAKEN
+    known = {int: 7, str: "text", bytes: b"b" * 8, bool: True}
+    if hint in known:
+        return known[hint]
+    if get_origin(hint) is list:
+        [inner] = get_args(hint)
+        return [] if inner is PropertyRow else [_sample(inner)]
+    if get_origin(hint) is tuple:
+        return tuple(_sample(inner) for inner in get_args(hint))
+    if hint is msgspec.Raw:
+        return msgspec.Raw(packed(1))
+    return _sample(get_args(hint)[0])
+
+
+def test_numbers_travel_as_bytes() -> None:
+    numbers = [0, -1, 2**63 - 1, -(2**63)]
+    assert f.numbers_of(f.packed_numbers(numbers), "handles") == numbers
+    with pytest.raises(ValueError, match="8 bytes"):
+        f.packed_numbers([2**63])
+    with pytest.raises(WrongFrame) as refused:
+        f.numbers_of(b"x" * 9, "handles")
+    assert refused.value.field == "handles"
+
+
+def test_a_descriptor_travels_packed() -> None:
+    descriptor = Descriptor(priority=3, format="MQSTR", group_id=b"g" * 24)
+    data = f.packed_descriptor(descriptor)
+    assert f.descriptor_of(data) == descriptor
+    for wrong, said in (
+        (packed(["x", *descriptor[1:]]), "descriptor.report: 'x': expected int, got str"),
+        (packed([2**63, *descriptor[1:]]), "descriptor.report: 9223372036854775808"),
+        (packed(list(descriptor)[:5]), "descriptor: expected array of at least length 24"),
+        (b"", "descriptor: the frame is no msgpack array"),
+    ):
+        with pytest.raises(WrongFrame) as refused:
+            f.descriptor_of(wrong)
         assert str(refused.value).startswith(said)
-        with pytest.raises(WrongFrame, match=r"^row"):
-            row.of(wrong)
-    assert row([1, [1, "n"], b"x"]) == row.of([1, [1, "n"], b"x"]) == [1, [1, "n"], b"x"]
+        assert refused.value.field == "descriptor"
+    with pytest.raises(MQError) as cannot:
+        f.packed_descriptor(descriptor._replace(report=2**64))
+    assert cannot.value.reason == rc.MQRC_MD_ERROR
 
 
-def test_what_came_is_left_as_it_is() -> None:
-    packed = packed_descriptor(Descriptor())
-    came = ["Q1", 1, 2, 3, None, None, 0, b"m", b"c", packed, None, b"body"]
-    before = list(came)
-    assert MESSAGE(came)[9] == Descriptor()
-    assert came == before
-    with pytest.raises(WrongValue, match=r"message\.body"):
-        MESSAGE([*came[:-1], "body"])
-    assert came == before
+@pytest.mark.parametrize("value", [None, True, 0, -(2**63), 2**63 - 1, 1.5, "x", b"x", "x" * 300])
+def test_a_scalar_travels(value: Any) -> None:
+    travelled = scalar_of(packed_scalar(value, "set.values", rc.MQRC_UNEXPECTED_ERROR), "values")
+    assert (travelled, type(travelled)) == (value, type(value))
 
 
-def test_rows_of_no_and_of_one_place() -> None:
-    assert FORMS[Verb.COMMIT].request.of([]) == []
-    with pytest.raises(WrongFrame, match="commit is no array of 0 values"):
-        FORMS[Verb.COMMIT].request.of([1])
-    assert FORMS[Verb.CANCEL].request.of([5]) == [5]
-    with pytest.raises(WrongFrame, match=r"cancel\.request: '5' is no whole number"):
-        FORMS[Verb.CANCEL].request.of(["5"])
-    assert WINDOW([1, 2, None]) == [1, 2, None]
+@pytest.mark.parametrize("value", [[], [1], {}, {"a": 1}, [0] * 300, 2**63, 2**64 - 1])
+def test_what_is_no_scalar_is_refused_by_its_field(value: Any) -> None:
+    with pytest.raises(WrongFrame) as refused:
+        scalar_of(msgspec.Raw(packed(value)), "values")
+    assert refused.value.field == "values"
+
+
+def test_what_cannot_travel_is_refused_by_a_reason_code() -> None:
+    with pytest.raises(MQError) as refused:
+        packed_scalar(object(), "set.values", rc.MQRC_UNEXPECTED_ERROR)
+    assert refused.value.reason == rc.MQRC_UNEXPECTED_ERROR
+    with pytest.raises(ValueError, match="8 bytes"):
+        packed([2**64])
+    with pytest.raises(TypeError):
+        packed([object()])

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from mayfly.contracts.wire import DONE, FAILED
+from mayfly.contracts.wire import DONE_BYTES, FAILED_BYTES
 from mayfly.contracts.wire_fields import packed
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 
 
-def answered(value: Any, pack: Callable[[object], bytes] = packed) -> bytes:
-    """Return the answer of a verb that has worked; ``pack`` is a packer of the loop in the loop."""
+def answered(value: Any) -> bytes:
+    """Return the answer of a verb that has worked."""
     try:
-        return pack([DONE, value])
+        return DONE_BYTES + packed(value)
     except ValueError as error:
         return failed(mq_error(rc.MQRC_UNEXPECTED_ERROR, f"the answer cannot travel: {error}"))
 
@@ -24,4 +23,4 @@ def failed(error: MQError) -> bytes:
     failure = failure_of(error)
     # A detail may quote what no text can be.
     detail = failure.detail.encode(errors="replace").decode()
-    return packed([FAILED, failure.error_class, failure.reason, detail])
+    return FAILED_BYTES + packed(failure._replace(detail=detail))

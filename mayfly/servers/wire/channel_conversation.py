@@ -11,13 +11,18 @@ from typing import Any
 from mayfly.channel import Caller, IncomingLink, LinkDown, Opening, Parcel, Traffic
 from mayfly.channel.channels import channels_of
 from mayfly.contracts.channels import (
-    FORMS,
-    Batch,
-    ChannelVerb,
+    ChannelRequest,
     Confirm,
+    End,
     GoOn,
+    KeepBatch,
     Negotiation,
     Parcels,
+    Ping,
+    PutBatch,
+    ReceiverState,
+    channel_request_of,
+    parcel_of,
 )
 from mayfly.contracts.wire_fields import WrongFrame
 from mayfly.mqi import reasons as rc
@@ -63,7 +68,7 @@ class ChannelConversation:
         self._kept_bytes = 0
         #: The time from which on the receiver has a batch that is not confirmed, None without one.
         self._batch_ms: int | None = None
-        self._queued: deque[tuple[int, int, Any]] = deque()
+        self._queued: deque[tuple[int, ChannelRequest, list[Parcel]]] = deque()
         self._is_busy = self._is_over = self._is_quiescing = False
 
     @property
@@ -82,27 +87,30 @@ class ChannelConversation:
     def resume(self) -> None:
         """Do nothing, as :meth:`suspend`."""
 
-    def take(self, request: int, values: list[Any]) -> None:
+    def take(self, request: int, payload: bytes) -> None:
         """Take a request."""
         self._request_count += 1
-        verb = values[0]
-        form = FORMS.get(verb) if type(verb) is int else None
-        if form is None or verb == ChannelVerb.CONNECT:
-            said = f"verb: {verb!r} is not known on a message channel"
-            self._fail(request, mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, said))
-            return
         try:
-            asked = form.request.of(values[1:])
+            asked = channel_request_of(payload)
+            parcels = (
+                [parcel_of(row) for row in asked.parcels]
+                if isinstance(asked, Parcels | PutBatch | KeepBatch)
+                else []
+            )
         except WrongFrame as wrong:
-            self._drop_batch()
-            self._fail(request, mq_error(rc.MQRC_UNEXPECTED_ERROR, str(wrong)))
+            reason = rc.MQRC_UNEXPECTED_ERROR
+            if wrong.field == "verb":
+                reason = rc.MQRC_FUNCTION_NOT_SUPPORTED
+            else:
+                self._drop_batch()
+            self._fail(request, mq_error(reason, str(wrong)))
             return
         if self._is_busy:
-            self._queued.append((request, verb, asked))
+            self._queued.append((request, asked, parcels))
             if self.has_queue:
                 self._link.regulate()
         else:
-            self._run(request, verb, asked)
+            self._run(request, asked, parcels)
 
     def status(self) -> ConnectionStatus:
         """Return what DISPLAY CONN shows."""
@@ -138,10 +146,10 @@ class ChannelConversation:
         if self._incoming is not None:
             self._links.end(self._incoming)
 
-    def _run(self, request: int, verb: int, asked: Any) -> None:
-        if isinstance(asked, Parcels | Batch):
+    def _run(self, request: int, asked: ChannelRequest, parcels: list[Parcel]) -> None:
+        if isinstance(asked, Parcels | PutBatch | KeepBatch):
             try:
-                self._add(asked)
+                self._add(parcels)
             except MQError as error:
                 self._drop_batch()
                 self._fail(request, error)
@@ -150,24 +158,24 @@ class ChannelConversation:
                 self._link.tell(self.number, request, answered(None))
                 return
         self._is_busy = True
-        self._threads.run_blocking(partial(self._blocked, request, verb, asked))
+        self._threads.run_blocking(partial(self._blocked, request, asked))
 
-    def _add(self, asked: Parcels | Batch) -> None:
+    def _add(self, parcels: list[Parcel]) -> None:
         """Keep the messages of a request until the rest of their batch has come."""
         if self._is_quiescing and self._batch_ms is None:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
         if self._since_ms is None:
             self._since_ms = self._links.now_ms()
-        message_count = len(self._parcels) + len(asked.parcels)
+        message_count = len(self._parcels) + len(parcels)
         if message_count > self._batch_size:
             said = f"parcels: {message_count} messages for a batch of {self._batch_size}"
             raise mq_error(rc.MQRC_UNEXPECTED_ERROR, said)
-        longest = max((len(parcel.body) for parcel in asked.parcels), default=0)
+        longest = max((len(parcel.body) for parcel in parcels), default=0)
         if longest > self._max_message_bytes:
             said = f"parcel.body: {longest} bytes; {self._max_message_bytes} were agreed on"
             raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, said)
-        self._parcels += asked.parcels
-        self._keep(sum(len(parcel.body) for parcel in asked.parcels))
+        self._parcels += parcels
+        self._keep(sum(len(parcel.body) for parcel in parcels))
 
     def _keep(self, change: int) -> None:
         self._kept_bytes += change
@@ -177,10 +185,10 @@ class ChannelConversation:
         """Forget the part of a batch that has come: the rest of it is wrong."""
         self._parcels, self._since_ms = [], None
 
-    def _blocked(self, request: int, verb: int, asked: Any) -> None:
+    def _blocked(self, request: int, asked: ChannelRequest) -> None:
         """Run a request, on a thread that may block."""
         try:
-            payload = answered(_VERBS[ChannelVerb(verb)](self, asked))
+            payload = answered(_VERBS[type(asked)](self, asked))
         except LinkDown as error:
             payload = failed(mq_error(rc.MQRC_CONNECTION_BROKEN, str(error)))
         except MQError as error:
@@ -226,7 +234,7 @@ class ChannelConversation:
 
     # The verbs.
 
-    def negotiate(self, asked: Negotiation) -> list[Any]:
+    def negotiate(self, asked: Negotiation) -> ReceiverState:
         """Begin to receive; raises as ``Channels.accept``."""
         if self._incoming is not None:
             raise mq_error(rc.MQRC_UNEXPECTED_ERROR, "negotiate: this channel has begun")
@@ -238,9 +246,16 @@ class ChannelConversation:
             self._traffic,
             self._receiver_ended,
         )
-        longest_bytes = self._link.longest(asked.max_message_bytes)
-        asked = asked._replace(max_message_bytes=longest_bytes)
-        opening = Opening(applicant.channel, applicant.sending_manager, *asked)
+        opening = Opening(
+            applicant.channel,
+            applicant.sending_manager,
+            asked.sequence,
+            asked.batch_size,
+            self._link.longest(asked.max_message_bytes),
+            asked.is_reset,
+            asked.heartbeat_s,
+            asked.instance_id,
+        )
         try:
             self._incoming, state = self._links.begin(opening, caller)
         except (MQError, LinkDown) as error:
@@ -249,14 +264,14 @@ class ChannelConversation:
             raise
         self._batch_size = state.batch_size
         self._max_message_bytes = state.max_message_bytes
-        return list(state)
+        return state
 
-    def put_batch(self, batch: Batch) -> int | None:
+    def put_batch(self, batch: PutBatch | KeepBatch) -> int | None:
         """Put the messages of a batch, all of which must have come."""
         parcels, _since_ms = self._whole(batch)
         return self._begun().send(parcels)
 
-    def keep_batch(self, batch: Batch) -> int:
+    def keep_batch(self, batch: PutBatch | KeepBatch) -> int:
         """Keep the messages of a batch; return for how many ms they have been coming in."""
         parcels, since_ms = self._whole(batch)
         return self._begun().hand_over(parcels, self._links.now_ms() - since_ms)
@@ -285,7 +300,7 @@ class ChannelConversation:
     def _traffic(self) -> Traffic:
         return Traffic(self._link.sent_bytes, self._link.received_bytes)
 
-    def _whole(self, batch: Batch) -> tuple[list[Parcel], int]:
+    def _whole(self, batch: PutBatch | KeepBatch) -> tuple[list[Parcel], int]:
         parcels, since_ms = self._parcels, self._since_ms
         self._drop_batch()
         if len(parcels) != batch.message_count or since_ms is None:
@@ -301,12 +316,12 @@ class ChannelConversation:
         return self._incoming
 
 
-_VERBS: dict[ChannelVerb, Callable[[ChannelConversation, Any], Any]] = {
-    ChannelVerb.NEGOTIATE: ChannelConversation.negotiate,
-    ChannelVerb.PUT_BATCH: ChannelConversation.put_batch,
-    ChannelVerb.KEEP_BATCH: ChannelConversation.keep_batch,
-    ChannelVerb.GO_ON: ChannelConversation.go_on,
-    ChannelVerb.CONFIRM: ChannelConversation.confirm,
-    ChannelVerb.PING: ChannelConversation.ping,
-    ChannelVerb.END: ChannelConversation.end_receiver,
+_VERBS: dict[type[ChannelRequest], Callable[[ChannelConversation, Any], Any]] = {
+    Negotiation: ChannelConversation.negotiate,
+    PutBatch: ChannelConversation.put_batch,
+    KeepBatch: ChannelConversation.keep_batch,
+    GoOn: ChannelConversation.go_on,
+    Confirm: ChannelConversation.confirm,
+    Ping: ChannelConversation.ping,
+    End: ChannelConversation.end_receiver,
 }

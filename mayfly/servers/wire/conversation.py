@@ -8,51 +8,35 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from mayfly.connection import LocalConnection
 from mayfly.connection.interface import UnderWay
 from mayfly.contracts.wire import MET, MOST_REQUESTS
-from mayfly.contracts.wire_fields import Packer, WrongFrame, packed
-from mayfly.contracts.wire_mistakes import reason_of
-from mayfly.contracts.wire_verbs import FORMS, Verb
+from mayfly.contracts.wire_fields import WrongFrame, packed
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.wire.answers import answered, failed
-from mayfly.servers.wire.begun import Begins
-from mayfly.servers.wire.operating_verbs import Streams
 from mayfly.servers.wire.status import ConnectionStatus
-from mayfly.servers.wire.verbs import AT_ONCE, BEGUN, BLOCKING
+from mayfly.servers.wire.verbs import AT_ONCE, BEGUN, BLOCKING, Begins, Streams
+from mayfly.verbs import requests as ask
 
 _LOG = logging.getLogger("mayfly.wire")
 _UNDER_CURSOR = c.MQGMO_BROWSE_MSG_UNDER_CURSOR | c.MQGMO_MSG_UNDER_CURSOR
 
 
-_WAITING = frozenset({Verb.GET, Verb.GET_ANY})
-#: Verbs whose answers are long.
-_GETTING = frozenset({*_WAITING, Verb.GET_MANY})
-#: Verb -> index of its options among the fields. FAIL_IF_QUIESCING is the same bit in all of them.
-_OPTIONS_FIELD: dict[int, int] = {
-    Verb.GET: 1,
-    Verb.GET_ANY: 1,
-    Verb.GET_MANY: 1,
-    Verb.OPEN: 1,
-    Verb.PUT: 3,
-    Verb.PUT1: 3,
-    Verb.PUTS: 2,
-    Verb.SUBSCRIBE: 0,
-}
-#: Where the wait interval stands in the fields of both.
-_WAIT_FIELD = 2
+#: Requests whose answers are long.
+_GETTING = frozenset({ask.Get, ask.GetAny, ask.GetMany})
+#: The requests whose options may have FAIL_IF_QUIESCING, the same bit in all of them.
+_FAIL_IF_QUIESCING = frozenset({*_GETTING, ask.Open, ask.Put, ask.Put1, ask.Puts, ask.Subscribe})
 #: So many requests may wait behind one that blocks before no more are read.
 _LONG_QUEUE = 64
 
 
 class Threads(Protocol):
     """The loop of the server, and threads beside it."""
-
-    #: Of the loop.
-    packer: Packer
 
     def is_in_loop(self) -> bool:
         """Return True if the calling thread runs the loop."""
@@ -150,43 +134,36 @@ class Conversation:
         self._request_count = 0
         #: Verbs that were begun and are not answered, by the number of their request.
         self._under_way: dict[int, UnderWay | None] = {}
-        #: Those of these verbs that wait for a message: verb, fields, and the end of the wait, None
-        #: for never.
-        self._waits: dict[int, tuple[int, list[Any], int | None]] = {}
+        #: Those of them that wait for a message, with the end of the wait, None for never.
+        self._waits: dict[int, tuple[ask.Get | ask.GetAny, int | None]] = {}
         #: Those of the waiting verbs that are cancelled for as long as the client does not read.
         self._suspended: set[int] = set()
         #: Requests that came while a verb blocks.
-        self._queued: deque[tuple[int, int, list[Any]]] = deque()
+        self._queued: deque[tuple[int, ask.Request[Any]]] = deque()
         self._is_blocked = False
         #: The error of verbs with FAIL_IF_QUIESCING while the server drains, else None.
         self._refusal: MQError | None = None
 
-    def take(self, request: int, values: list[Any]) -> None:
+    def take(self, request: int, payload: bytes) -> None:
         """Take a request; raises WrongFrame for one that cannot be answered."""
         self._request_count += 1
         if request in self._under_way:
             raise WrongFrame(f"request: {request} is under way already")
-        verb = values[0]
-        form = FORMS.get(verb) if type(verb) is int else None
-        if form is None or verb == Verb.CONNECT:
-            said = f"verb: {verb!r} is not known on an open conversation"
-            self._fail(request, mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, said))
-            return
         try:
-            fields = form.request.of(values[1:])
-        except WrongFrame as wrong:
-            self._fail(request, mq_error(reason_of(verb, wrong.field), str(wrong)))
+            asked = ask.request_of(payload)
+        except ask.WrongRequest as wrong:
+            self._fail(request, mq_error(wrong.reason, str(wrong)))
             return
-        if verb == Verb.CANCEL:
-            self._cancel(request, *fields)
+        if type(asked) is ask.Cancel:
+            self._cancel(request, asked.request)
         elif self._is_blocked:
-            self._queued.append((request, verb, fields))
+            self._queued.append((request, asked))
             if self.has_queue:
                 self._link.regulate()
-        elif self._refusal is not None and self._fails_if_quiescing(verb, fields):
+        elif self._refusal is not None and _fails_if_quiescing(asked):
             self._fail(request, self._refusal)
         else:
-            self._run(request, verb, fields)
+            self._run(request, asked)
 
     @property
     def has_queue(self) -> bool:
@@ -205,10 +182,10 @@ class Conversation:
         """Let gets wait again, for the rest of their time."""
         suspended, self._suspended = sorted(self._suspended), set()
         for request in suspended:
-            verb, fields, until_ms = self._waits[request]
+            asked, until_ms = self._waits[request]
             if until_ms is not None:
-                fields[_WAIT_FIELD] = max(0, until_ms - self.connection.now_ms())
-            self._run(request, verb, fields)
+                asked = replace(asked, wait_ms=max(0, until_ms - self.connection.now_ms()))
+            self._run(request, asked)
 
     def begin_unit_of_work(self) -> None:
         """Note when its unit of work has begun."""
@@ -268,46 +245,50 @@ class Conversation:
         is_open = self._unit_of_work_ms is not None or self.connection.holdings.delivery_count
         return not (has_verbs or is_open)
 
-    @staticmethod
-    def _fails_if_quiescing(verb: int, fields: list[Any]) -> bool:
-        field = _OPTIONS_FIELD.get(verb)
-        return field is not None and bool(fields[field] & c.MQGMO_FAIL_IF_QUIESCING)
-
     def end(self) -> None:
         """Back out the unit of work, and close everything; on a thread that may block."""
         self.is_ended = True
         self._queued.clear()
         self.connection.close(commit=False)
 
-    def _run(self, request: int, verb: int, fields: list[Any]) -> None:
-        if verb in _GETTING and self._link.is_used_up:
+    def _run(self, request: int, asked: ask.Request[Any]) -> None:
+        kind = type(asked)
+        if kind in _GETTING and self._link.is_used_up:
             self._is_blocked = True
-            self._link.when_room(partial(self._run_later, request, verb, fields))
+            self._link.when_room(partial(self._run_later, request, asked))
             return
         try:
-            begins = BEGUN.get(verb)
-            if begins is not None and not (verb == Verb.GET and fields[1] & _UNDER_CURSOR):
-                self._begin(request, verb, fields, begins)
-            elif verb in AT_ONCE:
-                self._answer(request, AT_ONCE[verb](self, fields))
+            begins = BEGUN.get(kind)
+            if begins is not None and not (
+                isinstance(asked, ask.Get) and asked.options & _UNDER_CURSOR
+            ):
+                self._begin(request, asked, begins)
+            elif kind in AT_ONCE:
+                self._answer(request, AT_ONCE[kind](self, asked))
             else:
                 # A get under the cursor has no callback form.
-                self._block(request, verb, fields)
+                self._block(request, asked)
         except MQError as error:
             self._fail(request, error)
+        except WrongFrame as wrong:
+            self._fail(request, _refused(kind, wrong))
 
-    def _begin(self, request: int, verb: int, fields: list[Any], begins: Begins) -> None:
+    def _begin(self, request: int, asked: ask.Request[Any], begins: Begins) -> None:
         if len(self._under_way) >= MOST_REQUESTS:
             said = f"{MOST_REQUESTS} requests of this conversation are under way"
             raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
-        if verb in _WAITING and fields[1] & c.MQGMO_WAIT and request not in self._waits:
-            wait_ms = fields[_WAIT_FIELD]
+        if (
+            isinstance(asked, ask.Get | ask.GetAny)
+            and asked.options & c.MQGMO_WAIT
+            and request not in self._waits
+        ):
+            wait_ms = asked.wait_ms
             until_ms = None if wait_ms < 0 else self.connection.now_ms() + wait_ms
-            self._waits[request] = verb, fields, until_ms
+            self._waits[request] = asked, until_ms
         told = _Told(self, request)
         try:
-            begun = begins(self, fields, told)
-        except MQError:
+            begun = begins(self, asked, told)
+        except (MQError, WrongFrame):
             self._forget(request)
             raise
         if isinstance(begun, tuple):
@@ -352,20 +333,23 @@ class Conversation:
             self._forget(cancelled)
         self._answer(request, is_cancelled)
 
-    def _block(self, request: int, verb: int, fields: list[Any]) -> None:
+    def _block(self, request: int, asked: ask.Request[Any]) -> None:
         self._is_blocked = True
-        if verb == Verb.DISCONNECT:
-            work = partial(self._disconnect, *fields)
-        else:
-            work = partial(BLOCKING[verb], self, fields)
-        self._threads.run_blocking(partial(self._blocked, request, work))
+        self._threads.run_blocking(partial(self._blocked, request, asked))
 
-    def _blocked(self, request: int, work: partial[Any]) -> None:
-        """Run a verb that blocks, on a thread that may."""
+    def _blocked(self, request: int, asked: ask.Request[Any]) -> None:
+        """Carry out a request that blocks, on a thread that may."""
+        kind = type(asked)
         try:
-            payload = answered(work())
+            if isinstance(asked, ask.Disconnect):
+                self._disconnect(asked.commit)
+                payload = answered(None)
+            else:
+                payload = answered(BLOCKING[kind](self, asked))
         except MQError as error:
             payload = failed(error)
+        except WrongFrame as wrong:
+            payload = failed(_refused(kind, wrong))
         except Exception as error:  # noqa: BLE001 - a mistake here must not let the client wait
             _LOG.exception("a verb of conversation %d has failed", self.connection.number)
             payload = failed(mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__))
@@ -383,9 +367,9 @@ class Conversation:
         self._link.tell(self.number, request, payload)
         self._go_on()
 
-    def _run_later(self, request: int, verb: int, fields: list[Any]) -> None:
+    def _run_later(self, request: int, asked: ask.Request[Any]) -> None:
         """Run a get for which there was no room."""
-        self._queued.appendleft((request, verb, fields))
+        self._queued.appendleft((request, asked))
         self._go_on()
 
     def _go_on(self) -> None:
@@ -398,11 +382,22 @@ class Conversation:
             self._link.regulate()
 
     def _answer(self, request: int, value: Any) -> None:
-        payload = answered(value, self._threads.packer.packed)
-        self._link.tell(self.number, request, payload)
+        self._link.tell(self.number, request, answered(value))
 
     def _fail(self, request: int, error: MQError) -> None:
         self._link.tell(self.number, request, failed(error))
+
+
+def _refused(kind: type[ask.Request[Any]], wrong: WrongFrame) -> MQError:
+    """Return the error of a field that has a form of its own, as a descriptor has."""
+    return mq_error(ask.reason_of(kind, wrong.field), f"{ask.verb_name(kind)}.{wrong}")
+
+
+def _fails_if_quiescing(asked: ask.Request[Any]) -> bool:
+    if type(asked) not in _FAIL_IF_QUIESCING:
+        return False
+    options: int = asked.options  # type: ignore[attr-defined]  # all of these have options
+    return bool(options & c.MQGMO_FAIL_IF_QUIESCING)
 
 
 class _Told:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from mayfly.connection import LocalConnection
-from mayfly.contracts.channels import ChannelVerb, introduction_of
-from mayfly.contracts.wire import PROCESS
-from mayfly.contracts.wire_verbs import FORMS, Verb
+from mayfly.contracts.channels import Introduction, Welcome, introduction_of
+from mayfly.contracts.wire_fields import verb_of
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import MQError
 from mayfly.queue_manager import QueueManager
@@ -19,6 +18,7 @@ from mayfly.servers.wire.channel_conversation import ChannelConversation
 from mayfly.servers.wire.conversation import Carrier, Conversation
 from mayfly.servers.wire.peer import Peer
 from mayfly.servers.wire.status import ConnectionStatus
+from mayfly.verbs.requests import Connect, Connected, request_of_kind
 
 
 class AnyConversation(Protocol):
@@ -32,7 +32,7 @@ class AnyConversation(Protocol):
     def has_queue(self) -> bool:
         """Whether so many requests queue up that no more are to be read."""
 
-    def take(self, request: int, values: list[Any]) -> None:
+    def take(self, request: int, payload: bytes) -> None:
         """Take a request; raises WrongFrame for one that cannot be answered."""
 
     def suspend(self) -> None:
@@ -73,10 +73,10 @@ class Terms(NamedTuple):
 class Entrance(Protocol):
     """The way in of conversations whose first request is a certain verb."""
 
-    def applicant(self, fields: list[Any], peer: Peer) -> tuple[Applicant, int]:
+    def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
         """Return the applicant, and the interval in ms in which both sides are to speak.
 
-        ``fields`` are those behind the verb. Raises WrongFrame.
+        Raises WrongFrame.
         """
 
     def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> Terms:
@@ -92,29 +92,28 @@ class Entrance(Protocol):
     ) -> AnyConversation:
         """Return the conversation, under the number that the client has chosen."""
 
-    def greeting(self, entered: Any, admitted: Admitted, terms: Terms) -> list[Any]:
+    def greeting(self, entered: Any, admitted: Admitted, terms: Terms) -> Connected | Welcome:
         """Return the answer to the first request."""
 
 
 class _Clients:
     """CONNECT of a program."""
 
-    def applicant(self, fields: list[Any], peer: Peer) -> tuple[Applicant, int]:
-        asked = FORMS[Verb.CONNECT].request.of(fields)
-        channel, queue_manager, user, password, application, heartbeat_ms, more = asked
+    def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
+        asked = request_of_kind(Connect, payload)
         applicant = Applicant(
-            queue_manager=queue_manager,
+            queue_manager=asked.queue_manager,
             address=peer.address,
-            channel=channel,
-            user=user,
-            password=password,
+            channel=asked.channel,
+            user=asked.user,
+            password=asked.password,
             has_tls=peer.has_tls,
             certificate_subject=peer.certificate_subject,
             certificate_issuer=peer.certificate_issuer,
-            application=application,
-            is_of_this_process=[PROCESS, this_process()] in more,
+            application=asked.application,
+            is_of_this_process=asked.process == this_process(),
         )
-        return applicant, heartbeat_ms
+        return applicant, asked.heartbeat_ms
 
     def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> Terms:
         # The shorter interval of both sides counts.
@@ -132,8 +131,8 @@ class _Clients:
     ) -> AnyConversation:
         return Conversation(link, number, entered, *who)
 
-    def greeting(self, entered: Any, admitted: Admitted, terms: Terms) -> list[Any]:
-        return [entered.name, entered.number, admitted.user, *terms, [[PROCESS, this_process()]]]
+    def greeting(self, entered: Any, admitted: Admitted, terms: Terms) -> Connected:
+        return Connected(entered.name, entered.number, admitted.user, *terms, this_process())
 
 
 class _Receiving(NamedTuple):
@@ -152,8 +151,8 @@ class _Receiving(NamedTuple):
 class _Senders:
     """CONNECT of a message channel."""
 
-    def applicant(self, fields: list[Any], peer: Peer) -> tuple[Applicant, int]:
-        asked = introduction_of(fields)
+    def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
+        asked = introduction_of(payload)
         applicant = Applicant(
             queue_manager=asked.queue_manager,
             address=peer.address,
@@ -181,13 +180,13 @@ class _Senders:
     ) -> AnyConversation:
         return ChannelConversation(link, number, entered.manager, *who)
 
-    def greeting(self, entered: Any, _admitted: Admitted, terms: Terms) -> list[Any]:
-        return [entered.name, terms.heartbeat_ms]
+    def greeting(self, entered: Any, _admitted: Admitted, terms: Terms) -> Welcome:
+        return Welcome(entered.name, terms.heartbeat_ms)
 
 
 _ENTRANCES: Final[dict[int, Entrance]] = {
-    Verb.CONNECT: _Clients(),
-    ChannelVerb.CONNECT: _Senders(),
+    verb_of(Connect): _Clients(),
+    verb_of(Introduction): _Senders(),
 }
 
 

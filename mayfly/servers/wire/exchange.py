@@ -11,7 +11,6 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from typing import NoReturn, Protocol, TypeAlias
 
-from mayfly.contracts.wire_fields import Packer
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.queue_manager import QueueManager
@@ -89,7 +88,7 @@ class Exchange:
         #: Calls that other threads have left for the loop; it is woken once for all of them.
         self._calls: deque[Callable[[], object]] = deque()
         self._is_woken = False
-        self.outbox, self.packer = Outbox(), Packer()
+        self.outbox = Outbox()
         self.members: dict[int, Member] = {}
         #: Those that are refused because the server drains.
         self.turned_away: dict[int, Member] = {}

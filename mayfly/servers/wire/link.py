@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mayfly.contracts.wire import (
     ALIVE,
@@ -19,7 +19,7 @@ from mayfly.contracts.wire import (
     framed,
     spoken_by,
 )
-from mayfly.contracts.wire_fields import WrongFrame, packed, unpacked
+from mayfly.contracts.wire_fields import WrongFrame, first_of, packed
 from mayfly.contracts.wire_frames import Frames
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
@@ -218,7 +218,7 @@ class Link(asyncio.Protocol):
     def end(self, error: MQError) -> None:
         """Tell the client why, and end the connection."""
         if self._transport is not None and not self._transport.is_closing():
-            self._write(framed(0, ENDED, packed([ENDED, *failure_of(error)])))
+            self._write(framed(0, ENDED, packed([ENDED, failure_of(error)])))
             self.write_unsent()
             self._closing, self._transport = self._transport, None
             self._closing.close()
@@ -277,7 +277,6 @@ class Link(asyncio.Protocol):
         if number == 0:
             self._end_room()
             return
-        values = unpacked(payload)
         conversation = self._conversations.get(number)
         if conversation is not None:
             if len(payload) > _LONG_BYTES:
@@ -286,9 +285,9 @@ class Link(asyncio.Protocol):
                 self._count()
                 self._end_room()
                 self.regulate()
-            conversation.take(request, values)
-        elif number not in self._conversations and (entrance := entrance_of(values[0])):
-            self._connect(number, request, entrance, values[1:])
+            conversation.take(request, payload)
+        elif number not in self._conversations and (entrance := entrance_of(first_of(payload))):
+            self._connect(number, request, entrance, payload)
         else:
             self._end_room()
             said = f"conversation {number} is not open"
@@ -385,8 +384,8 @@ class Link(asyncio.Protocol):
 
     # Conversations.
 
-    def _connect(self, number: int, request: int, entrance: Entrance, fields: list[Any]) -> None:
-        applicant, heartbeat_ms = entrance.applicant(fields, self._peer)
+    def _connect(self, number: int, request: int, entrance: Entrance, payload: bytes) -> None:
+        applicant, heartbeat_ms = entrance.applicant(payload, self._peer)
         if self._exchange.is_draining:
             error = mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
             self.tell(number, request, failed(error))

@@ -40,4 +40,4 @@ class Visitors:
             return b""
         self.log.warning("AMQ9639E: %s has no CipherSpec, and TLS alone is spoken here", client)
         error = mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, "the server speaks TLS alone")
-        return OURS.packed() + framed(0, ENDED, packed([ENDED, *failure_of(error)]))
+        return OURS.packed() + framed(0, ENDED, packed([ENDED, failure_of(error)]))

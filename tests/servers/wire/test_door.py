@@ -17,14 +17,15 @@ from mayfly import MQError, QueueManager
 from mayfly.connection.endpoint import Address, Endpoint, Tls
 from mayfly.connection.remote import connect
 from mayfly.contracts.wire import HEADER, OURS, PREAMBLE, framed
-from mayfly.contracts.wire_fields import packed, unpacked
-from mayfly.contracts.wire_verbs import Verb
+from mayfly.contracts.wire_fields import packed, verb_of
 from mayfly.mqi import reasons as rc
 from mayfly.servers.door import Door, tcp_sockets
 from mayfly.servers.wire import Limits, WireServer
+from mayfly.verbs import requests as ask
 from tests.connection.serving import HOST, AdmitEverybody, Served, serving
 from tests.facts import PATIENCE_SECONDS, wait_until, wait_until_blocked
 from tests.servers.certificates import certificate, certificate_of
+from tests.servers.wire.test_hostile import answer_in
 
 Listen = Callable[..., int]
 
@@ -292,7 +293,7 @@ def test_a_program_that_comes_as_the_drain_begins_is_told_2161(served: Served) -
     address = served.address
     assert isinstance(address, Address)
     drain = threading.Thread(target=served.server.drain, args=(PATIENCE_SECONDS * 1_000,))
-    asked = packed([int(Verb.CONNECT), "CH", "QM1", "anna", "secret", "raw", 0, []])
+    asked = packed([verb_of(ask.Connect), "CH", "QM1", "anna", "secret", "raw", 0])
     with socket.create_connection(address) as stranger:
         log.addHandler(block)
         stranger.sendall(b"GET / HTTP/1.1\r\n")
@@ -306,7 +307,7 @@ def test_a_program_that_comes_as_the_drain_begins_is_told_2161(served: Served) -
             block.may_go_on.set()
             assert received(client, PREAMBLE.size) == OURS.packed()
             length, _, request = HEADER.unpack(received(client, HEADER.size))
-            _, _, reason, detail = unpacked(received(client, length))
+            _, _, reason, detail = answer_in(received(client, length))
             assert (request, reason) == (1, rc.MQRC_Q_MGR_QUIESCING)
             assert detail == "the server ends"
     drain.join()

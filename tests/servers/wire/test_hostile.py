@@ -9,28 +9,33 @@ import socket
 import struct
 import tracemalloc
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, Self, get_type_hints
 
-import msgpack
 import pytest
+from msgspec import MsgspecError, msgpack
 
 from mayfly import QueueManager
 from mayfly.connection.endpoint import Address
 from mayfly.contracts.wire import DONE, FAILED, HEADER, OURS, PREAMBLE, Preamble
-from mayfly.contracts.wire_fields import Kind, WrongValue
-from mayfly.contracts.wire_rows import packed_descriptor
-from mayfly.contracts.wire_verbs import FORMS, Verb
+from mayfly.contracts.wire_fields import decoder, packed_descriptor, verb_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.security.applicant import Admitted
 from mayfly.servers.wire import Limits
+from mayfly.verbs import requests as ask
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, VOLATILE, put
 from tests.connection.serving import Served, serving
 from tests.facts import wait_until
 
 SHORT_TERMS = Admitted(user="", heartbeat_s=1)
+
+
+def answer_in(payload: bytes) -> list[Any]:
+    """Return an answer: DONE and the value, or FAILED, class, reason code and detail."""
+    outcome, value = msgpack.decode(payload)
+    return [outcome, *value] if outcome == FAILED else [outcome, value]
 
 
 class Raw:
@@ -64,22 +69,22 @@ class Raw:
 
     def ask(self, *values: object) -> Any:
         """Send a request and return its answer."""
-        request = self.send(msgpack.packb(values))
+        request = self.send(msgpack.encode(values))
         while True:
             length, _conversation, answered = HEADER.unpack(self._read(HEADER.size))
             payload = self._read(length)
             if answered == request:
-                return msgpack.unpackb(payload)
+                return answer_in(payload)
 
     def connect(self, user: str = "", heartbeat_ms: int = 0) -> None:
         """Be let in."""
-        said = ["CH", "QM1", user, "secret", "raw", heartbeat_ms, []]
-        assert self.ask(int(Verb.CONNECT), *said)[0] == DONE
+        said = ["CH", "QM1", user, "secret", "raw", heartbeat_ms]
+        assert self.ask(verb_of(ask.Connect), *said)[0] == DONE
 
     def opened(self, name: str = "Q1") -> int:
         """Return the handle of a queue."""
         asked = [name, BOTH_WAYS, c.MQOT_Q, "", "", "AMQ.*", None, ""]
-        handle: int = self.ask(int(Verb.OPEN), *asked)[1][0]
+        handle: int = self.ask(verb_of(ask.Open), *asked)[1][0]
         return handle
 
     def is_closed(self) -> bool:
@@ -137,25 +142,37 @@ REASONS = {
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("handle", "1", "put.handle: '1' is no whole number of 8 bytes"),
-        ("handle", True, "put.handle: True is no whole number"),
-        ("handle", 2**64 - 1, "put.handle: 18446744073709551615 is no whole number"),
-        ("body", "text", "put.body: 'text' is not made of bytes"),
+        ("handle", "1", "put.handle: '1': expected int, got str"),
+        ("handle", True, "put.handle: True: expected int, got bool"),
+        (
+            "handle",
+            2**64 - 1,
+            "put.handle: 18446744073709551615: expected int <= 9223372036854775807",
+        ),
+        ("body", "text", "put.body: 'text': expected bytes, got str"),
         ("descriptor", b"\xc1", "put.descriptor: the frame is no msgpack array"),
-        ("descriptor", bytes(5_000), "put.descriptor: a descriptor is made of at most 4096"),
+        ("descriptor", bytes(5_000), "expected bytes of length <= 4096"),
         (
             "descriptor",
-            msgpack.packb(["high", *Descriptor()[1:]]),
-            "put.descriptor: descriptor.report: 'high' is no whole number",
+            msgpack.encode(["high", *Descriptor()[1:]]),
+            "put.descriptor.report: 'high': expected int, got str",
         ),
-        ("msg_id", b"x" * 25, "put.msg_id: b'xxxxxxxxxxxxxxxxxxxxxxxxx' is not made of at most 24"),
-        ("time_to_live_ms", 1.5, "put.time_to_live_ms: 1.5 is no whole number"),
-        ("properties", 7, "put.properties: 7 is no array"),
-        ("properties", [["a", "i4"]], "put.properties: property is no array of 6 values"),
+        (
+            "msg_id",
+            b"x" * 25,
+            "put.msg_id: b'xxxxxxxxxxxxxxxxxxxxxxxxx': expected bytes of length <= 24",
+        ),
+        ("time_to_live_ms", 1.5, "put.time_to_live_ms: 1.5: expected int | null, got float"),
+        ("properties", 7, "put.properties: 7: expected array, got int"),
+        (
+            "properties",
+            [["a", "i4"]],
+            "put.properties[0]: an array of 2: expected array of length 6, got 2",
+        ),
         (
             "properties",
             [["a", "i4", [], 1, 0, 22]],
-            "put.properties: property.value: an array of 0 is no number, text",
+            "put.properties: an array or a map is no number, text, flag, bytes or nil",
         ),
     ],
 )
@@ -166,16 +183,16 @@ def test_a_wrong_field_is_refused_by_its_name_and_the_connection_goes_on(
         raw.connect()
         handle = raw.opened()
         outcome, _class, reason, detail = raw.ask(
-            int(Verb.PUT), *_put_fields(handle, **{field: value})
+            verb_of(ask.Put), *_put_fields(handle, **{field: value})
         )
         assert (outcome, reason) == (FAILED, REASONS.get(field, rc.MQRC_UNEXPECTED_ERROR))
         assert said in detail
-        assert raw.ask(int(Verb.PUT), *_put_fields(handle))[0] == DONE
+        assert raw.ask(verb_of(ask.Put), *_put_fields(handle))[0] == DONE
 
 
 def test_an_unknown_verb_and_a_conversation_that_is_not_open_are_refused(served: Served) -> None:
     with Raw(served) as raw:
-        assert raw.ask(int(Verb.NOW))[2] == rc.MQRC_HCONN_ERROR
+        assert raw.ask(verb_of(ask.Now))[2] == rc.MQRC_HCONN_ERROR
         raw.connect()
         for verb in (999, "put", -1, 2**63):
             assert raw.ask(verb)[2] == rc.MQRC_FUNCTION_NOT_SUPPORTED
@@ -185,7 +202,7 @@ def test_a_request_number_that_is_under_way_ends_the_connection(served: Served) 
     with Raw(served) as raw:
         raw.connect()
         wait = [raw.opened(), c.MQGMO_WAIT, -1, None, b"", b"", b"", None, None, None, False, False]
-        payload = msgpack.packb([int(Verb.GET), *wait])
+        payload = msgpack.encode([verb_of(ask.Get), *wait])
         for _ in range(2):
             raw.socket.sendall(HEADER.pack(len(payload), 1, 77) + payload)
         assert raw.is_closed()
@@ -256,11 +273,13 @@ def test_random_frames_end_connections_and_nothing_else(
 
 
 def _mutated(chance: random.Random) -> bytes:
-    verb = chance.choice([*FORMS, 0, 999])
-    values = [int(verb), *(_value(chance, 0) for _ in range(chance.randrange(14)))]
-    if verb in FORMS and chance.random() < 0.8:
-        values = [int(verb), *(_fitting(chance, kind) for kind in FORMS[verb].request._kinds)]
-    payload = bytearray(msgpack.packb(values))
+    verb = chance.choice([*ask.VERBS, 0, 999])
+    values = [verb, *(_value(chance, 0) for _ in range(chance.randrange(14)))]
+    if verb in ask.VERBS and chance.random() < 0.8:
+        hints = get_type_hints(ask.VERBS[verb], include_extras=True)
+        fields = ask.VERBS[verb].__struct_fields__
+        values = [verb, *(_fitting(chance, hints[field]) for field in fields)]
+    payload = bytearray(msgpack.encode(values))
     for _ in range(chance.choice((0, 0, 1, 4))):
         payload[chance.randrange(len(payload))] = chance.randrange(256)
     length = len(payload) if chance.random() < 0.9 else chance.randrange(2**32)
@@ -269,12 +288,12 @@ def _mutated(chance: random.Random) -> bytes:
     )
 
 
-def _fitting(chance: random.Random, kind: Kind) -> object:
-    """Return a value that passes as a field of a kind."""
+def _fitting(chance: random.Random, kind: object) -> object:
+    """Return a value that passes as a field of a type."""
     for _ in range(60):
         value = _value(chance, 0)
-        with contextlib.suppress(WrongValue):
-            kind(value)
+        with contextlib.suppress(MsgspecError):
+            decoder(kind).decode(msgpack.encode(value))
             return value
     return None
 
@@ -344,7 +363,9 @@ def test_a_client_that_does_not_read_gets_no_more_messages_and_keeps_nobody_wait
         numbers = handle.to_bytes(8, "big")
         for _ in range(400):
             deaf.send(
-                msgpack.packb([int(Verb.GET_ANY), numbers, c.MQGMO_WAIT, -1, None, b"", b"", False])
+                msgpack.encode(
+                    [verb_of(ask.GetAny), numbers, c.MQGMO_WAIT, -1, None, b"", b"", False]
+                )
             )
         other = served.connect("operator")
         queue = other.open("Q1", BOTH_WAYS).handle
@@ -374,12 +395,12 @@ def test_long_puts_that_the_disk_has_not_taken_are_not_read_without_end(
     with Raw(served) as raw:
         raw.connect()
         fields = _put_fields(raw.opened(), body=bytes(100_000))
-        payload = msgpack.packb([int(Verb.PUT), *fields])
+        payload = msgpack.encode([verb_of(ask.Put), *fields])
         for _ in range(200):
             raw.send(payload)
         answered = 0
         while answered < 200:
             length, _conversation, request = HEADER.unpack(raw._read(HEADER.size))
-            assert msgpack.unpackb(raw._read(length))[0] == DONE
+            assert msgpack.decode(raw._read(length))[0] == DONE
             answered += request > 2
     assert queue_manager.curdepth("Q1") == 200

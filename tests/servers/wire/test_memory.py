@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-import msgpack
 import pytest
+from msgspec import msgpack
 
 from mayfly import QueueManager
 from mayfly.connection.remote import RemoteConnection
 from mayfly.contracts.wire import ALIVE, DONE, HEADER, framed
-from mayfly.contracts.wire_verbs import Verb
+from mayfly.contracts.wire_fields import verb_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ResourceError
 from mayfly.servers.budget import Budget
+from mayfly.verbs import requests as ask
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import VOLATILE, put
 from tests.connection.serving import Served, serving
@@ -49,7 +50,7 @@ def entered(served: Served) -> Raw:
 
 def long_put(raw: Raw) -> bytes:
     """Return the frame of a long put, under a request number of its own."""
-    payload: bytes = msgpack.packb([int(Verb.PUT), *_put_fields(raw.opened(), body=LONG)])
+    payload: bytes = msgpack.encode([verb_of(ask.Put), *_put_fields(raw.opened(), body=LONG)])
     raw._last_request += 1
     return framed(raw.conversation, raw._last_request, payload)
 
@@ -67,7 +68,7 @@ def outcome(raw: Raw) -> int:
     while True:
         _conversation, request, payload = read_frame(raw)
         if request == raw._last_request:
-            found: int = msgpack.unpackb(payload)[0]
+            found: int = msgpack.decode(payload)[0]
             return found
 
 
@@ -110,6 +111,7 @@ def test_a_client_that_waits_for_room_is_not_taken_for_gone(
         assert [(conversation, request) for conversation, request, _ in signs] == [(0, ALIVE)] * 10
         for raw, rest in zip((one, two), rests, strict=True):
             raw.socket.sendall(rest)
+            assert outcome(raw) == DONE
         assert outcome(late) == DONE
     assert queue_manager.curdepth("Q1") == 3
 
@@ -138,7 +140,7 @@ def test_a_client_that_does_not_read_is_given_no_more_than_there_is_room_for(
     put(other, other.open("Q1", BOTH_WAYS).handle, LONG, descriptor=VOLATILE)
     with entered(served) as deaf:
         asked = [deaf.opened(), c.MQGMO_BROWSE_FIRST, 0, None, b"", b"", b"", None, None, None]
-        payload = msgpack.packb([int(Verb.GET), *asked, False, False])
+        payload = msgpack.encode([verb_of(ask.Get), *asked, False, False])
         first = deaf._last_request + 1
         for _ in range(200):
             deaf.send(payload)
@@ -164,7 +166,7 @@ def test_clients_that_do_not_read_are_given_no_more_than_there_is_room_for_toget
         for _ in range(12):
             raw = entered(served)
             deaf.append(raw)
-            payload = msgpack.packb([int(Verb.GET), raw.opened(), *asked])
+            payload = msgpack.encode([verb_of(ask.Get), raw.opened(), *asked])
             # The kernel takes the first answer, whether the client reads it or not.
             for _ in range(2):
                 raw.send(payload)

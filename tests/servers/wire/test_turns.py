@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgpack
 import pytest
+from msgspec import msgpack
 
 from mayfly import QueueManager
 from mayfly.contracts.wire import DONE, ENDED, HEADER
-from mayfly.contracts.wire_verbs import Verb
+from mayfly.contracts.wire_fields import verb_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.servers.wire.outbox import Outbox
+from mayfly.verbs import requests as ask
 from tests.connection.serving import Served, serving
-from tests.servers.wire.test_hostile import Raw, _put_fields
+from tests.servers.wire.test_hostile import Raw, _put_fields, answer_in
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def served(queue_manager: QueueManager) -> Iterator[Served]:
 
 
 def framed(request: int, *values: object) -> bytes:
-    payload: bytes = msgpack.packb(values)
+    payload: bytes = msgpack.encode(values)
     return HEADER.pack(len(payload), 1, request) + payload
 
 
@@ -36,7 +37,7 @@ def answers(raw: Raw, count: int) -> list[tuple[int, list[Any]]]:
     found = []
     for _ in range(count):
         length, _conversation, request = HEADER.unpack(raw._read(HEADER.size))
-        found.append((request, msgpack.unpackb(raw._read(length))))
+        found.append((request, answer_in(raw._read(length))))
     return found
 
 
@@ -45,19 +46,21 @@ def test_each_of_many_requests_that_come_at_once_is_answered_in_its_turn(served:
         raw.connect()
         queue = raw.opened()
         puts = _put_fields(queue, options=c.MQPMO_SYNCPOINT)
-        requests = [framed(100 + n, int(Verb.PUT), *puts) for n in range(50)]
-        raw.socket.sendall(b"".join([*requests, framed(150, int(Verb.COMMIT))]))
+        requests = [framed(100 + n, verb_of(ask.Put), *puts) for n in range(50)]
+        raw.socket.sendall(b"".join([*requests, framed(150, verb_of(ask.Commit))]))
         told = answers(raw, 51)
         assert [request for request, _values in told] == list(range(100, 151))
         assert {values[0] for _request, values in told} == {DONE}
-        assert raw.ask(int(Verb.CURDEPTH), "Q1")[1] == 50
+        assert raw.ask(verb_of(ask.AskCurdepth), "Q1")[1] == 50
 
 
 def test_what_made_sense_before_nonsense_is_answered_before_the_end(served: Served) -> None:
     with Raw(served) as raw:
         raw.connect()
         nonsense = HEADER.pack(3, 1, 9) + b"\xc1\xc1\xc1"
-        raw.socket.sendall(framed(7, int(Verb.NOW)) + framed(8, int(Verb.COMMAND_LEVEL)) + nonsense)
+        raw.socket.sendall(
+            framed(7, verb_of(ask.Now)) + framed(8, verb_of(ask.AskCommandLevel)) + nonsense
+        )
         (first, now), (second, level), (last, end) = answers(raw, 3)
         assert (first, now[0], second, level[0]) == (7, DONE, 8, DONE)
         assert (last, end[0], end[2]) == (ENDED, ENDED, rc.MQRC_CONNECTION_BROKEN)
@@ -72,11 +75,11 @@ def test_a_put_answers_its_own_connection_and_the_get_that_waits_on_another(
             raw.connect()
         wait = c.MQGMO_WAIT
         asked = [getter.opened(), wait, -1, None, b"", b"", b"", None, None, None, False, False]
-        getter.socket.sendall(framed(5, int(Verb.GET), *asked))
+        getter.socket.sendall(framed(5, verb_of(ask.Get), *asked))
         # Asked behind it, so that the get waits when this is answered.
-        assert getter.ask(int(Verb.NOW))[0] == DONE
+        assert getter.ask(verb_of(ask.Now))[0] == DONE
         fields = _put_fields(putter.opened(), body=b"told")
-        putter.socket.sendall(framed(6, int(Verb.PUT), *fields) + framed(7, int(Verb.NOW)))
+        putter.socket.sendall(framed(6, verb_of(ask.Put), *fields) + framed(7, verb_of(ask.Now)))
         assert [request for request, _values in answers(putter, 2)] == [6, 7]
         ((request, values),) = answers(getter, 1)
         assert (request, values[0], values[1][0][11]) == (5, DONE, b"told")
