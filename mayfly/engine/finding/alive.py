@@ -80,7 +80,7 @@ def look(
             if not is_taken:
                 reached = row.k + 1
                 refused_count += 1
-                left_bytes -= body_bytes + FIXED_SIZE
+                left_bytes -= body_bytes
                 if in_parts and (refused_count >= REFUSALS or left_bytes <= 0):
                     return _cut(expired, reached, verdicts, may_discard=may_discard)
                 continue
