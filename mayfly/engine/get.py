@@ -12,7 +12,7 @@ from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import look
 from mayfly.engine.finding.search import ANY, Match, asker
 from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
-from mayfly.engine.finding.verdicts import LONG_WORK, TURN_WORK, work_on
+from mayfly.engine.finding.verdicts import LONG_WORK, NO_VERDICTS, TURN_WORK, work_on
 from mayfly.engine.get_result import GetResult, Handed
 from mayfly.engine.holding import messages
 from mayfly.engine.message import Message, message_of
@@ -305,7 +305,7 @@ class Getter:
             before=before,
             in_parts=in_parts,
             requester=self.requester,
-            verdicts=None if place is None else place.verdicts,
+            verdicts=NO_VERDICTS if place is None else place.verdicts,
         )
         if self.is_cut:
             own = None

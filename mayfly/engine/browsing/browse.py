@@ -11,6 +11,7 @@ from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import look
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
+from mayfly.engine.finding.verdicts import NO_VERDICTS
 from mayfly.engine.get import (
     GetRequest,
     Getter,
@@ -205,7 +206,7 @@ class Cursor:
             before=None,
             in_parts=in_parts,
             requester=self.requester,
-            verdicts=None if place is None else place.verdicts,
+            verdicts=NO_VERDICTS if place is None else place.verdicts,
         )
         if place is not None:
             place.reach(reached, is_end=not is_cut)

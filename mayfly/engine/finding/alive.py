@@ -7,7 +7,14 @@ from typing import TypeAlias
 from mayfly.engine.core import Core
 from mayfly.engine.finding.in_turn import first_in_turn, is_in_turn
 from mayfly.engine.finding.search import ANY, Match, asker, in_order
-from mayfly.engine.finding.verdicts import FIXED_SIZE, LONG_WORK, TURN_WORK, Verdicts, is_long
+from mayfly.engine.finding.verdicts import (
+    FIXED_SIZE,
+    LONG_WORK,
+    NO_VERDICTS,
+    TURN_WORK,
+    Verdicts,
+    is_long,
+)
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.lifetime.moments import is_expired
@@ -37,7 +44,7 @@ def look(
     before: int | None,
     in_parts: bool,
     requester: Requester | None,
-    verdicts: Verdicts | None = None,
+    verdicts: Verdicts = NO_VERDICTS,
 ) -> Look:
     """Look for the first message live now with ``low <= k < before`` that the holder may see.
 
@@ -55,7 +62,7 @@ def look(
     assert core.engine_lock.is_held()
     # A look that may discard nothing on its own must find out whether there is a live one (K7).
     may_discard = core.settings.discard_on_empty
-    selector, selects = match.selector, None
+    selector, selects, is_asked = match.selector, None, bool(verdicts.said)
     short_bytes = left_bytes = 0
     if selector is not None:
         selects = asker(match, core, queue, now_ms)
@@ -67,15 +74,14 @@ def look(
         if before is not None and before < row.k:
             break
         if selects is not None:
-            assert selector is not None
-            assert verdicts is not None
             body_bytes = len(row.body)
-            is_taken = verdicts.of(row) if verdicts.said else None
+            is_taken = verdicts.of(row) if is_asked else None
             if is_taken is None:
                 # A body is longer than its header: most need not be looked at for that.
-                may_be_long = body_bytes > short_bytes or row.topic is not None
-                if may_be_long and in_parts and is_long(selector, row):
-                    return _cut(expired, row.k, verdicts, may_discard=may_discard)
+                if in_parts and (body_bytes > short_bytes or row.topic is not None):
+                    assert selector is not None
+                    if is_long(selector, row):
+                        return _cut(expired, row.k, verdicts, may_discard=may_discard)
                 is_taken = selects(row)
             if not is_taken:
                 reached = row.k + 1
@@ -85,14 +91,14 @@ def look(
                     return _cut(expired, reached, verdicts, may_discard=may_discard)
                 continue
         if not is_expired(row.expire_at_ms, now_ms):
-            if verdicts is not None and verdicts.dead:
+            if verdicts.dead:
                 expired = _with_dead(expired, queue, verdicts, requester)
             return (row, persistence), expired, row.k, False
         expired.append((queue, row, persistence))
         reached = row.k + 1
         if len(expired) == DISCARD_BATCH and in_parts and may_discard:
             return None, expired, reached, True
-    if verdicts is not None and verdicts.dead:
+    if verdicts.dead:
         expired = _with_dead(expired, queue, verdicts, requester)
     if expired and not may_discard:
         reached = expired[0][1].k

@@ -132,11 +132,11 @@ class SelectorProgress:
 
     def _page(self, requester: Requester, size: int) -> list[StoredMessage]:
         rows: list[StoredMessage] = []
-        body_bytes = 0
+        most, body_bytes = min(size, REFUSALS), 0
         for row, _side in in_order(self._core, self._queue, self.match, self._key, requester):
             rows.append(row)
             body_bytes += len(row.body)
-            if len(rows) >= min(size, REFUSALS) or body_bytes >= REFUSED_BYTES:
+            if len(rows) >= most or body_bytes >= REFUSED_BYTES:
                 break
         return rows
 

@@ -67,3 +67,7 @@ class Verdicts:
         self.said.clear()
         self.unasked.clear()
         self.dead.clear()
+
+
+#: Those of a search without a selector: nothing is ever noted in them.
+NO_VERDICTS = Verdicts()
