@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import thread as pool
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 
 from mayfly.lifetime.times import Driven
 from mayfly.runtime.runtime import Runtime
@@ -325,7 +327,7 @@ _RANDOM = os.urandom(16).hex()
 
 def _place_of_sleep(ident: int) -> tuple[int, int] | None:
     """Return where a thread sleeps until another one wakes it, None while it does not."""
-    frame = sys._current_frames().get(ident)
+    frame = _frames().get(ident)
     if frame is None:
         return None
     file, name = frame.f_code.co_filename, frame.f_code.co_name
@@ -335,5 +337,25 @@ def _place_of_sleep(ident: int) -> tuple[int, int] | None:
 
 def _has_no_work(ident: int) -> bool:
     """Return True for a thread of a pool to which nobody has given work."""
-    frame = sys._current_frames().get(ident)
+    frame = _frames().get(ident)
     return frame is not None and (frame.f_code.co_filename, frame.f_code.co_name) == _POOL
+
+
+def _frames() -> dict[int, FrameType]:
+    """Return where each thread is, by its number.
+
+    The collector is off meanwhile: CPython 3.11 holds a lock there that a thread needs to start,
+    and a weak reference that dies would let that thread run (its issue 106883).
+    """
+    with _LOOKING:
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            return sys._current_frames()
+        finally:
+            if was_on:
+                gc.enable()
+
+
+#: Who looks at frames, one after the other: the collector is on or off for all threads.
+_LOOKING = threading.Lock()

@@ -426,3 +426,43 @@ def test_a_wait_that_another_process_can_end_is_none(tmp_path: Path) -> None:
         timeout=JOIN_SECONDS,
     )
     assert done.stdout == "b'from another process'\n", done.stderr
+
+
+LITTER = """
+import gc, threading, weakref
+from mayfly.runtime.virtual_clock import is_alone
+
+class Node:
+    pass
+
+known = weakref.WeakSet()
+
+def litter():
+    for _ in range(50):
+        node = Node()
+        node.own = node
+        known.add(node)
+
+def start_threads():
+    for _ in range(300):
+        thread = threading.Thread(target=litter)
+        thread.start()
+        thread.join()
+
+gc.set_threshold(1)
+starters = [threading.Thread(target=start_threads) for _ in range(3)]
+for starter in starters:
+    starter.start()
+while any(starter.is_alive() for starter in starters):
+    litter()
+    is_alone()
+print(gc.isenabled())
+"""
+
+
+def test_a_look_at_other_threads_stops_none_that_starts() -> None:
+    """The interpreter holds a lock for such a look; a collection in it hung both for ever."""
+    done = subprocess.run(
+        [sys.executable, "-c", LITTER], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")
