@@ -357,5 +357,5 @@ def _frames() -> dict[int, FrameType]:
                 gc.enable()
 
 
-#: Who looks at frames, one after the other: the collector is on or off for all threads.
+#: Looks at frames are one after the other: the collector is on or off for all threads.
 _LOOKING = threading.Lock()
