@@ -357,5 +357,6 @@ def _frames() -> dict[int, FrameType]:
                 gc.enable()
 
 
-#: Looks at frames are one after the other: the collector is on or off for all threads.
-_LOOKING = threading.Lock()
+#: Looks at frames are one after the other: the collector is on or off for all threads. One that
+#: begins may be in a collection that has interrupted another one of its thread.
+_LOOKING = threading.RLock()
