@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -67,7 +67,8 @@ class PortMachine(RuleBasedStateMachine):
         self.clock = VirtualClock()
         self.manager = QueueManager("QM1", clock=self.clock)
         assert self.manager.mqsc(_DEFINITIONS).ok
-        self.orders: defaultdict[str, queue.Queue[str]] = defaultdict(queue.Queue)
+        #: Of each message that was put, by its text: both threads look here, one enters.
+        self.orders: dict[str, queue.Queue[str]] = {}
         self.port: ListenerPort
         self.model: PortModel
         self.stopper: threading.Thread | None = None
@@ -119,6 +120,7 @@ class PortMachine(RuleBasedStateMachine):
         """Put a message, whose life goes on behind its delay."""
         label, now_ms = str(self.count), self.clock.now_ms()
         self.count += 1
+        self.orders[label] = queue.Queue()
         whole_ms = None if life_ms is None else delay_ms + life_ms
         with self.manager.session() as session:
             session.put(
