@@ -36,7 +36,7 @@ class Loop:
         """
         self.name = name
         self._runtime, self._turn, self._goes_on = runtime, turn, goes_on
-        self._thread = runtime.thread(self._run, name)
+        self._worker = runtime.thread(self._run, name)
         #: Of turns that have failed one after the other.
         self._failure_count = 0
         self._said = ""
@@ -45,13 +45,13 @@ class Loop:
     @property
     def ident(self) -> int | None:
         """The number of its thread; None before it is started."""
-        return self._thread.ident
+        return self._worker.ident
 
     def start(self) -> None:
         """Begin; raises RuntimeError when the machine has no thread left."""
         self._runtime.note_begun(self)
         try:
-            self._thread.start()
+            self._worker.start()
         except BaseException:
             self._runtime.note_ended(self)
             raise
@@ -59,17 +59,17 @@ class Loop:
     def join(self, seconds: float | None = None) -> None:
         """Wait until it has ended, or so many seconds: its owner has told it to end."""
         self._is_told = True
-        self._thread.join(seconds)
+        self._worker.join(seconds)
         self._runtime.note_ended(self)
 
     def is_alive(self) -> bool:
         """Return True from its start to its end."""
-        return self._thread.is_alive()
+        return self._worker.is_alive()
 
     @property
     def is_gone(self) -> bool:
         """Whether its thread has ended, though nobody has told it to."""
-        return self._has_begun and not self._thread.is_alive()
+        return self._has_begun and not self._worker.is_alive()
 
     def _run(self) -> None:
         self._has_begun = True
