@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mayfly.advise.arrivals import Arrivals
-    from mayfly.connection.operating import LedgerVerbs
+    from mayfly.connection.operating import Ledger
 
 _PAGE_COUNT = 50_000
 
@@ -80,7 +80,7 @@ def _of_manager(name: str, place: str | None, queue: str | None) -> Recorded:
     return Recorded(arrivals, int(rows[0]["BOTHRESH"]) if rows else None)
 
 
-def _lives(ledger: LedgerVerbs, name: str) -> pa.Table:
+def _lives(ledger: Ledger, name: str) -> pa.Table:
     """Return the lives in a ledger that `mayfly.replay.lives` replays."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -95,7 +95,7 @@ def _lives(ledger: LedgerVerbs, name: str) -> pa.Table:
     return table.filter(is_life).select(list(LIFE_COLUMNS))
 
 
-def _pages(ledger: LedgerVerbs) -> Iterator[list[tuple[Any, ...]]]:
+def _pages(ledger: Ledger) -> Iterator[list[tuple[Any, ...]]]:
     """Yield what the ledger holds; a server may remove the oldest rows meanwhile."""
     position = ledger.first_position() - 1
     while True:

@@ -14,7 +14,7 @@ from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import aligned, moment, print_json
 from mayfly.cli.values import local_path
-from mayfly.connection import ClaimVerbs
+from mayfly.connection import Claims
 from mayfly.contracts.claims import ConsumerState
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
@@ -163,7 +163,7 @@ def _cells(standing: ConsumerState) -> tuple[str, ...]:
 
 
 @contextmanager
-def _claims(name: str, path: str | None) -> Iterator[ClaimVerbs]:
+def _claims(name: str, path: str | None) -> Iterator[Claims]:
     with connected(name, path, program="mayfly claims") as connection:
         try:
             yield connection.claims

@@ -43,7 +43,7 @@ from mayfly.cli.schedule_show import (
     entry_lines,
 )
 from mayfly.cli.show import print_json
-from mayfly.connection import ScheduleVerbs
+from mayfly.connection import Schedule
 from mayfly.connection.json_values import audit_as_json, scheduled_as_json
 from mayfly.connection.values import Receipt, Scheduled, ScheduleFilter
 
@@ -297,18 +297,18 @@ def audit(
         print(*audit_lines(entries), sep="\n")
 
 
-def _reschedule(time: NewTime, waiting: ScheduleVerbs, msg_id: bytes) -> Receipt:
+def _reschedule(time: NewTime, waiting: Schedule, msg_id: bytes) -> Receipt:
     return waiting.reschedule(msg_id, delay_ms=time.delay_ms, deliver_at_ms=time.deliver_at_ms)
 
 
-def _reschedule_all(time: NewTime, waiting: ScheduleVerbs, wanted: ScheduleFilter) -> Iterator[int]:
+def _reschedule_all(time: NewTime, waiting: Schedule, wanted: ScheduleFilter) -> Iterator[int]:
     return waiting.reschedule_all(
         wanted, delay_ms=time.delay_ms, deliver_at_ms=time.deliver_at_ms, by_ms=time.by_ms
     )
 
 
 def _pages(
-    waiting: ScheduleVerbs, wanted: ScheduleFilter, limit: int, after: int | None
+    waiting: Schedule, wanted: ScheduleFilter, limit: int, after: int | None
 ) -> Iterator[list[Scheduled]]:
     """Yield up to ``limit`` entries, a page of them in memory at a time; none is empty."""
     while limit:

@@ -15,7 +15,7 @@ from mayfly.cli.managers import connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.schedule_filters import Wanted
 from mayfly.cli.show import print_json
-from mayfly.connection import ScheduleVerbs
+from mayfly.connection import Schedule
 from mayfly.connection.values import Receipt, ScheduleFilter
 
 #: A longer operation shows its progress on a terminal.
@@ -27,8 +27,8 @@ class Action(NamedTuple):
 
     verb: str
     wanted: tuple[Receipt, ...]
-    one: Callable[[ScheduleVerbs, bytes], Receipt]
-    bulk: Callable[[ScheduleVerbs, ScheduleFilter], Iterator[int]]
+    one: Callable[[Schedule, bytes], Receipt]
+    bulk: Callable[[Schedule, ScheduleFilter], Iterator[int]]
 
 
 class Request(NamedTuple):
@@ -44,9 +44,7 @@ class Request(NamedTuple):
 
 
 @contextmanager
-def opened_schedule(
-    name: str, path: str | None, *, delivers: bool = False
-) -> Iterator[ScheduleVerbs]:
+def opened_schedule(name: str, path: str | None, *, delivers: bool = False) -> Iterator[Schedule]:
     """Open the schedule of a queue manager for a block, in the name of the command's user.
 
     With ``delivers`` due messages are put on their queues before the command ends: a message that
@@ -95,7 +93,7 @@ def _check(action: Action, request: Request) -> None:
 
 
 def _one_by_one(
-    action: Action, waiting: ScheduleVerbs, msg_ids: list[bytes], *, as_json: bool
+    action: Action, waiting: Schedule, msg_ids: list[bytes], *, as_json: bool
 ) -> Counter[Receipt]:
     """Do each MsgId on its own and return the counts of receipts that mean no success.
 
@@ -116,7 +114,7 @@ def _one_by_one(
     return missed
 
 
-def _all(action: Action, waiting: ScheduleVerbs, request: Request) -> None:
+def _all(action: Action, waiting: Schedule, request: Request) -> None:
     """All that match; that there is none is no mistake, so that it can be said twice."""
     if request.wanted.is_everything and not request.is_sure:
         question = f"{action.verb} all {waiting.count():,} messages that wait on {request.name}?"

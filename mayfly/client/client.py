@@ -19,7 +19,7 @@ from mayfly.client.asking import (
 from mayfly.client.many import Outcome, get_all, msg_ids_of, put_all
 from mayfly.client.open_objects import OpenObjects
 from mayfly.client.subscriptions import ClientSubscription, resumed, subscribed
-from mayfly.connection import Administration, Connection, Message, PutResult, ScheduleVerbs
+from mayfly.connection import Administration, Connection, Message, PutResult, Schedule
 from mayfly.connection.values import Identifier, bytes_of, plain_descriptor
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
@@ -44,9 +44,7 @@ class Client:
         self._get_option = c.MQGMO_SYNCPOINT if transacted else c.MQGMO_NO_SYNCPOINT
         #: The delayed messages: list, show, cancel, reschedule and release them. Changes of a
         #: transacted client are part of its unit of work.
-        self.schedule: ScheduleVerbs = (
-            connection.schedule_in_unit if transacted else connection.schedule
-        )
+        self.schedule: Schedule = connection.schedule_in_unit if transacted else connection.schedule
 
     def put(
         self,

@@ -14,7 +14,7 @@ from mayfly.connection.interface import (
 )
 from mayfly.connection.local import LocalConnection
 from mayfly.connection.onward import Held, Onward
-from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
+from mayfly.connection.operating import Administration, Claims, Schedule
 from mayfly.connection.topics import Topics
 from mayfly.connection.values import (
     Delivery,
@@ -34,7 +34,7 @@ from mayfly.connection.values import (
 __all__ = [
     "Administration",
     "Asynchronous",
-    "ClaimVerbs",
+    "Claims",
     "Connection",
     "Delivery",
     "GetResult",
@@ -46,7 +46,7 @@ __all__ = [
     "Onward",
     "Opened",
     "PutResult",
-    "ScheduleVerbs",
+    "Schedule",
     "Settlement",
     "Status",
     "Subscribed",

@@ -1,18 +1,20 @@
-"""The interface of a connection: the verbs of a program, wherever its queue manager is.
+"""A connection: the requests of a program, wherever its queue manager is.
 
-Parameters and results are numbers, bytes, text and named tuples of these, so that they can travel:
-an open object is a number, options are the bits of the MQI, times are in ms. Errors are MQError:
-class, reason code and detail. After a LostAnswer the call may have taken effect.
+Each kind of connection has its own :meth:`Connection.call` and :meth:`Connection.begin`, which take
+a request (``mayfly.verbs.requests``). The verbs are methods that make one of their parameters. Open
+objects are numbers, options are the bits of the MQI, times are in ms. Errors are MQError: class,
+reason code and detail. After a LostAnswer the call may have taken effect.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from operator import index
 from typing import Protocol, TypeAlias, TypeVar
 
 from mayfly.connection.onward import Held, Many, Onward
-from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
+from mayfly.connection.operating import Administration, Claims, Schedule
 from mayfly.connection.topics import Topics
 from mayfly.connection.values import (
     BackoutRule,
@@ -26,12 +28,17 @@ from mayfly.connection.values import (
     Status,
     Value,
 )
+from mayfly.contracts.wire_fields import packed_descriptor
 from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime
+from mayfly.verbs import requests as ask
+from mayfly.verbs.rows import packed_scalar, rows_of_properties
 
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 #: Is called once with the result of a verb, or with its error; it must not block.
 OnDone: TypeAlias = Callable[[_T | MQError], object]
 #: Is called with the handle of a queue that cannot be got from, and the error; it must not block.
@@ -49,7 +56,22 @@ class UnderWay(Protocol):
         """
 
 
-class Connection(Protocol):
+class Decided:
+    """A verb that is decided, or cannot be taken back any more."""
+
+    def stands(self) -> bool:
+        """Return False."""
+        return False
+
+    def cancel(self) -> bool:
+        """Return False: the callback tells how it ends."""
+        return False
+
+
+DECIDED = Decided()
+
+
+class Connection:
     """One conversation of one user with a queue manager, with one unit of work.
 
     One thread at a time uses it. Any thread may close it or one of its objects: the waits that this
@@ -59,15 +81,78 @@ class Connection(Protocol):
     name: str
     #: The number of the conversation on the queue manager.
     number: int
-    objects: Objects
-    topics: Topics
-    asynchronous: Asynchronous
-    schedule: ScheduleVerbs
-    schedule_in_unit: ScheduleVerbs
-    held: Held
-    many: Many
-    onward: Onward
     runtime: Runtime
+
+    # Each kind of connection has its own of these.
+
+    def call(self, request: ask.Request[_R]) -> _R:
+        """Make a request and return its answer; raises MQError."""
+        raise NotImplementedError
+
+    def begin(
+        self,
+        request: ask.Request[_R],
+        on_done: OnDone[_R],
+        on_event: OnRefused | None = None,
+    ) -> UnderWay:
+        """Make a request that ends with ``on_done``, called once and outside of all locks.
+
+        Callbacks of a queue manager come one at a time, in the order in which the outcomes were
+        decided. A callback may come before this has returned. It may make requests and must not
+        block. Errors are outcomes as well: nothing is raised. ``on_event`` is called for what a
+        request meets while it goes on (:class:`requests.GetAny`).
+        """
+        raise NotImplementedError
+
+    def tell(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
+        """Call ``on_done`` with an outcome that is known, as :meth:`begin` does."""
+        raise NotImplementedError
+
+    def together(self) -> AbstractContextManager[object]:
+        """Let puts that are begun within a block travel together, which costs less.
+
+        All are on their way when the block ends. Each has its own outcome, as without the block.
+        """
+        return nullcontext()
+
+    def close(self, *, commit: bool = True) -> None:
+        """MQDISC: commits the unit of work, or backs it out; closes all objects.
+
+        Deliveries that are not settled go back, counted. A second close does nothing.
+        """
+        raise NotImplementedError
+
+    def has_open(self, handle: int) -> bool:
+        """Return True if the object of a handle is open on this connection."""
+        raise NotImplementedError
+
+    def end_dropped(self, end: Callable[[], None]) -> None:
+        """Run ``end``, which ends an object that its program has dropped.
+
+        Python may collect an object at any moment, also within a verb. ``end`` might need a lock
+        that this verb holds; it then runs with the next verb.
+        """
+        raise NotImplementedError
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has closed it."""
+        raise NotImplementedError
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the queue manager is gone."""
+        raise NotImplementedError
+
+    @property
+    def socket(self) -> int | None:
+        """The number of its socket, which others may share, 0 when it is gone.
+
+        None for a connection in this process, which has none.
+        """
+        return None
+
+    # The verbs.
 
     def open(
         self,
@@ -86,6 +171,9 @@ class Connection(Protocol):
         For MQOT_TOPIC ``name`` is a topic object or empty, and ``topic`` the string behind its.
         Raises the reason codes of C1-C9.
         """
+        return self.call(
+            ask.Open(name, options, kind, manager, topic, dynamic_name, selector, alternate_user)
+        )
 
     def close_object(self, handle: int, options: int = c.MQCO_NONE) -> int:
         """MQCLOSE with MQCO options.
@@ -93,6 +181,7 @@ class Connection(Protocol):
         Returns 0, or MQRC_INCOMPLETE_GROUP or _MSG when it stopped within one. Raises
         MQRC_HOBJ_ERROR, MQRC_Q_NOT_EMPTY, MQRC_OPTION_NOT_VALID_FOR_TYPE.
         """
+        return self.call(ask.CloseObject(index(handle), options))
 
     def put(
         self,
@@ -115,6 +204,21 @@ class Connection(Protocol):
         MQPMO_ASYNC_RESPONSE that its queue refuses: :meth:`status` says why. Raises the reason
         codes of P1-P13 and MQRC_EXPIRY_ERROR (E2); nothing is put then, unless it is LostAnswer.
         """
+        return self.call(
+            ask.Put(
+                index(handle),
+                body,
+                packed_descriptor(descriptor),
+                options,
+                msg_id,
+                correl_id,
+                expiry_tenths,
+                time_to_live_ms,
+                delay_ms,
+                rows_of_properties(properties) if properties else [],
+                index(context),
+            )
+        )
 
     def put1(
         self,
@@ -136,6 +240,23 @@ class Connection(Protocol):
         Raises the reason codes of open and put, MQRC_OPTIONS_ERROR for MQPMO_ASYNC_RESPONSE and
         options that pass context on.
         """
+        result = self.call(
+            ask.Put1(
+                name,
+                body,
+                packed_descriptor(descriptor),
+                options,
+                kind,
+                manager,
+                topic,
+                msg_id,
+                correl_id,
+                time_to_live_ms,
+                delay_ms,
+            )
+        )
+        assert result is not None
+        return result
 
     def get(
         self,
@@ -160,57 +281,104 @@ class Connection(Protocol):
         MQMD of version 1 cannot say into an MQMDE. Raises the reason codes of G1-G13 and B1-B8,
         MQRC_NO_MSG_AVAILABLE first of all.
         """
+        return self.call(
+            ask.Get(
+                index(handle),
+                options,
+                wait_ms,
+                max_length,
+                msg_id,
+                correl_id,
+                group_id,
+                sequence_number,
+                offset,
+                token,
+                in_handle,
+                with_extension,
+            )
+        )
 
     def unlock(self, handle: int, options: int = c.MQGMO_UNLOCK) -> int:
         """MQGET with MQGMO_UNLOCK: returns 0 or MQRC_NO_MSG_LOCKED (B6)."""
+        return self.call(ask.Unlock(index(handle), options))
 
     def status(self) -> Status:
         """MQSTAT: the outcome of puts with MQPMO_ASYNC_RESPONSE since the last MQSTAT (P13)."""
+        return self.call(ask.AskStatus())
 
     def commit(self) -> None:
         """MQCMIT; raises MQRC_STORAGE_MEDIUM_FULL (backed out), LostAnswer."""
+        self.call(ask.Commit())
 
     def backout(self) -> None:
         """MQBACK: puts vanish, gets go back with their backout count one higher (G8)."""
-
-    def close(self, *, commit: bool = True) -> None:
-        """MQDISC: commits the unit of work, or backs it out; closes all objects.
-
-        Deliveries that are not settled go back, counted. A second close does nothing.
-        """
+        self.call(ask.Backout())
 
     def now_ms(self) -> int:
         """Return the queue manager's time: ms since 1970, UTC (docs/CLOCKS.md)."""
+        return self.call(ask.Now())
 
     @property
-    def is_open(self) -> bool:
-        """Whether nobody has closed it."""
+    def objects(self) -> Objects:
+        """Inquiries about open objects, and changes of their attributes."""
+        return Objects(self)
 
     @property
-    def is_broken(self) -> bool:
-        """Whether the queue manager is gone."""
+    def topics(self) -> Topics:
+        """Subscriptions, and topics that are the conversation's own."""
+        return Topics(self.call)
 
     @property
-    def socket(self) -> int | None:
-        """The number of its socket, which others may share, 0 when it is gone.
+    def asynchronous(self) -> Asynchronous:
+        """Verbs that do not wait."""
+        return Asynchronous(self)
 
-        None for a connection in this process, which has none.
-        """
+    @property
+    def held(self) -> Held:
+        """Messages that this conversation holds one by one."""
+        return Held(self.call)
+
+    @property
+    def many(self) -> Many:
+        """Messages that a program gets many at a time."""
+        return Many(self.call)
+
+    @property
+    def onward(self) -> Onward:
+        """Verbs that move or answer a message in the unit of work that gets it."""
+        return Onward(self.call)
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule of delayed messages; changes are durable when they return."""
+        return Schedule(self.call)
+
+    @property
+    def schedule_in_unit(self) -> Schedule:
+        """The schedule of delayed messages; changes are part of the unit of work."""
+        return Schedule(self.call, in_unit=True)
 
     @property
     def admin(self) -> Administration:
         """The verbs of an operator; MQRC_NOT_AUTHORIZED for a user with limited authority."""
+        return Administration(self.call)
 
     @property
-    def claims(self) -> ClaimVerbs:
+    def claims(self) -> Claims:
         """The claims of pipelines, which an operator may end; raises as :attr:`admin`."""
+        return Claims(self.call)
 
 
-class Objects(Protocol):
+class Objects:
     """Inquiries about open objects, and changes of their attributes."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Make requests on a connection."""
+        self._connection, self._call = connection, connection.call
 
     def is_open(self, handle: int) -> bool:
         """Return True if the object of a handle is open on this connection."""
+        return self._connection.has_open(handle)
 
     def inquire(self, handle: int, selectors: Sequence[int]) -> Inquiry:
         """MQINQ; handle MQHO_NONE (0) asks the queue manager itself.
@@ -218,43 +386,48 @@ class Objects(Protocol):
         Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_INQUIRE, MQRC_SELECTOR_ERROR, MQRC_Q_DELETED,
         MQRC_NOT_AUTHORIZED.
         """
+        return self._call(ask.Inquire(index(handle), list(selectors)))
 
     def set(self, handle: int, values: Mapping[int, Value]) -> None:
         """MQSET, all or none; raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET, MQRC_SELECTOR_ERROR.
 
         A value that an attribute does not take has a reason code of its own.
         """
+        rows = [
+            (selector, packed_scalar(value, "set.values", rc.MQRC_UNEXPECTED_ERROR))
+            for selector, value in values.items()
+        ]
+        self._call(ask.Set(index(handle), rows))
 
     def backout_rule(self, handle: int) -> BackoutRule:
         """Return BOTHRESH and BOQNAME of the queue of a handle; raises MQRC_HOBJ_ERROR."""
+        return self._call(ask.AskBackoutRule(index(handle)))
 
     def command_level(self) -> int:
         """Return the command level of the queue manager, for every user.
 
         It shows which verbs and options there are.
         """
+        return self._call(ask.AskCommandLevel())
 
     def lives_from_release(self, handle: int = c.MQHO_NONE) -> bool:
         """Return True if an open queue has TTLFROM(RELEASE): lives begin at the release.
 
         With handle MQHO_NONE (0), return True if any queue has it. Raises MQRC_HOBJ_ERROR.
         """
+        return self._call(ask.AskLivesFromRelease(index(handle)))
 
     def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run ``end``, which ends an object that its program has dropped.
-
-        Python may collect an object at any moment, also within a verb. ``end`` might need a lock
-        that this verb holds; it then runs with the next verb.
-        """
+        """Run ``end`` of an object that its program has dropped, as ``Connection.end_dropped``."""
+        self._connection.end_dropped(end)
 
 
-class Asynchronous(Protocol):
-    """Verbs that do not wait: they end with ``on_done``, called once and outside of all locks.
+class Asynchronous:
+    """Verbs that do not wait: they end with ``on_done``, as ``Connection.begin`` says."""
 
-    Callbacks of a queue manager come one at a time, in the order in which the outcomes were
-    decided. A callback may come before its verb has returned. It may call verbs and must not block.
-    Errors are outcomes as well: the verbs themselves raise no MQError.
-    """
+    def __init__(self, connection: Connection) -> None:
+        """Make requests on a connection."""
+        self._connection, self._begin = connection, connection.begin
 
     def get(
         self,
@@ -274,6 +447,15 @@ class Asynchronous(Protocol):
         this conversation. With MQGMO_BROWSE_FIRST it stays on its queue, for everybody. The number
         of the delivery is 0 in these two cases, and there is nothing to settle.
         """
+        return self.get_any(
+            [handle],
+            options,
+            on_done=on_done,
+            wait_ms=wait_ms,
+            max_length=max_length,
+            msg_id=msg_id,
+            correl_id=correl_id,
+        )
 
     def fetch(
         self,
@@ -297,6 +479,23 @@ class Asynchronous(Protocol):
         When a get for good of a persistent message is told, it is durable. Gets of one handle
         follow each other. Tells MQRC_OPTIONS_ERROR for a get under the cursor: that never waits.
         """
+        return self._begin(
+            ask.Get(
+                index(handle),
+                options,
+                wait_ms,
+                max_length,
+                msg_id,
+                correl_id,
+                group_id,
+                sequence_number,
+                offset,
+                token,
+                in_handle,
+                with_extension,
+            ),
+            on_done,
+        )
 
     def get_any(
         self,
@@ -318,6 +517,9 @@ class Asynchronous(Protocol):
         called with the handle and the error, once for a handle and a reason until a get finds that
         the queue can be got from.
         """
+        numbers, tells = list(map(index, handles)), on_refused is not None
+        request = ask.GetAny(numbers, options, wait_ms, max_length, msg_id, correl_id, tells)
+        return self._begin(request, on_done, on_refused)
 
     def wait_until(self, moment_ms: int | None, *, on_done: OnDone[None]) -> UnderWay:
         """Wait until the queue manager's time is a moment: ms since 1970; one that is past is now.
@@ -325,12 +527,14 @@ class Asynchronous(Protocol):
         None never comes. Ends with MQRC_HCONN_ERROR when the connection is closed before, and with
         MQRC_CONNECTION_BROKEN or MQRC_Q_MGR_STOPPING at the end of the queue manager.
         """
+        return self._begin(ask.WaitUntil(moment_ms), on_done)
 
     def await_definitions(self, *, on_done: OnDone[None]) -> UnderWay:
         """Wait until a definition is made, altered or deleted.
 
         A program that a definition stands in the way of waits for this, and tries again.
         """
+        return self._begin(ask.AwaitDefinitions(), on_done)
 
     def put(
         self,
@@ -354,15 +558,35 @@ class Asynchronous(Protocol):
         of the calls; those that are put meanwhile share a sync. Tells
         MQRC_RESOURCE_PROBLEM when 10,000 of the queue manager's are on their way to the disk.
         """
+        try:
+            request = ask.Put(
+                index(handle),
+                body,
+                packed_descriptor(descriptor),
+                options,
+                msg_id,
+                correl_id,
+                expiry_tenths,
+                time_to_live_ms,
+                delay_ms,
+                rows_of_properties(properties) if properties else [],
+                index(context),
+            )
+        except MQError as error:
+            self._connection.tell(on_done, error)
+            return DECIDED
+        return self._begin(request, on_done)
 
     def together(self) -> AbstractContextManager[object]:
         """Let puts that are begun within a block travel together, which costs less.
 
         All are on their way when the block ends. Each has its own outcome, as without the block.
         """
+        return self._connection.together()
 
     def commit(self, on_done: OnDone[None]) -> UnderWay:
         """Commit the unit of work; the next one begins at once."""
+        return self._begin(ask.Commit(), on_done)
 
     def settle(
         self,
@@ -386,3 +610,8 @@ class Asynchronous(Protocol):
         ``within`` with another settlement than TAKEN is MQRC_OPTIONS_ERROR. A dead-letter queue
         that does not take a message gives its own reason.
         """
+        request = ask.Settle(list(deliveries), settlement, reason, within)
+        if on_done is not None:
+            return self._begin(request, on_done)
+        self._connection.call(request)
+        return DECIDED

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from typing import SupportsIndex, TypeAlias
 
-from mayfly.connection.dropped import end_dropped
-from mayfly.connection.values import BackoutRule, Inquiry, Value
-from mayfly.engine import Handle, Session
-from mayfly.engine.face.programs import (
-    DefinitionHandle,
-    TopicHandle,
-    has_lives_from_release,
-    inquire,
-    inquire_itself,
-    set_attributes,
-)
-from mayfly.mqi import constants as c
+from mayfly.engine import Handle
+from mayfly.engine.face.programs import DefinitionHandle, TopicHandle
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 
@@ -27,9 +16,8 @@ AnyHandle: TypeAlias = Handle | TopicHandle | DefinitionHandle
 class OpenObjects:
     """Handles by number; closing an object, or the session, ends its number."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self) -> None:
         """Begin with nothing open."""
-        self._session = session
         #: Handles by number, for verbs. Handles that their session has closed are here as well:
         #: their ``is_open`` is False.
         self.handles: dict[int, AnyHandle] = {}
@@ -54,43 +42,16 @@ class OpenObjects:
             raise mq_error(reason, f"handle {index(number)} is no queue")
         return handle
 
+    def no(self, reason: int, number: SupportsIndex) -> MQError:
+        """Return the error for a number that is that of no open object, or not of a queue."""
+        if self.handles.get(index(number)) is None:
+            return not_open_here(number)
+        return mq_error(reason, f"handle {index(number)} was not opened for this")
+
     def is_open(self, handle: int) -> bool:
         """Return True if the object of a handle is open on this connection."""
         found = self.handles.get(handle)
         return found is not None and found.is_open
-
-    def inquire(self, handle: int, selectors: Sequence[int]) -> Inquiry:
-        """MQINQ, as ``Objects.inquire``."""
-        if handle == c.MQHO_NONE:
-            return inquire_itself(self._session, selectors)
-        found = self.find(handle)
-        if isinstance(found, TopicHandle):
-            raise mq_error(rc.MQRC_NOT_OPEN_FOR_INQUIRE, f"handle {handle} is that of a topic")
-        return inquire(self._session.core, found, selectors)
-
-    def backout_rule(self, handle: int) -> BackoutRule:
-        """Return BOTHRESH and BOQNAME, as ``Objects.backout_rule``."""
-        definition = self.queue(handle, rc.MQRC_HOBJ_ERROR).queue.definition
-        return BackoutRule(definition.bothresh, definition.boqname)
-
-    def command_level(self) -> int:
-        """Return the command level, as ``Objects.command_level``."""
-        return self._session.core.command_level
-
-    def lives_from_release(self, handle: int = c.MQHO_NONE) -> bool:
-        """Tell of TTLFROM(RELEASE), as ``Objects.lives_from_release``."""
-        if handle == c.MQHO_NONE:
-            return has_lives_from_release(self._session.core)
-        return self.queue(handle, rc.MQRC_HOBJ_ERROR).path.ttl_from_release
-
-    def set(self, handle: int, values: Mapping[int, Value]) -> None:
-        """MQSET, as ``Objects.set``."""
-        found = self.queue(handle, rc.MQRC_NOT_OPEN_FOR_SET)
-        set_attributes(self._session.core, found, values)
-
-    def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run ``end`` of an object that its program has dropped, now or at the next verb."""
-        end_dropped(end, self._session.core.left_behind.objects.append)
 
 
 def not_open_here(number: SupportsIndex) -> MQError:

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
-from operator import index
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Final, TypeVar, cast
 
 from mayfly.connection.choose import Sharing
+from mayfly.connection.dropped import end_dropped
 from mayfly.connection.endpoint import Address, AnyAddress, Endpoint
-from mayfly.connection.interface import Asynchronous, Objects
-from mayfly.connection.local_puts import PutTarget
-from mayfly.connection.onward import Held, Many, Onward
-from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
-from mayfly.connection.remote_calls import RemoteCalls, RemoteHeld, RemoteMany, RemoteOnward
+from mayfly.connection.interface import DECIDED, Connection, OnDone, OnRefused, UnderWay
 from mayfly.connection.remote_conversation import Conversation
 from mayfly.connection.remote_link import Link
-from mayfly.connection.remote_objects import RemoteObjects, RemoteTopics
-from mayfly.connection.remote_operating import RemoteAdministration, RemoteClaims, RemoteSchedule
+from mayfly.connection.remote_put_frames import ToldPuts
 from mayfly.connection.remote_puts import UnansweredPuts
 from mayfly.connection.remote_sharing import Way, shared_links
 from mayfly.connection.remote_stream import opened
-from mayfly.connection.topics import Topics
-from mayfly.connection.values import GetResult, Opened, Property, PutResult, Status
+from mayfly.connection.values import Opened, PutResult, Subscribed
 from mayfly.connection.virtual_time import VirtualTime, virtual_time_here
-from mayfly.contracts.wire_fields import packed_descriptor
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
 from mayfly.runtime import Runtime
 from mayfly.runtime.virtual_clock import this_process
 from mayfly.verbs import requests as ask
-from mayfly.verbs.rows import put_of, result_of, rows_of_properties
+from mayfly.verbs.requests import Request
 
+_R = TypeVar("_R")
 #: After an error with one of these reasons, the next address of the list is tried.
 _TRY_NEXT = frozenset(
     {
@@ -131,183 +126,62 @@ def _connected(
     return RemoteConnection(conversation, terms.queue_manager, terms.number, most_bytes)
 
 
-class RemoteConnection:
-    """One conversation over a link; see ``interface.Connection``, whose methods these are."""
+class RemoteConnection(Connection):
+    """One conversation over a link."""
 
     def __init__(
         self, conversation: Conversation, name: str, number: int, max_message_bytes: int
     ) -> None:
         """Take a conversation that was let in."""
         self.name, self.number = name, number
-        self._conversation = conversation
-        self._call = conversation.call
-        self._puts = UnansweredPuts(conversation, max_message_bytes)
-        self.objects: Objects = RemoteObjects(conversation)
-        self.topics: Topics = RemoteTopics(conversation)
-        self.asynchronous: Asynchronous = RemoteCalls(conversation, self._puts)
-        self.schedule: ScheduleVerbs = RemoteSchedule(conversation)
-        self.schedule_in_unit: ScheduleVerbs = RemoteSchedule(conversation, in_unit=True)
-        self.held: Held = RemoteHeld(conversation)
-        self.many: Many = RemoteMany(conversation)
-        self.onward: Onward = RemoteOnward(conversation)
         self.runtime = conversation.link.runtime
-        self._admin = RemoteAdministration(conversation)
+        self._conversation = conversation
+        self._max_message_bytes = max_message_bytes
+        self._unanswered = UnansweredPuts(conversation)
+        self._told = ToldPuts(conversation)
         self._finish = weakref.finalize(self, conversation.drop)
         self._finish.atexit = False
 
-    def open(
+    def call(self, request: Request[_R]) -> _R:
+        """Send a request and return its answer."""
+        prepares = _PREPARES.get(type(request))
+        if prepares is not None:
+            done = prepares(self, request)
+            if done is not None:
+                return cast("_R", done)
+        answer = self._conversation.call(request)
+        notes = _NOTES.get(type(request))
+        if notes is not None:
+            notes(self._conversation.open_handles, request, answer)
+        return answer
+
+    def begin(
         self,
-        name: str,
-        options: int,
-        *,
-        kind: int = c.MQOT_Q,
-        manager: str = "",
-        topic: str = "",
-        dynamic_name: str = "AMQ.*",
-        selector: str | None = None,
-        alternate_user: str = "",
-    ) -> Opened:
-        """MQOPEN."""
-        opened = self._call(
-            ask.Open(name, options, kind, manager, topic, dynamic_name, selector, alternate_user)
-        )
-        self._conversation.open_handles[opened.handle] = opened.kind
-        return opened
+        request: Request[_R],
+        on_done: OnDone[_R],
+        on_event: OnRefused | None = None,
+    ) -> UnderWay:
+        """Send a request whose answer is told."""
+        try:
+            if isinstance(request, ask.Put):
+                self._check_length(request)
+                if self._told.are_together:
+                    self._told.put(request, cast("OnDone[PutResult | None]", on_done))
+                    return DECIDED
+            number = self._conversation.begin(request, on_done, on_met=on_event)
+        except MQError as error:
+            self.tell(on_done, error)
+            return DECIDED
+        is_decided = type(request) in _DECIDED
+        return DECIDED if is_decided else _Begun(self._conversation, number)
 
-    def close_object(self, handle: int, options: int = c.MQCO_NONE) -> int:
-        """MQCLOSE."""
-        reason = self._call(ask.CloseObject(index(handle), options))
-        self._conversation.open_handles.pop(handle, None)
-        return reason
+    def tell(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
+        """Tell an outcome that is known."""
+        self._conversation.link.tell(lambda _payload: on_done(outcome))
 
-    def put(
-        self,
-        handle: int,
-        body: bytes,
-        descriptor: Descriptor,
-        options: int = c.MQPMO_NONE,
-        *,
-        msg_id: bytes = b"",
-        correl_id: bytes = b"",
-        expiry_tenths: int = c.MQEI_UNLIMITED,
-        time_to_live_ms: int | None = None,
-        delay_ms: int = 0,
-        properties: Sequence[Property] = (),
-        context: int = c.MQHO_NONE,
-    ) -> PutResult | None:
-        """MQPUT."""
-        self._puts.check_length(body)
-        rows = rows_of_properties(properties) if properties else []
-        if options & c.MQPMO_ASYNC_RESPONSE:
-            target = PutTarget(index(handle), descriptor, options, index(context))
-            if self._puts.is_one(target):
-                return self._puts.send(
-                    target,
-                    ask.NewMessageRow(
-                        body, msg_id, correl_id, expiry_tenths, time_to_live_ms, delay_ms, rows
-                    ),
-                )
-        request = ask.Put(
-            index(handle),
-            body,
-            packed_descriptor(descriptor),
-            options,
-            msg_id,
-            correl_id,
-            expiry_tenths,
-            time_to_live_ms,
-            delay_ms,
-            rows,
-            index(context),
-        )
-        return put_of(self._call(request))
-
-    def put1(
-        self,
-        name: str,
-        body: bytes,
-        descriptor: Descriptor,
-        options: int = c.MQPMO_NONE,
-        *,
-        kind: int = c.MQOT_Q,
-        manager: str = "",
-        topic: str = "",
-        msg_id: bytes = b"",
-        correl_id: bytes = b"",
-        time_to_live_ms: int | None = None,
-        delay_ms: int = 0,
-    ) -> PutResult:
-        """MQPUT1."""
-        self._puts.check_length(body)
-        request = ask.Put1(
-            name,
-            body,
-            packed_descriptor(descriptor),
-            options,
-            kind,
-            manager,
-            topic,
-            msg_id,
-            correl_id,
-            time_to_live_ms,
-            delay_ms,
-        )
-        result = put_of(self._call(request))
-        assert result is not None
-        return result
-
-    def get(
-        self,
-        handle: int,
-        options: int = c.MQGMO_NONE,
-        *,
-        wait_ms: int = 0,
-        max_length: int | None = None,
-        msg_id: bytes = b"",
-        correl_id: bytes = b"",
-        group_id: bytes = b"",
-        sequence_number: int | None = None,
-        offset: int | None = None,
-        token: bytes | None = None,
-        in_handle: bool = False,
-        with_extension: bool = False,
-    ) -> GetResult:
-        """MQGET."""
-        request = ask.Get(
-            index(handle),
-            options,
-            wait_ms,
-            max_length,
-            msg_id,
-            correl_id,
-            group_id,
-            sequence_number,
-            offset,
-            token,
-            in_handle,
-            with_extension,
-        )
-        return result_of(self._call(request))
-
-    def unlock(self, handle: int, options: int = c.MQGMO_UNLOCK) -> int:
-        """MQGET with MQGMO_UNLOCK."""
-        return self._call(ask.Unlock(index(handle), options))
-
-    def status(self) -> Status:
-        """MQSTAT; raises what was wrong with an asynchronous put."""
-        failure = self._puts.end()
-        if failure is not None:
-            raise failure
-        return self._call(ask.AskStatus())
-
-    def commit(self) -> None:
-        """MQCMIT."""
-        self._puts.check_before_commit()
-        self._call(ask.Commit())
-
-    def backout(self) -> None:
-        """MQBACK."""
-        self._call(ask.Backout())
+    def together(self) -> AbstractContextManager[object]:
+        """Let puts travel together."""
+        return self._told.together()
 
     def close(self, *, commit: bool = True) -> None:
         """MQDISC."""
@@ -318,8 +192,8 @@ class RemoteConnection:
         try:
             if not conversation.link.is_over:
                 if commit:
-                    self._puts.check_before_commit()
-                self._call(ask.Disconnect(commit))
+                    self._unanswered.check_before_commit()
+                conversation.call(ask.Disconnect(commit))
         except ConnectionBroken:
             # A unit of work whose connection is gone is backed out: only a commit has failed.
             if commit:
@@ -327,14 +201,18 @@ class RemoteConnection:
         finally:
             conversation.close()
 
+    def has_open(self, handle: int) -> bool:
+        """Return True if the object of a handle is open on this connection."""
+        return handle in self._conversation.open_handles
+
+    def end_dropped(self, end: Callable[[], None]) -> None:
+        """Run ``end`` of an object that its program has dropped, now or at the next verb."""
+        end_dropped(end, self._conversation.dropped.append)
+
     @property
     def virtual_time(self) -> VirtualTime | None:
         """The virtual clock of a server in this process, None for any other."""
         return self._conversation.virtual_time
-
-    def now_ms(self) -> int:
-        """Return the queue manager's time."""
-        return self._call(ask.Now())
 
     @property
     def is_open(self) -> bool:
@@ -353,12 +231,79 @@ class RemoteConnection:
         link = self._conversation.link
         return 0 if link.is_over or self._conversation.is_closed else link.number
 
-    @property
-    def admin(self) -> Administration:
-        """The verbs of an operator; the server refuses a user with limited authority."""
-        return self._admin
+    def _check_length(self, request: ask.Put | ask.Put1) -> None:
+        if len(request.body) > self._max_message_bytes:
+            said = f"{len(request.body)} bytes; the channel takes {self._max_message_bytes}"
+            raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, said)
 
-    @property
-    def claims(self) -> ClaimVerbs:
-        """The claims of pipelines."""
-        return RemoteClaims(self._conversation)
+    def _prepare_put(self, request: ask.Put) -> PutResult | None:
+        """Send a put that need not wait for its answer, and return its result."""
+        self._check_length(request)
+        if request.options & c.MQPMO_ASYNC_RESPONSE and self._unanswered.is_one(request):
+            return self._unanswered.send(request)
+        return None
+
+    def _prepare_commit(self, _request: ask.Commit) -> None:
+        self._unanswered.check_before_commit()
+
+    def _prepare_status(self, _request: ask.AskStatus) -> None:
+        failure = self._unanswered.end()
+        if failure is not None:
+            raise failure
+
+
+class _Begun:
+    """A verb that waits for a message."""
+
+    def __init__(self, conversation: Conversation, request: int) -> None:
+        self._conversation, self._request = conversation, request
+
+    def stands(self) -> bool:
+        """Return False when it is answered, although the callback may not have been told yet."""
+        self._conversation.turn()
+        return self._conversation.link.awaits(self._request)
+
+    def cancel(self) -> bool:
+        """End it without effect: True, and the callback is never called."""
+        conversation = self._conversation
+        try:
+            is_cancelled = conversation.call(ask.Cancel(self._request))
+        except MQError:
+            # The connection is gone, and the callback is told so.
+            return False
+        if is_cancelled:
+            conversation.link.forget(self._request)
+        return is_cancelled
+
+
+def _note_opened(handles: dict[int, int], _request: ask.Open, opened: Opened) -> None:
+    handles[opened.handle] = opened.kind
+
+
+def _note_subscribed(
+    handles: dict[int, int], _request: Request[Subscribed], subscribed: Subscribed
+) -> None:
+    if subscribed.handle != c.MQHO_NONE:
+        handles[subscribed.handle] = c.MQOT_Q
+
+
+def _note_closed(handles: dict[int, int], request: ask.CloseObject, _reason: int) -> None:
+    handles.pop(request.handle, None)
+
+
+#: Functions that are called before a request is sent; an answer of theirs is that of the request.
+_PREPARES: Final[dict[type[Request[Any]], Callable[[RemoteConnection, Any], Any]]] = {
+    ask.Put: RemoteConnection._prepare_put,
+    ask.Put1: RemoteConnection._check_length,
+    ask.Commit: RemoteConnection._prepare_commit,
+    ask.AskStatus: RemoteConnection._prepare_status,
+}
+#: Functions that note the objects that are open, MQOT_* by number, when an answer has come.
+_NOTES: Final[dict[type[Request[Any]], Callable[[dict[int, int], Any, Any], None]]] = {
+    ask.Open: _note_opened,
+    ask.CloseObject: _note_closed,
+    ask.Subscribe: _note_subscribed,
+    ask.JoinSubscription: _note_subscribed,
+}
+#: Requests that cannot be taken back.
+_DECIDED: Final = frozenset({ask.Put, ask.Commit, ask.Settle})

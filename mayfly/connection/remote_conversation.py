@@ -28,6 +28,7 @@ from mayfly.verbs.requests import (
     reason_of,
     verb_name,
 )
+from mayfly.verbs.rows import FORMS
 
 _R = TypeVar("_R")
 
@@ -52,15 +53,17 @@ class Conversation:
         """Make a request and return its answer; raises MQError, as ``Link.call``."""
         if self.is_closed or self.dropped:
             self._look_round()
-        time = self.virtual_time
-        answer: _R = self.link.call(
+        time, kind = self.virtual_time, answer_type(type(request))
+        form = FORMS.get(kind)
+        answer = self.link.call(
             self.number,
             _travelling(request),
-            answer_type(type(request)),
+            kind if form is None else form.row,
             is_doubtful=request.is_doubtful,
             wait=None if time is None else self._wait_for(time, request),
         )
-        return answer
+        found: _R = answer if form is None else form.answer_of(answer)
+        return found
 
     def begin(
         self,
@@ -73,12 +76,16 @@ class Conversation:
         if self.is_closed or self.dropped:
             self._look_round()
         kind = answer_type(type(request))
+        form = FORMS.get(kind)
 
         def tell(payload: bytes | MQError) -> None:
+            answer: _R | MQError
             try:
-                answer: _R | MQError = answer_of(payload, kind)
+                answer = answer_of(payload, kind if form is None else form.row)
             except MQError as error:
                 answer = error
+            else:
+                answer = answer if form is None else form.answer_of(answer)
             on_done(answer)
 
         return self.link.begin(

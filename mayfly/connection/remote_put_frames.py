@@ -4,33 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from msgspec import Raw
 
 from mayfly.connection.interface import OnDone
-from mayfly.connection.local_puts import PutTarget
 from mayfly.connection.remote_conversation import Conversation
 from mayfly.connection.remote_requests import Request, answer_of
 from mayfly.connection.values import PutResult
 from mayfly.contracts.wire import MOST_PUTS_IN_FRAME
-from mayfly.contracts.wire_fields import packed, packed_descriptor
+from mayfly.contracts.wire_fields import PackedDescriptor, packed
 from mayfly.mqi.errors import MQError, error_of
-from mayfly.verbs.requests import NewMessageRow, Puts, answer_type
-from mayfly.verbs.rows import put_of
+from mayfly.verbs.requests import NewMessageRow, Put, Puts
+from mayfly.verbs.rows import PutsRow, put_of
 
 #: No put is added to so many bytes.
 _FRAME_BYTES = 32_768
 
 
+class PutTarget(NamedTuple):
+    """The fields that puts of one frame have in common."""
+
+    handle: int
+    descriptor: PackedDescriptor
+    options: int
+    context: int
+
+
+def target_of(put: Put) -> PutTarget:
+    """Return what puts of one frame have in common with this one."""
+    return PutTarget(put.handle, put.descriptor, put.options, put.context)
+
+
+def row_of(put: Put) -> NewMessageRow:
+    """Return a put as it travels in a frame, beside where it goes."""
+    return NewMessageRow(
+        put.body,
+        put.msg_id,
+        put.correl_id,
+        put.expiry_tenths,
+        put.time_to_live_ms,
+        put.delay_ms,
+        put.properties,
+    )
+
+
 class PutFrame:
     """Puts that travel together, and their request; the lock of the sender guards it."""
 
-    __slots__ = ("_byte_count", "_descriptor", "_is_complete", "_messages", "_target", "request")
+    __slots__ = ("_byte_count", "_is_complete", "_messages", "_target", "request")
 
     def __init__(self, target: PutTarget, request: Request) -> None:
-        """Begin without a put; raises MQRC_MD_ERROR for a descriptor that cannot travel."""
+        """Begin without a put."""
         self._target, self.request = target, request
-        self._descriptor = packed_descriptor(target.descriptor)
         self._messages: list[Raw] = []
         self._byte_count = 0
         self._is_complete = False
@@ -66,8 +92,7 @@ class PutFrame:
     def packed(self) -> bytes:
         """Return it as it travels, complete from now on."""
         self._is_complete = True
-        handle, _descriptor, options, context = self._target
-        return packed(Puts(handle, self._descriptor, options, context, self._messages))
+        return packed(Puts(*self._target, self._messages))
 
 
 class OpenPutFrame:
@@ -78,15 +103,13 @@ class OpenPutFrame:
         self._conversation, self._begin = conversation, begin
         self._frame: PutFrame | None = None
 
-    def put(
-        self, target: PutTarget, row: NewMessageRow, note: Callable[[PutFrame], object]
-    ) -> bool:
+    def put(self, put: Put, note: Callable[[PutFrame], object]) -> bool:
         """Gather a put; ``note`` is called before it is sent, with its frame.
 
         Full frames are sent. Returns True if the frame is new: the caller sees to it that it is
         sent. Raises MQError for a value that cannot travel, and when the connection is gone.
         """
-        message = self._conversation.packed_message(row)
+        message, target = self._conversation.packed_message(row_of(put)), target_of(put)
         sender = self._conversation.link.sender
         with sender.lock:
             frame, is_new = self._frame, False
@@ -130,9 +153,9 @@ class ToldPuts:
                 self._block_count -= 1
             sender.flush()
 
-    def put(self, target: PutTarget, row: NewMessageRow, on_done: OnDone[PutResult | None]) -> None:
+    def put(self, put: Put, on_done: OnDone[PutResult | None]) -> None:
         """Put a message; raises MQError when it cannot be sent, and ``on_done`` is not called."""
-        self._open.put(target, row, lambda frame: self._waiting[frame].append(on_done))
+        self._open.put(put, lambda frame: self._waiting[frame].append(on_done))
         if not self._block_count:
             # Another thread has ended the block meanwhile.
             self._conversation.link.sender.flush()
@@ -150,7 +173,7 @@ class ToldPuts:
             frame.complete()
             on_dones = self._waiting.pop(frame)
         try:
-            results, failed = answer_of(payload, answer_type(Puts))
+            results, failed = answer_of(payload, PutsRow)
         except MQError as error:
             for on_done in on_dones:
                 on_done(error)

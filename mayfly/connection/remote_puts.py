@@ -6,18 +6,17 @@ from collections import deque
 
 from msgspec.structs import replace
 
-from mayfly.connection.local_puts import PutTarget
 from mayfly.connection.remote_conversation import Conversation
-from mayfly.connection.remote_put_frames import OpenPutFrame, PutFrame
+from mayfly.connection.remote_put_frames import OpenPutFrame, PutFrame, PutTarget
 from mayfly.connection.remote_requests import Request, answer_of
 from mayfly.connection.values import PutResult
 from mayfly.contracts.wire import DONE_BYTES, MOST_UNANSWERED_PUTS
-from mayfly.contracts.wire_fields import packed
+from mayfly.contracts.wire_fields import descriptor_of, packed
 from mayfly.lifetime.window import Window
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, error_of, mq_error
-from mayfly.verbs.requests import Backout, NewIds, NewMessageRow, Puts, answer_type
+from mayfly.verbs.requests import Backout, NewIds, Put
 from mayfly.verbs.rows import PutsRow
 
 _ID_BYTES = 24
@@ -34,10 +33,9 @@ class UnansweredPuts:
     next commit, which backs out, or by the next MQSTAT.
     """
 
-    def __init__(self, conversation: Conversation, max_message_bytes: int) -> None:
-        """Begin with none; the channel takes messages of so many bytes."""
+    def __init__(self, conversation: Conversation) -> None:
+        """Begin with none."""
         self._conversation = conversation
-        self._max_message_bytes = max_message_bytes
         self._frames: deque[PutFrame] = deque()
         self._open = OpenPutFrame(conversation, self._begun)
         self._put_count = 0
@@ -46,35 +44,29 @@ class UnansweredPuts:
         self._ids: deque[bytes] = deque()
         self._now_ms = 0
 
-    def check_length(self, body: bytes) -> None:
-        """Raise MQRC_MSG_TOO_BIG_FOR_CHANNEL for a message that the channel does not take."""
-        if len(body) > self._max_message_bytes:
-            said = f"{len(body)} bytes; the channel takes {self._max_message_bytes}"
-            raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, said)
-
-    def is_one(self, target: PutTarget) -> bool:
+    def is_one(self, put: Put) -> bool:
         """Return True if a put need not wait for its answer.
 
         It has MQPMO_ASYNC_RESPONSE, goes to a queue, and is durable at a later commit or never. A
         publication waits: its result is needed at once.
         """
-        options = target.options
-        is_volatile = target.descriptor.persistence == c.MQPER_NOT_PERSISTENT
+        options = put.options
+        is_volatile = descriptor_of(put.descriptor).persistence == c.MQPER_NOT_PERSISTENT
         is_safe = is_volatile or options & c.MQPMO_SYNCPOINT
-        is_queue = self._conversation.open_handles.get(target.handle) == c.MQOT_Q
+        is_queue = self._conversation.open_handles.get(put.handle) == c.MQOT_Q
         return bool(options & c.MQPMO_ASYNC_RESPONSE and is_safe and is_queue)
 
-    def send(self, target: PutTarget, message: NewMessageRow) -> PutResult:
+    def send(self, put: Put) -> PutResult:
         """Send a put; the result has its MsgId, but no field that the queue manager fills in."""
-        if not message.msg_id:
-            message = replace(message, msg_id=self._new_id())
+        if not put.msg_id:
+            put = replace(put, msg_id=self._new_id())
         if self._put_count >= MOST_UNANSWERED_PUTS:
             self._wait_for(self._frames[len(self._frames) // 2])
-        if self._open.put(target, message, self._note):
+        if self._open.put(put, self._note):
             self._conversation.link.sender.watch()
         window = Window(self._now_ms, self._now_ms, None)
-        ids = message.msg_id, message.correl_id
-        return PutResult(*ids, target.descriptor, window, rc.MQRC_NONE, "", "")
+        descriptor = descriptor_of(put.descriptor)
+        return PutResult(put.msg_id, put.correl_id, descriptor, window, rc.MQRC_NONE, "", "")
 
     def end(self) -> MQError | None:
         """Wait for all answers; return the error of the first call that failed, once."""
@@ -125,7 +117,7 @@ def _failure_in(payload: bytes | MQError | None) -> MQError | None:
     if payload == _ALL_PUT:
         return None
     try:
-        _results, failed = answer_of(payload, answer_type(Puts))
+        _results, failed = answer_of(payload, PutsRow)
     except MQError as error:
         return error
     return error_of(failed[0].failure) if failed else None

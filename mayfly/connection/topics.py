@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Protocol
+from operator import index
+from typing import Final
 
 from mayfly.connection.values import Subscribed
 from mayfly.mqi import constants as c
+from mayfly.verbs import requests as ask
+from mayfly.verbs.requests import Calls
 
 #: The id is one of 24 bytes, as messages have; other topics below TEMP are anybody's.
 _TEMPORARY: Final = re.compile(r"TEMP/[0-9A-F]{48}")
@@ -14,8 +17,12 @@ _TEMPORARY: Final = re.compile(r"TEMP/[0-9A-F]{48}")
 _QUOTED: Final = str.maketrans({"%": "%25", ":": "%3A"})
 
 
-class Topics(Protocol):
+class Topics:
     """Subscriptions of a connection, by number, and topics that are its own."""
+
+    def __init__(self, call: Calls) -> None:
+        """Make requests by ``Connection.call``."""
+        self._call = call
 
     def subscribe(
         self,
@@ -41,15 +48,33 @@ class Topics(Protocol):
         MQRC_NO_SUBSCRIPTION, MQRC_SUB_ALREADY_EXISTS, MQRC_SUBSCRIPTION_IN_USE,
         MQRC_IDENTITY_MISMATCH, MQRC_…_NOT_ALTERABLE, MQRC_HOBJ_ERROR, MQRC_INVALID_DESTINATION.
         """
+        return self._call(
+            ask.Subscribe(
+                options,
+                topic,
+                topic_object,
+                name,
+                index(queue),
+                selector,
+                user_data,
+                correl_id,
+                expiry_tenths,
+                priority,
+                altered,
+                index(held),
+            )
+        )
 
     def close(self, number: int, *, remove: bool = False) -> None:
         """Close a subscription; a durable one stays unless it is to be removed.
 
         Raises MQRC_HOBJ_ERROR, MQRC_SUBSCRIPTION_IN_USE for one to be removed that others share.
         """
+        self._call(ask.CloseSubscription(number, remove))
 
     def request_retained(self, number: int) -> int:
         """MQSUBRQ: ask for what is retained; returns how many come, or raises 2437."""
+        return self._call(ask.RequestRetained(number))
 
     def join(
         self,
@@ -74,9 +99,13 @@ class Topics(Protocol):
         and the other is not, or an open one has another topic or selector; MQRC_SUB_NAME_ERROR,
         MQRC_TOPIC_STRING_ERROR, MQRC_SELECTOR_SYNTAX_ERROR, MQRC_NOT_AUTHORIZED.
         """
+        return self._call(
+            ask.JoinSubscription(topic, name, is_durable, is_shared, no_local, selector)
+        )
 
     def is_open(self, number: int) -> bool:
         """Return True if a subscription is open here, and neither removed nor expired."""
+        return self._call(ask.IsSubscriptionOpen(number))
 
     def remove(self, name: str) -> None:
         """Remove a durable subscription by its name, with its messages.
@@ -84,6 +113,7 @@ class Topics(Protocol):
         Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while it is open or has messages that
         are not acknowledged.
         """
+        self._call(ask.RemoveSubscription(name))
 
     def belong_to(self, owner: str | int) -> None:
         """Set the owner of this conversation: ``no_local`` leaves out publications of that owner.
@@ -92,21 +122,25 @@ class Topics(Protocol):
         client id a durable subscription made with ``no_local`` leaves out the client's
         publications also while it is not open.
         """
+        self._call(ask.BelongTo(owner))
 
     def claim(self, client_id: str) -> None:
         """Take a client id until the conversation is closed; the client id becomes its owner.
 
         Raises MQRC_OBJECT_IN_USE while another conversation has it.
         """
+        self._call(ask.ClaimClientId(client_id))
 
     def make_temporary(self) -> str:
         """Make a unique topic string; its retained publication ends with this conversation."""
+        return self._call(ask.MakeTemporaryTopic())
 
     def delete_temporary(self, topic: str) -> None:
         """Delete a topic that :meth:`make_temporary` has made here, with its retained publication.
 
         Raises MQRC_UNKNOWN_OBJECT_NAME for any other, MQRC_OBJECT_IN_USE while it has a subscriber.
         """
+        self._call(ask.DeleteTemporaryTopic(topic))
 
 
 def quoted_client_id(client_id: str) -> str:

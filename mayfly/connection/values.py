@@ -6,9 +6,6 @@ padded length of a text attribute. ``check_most`` refuses a wrong number of mess
 bodies have MOST_BYTES at about the most.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
-
 from mayfly.contracts.claims import ConsumerState
 from mayfly.engine import (
     AuditEntry,
@@ -41,8 +38,6 @@ from mayfly.engine.face.programs import (
     text_length,
     token_of,
 )
-from mayfly.mqi.constants import MQEI_UNLIMITED
-from mayfly.mqi.errors import MQError
 from mayfly.properties.folders import Description as PropertyDescription
 from mayfly.properties.folders import Property
 from mayfly.verbs.requests import BackoutRule, Opened, Subscribed
@@ -58,12 +53,10 @@ __all__ = [
     "Inquiry",
     "MOST_BYTES",
     "Message",
-    "NewMessage",
     "Opened",
     "OwnTime",
     "Property",
     "PropertyDescription",
-    "PutOutcome",
     "PutResult",
     "Receipt",
     "ScheduleFilter",
@@ -84,19 +77,3 @@ __all__ = [
     "text_length",
     "token_of",
 ]
-
-
-#: The outcome of a put; None for one with MQPMO_ASYNC_RESPONSE that its queue refuses.
-PutOutcome: TypeAlias = PutResult | MQError | None
-
-
-class NewMessage(NamedTuple):
-    """One of several messages that are put: as in ``Connection.put``, beside where they go."""
-
-    body: bytes
-    msg_id: bytes = b""
-    correl_id: bytes = b""
-    expiry_tenths: int = MQEI_UNLIMITED
-    time_to_live_ms: int | None = None
-    delay_ms: int = 0
-    properties: Sequence[Property] = ()

@@ -11,8 +11,8 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 #: Versions of the protocol that this program speaks.
-LOWEST_VERSION: Final = 3
-HIGHEST_VERSION: Final = 3
+LOWEST_VERSION: Final = 4
+HIGHEST_VERSION: Final = 4
 
 MAGIC: Final = b"MFLY"
 #: Magic, lowest and highest version.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import cache, lru_cache
 from types import UnionType
 from typing import (
@@ -42,10 +41,9 @@ Text: TypeAlias = Annotated[str, Meta(max_length=_TEXT_CHARACTERS)]
 Identifier: TypeAlias = Annotated[bytes, Meta(max_length=24)]
 #: A MsgId or CorrelId of a message that is there.
 WholeId: TypeAlias = Annotated[bytes, Meta(min_length=24, max_length=24)]
-#: Lists have so many elements at the most; longer lists of numbers travel as bytes.
+#: Lists have so many elements at the most, and lists of numbers so many.
 AT_MOST: Final = Meta(max_length=MOST_ELEMENTS)
-#: Whole numbers of 8 bytes, one behind the other: see :func:`numbers_of`.
-Numbers: TypeAlias = bytes
+MOST_NUMBERS: Final = 1_048_576
 #: A descriptor as :func:`packed_descriptor` makes it: an array of its own. Most messages of a
 #: program share one.
 PackedDescriptor: TypeAlias = Annotated[bytes, Meta(max_length=4_096)]
@@ -106,25 +104,6 @@ def first_of(payload: bytes) -> object:
     if not first:
         raise WrongFrame("the frame is no msgpack array with something in it")
     return decoded(Any, bytes(first[0]), "verb") if len(first[0]) <= _SHOWN_CHARACTERS else None
-
-
-def numbers_of(packed_numbers: Numbers, field: str) -> list[int]:
-    """Return numbers that have travelled as bytes in a field; raises WrongFrame."""
-    if len(packed_numbers) % 8:
-        said = f"{field}: {shown(packed_numbers)} is not made of numbers of 8 bytes"
-        raise WrongFrame(said, field)
-    return [
-        int.from_bytes(packed_numbers[at : at + 8], "big", signed=True)
-        for at in range(0, len(packed_numbers), 8)
-    ]
-
-
-def packed_numbers(values: Iterable[int]) -> Numbers:
-    """Return numbers as :func:`numbers_of` reads them; raises ValueError for a larger one."""
-    try:
-        return b"".join([value.to_bytes(8, "big", signed=True) for value in values])
-    except OverflowError as error:
-        raise ValueError(f"no number of 8 bytes: {error}") from error
 
 
 #: The 13 numbers, nine texts and two tokens of a descriptor.

@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final, TypeVar
 
+from msgspec.structs import replace
 from opentelemetry.trace import SpanContext
 
-from mayfly.connection import Connection, Delivery, GetResult, Message, Opened, PutResult
+from mayfly.connection import (
+    Connection,
+    Delivery,
+    GetResult,
+    Message,
+    OnDone,
+    Opened,
+    PutResult,
+    Settlement,
+    UnderWay,
+)
+from mayfly.connection.interface import OnRefused
 from mayfly.connection.values import Property
+from mayfly.contracts.wire_fields import descriptor_of, packed_descriptor
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.properties.folders import parts_of
 from mayfly.telemetry import conventions as names
 from mayfly.telemetry.carrying import Content, span_context, with_context
 from mayfly.telemetry.messages import shown
 from mayfly.telemetry.recording import Recorder, Running, Target, destination_of
+from mayfly.verbs import requests as ask
+from mayfly.verbs.requests import Request
+from mayfly.verbs.rows import properties_of
 
+_R = TypeVar("_R")
 _BROWSES = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 _IN_UNIT = c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT
 #: A message that its context has made too long goes without.
 TOO_BIG = frozenset({rc.MQRC_MSG_TOO_BIG_FOR_Q, rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR})
+_WORDS = {
+    Settlement.TAKEN: "take",
+    Settlement.RETURNED: "return",
+    Settlement.BACKED_OUT: "backout",
+    Settlement.DEAD_LETTERED: "dead-letter",
+    Settlement.SET_ASIDE: "set-aside",
+}
 _DYNAMIC = frozenset({c.MQQDT_TEMPORARY_DYNAMIC, c.MQQDT_PERMANENT_DYNAMIC})
 
 
@@ -109,6 +133,29 @@ class Observed:
             self.held[delivery.number] = destination_of(delivery.result.message), creation
         self._note_got(self.target(delivery.handle), delivery.result, creation, options)
 
+    def begin_end_of_unit(self, operation: names.Operation) -> Running | None:
+        """Begin to end a unit of work; None where no message was got in it."""
+        count, self.unit_count = self.unit_count, 0
+        if not count:
+            return None
+        running = self.recorder.begin(operation, Target("", self.manager))
+        running.say({names.BATCH_COUNT: count})
+        return running
+
+    def begin_settling(self, request: ask.Settle) -> Running:
+        """Begin to settle deliveries: one span, with a link for each of them."""
+        numbers = request.deliveries
+        known = [found for number in numbers if (found := self.held.pop(number, None))]
+        queues = {queue for queue, _creation in known}
+        target = Target(queues.pop() if len(queues) == 1 else "", self.manager)
+        running = self.recorder.begin(names.settling(_WORDS[request.settlement]), target)
+        for _queue, creation in known:
+            if creation is not None:
+                running.span.add_link(creation)
+        if len(numbers) > 1:
+            running.say({names.BATCH_COUNT: len(numbers)})
+        return running
+
     def _note_got(
         self, target: Target, result: GetResult, creation: SpanContext | None, options: int
     ) -> None:
@@ -121,221 +168,354 @@ class Observed:
         self.recorder.consume(names.GET, target)
 
 
-class Put:
+class _Put:
     """A put under way, and the forms in which its message is tried."""
 
-    def __init__(
-        self, running: Running, content: Content, properties: Sequence[Property] = ()
-    ) -> None:
-        """Take what the program gives."""
-        self.running, self.given = running, content
-        own = span_context(_properties_of(content, properties))
-        carrying = None
+    def __init__(self, running: Running, request: Request[Any]) -> None:
+        """Take the request of the program."""
+        assert isinstance(request, ask.Put | ask.Put1)
+        self._running, self._given = running, request
+        content = Content(descriptor_of(request.descriptor), request.body)
+        properties = properties_of(request.properties) if isinstance(request, ask.Put) else []
+        own, carrying = span_context(_properties_of(content, properties)), None
         if own is not None:
             running.span.add_link(own)
         else:
             carrying = with_context(content, running.context)
-        #: The message with its context, or as it is.
-        self.content = carrying or content
+        #: The request with a message that carries its context, or as it is.
+        self.request: Request[Any] = request
+        if carrying is not None:
+            packed = packed_descriptor(carrying.descriptor)
+            self.request = replace(request, descriptor=packed, body=carrying.body)
 
     def may_try_again(self, error: MQError) -> bool:
         """Return True when the message, which was refused, may yet go without its context."""
-        if self.content is not self.given and error.reason in TOO_BIG:
-            self.content = self.given
+        if self.request is not self._given and error.reason in TOO_BIG:
+            self.request = self._given
             return True
         return False
 
-    def end(self, result: PutResult | None) -> PutResult | None:
+    def end(self, result: PutResult | None) -> None:
         """End it: the message was put."""
-        self.running.put(result, len(self.given.body))
-        return result
+        self._running.put(result, len(self._given.body))
 
 
-class TracedConnection:
-    """A connection, as ``interface.Connection``, whose verbs are recorded; others are its own."""
+class TracedConnection(Connection):
+    """A connection whose requests are recorded, those that matter to a message."""
 
-    def __init__(self, made: Connection, observed: Observed, asynchronous: object) -> None:
+    def __init__(self, made: Connection, observed: Observed) -> None:
         """Take the connection that does the work."""
         self._made, self.observed = made, observed
-        self.asynchronous, self.held = asynchronous, TracedHeld(made, observed)
-        self.many = TracedMany(made, observed)
+        self.number, self.runtime = made.number, made.runtime
 
     def __getattr__(self, name: str) -> Any:
-        """Return what is not recorded."""
+        """Return what this connection has beside its interface."""
         return getattr(self._made, name)
 
-    def open(self, name: str, options: int, **given: Any) -> Opened:
-        """MQOPEN."""
-        opened = self._made.open(name, options, **given)
-        self.observed.opened(opened, name)
-        return opened
+    @property
+    def name(self) -> str:  # type: ignore[override]  # it may change with a new connection
+        """The name of the queue manager."""
+        return self._made.name
 
-    def close_object(self, handle: int, options: int = c.MQCO_NONE) -> int:
-        """MQCLOSE."""
-        reason = self._made.close_object(handle, options)
-        self.observed.closed(handle)
-        return reason
+    def call(self, request: Request[_R]) -> _R:
+        """Make a request."""
+        traces = _CALLS.get(type(request))
+        answer: _R = (
+            self._made.call(request)
+            if traces is None
+            else traces(self._made, self.observed, request)
+        )
+        return answer
 
-    def put(
+    def begin(
         self,
-        handle: int,
-        body: bytes,
-        descriptor: Descriptor,
-        options: int = c.MQPMO_NONE,
-        *,
-        properties: Sequence[Property] = (),
-        **given: Any,
-    ) -> PutResult | None:
-        """MQPUT."""
-        running = self.observed.begin_put(handle)
-        put = Put(running, Content(descriptor, body), properties)
-        while True:
-            content = put.content
-            try:
-                return put.end(
-                    self._made.put(
-                        handle,
-                        content.body,
-                        content.descriptor,
-                        options,
-                        properties=properties,
-                        **given,
-                    )
-                )
-            except MQError as error:
-                if not put.may_try_again(error):
-                    running.fail(error)
-                    raise
+        request: Request[_R],
+        on_done: OnDone[_R],
+        on_event: OnRefused | None = None,
+    ) -> UnderWay:
+        """Begin a request; its span ends when the callback is called."""
+        traces = _BEGINS.get(type(request))
+        if traces is None:
+            return self._made.begin(request, on_done, on_event)
+        return traces(self._made, self.observed, request, on_done, on_event)
 
-    def put1(
-        self,
-        name: str,
-        body: bytes,
-        descriptor: Descriptor,
-        options: int = c.MQPMO_NONE,
-        **given: Any,
-    ) -> PutResult:
-        """MQPUT1."""
-        is_topic = given.get("kind", c.MQOT_Q) == c.MQOT_TOPIC
-        target = Target(given.get("topic", "") or name, self.observed.manager)
-        operation = names.PUBLISH if is_topic else names.PUT
-        running = self.observed.recorder.begin(operation, target)
-        put = Put(running, Content(descriptor, body))
-        while True:
-            content = put.content
-            try:
-                result = self._made.put1(name, content.body, content.descriptor, options, **given)
-            except MQError as error:
-                if not put.may_try_again(error):
-                    running.fail(error)
-                    raise
-            else:
-                put.end(result)
-                return result
+    def tell(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
+        """Tell an outcome that is known."""
+        self._made.tell(on_done, outcome)
 
-    def get(self, handle: int, options: int = c.MQGMO_NONE, **given: Any) -> GetResult:
-        """MQGET."""
-        running = self.observed.begin_get(handle, options)
+    def together(self) -> AbstractContextManager[object]:
+        """Let puts travel together."""
+        return self._made.together()
+
+    def close(self, *, commit: bool = True) -> None:
+        """MQDISC."""
+        self._made.close(commit=commit)
+
+    def has_open(self, handle: int) -> bool:
+        """Return True if the object of a handle is open on this connection."""
+        return self._made.has_open(handle)
+
+    def end_dropped(self, end: Callable[[], None]) -> None:
+        """Run ``end`` of an object that its program has dropped."""
+        self._made.end_dropped(end)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has closed it."""
+        return self._made.is_open
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the queue manager is gone."""
+        return self._made.is_broken
+
+    @property
+    def socket(self) -> int | None:
+        """The number of its socket."""
+        return self._made.socket
+
+
+# Requests that are called
+
+
+def _open(made: Connection, observed: Observed, request: ask.Open) -> Opened:
+    opened = made.call(request)
+    observed.opened(opened, request.name)
+    return opened
+
+
+def _close_object(made: Connection, observed: Observed, request: ask.CloseObject) -> int:
+    reason = made.call(request)
+    observed.closed(request.handle)
+    return reason
+
+
+def _put(made: Connection, observed: Observed, request: ask.Put) -> PutResult | None:
+    return _traced_put(made, observed.begin_put(request.handle), request)
+
+
+def _put1(made: Connection, observed: Observed, request: ask.Put1) -> PutResult | None:
+    target = Target(request.topic or request.name, observed.manager)
+    operation = names.PUBLISH if request.kind == c.MQOT_TOPIC else names.PUT
+    return _traced_put(made, observed.recorder.begin(operation, target), request)
+
+
+def _traced_put(
+    made: Connection, running: Running, request: Request[PutResult | None]
+) -> PutResult | None:
+    put = _Put(running, request)
+    while True:
         try:
-            result = self._made.get(handle, options, **given)
-        except NoMessage:
-            # The span never ends: a program that polls would be recorded for its polling.
-            raise
-        except BaseException as error:
-            running.fail(error)
-            raise
-        return self.observed.end_get(running, result, options)
+            result: PutResult | None = made.call(put.request)
+        except MQError as error:
+            if not put.may_try_again(error):
+                running.fail(error)
+                raise
+        else:
+            put.end(result)
+            return result
 
-    def commit(self) -> None:
-        """MQCMIT."""
-        self._end_unit(names.COMMIT, self._made.commit)
 
-    def backout(self) -> None:
-        """MQBACK."""
-        self._end_unit(names.BACKOUT, self._made.backout)
+def _get(made: Connection, observed: Observed, request: ask.Get) -> GetResult:
+    running = observed.begin_get(request.handle, request.options)
+    with _failing(running):
+        result = made.call(request)
+    return observed.end_get(running, result, request.options)
 
-    def _end_unit(self, operation: names.Operation, verb: Any) -> None:
-        """End a unit of work; a span says so when messages were got in it."""
-        observed = self.observed
-        count, observed.unit_count = observed.unit_count, 0
-        if not count:
-            verb()
+
+def _get_held(made: Connection, observed: Observed, request: ask.GetAny) -> Delivery:
+    running = observed.begin_get(request.handles[0], request.options)
+    with _failing(running):
+        delivery = made.call(request)
+    return observed.end_delivery(running, delivery, request.options)
+
+
+def _take_held(made: Connection, observed: Observed, request: ask.TakeHeld) -> list[Delivery]:
+    """Get the messages that are there: one span, with a link for each of them."""
+    options = request.options
+    running = observed.begin_get(request.handle, options)
+    with _failing(running):
+        found = made.call(request)
+    if not found:
+        return found
+    if len(found) == 1 and request.most == 1:
+        return [observed.end_delivery(running, found[0], options)]
+    told = []
+    for delivery, creation in map(observed.shown, found):
+        if creation is not None:
+            running.span.add_link(creation)
+        observed.note_delivery(delivery, creation, options)
+        told.append(delivery)
+    running.say({names.BATCH_COUNT: len(told)})
+    running.end()
+    return told
+
+
+def _get_many(made: Connection, observed: Observed, request: ask.GetMany) -> list[Message]:
+    """Get the messages that are there: one span, with a link for each of them."""
+    running = observed.begin_get(request.handle, request.options)
+    with _failing(running):
+        found = made.call(request)
+    if not found:
+        return found
+    told = [observed.one_of_many(running, message, request.options) for message in found]
+    running.say({names.BATCH_COUNT: len(told)})
+    running.end()
+    return told
+
+
+def _commit(made: Connection, observed: Observed, request: ask.Commit) -> None:
+    _end_unit(names.COMMIT, made, observed, request)
+
+
+def _backout(made: Connection, observed: Observed, request: ask.Backout) -> None:
+    _end_unit(names.BACKOUT, made, observed, request)
+
+
+def _end_unit(
+    operation: names.Operation, made: Connection, observed: Observed, request: Request[None]
+) -> None:
+    """End a unit of work; a span says so when messages were got in it."""
+    running = observed.begin_end_of_unit(operation)
+    if running is None:
+        made.call(request)
+        return
+    with _failing(running):
+        made.call(request)
+    running.end()
+
+
+def _settle(made: Connection, observed: Observed, request: ask.Settle) -> None:
+    running = observed.begin_settling(request)
+    with _failing(running):
+        made.call(request)
+    running.end()
+
+
+@contextmanager
+def _failing(running: Running) -> Iterator[None]:
+    """Let a span tell of an error.
+
+    That of a get that finds nothing never ends: a program that polls would be recorded for its
+    polling.
+    """
+    try:
+        yield
+    except NoMessage:
+        raise
+    except BaseException as error:
+        running.fail(error)
+        raise
+
+
+# Requests that are begun
+
+
+def _begin_put(
+    made: Connection,
+    observed: Observed,
+    request: ask.Put,
+    on_done: OnDone[Any],
+    _on_event: OnRefused | None,
+) -> UnderWay:
+    running = observed.begin_put(request.handle)
+    put = _Put(running, request)
+
+    def told(outcome: Any) -> None:
+        if not isinstance(outcome, MQError):
+            put.end(outcome)
+        elif put.may_try_again(outcome):
+            made.begin(put.request, told)
             return
-        running = observed.recorder.begin(operation, Target("", observed.manager))
-        running.say({names.BATCH_COUNT: count})
-        try:
-            verb()
-        except BaseException as error:
-            running.fail(error)
-            raise
-        running.end()
+        else:
+            running.fail(outcome)
+        on_done(outcome)
+
+    return made.begin(put.request, told)
 
 
-class TracedHeld:
-    """Gets of deliveries, as ``onward.Held``, recorded."""
-
-    def __init__(self, made: Connection, observed: Observed) -> None:
-        """Take the connection that does the work."""
-        self._made, self._observed = made, observed
-
-    def get(
-        self, handle: int, options: int = c.MQGMO_NONE, *, wait_ms: int = c.MQWI_UNLIMITED
-    ) -> Delivery:
-        """MQGET of a message that is held until it is settled."""
-        running = self._observed.begin_get(handle, options)
-        try:
-            delivery = self._made.held.get(handle, options, wait_ms=wait_ms)
-        except NoMessage:
-            raise
-        except BaseException as error:
-            running.fail(error)
-            raise
-        return self._observed.end_delivery(running, delivery, options)
-
-    def take(self, handle: int, options: int, most: int, most_bytes: int) -> list[Delivery]:
-        """MQGET of the messages that are there: one span, with a link for each of them."""
-        running = self._observed.begin_get(handle, options)
-        try:
-            found = self._made.held.take(handle, options, most, most_bytes)
-        except BaseException as error:
-            running.fail(error)
-            raise
-        if not found:
-            return found
-        if len(found) == 1 and most == 1:
-            return [self._observed.end_delivery(running, found[0], options)]
-        told = []
-        for delivery, creation in map(self._observed.shown, found):
-            if creation is not None:
-                running.span.add_link(creation)
-            self._observed.note_delivery(delivery, creation, options)
-            told.append(delivery)
-        running.say({names.BATCH_COUNT: len(told)})
-        running.end()
-        return told
+def _begin_get(
+    made: Connection,
+    observed: Observed,
+    request: ask.Get,
+    on_done: OnDone[GetResult],
+    _on_event: OnRefused | None,
+) -> UnderWay:
+    running = observed.begin_get(request.handle, request.options)
+    told = _told(running, lambda found: observed.end_get(running, found, request.options), on_done)
+    return made.begin(request, told)
 
 
-class TracedMany:
-    """Gets of many messages, as ``onward.Many``, recorded."""
+def _begin_get_any(
+    made: Connection,
+    observed: Observed,
+    request: ask.GetAny,
+    on_done: OnDone[Delivery],
+    on_event: OnRefused | None,
+) -> UnderWay:
+    """Begin a get of a message that is held.
 
-    def __init__(self, made: Connection, observed: Observed) -> None:
-        """Take the connection that does the work."""
-        self._made, self._observed = made, observed
+    One of several queues is for a listener, whose own span tells of the message: it is only counted
+    here.
+    """
+    options = request.options
+    if not request.tells_refusals and len(request.handles) == 1:
+        running = observed.begin_get(request.handles[0], options)
+        seen = _told(running, lambda found: observed.end_delivery(running, found, options), on_done)
+        return made.begin(request, seen, on_event)
 
-    def get(self, handle: int, options: int, most: int, most_bytes: int) -> list[Message]:
-        """MQGET of the messages that are there: one span, with a link for each of them."""
-        running = self._observed.begin_get(handle, options)
-        try:
-            found = self._made.many.get(handle, options, most, most_bytes)
-        except BaseException as error:
-            running.fail(error)
-            raise
-        if not found:
-            return found
-        told = [self._observed.one_of_many(running, message, options) for message in found]
-        running.say({names.BATCH_COUNT: len(told)})
-        running.end()
-        return told
+    def told(outcome: Delivery | MQError) -> None:
+        if isinstance(outcome, MQError):
+            on_done(outcome)
+            return
+        delivery, creation = observed.shown(outcome)
+        observed.note_delivery(delivery, creation, options)
+        on_done(delivery)
+
+    return made.begin(request, told, on_event)
+
+
+def _begin_commit(
+    made: Connection,
+    observed: Observed,
+    request: ask.Commit,
+    on_done: OnDone[None],
+    _on_event: OnRefused | None,
+) -> UnderWay:
+    running = observed.begin_end_of_unit(names.COMMIT)
+    if running is None:
+        return made.begin(request, on_done)
+    return made.begin(request, _told(running, lambda _none: running.end(), on_done))
+
+
+def _begin_settle(
+    made: Connection,
+    observed: Observed,
+    request: ask.Settle,
+    on_done: OnDone[None],
+    _on_event: OnRefused | None,
+) -> UnderWay:
+    running = observed.begin_settling(request)
+    return made.begin(request, _told(running, lambda _none: running.end(), on_done))
+
+
+def _told(
+    running: Running, end: Callable[[Any], Any], on_done: Callable[[Any], object]
+) -> Callable[[Any], None]:
+    """Return the callback that ends a span before the program's own is called.
+
+    A get that finds nothing has no span, as in :func:`_failing`.
+    """
+
+    def told(outcome: Any) -> None:
+        if not isinstance(outcome, MQError):
+            seen = end(outcome)
+            outcome = outcome if seen is None else seen
+        elif not isinstance(outcome, NoMessage):
+            running.fail(outcome)
+        on_done(outcome)
+
+    return told
 
 
 def _properties_of(content: Content, properties: Sequence[Property]) -> list[Property]:
@@ -343,3 +523,30 @@ def _properties_of(content: Content, properties: Sequence[Property]) -> list[Pro
         return [*parts_of(*content).properties, *properties]
     except MQError:
         return list(properties)
+
+
+_CALLS: Final[dict[type[Request[Any]], Callable[[Connection, Observed, Any], Any]]] = {
+    ask.Open: _open,
+    ask.CloseObject: _close_object,
+    ask.Put: _put,
+    ask.Put1: _put1,
+    ask.Get: _get,
+    ask.GetAny: _get_held,
+    ask.TakeHeld: _take_held,
+    ask.GetMany: _get_many,
+    ask.Commit: _commit,
+    ask.Backout: _backout,
+    ask.Settle: _settle,
+}
+_BEGINS: Final[
+    dict[
+        type[Request[Any]],
+        Callable[[Connection, Observed, Any, OnDone[Any], OnRefused | None], UnderWay],
+    ]
+] = {
+    ask.Put: _begin_put,
+    ask.Get: _begin_get,
+    ask.GetAny: _begin_get_any,
+    ask.Commit: _begin_commit,
+    ask.Settle: _begin_settle,
+}

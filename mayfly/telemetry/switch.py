@@ -13,7 +13,6 @@ from mayfly.connection import Connection, Message
 from mayfly.connection.instruments import install
 from mayfly.engine.face.operating import Expired, watch_expiry
 from mayfly.queue_manager import QueueManager
-from mayfly.telemetry.callbacks import TracedCalls
 from mayfly.telemetry.carrying import context_of
 from mayfly.telemetry.connections import Observed, TracedConnection
 from mayfly.telemetry.messages import creation_of
@@ -37,7 +36,7 @@ class _Instrument:
     def connection(self, made: Connection, *, for_others: bool) -> Connection:
         """Return a connection that records its verbs; others see the contexts of their messages."""
         observed = Observed(self._recorder, made.name, shows_contexts=for_others)
-        traced = TracedConnection(made, observed, TracedCalls(made, observed))
+        traced = TracedConnection(made, observed)
         return cast("Connection", traced)
 
     def listener(self, mq: Connection, call: Callable[[_M], object]) -> Callable[[_M], object]:

@@ -8,7 +8,20 @@ of `connection.interface`, whose methods make these requests.
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, Generic, NamedTuple, TypeVar, Union, get_args
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_type_hints,
+)
 
 import msgspec
 from msgspec import Meta
@@ -17,8 +30,8 @@ from mayfly.contracts.claims import ConsumerState
 from mayfly.contracts.wire import MOST_PUTS_IN_FRAME
 from mayfly.contracts.wire_fields import (
     AT_MOST,
+    MOST_NUMBERS,
     Identifier,
-    Numbers,
     PackedDescriptor,
     Text,
     Whole,
@@ -31,6 +44,7 @@ from mayfly.contracts.wire_fields import (
 )
 from mayfly.engine import (
     AuditEntry,
+    Message,
     OwnTime,
     Receipt,
     Scheduled,
@@ -38,36 +52,54 @@ from mayfly.engine import (
     Verification,
     Whereabouts,
 )
-from mayfly.engine.face.programs import Counts, Inquiry, Settlement, Status, SubscriptionFacts
+from mayfly.engine.face.programs import (
+    Counts,
+    Delivery,
+    GetResult,
+    Inquiry,
+    PutResult,
+    Settlement,
+    Status,
+    SubscriptionFacts,
+)
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.verbs.rows import (
-    DeliveryRow,
-    GetRow,
-    MessageRow,
-    PackedScalar,
-    Properties,
-    PutRow,
-    PutsRow,
-)
+from mayfly.verbs.rows import PackedScalar, Properties, PutsRow
 
 R = TypeVar("R")
 Q = TypeVar("Q", bound="Request[Any]")
 
-_IN_UNIT_OF_WORK: Final = c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT
+#: The number of an open object, and that of a subscription: a connection that reconnects knows
+#: them by other numbers than the queue manager of now.
+Handle: TypeAlias = Annotated[Whole, Meta(extra={"number_of": "object"})]
+Subscription: TypeAlias = Annotated[Whole, Meta(extra={"number_of": "subscription"})]
+
+_GETS_IN_UNIT: Final = c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT
 _STAYS: Final = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 
 
 class Request(msgspec.Struct, Generic[R], array_like=True, forbid_unknown_fields=True):
-    """A request; its parameter is the type of the answer as it travels."""
+    """A request; its parameter is the type of the answer."""
 
     #: Fields whose wrong values have another reason code than in :data:`_REASONS`.
     REASONS: ClassVar[dict[str, int]] = {}
 
     @property
+    def in_unit(self) -> bool:
+        """Whether it is part of the unit of work."""
+        return False
+
+    @property
     def is_doubtful(self) -> bool:
         """Whether it may have taken effect for good when its answer is lost."""
         return False
+
+
+class Calls(Protocol):
+    """Makes a request and returns its answer; ``Connection.call`` does."""
+
+    def __call__(self, request: Request[R], /) -> R:
+        """Return the answer; raises MQError."""
 
 
 # Answers that are no results of the engine
@@ -230,21 +262,21 @@ class Open(Request[Opened], tag=3):
 class CloseObject(Request[int], tag=4):
     """MQCLOSE; 0, or MQRC_INCOMPLETE_GROUP or _MSG."""
 
-    handle: Whole
+    handle: Handle
     options: Whole = c.MQCO_NONE
 
 
 class Inquire(Request[Inquiry], tag=11):
     """MQINQ; handle MQHO_NONE (0) asks the queue manager itself."""
 
-    handle: Whole
+    handle: Handle
     selectors: Annotated[list[Whole], AT_MOST]
 
 
 class Set(Request[None], tag=12):
     """MQSET: selectors with their values, all or none."""
 
-    handle: Whole
+    handle: Handle
     values: Annotated[list[tuple[Whole, PackedScalar]], AT_MOST]
 
     @property
@@ -256,22 +288,22 @@ class Set(Request[None], tag=12):
 class AskLivesFromRelease(Request[bool], tag=19):
     """Ask whether an open queue, or any queue, has TTLFROM(RELEASE)."""
 
-    handle: Whole
+    handle: Handle
 
 
 class AskBackoutRule(Request[BackoutRule], tag=29):
     """Ask for BOTHRESH and BOQNAME of the queue of a handle."""
 
-    handle: Whole
+    handle: Handle
 
 
 # Puts
 
 
-class Put(Request[PutRow | None], tag=5):
+class Put(Request[PutResult | None], tag=5):
     """MQPUT with MQPMO options; None for one with MQPMO_ASYNC_RESPONSE that its queue refuses."""
 
-    handle: Whole
+    handle: Handle
     body: bytes
     descriptor: PackedDescriptor
     options: Whole = c.MQPMO_NONE
@@ -281,7 +313,12 @@ class Put(Request[PutRow | None], tag=5):
     time_to_live_ms: Whole | None = None
     delay_ms: Whole = 0
     properties: Properties = []
-    context: Whole = c.MQHO_NONE
+    context: Handle = c.MQHO_NONE
+
+    @property
+    def in_unit(self) -> bool:
+        """Whether it is under syncpoint."""
+        return bool(self.options & c.MQPMO_SYNCPOINT)
 
     @property
     def is_doubtful(self) -> bool:
@@ -304,14 +341,19 @@ class NewMessageRow(msgspec.Struct, array_like=True, forbid_unknown_fields=True)
 class Puts(Request[PutsRow], tag=45):
     """Several puts to one object; each of ``messages`` is a NewMessageRow, checked alone."""
 
-    handle: Whole
+    handle: Handle
     descriptor: PackedDescriptor
     options: Whole
-    context: Whole
+    context: Handle
     messages: Annotated[list[msgspec.Raw], Meta(max_length=MOST_PUTS_IN_FRAME)]
 
+    @property
+    def in_unit(self) -> bool:
+        """Whether they are under syncpoint."""
+        return bool(self.options & c.MQPMO_SYNCPOINT)
 
-class Put1(Request[PutRow | None], tag=18):
+
+class Put1(Request[PutResult | None], tag=18):
     """MQPUT1: a put to what :class:`Open` would open, without a handle."""
 
     name: Text
@@ -325,6 +367,11 @@ class Put1(Request[PutRow | None], tag=18):
     correl_id: Identifier = b""
     time_to_live_ms: Whole | None = None
     delay_ms: Whole = 0
+
+    @property
+    def in_unit(self) -> bool:
+        """Whether it is under syncpoint."""
+        return bool(self.options & c.MQPMO_SYNCPOINT)
 
     @property
     def is_doubtful(self) -> bool:
@@ -345,10 +392,10 @@ class AskStatus(Request[Status], tag=8):
 # Gets
 
 
-class Get(Request[GetRow], tag=6):
+class Get(Request[GetResult], tag=6):
     """MQGET with MQGMO options; ids that are empty match all."""
 
-    handle: Whole
+    handle: Handle
     options: Whole = c.MQGMO_NONE
     wait_ms: Whole = 0
     max_length: Whole | None = None
@@ -362,18 +409,28 @@ class Get(Request[GetRow], tag=6):
     with_extension: bool = False
 
     @property
+    def in_unit(self) -> bool:
+        """Whether it is under syncpoint."""
+        return bool(self.options & _GETS_IN_UNIT)
+
+    @property
     def is_doubtful(self) -> bool:
         """Whether the message leaves its queue for good."""
-        return not self.options & (_IN_UNIT_OF_WORK | _STAYS)
+        return not self.options & (_GETS_IN_UNIT | _STAYS)
 
 
-class GetMany(Request[list[MessageRow]], tag=46):
+class GetMany(Request[list[Message]], tag=46):
     """Get messages that are there, as a loop of MQGET does, without waiting."""
 
-    handle: Whole
+    handle: Handle
     options: Whole
     most: Whole
     most_bytes: Whole
+
+    @property
+    def in_unit(self) -> bool:
+        """Whether it is under syncpoint."""
+        return bool(self.options & _GETS_IN_UNIT)
 
     @property
     def is_doubtful(self) -> bool:
@@ -381,10 +438,10 @@ class GetMany(Request[list[MessageRow]], tag=46):
         return not self.options & c.MQGMO_SYNCPOINT
 
 
-class GetAny(Request[DeliveryRow], tag=20):
+class GetAny(Request[Delivery], tag=20):
     """Get one message from whichever of several open queues has one, and hold it."""
 
-    handles: Numbers
+    handles: Annotated[list[Handle], Meta(max_length=MOST_NUMBERS)]
     options: Whole = c.MQGMO_NONE
     wait_ms: Whole = c.MQWI_UNLIMITED
     max_length: Whole | None = None
@@ -392,11 +449,25 @@ class GetAny(Request[DeliveryRow], tag=20):
     correl_id: Identifier = b""
     tells_refusals: bool = False
 
+    @property
+    def in_unit(self) -> bool:
+        """Whether it is under syncpoint."""
+        return bool(self.options & _GETS_IN_UNIT)
+
+
+class TakeHeld(Request[list[Delivery]], tag=47):
+    """Get messages that are there and hold them, in one turn and without waiting."""
+
+    handle: Handle
+    options: Whole
+    most: Whole
+    most_bytes: Whole
+
 
 class Settle(Request[None], tag=21):
     """Settle deliveries, all with one sync or none."""
 
-    deliveries: Numbers
+    deliveries: Annotated[list[Whole], Meta(max_length=MOST_NUMBERS)]
     settlement: Settlement
     reason: Whole = 0
     within: Whole = 0
@@ -410,7 +481,7 @@ class Settle(Request[None], tag=21):
 class Unlock(Request[int], tag=7):
     """MQGET with MQGMO_UNLOCK; 0 or MQRC_NO_MSG_LOCKED."""
 
-    handle: Whole
+    handle: Handle
     options: Whole = c.MQGMO_UNLOCK
 
 
@@ -450,6 +521,11 @@ class Forward(Request[None], tag=25):
     token: Identifier
     name: Text
 
+    @property
+    def in_unit(self) -> bool:
+        """Always."""
+        return True
+
 
 class DeadLetter(Request[None], tag=26):
     """Put a message that the unit of work has got on the dead-letter queue."""
@@ -457,6 +533,11 @@ class DeadLetter(Request[None], tag=26):
     queue: Text
     token: Identifier
     reason: Whole
+
+    @property
+    def in_unit(self) -> bool:
+        """Always."""
+        return True
 
 
 class ReportException(Request[bool], tag=27):
@@ -466,15 +547,25 @@ class ReportException(Request[bool], tag=27):
     token: Identifier
     reason: Whole
 
+    @property
+    def in_unit(self) -> bool:
+        """Always."""
+        return True
+
 
 class Move(Request[int], tag=28):
     """Move the message under a browse cursor to another queue; its arrival number there."""
 
-    handle: Whole
+    handle: Handle
     name: Text
     descriptor: PackedDescriptor | None = None
     header_bytes: Whole = 0
     putter: Text | None = None
+
+    @property
+    def in_unit(self) -> bool:
+        """Always."""
+        return True
 
 
 class Reply(Request[int], tag=77):
@@ -489,6 +580,11 @@ class Reply(Request[int], tag=77):
     correl_id: Identifier = b""
     time_to_live_ms: Whole | None = None
 
+    @property
+    def in_unit(self) -> bool:
+        """Always."""
+        return True
+
 
 # Topics
 
@@ -502,14 +598,14 @@ class Subscribe(Request[Subscribed], tag=13):
     topic: Text = ""
     topic_object: Text = ""
     name: Text = ""
-    queue: Whole = c.MQHO_NONE
+    queue: Handle = c.MQHO_NONE
     selector: Text = ""
     user_data: Text = ""
     correl_id: Identifier | None = b""
     expiry_tenths: Whole = c.MQEI_UNLIMITED
     priority: Whole = c.MQPRI_PRIORITY_AS_PUBLISHED
-    altered: Whole = 0
-    held: Whole = c.MQHO_NONE
+    altered: Subscription = 0
+    held: Handle = c.MQHO_NONE
 
     @property
     def is_doubtful(self) -> bool:
@@ -520,7 +616,7 @@ class Subscribe(Request[Subscribed], tag=13):
 class CloseSubscription(Request[None], tag=14):
     """Close a subscription; a durable one stays unless it is to be removed."""
 
-    number: Whole
+    number: Subscription
     remove: bool = False
 
     @property
@@ -532,7 +628,7 @@ class CloseSubscription(Request[None], tag=14):
 class RequestRetained(Request[int], tag=15):
     """MQSUBRQ: how many retained publications come."""
 
-    number: Whole
+    number: Subscription
 
 
 class JoinSubscription(Request[Subscribed], tag=70):
@@ -556,7 +652,7 @@ class JoinSubscription(Request[Subscribed], tag=70):
 class IsSubscriptionOpen(Request[bool], tag=71):
     """Ask whether a subscription is open here, and neither removed nor expired."""
 
-    number: Whole
+    number: Subscription
 
 
 class RemoveSubscription(Request[None], tag=72):
@@ -646,9 +742,14 @@ class ReceiptRow(NamedTuple):
 
 
 class CancelScheduled(_Change[ReceiptRow], tag=33):
-    """Take the messages of a MsgId off the schedule."""
+    """Take the messages of a MsgId off the schedule.
+
+    With ``position`` it is the one message that has this position of the schedule, as in the two
+    that follow; MQRC_OBJECT_CHANGED where somebody has rescheduled that meanwhile.
+    """
 
     msg_id: Identifier
+    position: Whole | None = None
 
 
 class Reschedule(_Change[ReceiptRow], tag=34):
@@ -657,12 +758,14 @@ class Reschedule(_Change[ReceiptRow], tag=34):
     msg_id: Identifier
     delay_ms: Whole | None = None
     deliver_at_ms: Whole | None = None
+    position: Whole | None = None
 
 
 class ReleaseScheduled(_Change[ReceiptRow], tag=35):
     """Release the messages of a MsgId now."""
 
     msg_id: Identifier
+    position: Whole | None = None
 
 
 class CancelAll(_Change[int], tag=36):
@@ -692,10 +795,11 @@ class GoOn(_Change[int | None], tag=38):
     number: Whole
 
 
-class Audit(Request[list[AuditEntry]], tag=39):
-    """List the latest changes of the schedule, newest first."""
+class Audit(Request[list[tuple[int, AuditEntry]]], tag=39):
+    """List changes of the schedule, newest first, each with its number, before one of a number."""
 
     limit: Whole
+    before: Whole = 2**63 - 2
 
 
 # Administration
@@ -872,6 +976,25 @@ class WrongRequest(WrongFrame):
     def __init__(self, said: str, reason: int) -> None:
         super().__init__(said)
         self.reason = reason
+
+
+@cache
+def numbers_in(kind: type[Request[Any]]) -> dict[str, str]:
+    """Return the fields of a type of request that number open things.
+
+    They are ``object`` or ``subscription`` by the name of the field.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    found = {field: _number_of(hints[field]) for field in kind.__struct_fields__}
+    return {field: what for field, what in found.items() if what}
+
+
+def _number_of(hint: Any) -> str:
+    for each in (hint, *get_args(hint)):
+        for meta in getattr(each, "__metadata__", ()):
+            if isinstance(meta, Meta) and meta.extra:
+                return str(meta.extra["number_of"])
+    return _number_of(get_args(hint)[0]) if get_args(hint) and get_args(hint)[0] is not hint else ""
 
 
 @cache

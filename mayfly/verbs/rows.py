@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
@@ -276,3 +276,37 @@ def put_of(row: PutRow | None) -> PutResult | None:
     return PutResult(
         msg_id, correl_id, descriptor_of(descriptor), Window(*window), warning, queue, manager
     )
+
+
+class Form(NamedTuple):
+    """An answer as it travels: the type of its row, and what makes it and reads it."""
+
+    row: Any
+    of_answer: Callable[[Any], Any]
+    answer_of: Callable[[Any], Any]
+
+
+def _rows_of_messages(messages: Iterable[Message]) -> list[MessageRow]:
+    return [row_of_message(message) for message in messages]
+
+
+def _messages_of(rows: Iterable[MessageRow]) -> list[Message]:
+    return [message_of(row) for row in rows]
+
+
+def _rows_of_deliveries(deliveries: Iterable[Delivery]) -> list[DeliveryRow]:
+    return [row_of_delivery(delivery) for delivery in deliveries]
+
+
+def _deliveries_of(rows: Iterable[DeliveryRow]) -> list[Delivery]:
+    return [delivery_of(row) for row in rows]
+
+
+#: The forms of answers that do not travel as they are, by the type of the answer.
+FORMS: Final[dict[Any, Form]] = {
+    PutResult | None: Form(PutRow | None, row_of_put, put_of),
+    GetResult: Form(GetRow, row_of_result, result_of),
+    Delivery: Form(DeliveryRow, row_of_delivery, delivery_of),
+    list[Delivery]: Form(list[DeliveryRow], _rows_of_deliveries, _deliveries_of),
+    list[Message]: Form(list[MessageRow], _rows_of_messages, _messages_of),
+}

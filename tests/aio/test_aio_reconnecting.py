@@ -37,7 +37,7 @@ async def until(fact: Callable[[], bool]) -> None:
 
 def client_of(cut: Cut, *, transacted: bool = False) -> AsyncClient:
     made = ReconnectingConnection(cut.connect, Reconnect.YES, SHORT)
-    return AsyncClient(made, transacted=transacted)  # type: ignore[arg-type]  # its name may change
+    return AsyncClient(made, transacted=transacted)
 
 
 def is_waiting(cut: Cut) -> bool:

@@ -145,7 +145,7 @@ def test_a_sender_of_another_version_is_told_both_versions(
 
 def test_a_receiver_of_another_version_is_named_in_FAILURE(clock: VirtualClock) -> None:
     with partner(lambda _verb, _values: None, Preamble(7, 9).packed()) as port:
-        said = f"127.0.0.1({port}) speaks versions 7 to 9 of the protocol, this client version 3"
+        said = f"127.0.0.1({port}) speaks versions 7 to 9 of the protocol, this client version 4"
         assert failure_towards(port, clock) == said
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import GetResult, LocalConnection
-from mayfly.connection.local_puts import PutTarget
-from mayfly.connection.values import NewMessage
-from mayfly.engine.face.programs import StandingGet
+from mayfly.connection import GetResult, LocalConnection, PutResult
+from mayfly.contracts.wire_fields import packed_descriptor
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.errors import MQError
+from mayfly.verbs.requests import Get, Put
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import VOLATILE, Told, put
 from tests.spec.scene import refused
@@ -31,31 +30,10 @@ def local(queue_manager: QueueManager) -> Iterator[LocalConnection]:
     made.close(commit=False)
 
 
-def prepared(
-    local: LocalConnection,
-    handle: int,
-    options: int = c.MQGMO_NONE,
-    *,
-    max_length: int | None = None,
-    wait_ms: int = 0,
-) -> tuple[StandingGet, Told]:
-    told = Told()
-    standing = local.calls.prepare_fetch(
-        handle,
-        options,
-        on_done=told,
-        wait_ms=wait_ms,
-        max_length=max_length,
-        msg_id=b"",
-        correl_id=b"",
-        group_id=b"",
-        sequence_number=None,
-        offset=None,
-        token=None,
-        in_handle=False,
-        with_extension=False,
-    )
-    return standing, told
+def begun(local: LocalConnection, told: Told, *get: Any, **options: Any) -> Any:
+    """The result of a get that is there at once, else what is under way."""
+    outcome = local.begin_here(Get(*get, **options), told)
+    return outcome[0] if isinstance(outcome, tuple) else outcome
 
 
 def body_of(outcome: object) -> bytes:
@@ -70,16 +48,15 @@ def test_what_needs_no_disk_is_returned_and_not_told(
 ) -> None:
     handle = local.open("Q1", BOTH_WAYS | c.MQOO_BROWSE).handle
     put(local, handle, b"1", descriptor=descriptor)
-    standing, told = prepared(local, handle, options)
-    outcome = standing.begin_at_once()
+    told = Told()
+    outcome = begun(local, told, handle, options)
     if descriptor == _LASTING and options == c.MQGMO_NONE:
         # Its end on the disk has to be waited for.
-        assert outcome is None
+        assert not outcome.cancel()
         [outcome] = told.wait()
     else:
         assert told.outcomes == []
     assert body_of(outcome) == b"1"
-    assert not standing.cancel()
     local.backout()
     assert queue_manager.curdepth("Q1") == (options != c.MQGMO_NONE)
     assert queue_manager.verify().ok
@@ -88,38 +65,30 @@ def test_what_needs_no_disk_is_returned_and_not_told(
 def test_why_there_is_no_message_is_returned_and_a_message_that_stays_as_well(
     queue_manager: QueueManager, local: LocalConnection
 ) -> None:
-    handle = local.open("Q1", BOTH_WAYS).handle
-    standing, told = prepared(local, handle)
-    nothing = standing.begin_at_once()
-    assert isinstance(nothing, MQError)
-    assert nothing.reason == rc.MQRC_NO_MSG_AVAILABLE
+    handle, told = local.open("Q1", BOTH_WAYS).handle, Told()
+    with refused(rc.MQRC_NO_MSG_AVAILABLE):
+        begun(local, told, handle)
     put(local, handle, b"long", descriptor=_LASTING)
-    cut, told_of_cut = prepared(local, handle, max_length=2)
-    outcome = cut.begin_at_once()
-    assert isinstance(outcome, GetResult)
+    outcome = begun(local, told, handle, max_length=2)
     assert (outcome.warning, outcome.data_length) == (rc.MQRC_TRUNCATED_MSG_FAILED, 4)
     assert queue_manager.mqsc("ALTER QLOCAL(Q1) GET(DISABLED)").ok
-    inhibited, told_of_it = prepared(local, handle, c.MQGMO_WAIT, wait_ms=-1)
-    refusal = inhibited.begin_at_once()
-    assert isinstance(refusal, MQError)
-    assert refusal.reason == rc.MQRC_GET_INHIBITED
-    assert [told.outcomes, told_of_cut.outcomes, told_of_it.outcomes] == [[], [], []]
+    with refused(rc.MQRC_GET_INHIBITED):
+        begun(local, told, handle, c.MQGMO_WAIT, wait_ms=-1)
+    assert told.outcomes == []
     assert queue_manager.curdepth("Q1") == 1
 
 
 def test_a_get_that_waits_is_told_and_returns_nothing(local: LocalConnection) -> None:
-    handle = local.open("Q1", BOTH_WAYS).handle
-    standing, told = prepared(local, handle, c.MQGMO_WAIT, wait_ms=-1)
-    assert standing.begin_at_once() is None
+    handle, told = local.open("Q1", BOTH_WAYS).handle, Told()
+    begun(local, told, handle, c.MQGMO_WAIT, wait_ms=-1)
     put(local, handle, b"1", descriptor=VOLATILE)
     [outcome] = told.wait()
     assert body_of(outcome) == b"1"
-    other, told = prepared(local, handle, c.MQGMO_WAIT, wait_ms=-1)
-    assert other.begin_at_once() is None
+    other = begun(local, told, handle, c.MQGMO_WAIT, wait_ms=-1)
     assert other.cancel()
     put(local, handle, b"2", descriptor=VOLATILE)
     assert body_of(local.get(handle)) == b"2"
-    assert told.outcomes == []
+    assert told.outcomes == [outcome]
 
 
 def test_a_put_has_something_left_only_for_the_disk(local: LocalConnection) -> None:
@@ -129,13 +98,12 @@ def test_a_put_has_something_left_only_for_the_disk(local: LocalConnection) -> N
         (_LASTING, c.MQPMO_SYNCPOINT, True),
         (_LASTING, c.MQPMO_NONE, False),
     ):
-        result, completion = local.calls.attempt_put(
-            PutTarget(handle, descriptor, options, c.MQHO_NONE), NewMessage(b"1")
-        )
-        assert completion.is_empty is is_empty
         told = Told()
-        local.calls.end_with(completion, told, result)
-        assert told.wait() == [result]
+        put_one = Put(handle, b"1", packed_descriptor(descriptor), options)
+        outcome = local.begin_here(put_one, told)
+        assert isinstance(outcome, tuple) is is_empty
+        [result] = outcome if isinstance(outcome, tuple) else told.wait()
+        assert isinstance(result, PutResult)
     local.commit()
     assert [local.get(handle).message.body for _ in range(3)] == [b"1"] * 3
     with refused(rc.MQRC_NO_MSG_AVAILABLE):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from mayfly.connection import Connection, Delivery, Settlement
 from mayfly.connection.endpoint import Reconnect
-from mayfly.connection.interface import OnDone, UnderWay
+from mayfly.connection.interface import UnderWay
 from mayfly.connection.reconnecting import ReconnectingConnection
 from mayfly.connection.reconnection import Attempts, Patience
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError
 from mayfly.testing import VirtualClock
+from mayfly.verbs.requests import Commit, WaitUntil
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.cut import SHORT, Cut, put, reason_of
 from tests.connection.scene import Told
@@ -192,11 +194,11 @@ class LosesAnswers:
 
     def __call__(self) -> Connection:
         made = self.cut.connect()
-        commit = made.asynchronous.commit
+        begin = made.begin
 
-        def commit_and_lose(on_done: OnDone[None]) -> UnderWay:
-            if not self.is_armed:
-                return commit(on_done)
+        def commit_and_lose(request: Any, on_done: Any, on_event: Any = None) -> UnderWay:
+            if not (self.is_armed and isinstance(request, Commit)):
+                return begin(request, on_done, on_event)
             self.is_armed = False
 
             def lose(_outcome: MQError | None) -> None:
@@ -205,9 +207,9 @@ class LosesAnswers:
             made.commit()
             self.cut.again()
             wait_until(lambda: made.is_broken)
-            return made.asynchronous.wait_until(None, on_done=lose)
+            return begin(WaitUntil(None), lose)
 
-        made.asynchronous.commit = commit_and_lose  # type: ignore[method-assign]  # where it breaks
+        made.begin = commit_and_lose  # type: ignore[method-assign]  # where it breaks
         return made
 
 

@@ -264,10 +264,10 @@ def _answer_once(listener: socket.socket, first: bytes) -> None:
         (b"POST /rest HTTP/1.1\r\n\r\n", "HTTP"),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/2 or gRPC"),
         (b"AMQP\x00\x01\x00\x00", "AMQP"),
-        (b"MFLY\x00\x07\x00\x09", "versions 7 to 9 of the protocol, this server version 3"),
+        (b"MFLY\x00\x07\x00\x09", "versions 7 to 9 of the protocol, this server version 4"),
         (b"\xde\xad\xbe\xef\x00\x00\x00\x00", "an unknown protocol"),
-        (b"MFLY\x00\x03\x00\x03" + HEADER.pack(70_000, 1, 1), "a frame of 70000 bytes"),
-        (b"MFLY\x00\x03\x00\x03" + HEADER.pack(2, 1, 1) + b"\xc1\xc1", "no msgpack array"),
+        (b"MFLY\x00\x04\x00\x04" + HEADER.pack(70_000, 1, 1), "a frame of 70000 bytes"),
+        (b"MFLY\x00\x04\x00\x04" + HEADER.pack(2, 1, 1) + b"\xc1\xc1", "no msgpack array"),
     ],
 )
 def test_what_is_no_client_gets_a_line_in_the_log_and_is_closed(
@@ -336,16 +336,20 @@ def test_a_message_that_is_longer_than_the_channel_takes_is_not_sent(
     assert len(remote.get(queue).message.body) == 4_194_304
 
 
-def test_a_take_over_a_network_is_of_one_message_or_none(
+def test_a_take_over_a_network_holds_what_is_there_as_far_as_there_is_room(
     remote: RemoteConnection, queue: int
 ) -> None:
-    for body in (b"1", b"2"):
+    for body in (b"1", b"2", b"3", b"4", b"5"):
         put(remote, queue, body)
-    for bodies in ([b"1"], [b"2"], []):
-        found = remote.held.take(queue, c.MQGMO_NONE, 9, 99)
+    for most, most_bytes, bodies in (
+        (1, 99, [b"1"]),
+        (9, 2, [b"2", b"3"]),
+        (9, 99, [b"4", b"5"]),
+        (9, 99, []),
+    ):
+        found = remote.held.take(queue, c.MQGMO_NONE, most, most_bytes)
         assert [delivery.result.message.body for delivery in found] == bodies
-        if found:
-            remote.asynchronous.settle([found[0].number], Settlement.TAKEN)
+        remote.asynchronous.settle([each.number for each in found], Settlement.TAKEN)
     assert remote.held.take(queue, c.MQGMO_NONE, 0, 99) == []
     with pytest.raises(MQError) as caught:
         remote.held.take(queue, c.MQGMO_WAIT, 9, 99)

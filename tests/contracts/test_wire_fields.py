@@ -141,16 +141,6 @@ def _sample(hint: Any) -> Any:
     return _sample(get_args(hint)[0])
 
 
-def test_numbers_travel_as_bytes() -> None:
-    numbers = [0, -1, 2**63 - 1, -(2**63)]
-    assert f.numbers_of(f.packed_numbers(numbers), "handles") == numbers
-    with pytest.raises(ValueError, match="8 bytes"):
-        f.packed_numbers([2**63])
-    with pytest.raises(WrongFrame) as refused:
-        f.numbers_of(b"x" * 9, "handles")
-    assert refused.value.field == "handles"
-
-
 def test_a_descriptor_travels_packed() -> None:
     descriptor = Descriptor(priority=3, format="MQSTR", group_id=b"g" * 24)
     data = f.packed_descriptor(descriptor)

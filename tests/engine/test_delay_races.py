@@ -14,7 +14,6 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import ScheduleVerbs
 from mayfly.engine import Receipt
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
@@ -28,14 +27,15 @@ from tests.spec.scene import (
     local,
     refused,
 )
+from tests.spec.schedule_scene import AnySchedule
 from tests.store.scene import failing_disk, gate, statement
 
 
-def cancel(schedule: ScheduleVerbs, msg_id: bytes) -> Receipt:
+def cancel(schedule: AnySchedule, msg_id: bytes) -> Receipt:
     return schedule.cancel(msg_id)
 
 
-def release(schedule: ScheduleVerbs, msg_id: bytes) -> Receipt:
+def release(schedule: AnySchedule, msg_id: bytes) -> Receipt:
     return schedule.release(msg_id)
 
 
@@ -54,7 +54,7 @@ def all_at_once(*calls: Callable[[], object]) -> list[object]:
 
 
 def asked(
-    qm: QueueManager, ids: list[bytes], call: Callable[[ScheduleVerbs, bytes], Receipt], seed: int
+    qm: QueueManager, ids: list[bytes], call: Callable[[AnySchedule, bytes], Receipt], seed: int
 ) -> list[tuple[bytes, Receipt]]:
     """Ask something for every message in an order of one's own; return the receipts."""
     schedule, order = qm.session().schedule, Random(seed).sample(ids, len(ids))
@@ -120,7 +120,7 @@ def test_reschedule_against_release_loses_and_doubles_nothing(on_clock: QueueMan
     qm = on_clock
     ids = put_many(qm)
 
-    def later(schedule: ScheduleVerbs, msg_id: bytes) -> Receipt:
+    def later(schedule: AnySchedule, msg_id: bytes) -> Receipt:
         return schedule.reschedule(msg_id, delay_ms=LONG_MS)
 
     told = receipts_of(

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from mayfly import QueueManager
-from mayfly.connection import ScheduleVerbs
 from mayfly.engine import Match, Receipt, Scheduled, ScheduleFilter
 from mayfly.engine.delay import delay_processor, schedule_query
 from mayfly.engine.delay.staging import shown
@@ -37,6 +36,7 @@ from tests.model.material import (
     reason_of,
     sessions,
 )
+from tests.spec.schedule_scene import AnySchedule
 
 targets = st.sampled_from([*QUEUES, ALIAS])
 offsets_ms = st.sampled_from((-200, -1, 0, 1, 100, 101, 5_000))
@@ -246,7 +246,7 @@ class DelayMachine(QueueMachine):
         self,
         number: int,
         asked: tuple[Receipt, bytes, int | None],
-        call: Callable[[ScheduleVerbs], Receipt],
+        call: Callable[[AnySchedule], Receipt],
     ) -> None:
         receipt, msg_id, due_ms = asked
         schedule, given = self.session(number).schedule, [""]
@@ -260,7 +260,7 @@ class DelayMachine(QueueMachine):
             assert (entry.msg_id, entry.user, entry.receipt) == (msg_id, "user0", given[-1])
 
     def compare_bulk(
-        self, number: int, call: Callable[[ScheduleVerbs], Iterator[int]], expected: tuple[int, int]
+        self, number: int, call: Callable[[AnySchedule], Iterator[int]], expected: tuple[int, int]
     ) -> None:
         schedule, counts = self.session(number).schedule, [0]
         reason = reason_of(lambda: counts.extend(call(schedule)))

@@ -21,7 +21,8 @@ def test_connect_finds_the_open_queue_manager(
 ) -> None:
     connection = pymqi.connect(name)
     assert connection.get_name() == "QM1"
-    assert connection.get_handle().admin is queue_manager
+    assert queue_manager.mqsc("DEFINE QLOCAL(Q1)").ok
+    assert connection.get_handle().admin.curdepth("Q1") == 0
     assert connection.is_connected
     connection.disconnect()
     assert not connection.is_connected

@@ -1,7 +1,10 @@
 """Helpers of the tests of many delayed messages: puts, pages, and delivery times."""
 
-from mayfly.connection import ScheduleVerbs
+from typing import TypeAlias
+
+from mayfly.connection import Schedule as Requested
 from mayfly.engine import Scheduled, ScheduleFilter, Session
+from mayfly.engine.face.programs import Schedule
 from mayfly.mqi.properties import pack_folder, pack_header
 from tests.spec.scene import (
     START_MS,
@@ -9,6 +12,8 @@ from tests.spec.scene import (
     put_md,
 )
 
+#: The schedule of a session of this process, or of a connection.
+AnySchedule: TypeAlias = Schedule | Requested
 EVERYTHING = ScheduleFilter()
 #: More than two batches.
 MANY = 2_600
@@ -31,9 +36,7 @@ def put_many(session: Session, count: int = MANY, spread_ms: int = 1) -> None:
         session.put("Q1", b"%d" % n, delay_ms=10_000 + n % spread_ms, persistent=n % 5 == 0)
 
 
-def pages(
-    schedule: ScheduleVerbs, limit: int, where: ScheduleFilter = EVERYTHING
-) -> list[Scheduled]:
+def pages(schedule: AnySchedule, limit: int, where: ScheduleFilter = EVERYTHING) -> list[Scheduled]:
     """Return everything, page by page."""
     found: list[Scheduled] = []
     while page := schedule.list(where, limit=limit, after=found[-1].position if found else None):
@@ -42,11 +45,11 @@ def pages(
     return found
 
 
-def due(schedule: ScheduleVerbs) -> list[int]:
+def due(schedule: AnySchedule) -> list[int]:
     """Return the delivery times of the first messages, from the start."""
     return [m.deliver_at_ms - START_MS for m in schedule.list(limit=10)]
 
 
-def order(schedule: ScheduleVerbs) -> list[bytes]:
+def order(schedule: AnySchedule) -> list[bytes]:
     """Return the MsgIds of all messages in due order."""
     return [m.msg_id for m in pages(schedule, 1_000)]

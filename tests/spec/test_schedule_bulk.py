@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import ScheduleVerbs
 from mayfly.engine import ScheduleFilter, Session
 from mayfly.engine.delay import schedule_query
 from mayfly.mqi import constants as c
@@ -28,6 +27,7 @@ from tests.spec.scene import (
 from tests.spec.schedule_scene import (
     EVERYTHING,
     MANY,
+    AnySchedule,
     due,
     order,
     pages,
@@ -46,7 +46,7 @@ def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule_query, "_STEP", SHORT)
 
 
-BULK: dict[str, tuple[Callable[[ScheduleVerbs], Iterator[int]], list[int]]] = {
+BULK: dict[str, tuple[Callable[[AnySchedule], Iterator[int]], list[int]]] = {
     "later by": (lambda s: s.reschedule_all(EVERYTHING, by_ms=5_000), [15_000, 15_001, 15_002]),
     "later by less than the spread": (
         lambda s: s.reschedule_all(EVERYTHING, by_ms=1),

@@ -9,12 +9,10 @@ from mayfly.engine.bulk.staged_rows import StagedRows
 from mayfly.engine.bulk.stages import TRANSACTION_ROWS, StageMissing
 from mayfly.engine.claims.consumer import ClaimError
 from mayfly.engine.claims.consumer import Limit as ClaimLimit
-from mayfly.engine.claims.consumers import Claims
 
 __all__ = [
     "ClaimError",
     "ClaimLimit",
-    "Claims",
     "StageMissing",
     "StagedRows",
     "TRANSACTION_ROWS",

@@ -5,7 +5,7 @@ Only ``mayfly.connection`` uses it; facades and servers stand on ``mayfly.connec
 
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.counting import Counts
-from mayfly.engine.delay.schedule import check_page
+from mayfly.engine.delay.schedule import Schedule, check_page
 from mayfly.engine.deliveries import Delivery, Settlement
 from mayfly.engine.delivery import bytes_of
 from mayfly.engine.descriptors import plain_descriptor
@@ -52,6 +52,7 @@ __all__ = [
     "Inquiry",
     "MOST_BYTES",
     "PutResult",
+    "Schedule",
     "Status",
     "TopicHandle",
     "bytes_of",

@@ -6,12 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from mayfly.connection import Connection, Delivery, Settlement
+from mayfly.connection import Connection, Delivery
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp.calls import Call
-from mayfly.servers.amqp.conversations import Conversations
 
 _LOG = logging.getLogger("mayfly.amqp")
 _FIRST_PAUSE_MS: Final = SECOND_MS
@@ -90,28 +88,3 @@ def is_poisonous(connection: Connection, held: Delivery) -> bool:
         # Its queue need not be asked.
         return False
     return 0 < connection.objects.backout_rule(held.handle).threshold <= backout_count
-
-
-def move_away(
-    conversations: Conversations, held: Delivery, on_done: Callable[[MQError | None], None]
-) -> None:
-    """Put a held message on the backout queue, with one sync; its life goes on.
-
-    Where that fails it is dead-lettered. Raises MQError where that fails too: the message is held
-    as before. ``on_done`` is called on any thread when it is moved, or was given back counted
-    because the disk refuses that.
-    """
-    main, message = conversations.main, held.result.message
-    name = conversations.declare()
-    connection = conversations.of_transaction(name)
-    try:
-        try:
-            connection.onward.forward(message, main.objects.backout_rule(held.handle).queue_name)
-        except MQError:
-            connection.onward.dead_letter(message, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
-        # Last: a message that stays is not counted as backed out.
-        main.asynchronous.settle([held.number], Settlement.TAKEN, within=connection.number)
-    except MQError:
-        conversations.discharge(name, fail=True, on_done=lambda _outcome: None)
-        raise
-    conversations.discharge(name, fail=False, on_done=on_done)

@@ -20,7 +20,7 @@ from mayfly.servers.amqp.errors import AmqpError, of_mq
 from mayfly.servers.amqp.host import LinkHost
 from mayfly.servers.amqp.outcomes import Outcomes
 from mayfly.servers.amqp.outgoing import outgoing, shown
-from mayfly.servers.amqp.poison import Postponed, is_poisonous, move_away
+from mayfly.servers.amqp.poison import Postponed, is_poisonous
 from mayfly.servers.amqp.sources import Source, opened_source
 from mayfly.servers.amqp.transfers import Raw
 
@@ -178,32 +178,14 @@ class ReceivingClient:
         message = held.result.message
         if not self.postponed.has(message.msg_id):
             if is_poisonous(self._connection, held):
-                if self._move_away(held):
-                    return True
-            elif message.msg_id not in self._outcomes.unwanted:
+                self._outcomes.set_aside(held, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
+                return True
+            if message.msg_id not in self._outcomes.unwanted:
                 self._send(message, held)
                 return True
         # Another link may want it, or a queue later; this one wants those behind.
         self._aside.append(held.number)
         return False
-
-    def _move_away(self, held: Delivery) -> bool:
-        """Begin to move a message to its backout queue; False when no queue takes it."""
-        moved = partial(self._moved, held.result.message.msg_id)
-        try:
-            move_away(
-                self._conversations, held, lambda outcome: self.calls.soon(partial(moved, outcome))
-            )
-        except MQError as error:
-            moved(error)
-            return False
-        return True
-
-    def _moved(self, msg_id: bytes, outcome: MQError | None) -> None:
-        if outcome is None:
-            self.postponed.forget(msg_id)
-        else:
-            self.postponed.note(msg_id, outcome)
 
     def _return_aside(self) -> int:
         aside, self._aside = self._aside, []

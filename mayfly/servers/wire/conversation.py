@@ -20,15 +20,12 @@ from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.wire.answers import answered, failed
 from mayfly.servers.wire.status import ConnectionStatus
-from mayfly.servers.wire.verbs import AT_ONCE, BEGUN, BLOCKING, Begins, Streams
+from mayfly.servers.wire.verbs import AT_ONCE, begun, carried_out, is_begun
 from mayfly.verbs import requests as ask
 
 _LOG = logging.getLogger("mayfly.wire")
-_UNDER_CURSOR = c.MQGMO_BROWSE_MSG_UNDER_CURSOR | c.MQGMO_MSG_UNDER_CURSOR
-
-
 #: Requests whose answers are long.
-_GETTING = frozenset({ask.Get, ask.GetAny, ask.GetMany})
+_GETTING = frozenset({ask.Get, ask.GetAny, ask.GetMany, ask.TakeHeld})
 #: The requests whose options may have FAIL_IF_QUIESCING, the same bit in all of them.
 _FAIL_IF_QUIESCING = frozenset({*_GETTING, ask.Open, ask.Put, ask.Put1, ask.Puts, ask.Subscribe})
 #: So many requests may wait behind one that blocks before no more are read.
@@ -112,7 +109,6 @@ class Conversation:
         "connection",
         "is_ended",
         "number",
-        "streams",
     )
 
     def __init__(
@@ -127,7 +123,6 @@ class Conversation:
         self._link, self.number, self.connection = link, number, connection
         self._threads = link.threads
         self.applicant, self.admitted = applicant, admitted
-        self.streams = Streams()
         self.is_ended = False
         self._connected_ms = connection.now_ms()
         self._unit_of_work_ms: int | None = None
@@ -187,25 +182,10 @@ class Conversation:
                 asked = replace(asked, wait_ms=max(0, until_ms - self.connection.now_ms()))
             self._run(request, asked)
 
-    def begin_unit_of_work(self) -> None:
-        """Note when its unit of work has begun."""
-        if self._unit_of_work_ms is None:
-            self._unit_of_work_ms = self.connection.now_ms()
-
-    def end_unit_of_work(self) -> None:
-        """Note that the next unit of work has not begun."""
-        self._unit_of_work_ms = None
-
     @property
     def connection_number(self) -> int:
         """Its number on its queue manager."""
         return self.connection.number
-
-    def check_neighbour(self, number: int) -> None:
-        """Raise MQRC_UOW_NOT_AVAILABLE unless a conversation is one of this user's connection."""
-        if not self._link.has_conversation(number):
-            said = f"conversation {number} is not on this connection"
-            raise mq_error(rc.MQRC_UOW_NOT_AVAILABLE, said)
 
     def status(self) -> ConnectionStatus:
         """Return what DISPLAY CONN shows."""
@@ -257,23 +237,29 @@ class Conversation:
             self._is_blocked = True
             self._link.when_room(partial(self._run_later, request, asked))
             return
+        self._note_unit(asked)
         try:
-            begins = BEGUN.get(kind)
-            if begins is not None and not (
-                isinstance(asked, ask.Get) and asked.options & _UNDER_CURSOR
-            ):
-                self._begin(request, asked, begins)
+            if is_begun(asked):
+                self._begin(request, asked)
             elif kind in AT_ONCE:
-                self._answer(request, AT_ONCE[kind](self, asked))
+                self._answer(request, carried_out(self.connection, asked))
             else:
-                # A get under the cursor has no callback form.
                 self._block(request, asked)
         except MQError as error:
             self._fail(request, error)
         except WrongFrame as wrong:
             self._fail(request, _refused(kind, wrong))
 
-    def _begin(self, request: int, asked: ask.Request[Any], begins: Begins) -> None:
+    def _note_unit(self, asked: ask.Request[Any]) -> None:
+        """Note when the unit of work has begun, or that the next one has not."""
+        if isinstance(asked, ask.Commit | ask.Backout):
+            self._unit_of_work_ms = None
+        elif self._unit_of_work_ms is None and asked.in_unit:
+            self._unit_of_work_ms = self.connection.now_ms()
+
+    def _begin(self, request: int, asked: ask.Request[Any]) -> None:
+        if isinstance(asked, ask.Settle) and asked.within:
+            self._check_neighbour(asked.within)
         if len(self._under_way) >= MOST_REQUESTS:
             said = f"{MOST_REQUESTS} requests of this conversation are under way"
             raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
@@ -287,16 +273,22 @@ class Conversation:
             self._waits[request] = asked, until_ms
         told = _Told(self, request)
         try:
-            begun = begins(self, asked, told)
+            outcome = begun(self.connection, asked, told)
         except (MQError, WrongFrame):
             self._forget(request)
             raise
-        if isinstance(begun, tuple):
+        if isinstance(outcome, tuple):
             if request in self._waits:
                 self._forget(request)
-            self._answer(request, begun[0])
+            self._answer(request, outcome[0])
         elif not told.is_over:
-            self._under_way[request] = begun
+            self._under_way[request] = outcome
+
+    def _check_neighbour(self, number: int) -> None:
+        """Raise MQRC_UOW_NOT_AVAILABLE unless a conversation is one of this user's connection."""
+        if not self._link.has_conversation(number):
+            said = f"conversation {number} is not on this connection"
+            raise mq_error(rc.MQRC_UOW_NOT_AVAILABLE, said)
 
     def met(self, request: int, handle: int, error: MQError) -> None:
         """Tell the client that a get under way cannot get from a queue; any thread calls it."""
@@ -345,7 +337,7 @@ class Conversation:
                 self._disconnect(asked.commit)
                 payload = answered(None)
             else:
-                payload = answered(BLOCKING[kind](self, asked))
+                payload = answered(carried_out(self.connection, asked))
         except MQError as error:
             payload = failed(error)
         except WrongFrame as wrong:

@@ -360,11 +360,10 @@ def test_a_client_that_does_not_read_gets_no_more_messages_and_keeps_nobody_wait
     with Raw(served) as deaf:
         deaf.connect()
         handle = deaf.opened()
-        numbers = handle.to_bytes(8, "big")
         for _ in range(400):
             deaf.send(
                 msgpack.encode(
-                    [verb_of(ask.GetAny), numbers, c.MQGMO_WAIT, -1, None, b"", b"", False]
+                    [verb_of(ask.GetAny), [handle], c.MQGMO_WAIT, -1, None, b"", b"", False]
                 )
             )
         other = served.connect("operator")

@@ -7,6 +7,8 @@ import io
 import re
 from pathlib import Path
 
+from mayfly.connection import local_verbs
+from mayfly.connection.local_verbs import CALLS, HERE
 from mayfly.contracts.wire import (
     ALIVE,
     ENDED,
@@ -22,7 +24,7 @@ from mayfly.contracts.wire import (
     PREAMBLE,
 )
 from mayfly.servers.wire import Limits
-from mayfly.servers.wire.verbs import AT_ONCE, BEGUN, BLOCKING
+from mayfly.servers.wire.verbs import AT_ONCE, BEGUN
 from mayfly.verbs import requests as ask
 
 DOCS = (Path(__file__).parents[3] / "docs/WIRE.md").read_text("utf-8")
@@ -52,5 +54,6 @@ def test_the_numbers_of_the_page_are_those_of_the_contracts() -> None:
 
 def test_every_verb_has_a_form_and_somebody_who_runs_it() -> None:
     special = {ask.Connect, ask.Disconnect, ask.Cancel}
-    run = AT_ONCE.keys() | BEGUN.keys() | BLOCKING.keys()
-    assert set(ask.VERBS.values()) - special == run
+    assert set(ask.VERBS.values()) - special == CALLS.keys() | BEGUN
+    assert BEGUN - {ask.Puts} == HERE.keys() == local_verbs.BEGUN.keys()
+    assert CALLS.keys() > AT_ONCE

@@ -15,7 +15,7 @@ from mayfly.connection.json_values import (
     audit_as_json,
     scheduled_as_json,
 )
-from mayfly.connection.operating import ScheduleVerbs
+from mayfly.connection.operating import Schedule
 from mayfly.connection.values import Receipt, ScheduleFilter
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.security.roles import Role
@@ -207,7 +207,7 @@ def audited(call: Call[Audited, None]) -> Changes:
     """List the latest changes of the schedule with their users, the newest first."""
     limit, after = call.query.limit, call.query.after or _LAST_POSITION
     with call.connection() as connection:
-        page = connection.own_schedule.audit_before(after, limit)
+        page = connection.schedule.audit_before(after, limit)
     following = str(page[-1][0]) if len(page) == limit else None
     return Changes([audit_as_json(entry) for _number, entry in page], following)
 
@@ -267,9 +267,9 @@ def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int])
     raise wrong_request(status, said, msg_id=msg_id, receipt=receipt)
 
 
-def _as_seen(call: Call[Any, Any], connection: LocalConnection) -> ScheduleVerbs:
+def _as_seen(call: Call[Any, Any], connection: LocalConnection) -> Schedule:
     """Return the schedule, which changes the message as If-Match has it; raises HTTPException."""
-    schedule = connection.own_schedule
+    schedule = connection.schedule
     if not is_conditional(call.request):
         return schedule
     found = schedule.show(call.names["id"])
