@@ -14,7 +14,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 #: Of ``lifetime`` what each put asks: NumPy, Spark and numba take the other rules as Python.
-COMPILED = ("engine", "lifetime/window.py", "mqi", "runtime", "store")
+COMPILED = ("engine", "lifetime/window.py", "mqi", "runtime", "store", "verbs/messages.py")
 #: What stays interpreted, and why. Compiled, a wrong argument is refused for its type before our
 #: own checks can name the field and the reason code; so what programs call is not compiled.
 INTERPRETED = {

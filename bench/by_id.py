@@ -15,9 +15,9 @@ from mayfly import QueueManager
 from mayfly.engine.finding.search import Match
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
-from mayfly.engine.message import token_of
 from mayfly.mqi.constants import MQGMO_SYNCPOINT, MQOO_INPUT_SHARED
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import token_of
 
 _PER_UNIT, _LIFE_MS = 10_000, 60_000
 _AIM_MS = 1.0

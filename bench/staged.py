@@ -16,10 +16,10 @@ from bench.child import in_child, peak_mb, resident_mb
 from bench.clients import SessionClient, bench_manager
 from bench.figures import Figure, at_most, median, seconds_of
 from mayfly import QueueManager
-from mayfly.engine.delay.schedule_query import ScheduleFilter
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.runtime.clocks import SystemClock
 from mayfly.store.database import DATABASE_FILE
+from mayfly.verbs.schedule import ScheduleFilter
 
 _PER_UNIT = 10_000
 _SEED = 20

@@ -1,8 +1,8 @@
 """See, cancel, reschedule and release what waits; replace it in one unit of work."""
 
 import mayfly
-from mayfly.engine.delay.schedule import ScheduleFilter
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import ScheduleFilter
 
 HOUR_MS = 3_600_000
 

@@ -12,19 +12,8 @@ from typing import Self
 
 from mayfly.admin.folder_check import check_files
 from mayfly.channel import ChannelDefinition, Channels, Link, connect_local
-from mayfly.engine import (
-    Engine,
-    Identifier,
-    OwnTime,
-    Session,
-    SettingValue,
-    Verification,
-    Whereabouts,
-    advance_clock,
-    folder_in_home,
-)
+from mayfly.engine import Engine, Session, SettingValue, advance_clock
 from mayfly.engine.face.operating import (
-    Counts,
     QueueSharingGroup,
     Settings,
     Stories,
@@ -39,9 +28,13 @@ from mayfly.hierarchy import Hierarchy
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.attribute_selectors import MQXPT_LOCAL
 from mayfly.mqi.errors import FolderInUse
-from mayfly.mqsc import MqscResult, run_script
+from mayfly.mqsc import run_script
 from mayfly.runtime import Runtime
 from mayfly.security.users import Users
+from mayfly.verbs.checks import Identifier, folder_in_home
+from mayfly.verbs.facts import Counts, OwnTime, Verification
+from mayfly.verbs.mqsc_result import MqscResult
+from mayfly.verbs.stories import Whereabouts
 
 #: The open queue managers of this process: of several with one name the one opened last.
 _OPEN: weakref.WeakValueDictionary[str, QueueManager] = weakref.WeakValueDictionary()

@@ -24,15 +24,7 @@ import pytest
 import mayfly.connection
 from mayfly import QueueManager
 from mayfly.client import Client
-from mayfly.connection import (
-    Connection,
-    GetResult,
-    LocalConnection,
-    Opened,
-    PutResult,
-    Status,
-    by_name,
-)
+from mayfly.connection import Connection, LocalConnection, by_name
 from mayfly.connection.choose import NOTHING_WANTED, Wanted
 from mayfly.connection.connectors import LocalConnector
 from mayfly.connection.reconnection import USUAL_ATTEMPTS, Attempts
@@ -41,6 +33,9 @@ from mayfly.engine import LONGEST_MESSAGE_BYTES, GetRequest, PutRequest, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
 from mayfly.queue_manager import managers_here
+from mayfly.verbs.facts import Status
+from mayfly.verbs.messages import GetResult, PutResult
+from mayfly.verbs.requests import Opened
 from tests.connection.serving import Served, serving
 
 SESSION, SOCKET = "session", "socket"

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Message, Session
+from mayfly.engine import Session
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message
 
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -27,12 +27,12 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"lifetime", "selectors", "properties"}),
     frozenset({"contracts"}),
     frozenset({"runtime"}),
+    frozenset({"verbs"}),
     frozenset({"store"}),
     frozenset({"engine"}),
     frozenset({"channel", "hierarchy"}),
     frozenset({"security"}),
     frozenset({"admin"}),
-    frozenset({"verbs"}),
     frozenset({"mayfly", "queue_manager", "mqsc", "pymqi", "jms", "listener", "everyplace"})
     | frozenset(
         {"aio", "connection", "client", "pcf", "ims_bridge", "dead_letter", "trigger_monitor"}

@@ -40,7 +40,7 @@ from mayfly.admin.settings import value_of as setting_value
 from mayfly.admin.topics import clear as clear_topic
 from mayfly.admin.values import allowed, checked, fold, named, number_of
 from mayfly.channel import channels_of
-from mayfly.engine import Engine, Value, check_name
+from mayfly.engine import Engine
 from mayfly.engine.face.administration import (
     AUTHINFO,
     AUTHREC,
@@ -75,6 +75,8 @@ from mayfly.engine.face.administration import (
 )
 from mayfly.security.refreshing import refresh_security
 from mayfly.security.rules import Partner
+from mayfly.verbs.checks import check_name
+from mayfly.verbs.facts import Value
 
 __all__ = [
     "AUTHINFO",

@@ -8,7 +8,7 @@ from typing import Final
 from mayfly.admin.errors import missing_attribute
 from mayfly.admin.model import Record
 from mayfly.admin.values import checked_all
-from mayfly.engine import Engine, Value, manager_definition
+from mayfly.engine import Engine, manager_definition
 from mayfly.engine.face.administration import (
     AUTHINFO,
     DEFAULT_AUTHENTICATION,
@@ -20,6 +20,7 @@ from mayfly.engine.face.administration import (
 )
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
+from mayfly.verbs.facts import Value
 
 _TYPE: Final = "AUTHTYPE"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mayfly.admin.model import ENTAUTH, Record
-from mayfly.engine import Engine, Value
+from mayfly.engine import Engine
 from mayfly.engine.face.administration import (
     AUTHREC,
     PRINCIPAL,
@@ -19,6 +19,7 @@ from mayfly.engine.face.administration import (
     spelled_authorities,
     view_authority,
 )
+from mayfly.verbs.facts import Value
 
 #: How a profile that is asked for is compared: which stand for it, also with the groups of users,
 #: or the one of exactly that name.

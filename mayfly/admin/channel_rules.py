@@ -9,7 +9,7 @@ from typing import Final
 from mayfly.admin.errors import AdminError, WrongObject, WrongValue, missing_attribute
 from mayfly.admin.model import Record
 from mayfly.admin.values import checked, named
-from mayfly.engine import Engine, Value
+from mayfly.engine import Engine
 from mayfly.engine.face.administration import (
     CHANNEL,
     CHLAUTH,
@@ -34,6 +34,7 @@ from mayfly.security.rules import (
     mapping,
 )
 from mayfly.security.users import User, users_of
+from mayfly.verbs.facts import Value
 
 ADD, _REPLACE, _REMOVE, _REMOVEALL = RULE_ACTIONS
 #: How DISPLAY CHLAUTH compares names of channels; RUNCHECK asks for one partner.

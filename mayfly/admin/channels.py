@@ -11,7 +11,7 @@ from mayfly.admin.errors import AdminError, WrongObject, fixed_attribute, missin
 from mayfly.admin.model import CHANNEL_STATUS, CHSTATUS, NO, YES, Record
 from mayfly.admin.values import checked_all, named
 from mayfly.channel import ChannelStatus, channels_of
-from mayfly.engine import Engine, Value
+from mayfly.engine import Engine
 from mayfly.engine.face.administration import (
     ANY_TLS,
     CHANNEL,
@@ -37,6 +37,7 @@ from mayfly.mqi.command_constants import (
     MQRCCF_PARM_MISSING,
 )
 from mayfly.mqi.connection_names import places_of
+from mayfly.verbs.facts import Value
 
 _TYPE: Final = "CHLTYPE"
 _NEEDED: Final = {MQCHT_SENDER: ("XMITQ", "CONNAME"), MQCHT_CLNTCONN: ("CONNAME",)}

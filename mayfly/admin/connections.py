@@ -28,7 +28,7 @@ from mayfly.channel import (
     end_client,
     quiesce_client,
 )
-from mayfly.engine import Engine, Value, find_channel
+from mayfly.engine import Engine, find_channel
 from mayfly.engine.face.administration import (
     ConnectionView,
     is_disk_full,
@@ -42,6 +42,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.attribute_selectors import MQCHT_SVRCONN
 from mayfly.mqi.command_constants import MQRCCF_CONNECTION_ID_ERROR
 from mayfly.mqi.errors import mq_error
+from mayfly.verbs.facts import Value
 
 _OPEN_OPTIONS = sorted(
     (

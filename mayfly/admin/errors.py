@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from mayfly.engine import Value
 from mayfly.engine.face.administration import Attribute
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import (
@@ -15,6 +14,7 @@ from mayfly.mqi.command_constants import (
     MQRCCF_PARM_MISSING,
 )
 from mayfly.mqi.errors import ObjectError, OptionsError
+from mayfly.verbs.facts import Value
 
 _NAMES: Final = {
     MQRCCF_ATTR_VALUE_ERROR: "MQRCCF_ATTR_VALUE_ERROR",

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from mayfly.admin.model import Record, object_type
 from mayfly.admin.values import named
-from mayfly.engine import Value
 from mayfly.engine.face.administration import matches
+from mayfly.verbs.facts import Value
 
 _ORDERINGS: dict[str, Callable[[Value, Value], bool]] = {
     "LT": operator.lt,

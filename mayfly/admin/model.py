@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from mayfly.channel import Status
-from mayfly.engine import Value
 from mayfly.engine.face.administration import (
     CHANNEL,
     PROCESS,
@@ -28,6 +27,7 @@ from mayfly.engine.face.administration import (
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
+from mayfly.verbs.facts import Value
 
 #: Kinds of status, which are no objects.
 QSTATUS: Final = "QSTATUS"

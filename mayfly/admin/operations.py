@@ -23,7 +23,7 @@ from mayfly.admin.model import (
     TPSTATUS,
     Record,
 )
-from mayfly.engine import Engine, Value
+from mayfly.engine import Engine
 from mayfly.engine.face.administration import (
     AUTHINFO,
     CHANNEL,
@@ -36,6 +36,7 @@ from mayfly.engine.face.administration import (
     TOPIC,
     view_members,
 )
+from mayfly.verbs.facts import Value
 
 
 class _Define(Protocol):

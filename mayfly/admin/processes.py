@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mayfly.admin.model import Record
 from mayfly.admin.values import checked_all
-from mayfly.engine import Engine, Value
+from mayfly.engine import Engine
 from mayfly.engine.face.administration import (
     PROCESS,
     alter_named,
@@ -15,6 +15,7 @@ from mayfly.engine.face.administration import (
     find_named,
     view_named,
 )
+from mayfly.verbs.facts import Value
 
 
 def define(

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from mayfly.admin.errors import UnknownModel
 from mayfly.admin.model import NO, PLATFORMS, PROCESSOR_STATUS, QSTATUS, YES, Record
 from mayfly.admin.values import checked_all
-from mayfly.engine import Engine, Value
+from mayfly.engine import Engine
 from mayfly.engine.face.administration import (
     DEFAULT_OBJECTS,
     QLOCAL,
@@ -23,6 +23,7 @@ from mayfly.engine.face.administration import (
 )
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import ObjectError
+from mayfly.verbs.facts import Value
 
 #: Attributes that a queue does not take over from its model.
 _OWN = ("QSGDISP",)

@@ -16,7 +16,7 @@ from mayfly.admin.model import (
     Record,
 )
 from mayfly.admin.values import checked_all
-from mayfly.engine import Engine, Value, check_topic_string
+from mayfly.engine import Engine
 from mayfly.engine.face.administration import (
     CHANGEABLE_OF_SUBSCRIPTIONS,
     DEFAULT_TOPIC,
@@ -35,6 +35,8 @@ from mayfly.engine.face.administration import (
     view_topic_string,
     view_topics,
 )
+from mayfly.verbs.facts import Value
+from mayfly.verbs.topic_strings import check_topic_string
 
 _TOPIC_STRING = "TOPICSTR"
 

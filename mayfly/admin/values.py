@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 
 from mayfly.admin.errors import WrongValue, unknown_attribute
-from mayfly.engine import Value, check_name
 from mayfly.engine.face.administration import QLOCAL, Attribute, attributes_of
 from mayfly.mqi.errors import MQError
+from mayfly.verbs.checks import check_name
+from mayfly.verbs.facts import Value
 
 _NAME_LENGTH = 48
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}

@@ -21,18 +21,13 @@ from mayfly.client.asking import (
     to_topic,
 )
 from mayfly.client.subscriptions import resumed, subscribed
-from mayfly.connection import Connection, Message, PutResult
-from mayfly.connection.values import (
-    MOST_BYTES,
-    Identifier,
-    bytes_of,
-    check_most,
-    plain_descriptor,
-)
+from mayfly.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage
-from mayfly.mqsc import MqscResult
+from mayfly.verbs.checks import MOST_BYTES, Identifier, bytes_of, check_most, plain_descriptor
+from mayfly.verbs.messages import Message, PutResult
+from mayfly.verbs.mqsc_result import MqscResult
 
 _T = TypeVar("_T")
 

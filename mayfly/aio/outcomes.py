@@ -11,9 +11,10 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast
 
-from mayfly.connection import Connection, Delivery, Settlement, UnderWay
+from mayfly.connection import Connection, UnderWay
 from mayfly.connection.virtual_time import Standing, VirtualTime
 from mayfly.mqi.errors import MQError
+from mayfly.verbs.messages import Delivery, Settlement
 
 _T = TypeVar("_T")
 #: A get that was cancelled waits so long for its end: a server that is stuck holds up no timeout.

@@ -7,8 +7,10 @@ from functools import partial
 from typing import TypeAlias
 
 from mayfly.aio.outcomes import Outcomes
-from mayfly.connection import Message, Subscribed, SubscriptionFacts
 from mayfly.mqi import constants as c
+from mayfly.verbs.facts import SubscriptionFacts
+from mayfly.verbs.messages import Message
+from mayfly.verbs.requests import Subscribed
 
 #: Gets from the queue of a handle, waiting for so many ms.
 Get: TypeAlias = Callable[[int, int], Awaitable[Message | None]]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mayfly.channel.links import NO_TRAFFIC, LinkDown, Traffic
 from mayfly.channel.parcels import original_of
 from mayfly.contracts.channels import Opening, Parcel
-from mayfly.engine import Engine, PutRequest, Session, full_name, stored_id
+from mayfly.engine import Engine, PutRequest, Session, full_name
 from mayfly.engine.face.transit import (
     ChannelDefinition,
     Refused,
@@ -23,6 +23,7 @@ from mayfly.mqi.attribute_selectors import MQUSEDLQ_YES
 from mayfly.mqi.constants import MQPMO_SET_ALL_CONTEXT
 from mayfly.mqi.errors import MQError
 from mayfly.store.channels import ChannelRow
+from mayfly.verbs.checks import stored_id
 
 PROGRAM = "mayfly channel"
 #: Reasons that may be gone a little later: the put is tried again (MRRTY, MRTMR).

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mayfly.cli.managers import connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.contracts.ledger import PositionTrimmed
 from mayfly.store.database import DATABASE_FILE
-from mayfly.store.ledger import PositionTrimmed
 
 if TYPE_CHECKING:
     import pyarrow as pa

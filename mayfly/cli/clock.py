@@ -22,9 +22,9 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.remote import operating
 from mayfly.cli.show import moment, print_json
 from mayfly.cli.values import duration_ms
-from mayfly.connection.values import OwnTime
 from mayfly.lifetime.spelling import spelled_duration
 from mayfly.lifetime.times import SLEW_MS
+from mayfly.verbs.facts import OwnTime
 
 clock = typer.Typer(
     name="clock",

@@ -15,9 +15,9 @@ from mayfly.cli.show import as_json as message_as_json
 from mayfly.cli.show import body_of, print_json, write_body
 from mayfly.cli.values import CorrelIdOption, MsgIdOption
 from mayfly.cli.values import wait_ms as read_wait
-from mayfly.connection import Message
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
+from mayfly.verbs.messages import Message
 
 WaitOption = Annotated[
     int | None,

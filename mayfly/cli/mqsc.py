@@ -16,7 +16,7 @@ from mayfly.cli.configuration import (
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
-from mayfly.mqsc import MqscResult
+from mayfly.verbs.mqsc_result import MqscResult
 
 Script = Annotated[typer.FileText | None, typer.Argument(help="The script; - or nothing is stdin.")]
 CommandOption = Annotated[

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mayfly.connection import Connection, Message, stored_id
+from mayfly.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
+from mayfly.verbs.checks import stored_id
+from mayfly.verbs.messages import Message
 
 
 def opened_queue(connection: Connection, name: str, options: int) -> int:

@@ -45,7 +45,7 @@ from mayfly.cli.schedule_show import (
 from mayfly.cli.show import print_json
 from mayfly.connection import Schedule
 from mayfly.connection.json_values import audit_as_json, scheduled_as_json
-from mayfly.connection.values import Receipt, Scheduled, ScheduleFilter
+from mayfly.verbs.schedule import Receipt, Scheduled, ScheduleFilter
 
 _PAGE_COUNT = 1_000
 

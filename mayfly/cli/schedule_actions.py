@@ -16,7 +16,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.schedule_filters import Wanted
 from mayfly.cli.show import print_json
 from mayfly.connection import Schedule
-from mayfly.connection.values import Receipt, ScheduleFilter
+from mayfly.verbs.schedule import Receipt, ScheduleFilter
 
 #: A longer operation shows its progress on a terminal.
 _SILENT_SECONDS = 1.0

@@ -11,7 +11,7 @@ import typer
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.values import duration_ms, message_id
-from mayfly.connection.values import ScheduleFilter
+from mayfly.verbs.schedule import ScheduleFilter
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)

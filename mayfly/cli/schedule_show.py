@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from mayfly.cli.show import moment
-from mayfly.connection.values import AuditEntry, Scheduled
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.verbs.schedule import AuditEntry, Scheduled
 
 _LIST_HEAD = ("MsgId", "due (UTC)", "queue", "sender", "bytes")
 _AUDIT_HEAD = ("at (UTC)", "user", "action", "receipt", "count", "what")

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mayfly.connection import Message
 from mayfly.lifetime.spelling import spelled_duration
+from mayfly.verbs.messages import Message
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BODY_CHARACTERS = 40

@@ -16,18 +16,10 @@ from mayfly.cli.schedule_filters import Property, moment_ms, property_of
 from mayfly.cli.show import print_json
 from mayfly.cli.values import local_path, message_id
 from mayfly.connection.json_values import stories_as_json, whereabouts_as_json
-from mayfly.engine import (
-    MOST_STORIES,
-    PropertyQuestion,
-    Sources,
-    Step,
-    StoriesFound,
-    Teller,
-    Whereabouts,
-    whole_story,
-)
-from mayfly.engine import Identifier as Id
+from mayfly.engine import Sources, Teller, whole_story
 from mayfly.lifetime.spelling import spelled_moment
+from mayfly.verbs.checks import Identifier as Id
+from mayfly.verbs.stories import MOST_STORIES, PropertyQuestion, Step, StoriesFound, Whereabouts
 
 _HEAD = ("at (UTC)", "what", "queue", "")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypedDict
 
-from mayfly.connection import Connection, stored_id
-from mayfly.connection.values import Identifier, Property
+from mayfly.connection import Connection
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
-from mayfly.properties.folders import properties_of_mapping
+from mayfly.properties.folders import Property, properties_of_mapping
+from mayfly.verbs.checks import Identifier, stored_id
 
 
 class Opening(NamedTuple):

@@ -19,12 +19,13 @@ from mayfly.client.asking import (
 from mayfly.client.many import Outcome, get_all, msg_ids_of, put_all
 from mayfly.client.open_objects import OpenObjects
 from mayfly.client.subscriptions import ClientSubscription, resumed, subscribed
-from mayfly.connection import Administration, Connection, Message, PutResult, Schedule
-from mayfly.connection.values import Identifier, bytes_of, plain_descriptor
+from mayfly.connection import Administration, Connection, Schedule
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
-from mayfly.mqsc import MqscResult
+from mayfly.verbs.checks import Identifier, bytes_of, plain_descriptor
+from mayfly.verbs.messages import Message, PutResult
+from mayfly.verbs.mqsc_result import MqscResult
 
 
 class Client:

@@ -7,11 +7,12 @@ from itertools import islice
 from typing import TypeAlias
 
 from mayfly.client.open_objects import OUTDATED
-from mayfly.connection import Connection, PutResult
+from mayfly.connection import Connection
 from mayfly.connection.interface import OnDone
-from mayfly.connection.values import MOST_BYTES, Message, check_most
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import LostAnswer, MQError, NoMessage, mq_error
+from mayfly.verbs.checks import MOST_BYTES, check_most
+from mayfly.verbs.messages import Message, PutResult
 
 #: So many are on their way at a time.
 MOST_UNDER_WAY = 1_000

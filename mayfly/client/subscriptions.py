@@ -5,12 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from mayfly.client.asking import from_queue, get_options
-from mayfly.connection import Connection, Message, Subscribed, SubscriptionFacts
-from mayfly.connection.values import Identifier, stored_id
+from mayfly.connection import Connection
 from mayfly.lifetime.times import tenths_of_ms
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError, NoMessage
+from mayfly.verbs.checks import Identifier, stored_id
+from mayfly.verbs.facts import SubscriptionFacts
+from mayfly.verbs.messages import Message
+from mayfly.verbs.requests import Subscribed
 
 
 class ClientSubscription:

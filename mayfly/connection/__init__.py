@@ -1,8 +1,13 @@
 """Connections: programs, facades and servers use a queue manager by these, wherever it is.
 
 ``interface`` has the verbs, ``connect`` connects by name, in this process or over a network
-(docs/CONNECTION.md).
+(docs/CONNECTION.md). A client of a server elsewhere loads no engine: a connection in this process
+is imported when it is asked for.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from mayfly.connection.by_name import connect
 from mayfly.connection.interface import (
@@ -12,49 +17,35 @@ from mayfly.connection.interface import (
     OnDone,
     UnderWay,
 )
-from mayfly.connection.local import LocalConnection
 from mayfly.connection.onward import Held, Onward
 from mayfly.connection.operating import Administration, Claims, Schedule
 from mayfly.connection.topics import Topics
-from mayfly.connection.values import (
-    Delivery,
-    GetResult,
-    Message,
-    Opened,
-    PutResult,
-    Settlement,
-    Status,
-    Subscribed,
-    SubscriptionFacts,
-    stored_id,
-    text_length,
-    token_of,
-)
+from mayfly.verbs.messages import Settlement
+
+if TYPE_CHECKING:
+    from mayfly.connection.local import LocalConnection
 
 __all__ = [
     "Administration",
     "Asynchronous",
     "Claims",
     "Connection",
-    "Delivery",
-    "GetResult",
     "Held",
     "LocalConnection",
-    "Message",
     "Objects",
     "OnDone",
     "Onward",
-    "Opened",
-    "PutResult",
     "Schedule",
     "Settlement",
-    "Status",
-    "Subscribed",
-    "SubscriptionFacts",
     "Topics",
     "UnderWay",
     "connect",
-    "stored_id",
-    "text_length",
-    "token_of",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "LocalConnection":
+        from mayfly.connection.local import LocalConnection
+
+        return LocalConnection
+    raise AttributeError(f"module 'mayfly.connection' has no attribute {name!r}")

@@ -5,20 +5,17 @@ from __future__ import annotations
 import getpass
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import cast
 
 from mayfly.connection.choose import NOTHING_WANTED, Route, Sharing, Wanted, routes
 from mayfly.connection.endpoint import Reconnect
 from mayfly.connection.instruments import instrumented
 from mayfly.connection.interface import Connection
-from mayfly.connection.local import LocalConnection
 from mayfly.connection.reconnecting import ReconnectingConnection
 from mayfly.connection.served_folder import connect_to_server_of
-from mayfly.engine import folder_in_home
-from mayfly.engine.face.programs import HOME_VARIABLE
+from mayfly.connection.virtual_time import open_here
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.queue_manager import managers_here
+from mayfly.verbs.checks import HOME_VARIABLE, folder_in_home
 
 #: After an error with one of these reasons, the next channel of a table is tried.
 _TRY_NEXT = frozenset(
@@ -85,7 +82,7 @@ def _connect_away(
         assert found is not None
         return _connect_by(found, account, password, program, wanted.sharing)
 
-    return cast("Connection", ReconnectingConnection(again, how, attempts=wanted.attempts))
+    return ReconnectingConnection(again, how, attempts=wanted.attempts)
 
 
 def _connect_by(
@@ -112,11 +109,13 @@ def _connect_by(
 
 
 def _connect_here(name: str, user: str | None, program: str) -> Connection:
-    running = {n: m for n, m in managers_here().items() if not m.is_stopped}
+    running = {n: m for n, m in open_here().items() if not m.is_stopped}
     if not name and len(running) == 1:
         (name,) = running
     manager = running.get(name)
     if manager is not None:
+        from mayfly.connection.local import LocalConnection
+
         return LocalConnection(manager.session(user, program=program, groups=None), manager)
     try:
         folder = folder_in_home(name)

@@ -9,17 +9,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from mayfly.connection.ccdt import ChannelTable
 from mayfly.connection.endpoint import Endpoint, Reconnect, addresses_of
 from mayfly.connection.key_files import with_key_repository
 from mayfly.connection.reconnection import USUAL_ATTEMPTS, Attempts
-from mayfly.connection.table_files import named_table
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.runtime import Runtime
 
+if TYPE_CHECKING:
+    from mayfly.connection.ccdt import ChannelTable
+
+#: Any of these may name a channel table.
+_NAME_TABLES = ("MQCCDTURL", "MQCHLLIB", "MQCHLTAB")
 #: The default of MQCHLTAB in IBM's client.
 _DEFAULT_TABLE = "AMQCLCHL.TAB"
 _CHANNEL_NAME_LENGTH = 20
@@ -94,7 +97,7 @@ def routes(
         environment = {"MQCCDTURL": wanted.table_url}
     if server := environment.get("MQSERVER"):
         return iter([Route(_named(endpoint_of_mqserver(server), name))])
-    table = named_table(environment)
+    table = _table_of(environment)
     if table is None and wanted.binding is Binding.CLIENT:
         said = f"no channel leads to {name!r}: set MQSERVER or MQCCDTURL"
         raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
@@ -121,6 +124,15 @@ def endpoint_of_mqserver(value: str) -> Endpoint:
         said = f"MQSERVER {value!r}: the transport is {transport!r}, TCP alone is known here"
         raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
     return Endpoint(addresses_of(connection_name), channel)
+
+
+def _table_of(environment: Mapping[str, str]) -> ChannelTable | None:
+    """Return the channel table that an environment names; most programs have none."""
+    if not any(environment.get(name) for name in _NAME_TABLES):
+        return None
+    from mayfly.connection.table_files import named_table
+
+    return named_table(environment)
 
 
 def _rows(

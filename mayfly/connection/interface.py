@@ -16,25 +16,17 @@ from typing import Protocol, TypeAlias, TypeVar
 from mayfly.connection.onward import Held, Many, Onward
 from mayfly.connection.operating import Administration, Claims, Schedule
 from mayfly.connection.topics import Topics
-from mayfly.connection.values import (
-    BackoutRule,
-    Delivery,
-    GetResult,
-    Inquiry,
-    Opened,
-    Property,
-    PutResult,
-    Settlement,
-    Status,
-    Value,
-)
 from mayfly.contracts.wire_fields import packed_descriptor
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
+from mayfly.properties.folders import Property
 from mayfly.runtime import Runtime
 from mayfly.verbs import requests as ask
+from mayfly.verbs.facts import Inquiry, Status, Value
+from mayfly.verbs.messages import Delivery, GetResult, PutResult, Settlement
+from mayfly.verbs.requests import BackoutRule, Opened
 from mayfly.verbs.rows import packed_scalar, rows_of_properties
 
 _T = TypeVar("_T")

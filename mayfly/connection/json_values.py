@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TypedDict, cast
 
-from mayfly.connection.values import AuditEntry, Scheduled
-from mayfly.engine import Stay, StoriesFound, Whereabouts
 from mayfly.mqi.causes import cause_name
+from mayfly.verbs.schedule import AuditEntry, Scheduled
+from mayfly.verbs.stories import Stay, StoriesFound, Whereabouts
 
 
 class StepJson(TypedDict):

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 from mayfly.connection.dropped import end_dropped
 from mayfly.connection.interface import DECIDED, Connection, OnDone, OnRefused, UnderWay
 from mayfly.connection.local_verbs import BEGUN, CALLS, HERE, Program, begin_puts
-from mayfly.connection.values import GetResult, Property, PutResult
 from mayfly.connection.virtual_time import virtual_time_of
 from mayfly.engine import GetRequest, Handle, Match, PutRequest, Session
 from mayfly.engine.face.programs import ANY, Completion, TopicHandle, with_properties
@@ -17,7 +16,9 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.properties.folders import Property
 from mayfly.queue_manager import QueueManager
+from mayfly.verbs.messages import GetResult, PutResult
 from mayfly.verbs.requests import Put, Request, verb_name
 
 _R = TypeVar("_R")

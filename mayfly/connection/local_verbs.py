@@ -17,31 +17,16 @@ from weakref import WeakValueDictionary
 
 from mayfly.connection.interface import DECIDED, OnDone, OnRefused, UnderWay
 from mayfly.connection.objects import AnyHandle, OpenObjects, not_open_here
-from mayfly.connection.values import (
-    BackoutRule,
-    ConsumerState,
-    Delivery,
-    GetResult,
-    Inquiry,
-    Message,
-    Opened,
-    PutResult,
-    ScheduleFilter,
-    Settlement,
-    Subscribed,
-    Whereabouts,
-)
+from mayfly.contracts.claims import ConsumerState
+from mayfly.contracts.ledger import PositionTrimmed
 from mayfly.contracts.reasons import CONSUMER_UNKNOWN
 from mayfly.contracts.wire_fields import descriptor_of
 from mayfly.engine import (
     GetRequest,
     Handle,
     Match,
-    PropertyQuestion,
     PutRequest,
-    Receipt,
     Session,
-    StoriesFound,
     check_forward_target,
     forward,
     full_name,
@@ -67,7 +52,6 @@ from mayfly.engine.face.programs import (
     TopicHandle,
     UnitOfWork,
     check_get_options,
-    check_most,
     claim_client_id,
     delete_temporary_topic,
     facts_of,
@@ -89,9 +73,14 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.queue_manager import QueueManager
-from mayfly.store.ledger import PositionTrimmed
 from mayfly.verbs import requests as ask
+from mayfly.verbs.checks import check_most
+from mayfly.verbs.facts import Inquiry
+from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement
+from mayfly.verbs.requests import BackoutRule, Opened, Subscribed
 from mayfly.verbs.rows import properties_of, scalar_of
+from mayfly.verbs.schedule import Receipt, ScheduleFilter
+from mayfly.verbs.stories import PropertyQuestion, StoriesFound, Whereabouts
 
 _T = TypeVar("_T")
 #: The sessions of the conversations of this process, by number.

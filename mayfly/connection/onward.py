@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from operator import index
 
-from mayfly.connection.values import Delivery, Message, token_of
 from mayfly.contracts.wire_fields import packed_descriptor
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
 from mayfly.verbs import requests as ask
+from mayfly.verbs.messages import Delivery, Message, token_of
 from mayfly.verbs.requests import Calls
 
 

@@ -6,26 +6,16 @@ import builtins
 from collections.abc import Iterator
 from typing import Any
 
-from mayfly.connection.values import (
-    AuditEntry,
-    ConsumerState,
-    Counts,
-    OwnTime,
-    Receipt,
-    Scheduled,
-    ScheduleFilter,
-    Verification,
-    Whereabouts,
-    stored_id,
-)
-from mayfly.engine import PropertyQuestion, StoriesFound
-from mayfly.engine.face.programs import check_page
-from mayfly.mqsc import MqscResult
-from mayfly.mqsc.result import CommandResult
-from mayfly.mqsc.result import Message as MqscMessage
-from mayfly.store.ledger import PositionTrimmed
+from mayfly.contracts.claims import ConsumerState
+from mayfly.contracts.ledger import PositionTrimmed
 from mayfly.verbs import requests as ask
+from mayfly.verbs.checks import stored_id
+from mayfly.verbs.facts import Counts, OwnTime, Verification
+from mayfly.verbs.mqsc_result import CommandResult, MqscResult
+from mayfly.verbs.mqsc_result import Message as MqscMessage
 from mayfly.verbs.requests import Calls
+from mayfly.verbs.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter, check_page
+from mayfly.verbs.stories import PropertyQuestion, StoriesFound, Whereabouts
 
 _EVERYTHING = ScheduleFilter()
 

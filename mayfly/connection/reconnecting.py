@@ -24,12 +24,12 @@ from mayfly.connection.reconnection import (
     interrupted,
 )
 from mayfly.connection.reopening import Numbers, reopen_dynamic
-from mayfly.connection.values import Delivery, GetResult, Opened, Settlement, Subscribed
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.verbs import requests as ask
-from mayfly.verbs.requests import Request, numbers_in
+from mayfly.verbs.messages import Delivery, GetResult, Settlement
+from mayfly.verbs.requests import Opened, Request, Subscribed, numbers_in
 
 _R = TypeVar("_R")
 #: These settlements give a message back, as the end of its connection does: they need no repeat.

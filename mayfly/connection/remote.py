@@ -17,7 +17,6 @@ from mayfly.connection.remote_put_frames import ToldPuts
 from mayfly.connection.remote_puts import UnansweredPuts
 from mayfly.connection.remote_sharing import Way, shared_links
 from mayfly.connection.remote_stream import opened
-from mayfly.connection.values import Opened, PutResult, Subscribed
 from mayfly.connection.virtual_time import VirtualTime, virtual_time_here
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
@@ -26,7 +25,8 @@ from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
 from mayfly.runtime import Runtime
 from mayfly.runtime.virtual_clock import this_process
 from mayfly.verbs import requests as ask
-from mayfly.verbs.requests import Request
+from mayfly.verbs.messages import PutResult
+from mayfly.verbs.requests import Opened, Request, Subscribed
 
 _R = TypeVar("_R")
 #: After an error with one of these reasons, the next address of the list is tried.

@@ -11,10 +11,10 @@ from msgspec import Raw
 from mayfly.connection.interface import OnDone
 from mayfly.connection.remote_conversation import Conversation
 from mayfly.connection.remote_requests import Request, answer_of
-from mayfly.connection.values import PutResult
 from mayfly.contracts.wire import MOST_PUTS_IN_FRAME
 from mayfly.contracts.wire_fields import PackedDescriptor, packed
 from mayfly.mqi.errors import MQError, error_of
+from mayfly.verbs.messages import PutResult
 from mayfly.verbs.requests import NewMessageRow, Put, Puts
 from mayfly.verbs.rows import PutsRow, put_of
 

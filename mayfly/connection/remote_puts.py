@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from mayfly.connection.remote_conversation import Conversation
 from mayfly.connection.remote_put_frames import OpenPutFrame, PutFrame, PutTarget
 from mayfly.connection.remote_requests import Request, answer_of
-from mayfly.connection.values import PutResult
 from mayfly.contracts.wire import DONE_BYTES, MOST_UNANSWERED_PUTS
 from mayfly.contracts.wire_fields import descriptor_of, packed
 from mayfly.lifetime.window import Window
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, error_of, mq_error
+from mayfly.verbs.messages import PutResult
 from mayfly.verbs.requests import Backout, NewIds, Put
 from mayfly.verbs.rows import PutsRow
 

@@ -9,10 +9,10 @@ from itertools import count
 from typing import TypeAlias
 
 from mayfly.connection.interface import Connection
-from mayfly.connection.values import Opened, Subscribed
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, ObjectError, mq_error
+from mayfly.verbs.requests import Opened, Subscribed
 
 #: Opens an object on a new connection, by names as ``Numbers.renamed`` has them.
 Reopen: TypeAlias = "Callable[[Connection, Numbers], Opened]"

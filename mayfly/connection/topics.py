@@ -6,10 +6,9 @@ import re
 from operator import index
 from typing import Final
 
-from mayfly.connection.values import Subscribed
 from mayfly.mqi import constants as c
 from mayfly.verbs import requests as ask
-from mayfly.verbs.requests import Calls
+from mayfly.verbs.requests import Calls, Subscribed
 
 #: The id is one of 24 bytes, as messages have; other topics below TEMP are anybody's.
 _TEMPORARY: Final = re.compile(r"TEMP/[0-9A-F]{48}")

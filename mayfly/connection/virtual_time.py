@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from mayfly.engine import Engine
-from mayfly.queue_manager import managers_here
 from mayfly.runtime.virtual_clock import VirtualClock, check_wait
+
+if TYPE_CHECKING:
+    from mayfly.engine import Engine
+    from mayfly.queue_manager import QueueManager
 
 
 class Standing(Protocol):
@@ -29,6 +32,15 @@ class VirtualTime:
         check_wait(self.clock, self._visitors())
 
 
+def open_here() -> dict[str, QueueManager]:
+    """Return the queue managers that are open in this process: none before somebody asks for one.
+
+    A client of a server elsewhere does not load the engine.
+    """
+    module = sys.modules.get("mayfly.queue_manager")
+    return {} if module is None else module.managers_here()
+
+
 def virtual_time_of(engine: Engine) -> VirtualTime | None:
     """Return the virtual time of an engine, None where time goes by itself."""
     clock = engine.clock
@@ -41,7 +53,7 @@ def virtual_time_of(engine: Engine) -> VirtualTime | None:
 
 def virtual_time_here(name: str, number: int) -> VirtualTime | None:
     """Return that of a queue manager of this process that serves the connection of a number."""
-    manager = managers_here().get(name)
+    manager = open_here().get(name)
     if manager is None or not manager.engine.has_session(number):
         return None
     return virtual_time_of(manager.engine)

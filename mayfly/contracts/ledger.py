@@ -67,3 +67,16 @@ class LedgerInfo(NamedTuple):
     instance_id: str
     first_position: int
     last_position: int
+
+
+class PositionTrimmed(Exception):
+    """A reader asks for positions that retention has removed; their rows are gone."""
+
+    def __init__(self, after_position: int, first_position: int) -> None:
+        """Name the position read from and the first one still held."""
+        super().__init__(
+            f"ledger position {after_position + 1} is trimmed; the first one held is "
+            f"{first_position}: start from there, or raise ledger.retention_count"
+        )
+        self.after_position = after_position
+        self.first_position = first_position

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from mayfly.connection import Connection
-from mayfly.engine import Message
 from mayfly.lifetime.dead_letters import is_letter, read_letter
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
@@ -16,6 +15,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import Value
 from mayfly.mqi.structures import DLH
+from mayfly.verbs.messages import Message
 
 _HEADER_BYTES = DLH.length(1)
 _HUNDREDTH_MS = SECOND_MS // 100

@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Self
 
-from mayfly.connection import Connection, LocalConnection, Message
+from mayfly.connection import Connection, LocalConnection
 from mayfly.dead_letter.dead_letters import (
     DeadLetter,
     dead_letter_of,
@@ -18,12 +18,12 @@ from mayfly.dead_letter.dead_letters import (
 from mayfly.dead_letter.moving import carry_out
 from mayfly.dead_letter.rule_progress import Returns, RuleState
 from mayfly.dead_letter.rules import Action, Rule, RuleTable
-from mayfly.engine import position_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.attribute_selectors import MQIA_CURRENT_Q_DEPTH
 from mayfly.mqi.errors import MQError, NoMessage, StoreError
 from mayfly.queue_manager import QueueManager
+from mayfly.verbs.messages import Message, position_of
 
 _LOG = logging.getLogger("mayfly.dead_letter")
 _OPEN = c.MQOO_INPUT_SHARED | c.MQOO_BROWSE | c.MQOO_INQUIRE

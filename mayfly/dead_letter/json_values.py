@@ -7,8 +7,8 @@ from typing import TypedDict
 
 from mayfly.dead_letter.dead_letters import DeadLetter
 from mayfly.dead_letter.handler import Outcome
-from mayfly.engine import Message
 from mayfly.mqi.causes import cause_name
+from mayfly.verbs.messages import Message
 
 
 class LetterJson(TypedDict):

@@ -10,12 +10,12 @@ from typing import TypeVar
 from mayfly.dead_letter.errors import RuleTableError
 from mayfly.dead_letter.grammar import Parameter, parse_entry
 from mayfly.dead_letter.rules import NUMBERS, TEXTS, Action, Pattern, Rule, RuleTable
-from mayfly.engine import check_name
 from mayfly.lifetime.times import ms_of_seconds
 from mayfly.mqi import constants, reasons
 from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.mqi.errors import MQError
 from mayfly.mqsc.grammar import statements
+from mayfly.verbs.checks import check_name
 
 Value = TypeVar("Value")
 #: Keyword -> prefixes of the constants by which its number may be named.

@@ -10,11 +10,10 @@ memory, its transactions. ``tests/test_tidy.py`` refuses whatever takes them fro
 
 from mayfly.engine.arrival_order import arrival_number
 from mayfly.engine.arrivals import Arrivals
-from mayfly.engine.attributes.attribute import LONGEST_MESSAGE_BYTES, Value
+from mayfly.engine.attributes.attribute import LONGEST_MESSAGE_BYTES
 from mayfly.engine.configuration import Configuration
-from mayfly.engine.counting import Verification, volatile_count
-from mayfly.engine.delay.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter
-from mayfly.engine.delivery import Identifier, new_message_id, stored_id
+from mayfly.engine.counting import volatile_count
+from mayfly.engine.delivery import new_message_id
 from mayfly.engine.engine import Engine
 from mayfly.engine.expiry_scan import scan_every
 from mayfly.engine.finding.search import Match
@@ -29,60 +28,46 @@ from mayfly.engine.forwarding import (
 )
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
-from mayfly.engine.home import check_manager_name, folder_in_home
-from mayfly.engine.message import Message, position_of
+from mayfly.engine.objects.inquire import text_length
 from mayfly.engine.objects.lookup import (
     manager_definition,
     manager_folder,
 )
 from mayfly.engine.objects.named import find_channel
-from mayfly.engine.objects.registry import check_name
-from mayfly.engine.own_time import OwnTime, advance_clock, come_back
-from mayfly.engine.pubsub.topic_strings import check_topic_string
+from mayfly.engine.own_time import advance_clock, come_back
 from mayfly.engine.put import PutRequest
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.session import Session
 from mayfly.engine.settings import PLATFORMS, SETTINGS, SettingValue, setting_value
-from mayfly.engine.whereabouts.answer import Stay, Step, Whereabouts
-from mayfly.engine.whereabouts.by_property import MOST_STORIES, PropertyQuestion, StoriesFound
 from mayfly.engine.whereabouts.whole import ArchiveError, Sources, Teller, whole_story
 
 __all__ = [
     # An open queue manager: its configuration, its place, its status.
     "Configuration",
     "Engine",
-    "OwnTime",
     "PLATFORMS",
     "SETTINGS",
     "SettingValue",
     "advance_clock",
     "setting_value",
-    "Verification",
-    "check_manager_name",
     "come_back",
-    "folder_in_home",
     "scan_every",
     "volatile_count",
     # Definitions, and the authority to put.
     "LONGEST_MESSAGE_BYTES",
-    "check_name",
     "find_channel",
     "full_name",
     "manager_definition",
     "manager_folder",
+    "text_length",
     # Programs: a session, its open queues, what is put and got.
     "GetRequest",
     "Handle",
-    "Identifier",
     "Match",
-    "Message",
     "PutRequest",
     "Session",
-    "Value",
     "arrival_number",
     "new_message_id",
-    "position_of",
-    "stored_id",
     # Services, which are driven by what arrives.
     "Arrivals",
     # A message that was got moves on, its life running on, or is answered.
@@ -94,20 +79,9 @@ __all__ = [
     "put_reply",
     "report_exception",
     # Publish/subscribe with neighbours.
-    "check_topic_string",
     # Delayed messages.
-    "AuditEntry",
-    "Receipt",
-    "ScheduleFilter",
-    "Scheduled",
     # Where a message is.
-    "Stay",
-    "Step",
-    "Whereabouts",
     "ArchiveError",
-    "MOST_STORIES",
-    "PropertyQuestion",
-    "StoriesFound",
     "Sources",
     "Teller",
     "whole_story",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mayfly.engine.message import Message, position_of
 from mayfly.engine.queues import LocalQueue, QueueOwner
 from mayfly.store.keys import SEQUENCE_BITS
+from mayfly.verbs.messages import Message, position_of
 
 _ARRIVAL = (1 << SEQUENCE_BITS) - 1
 

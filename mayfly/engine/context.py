@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from mayfly.engine.message import Message
 from mayfly.engine.put import PutRequest
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
+from mayfly.verbs.messages import Message
 
 #: Put options that take their context from a message that was got.
 PASSES: Final = c.MQPMO_PASS_IDENTITY_CONTEXT | c.MQPMO_PASS_ALL_CONTEXT

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
@@ -13,31 +12,7 @@ from mayfly.lifetime.moments import is_expired
 from mayfly.store.aside import EXPIRED_BY_QUEUE, EXPIRED_OF_KEYS
 from mayfly.store.keys import queue_number_of
 from mayfly.store.totals import Totals
-
-
-class Counts(NamedTuple):
-    """Messages of one queue by where they stand.
-
-    ``staged`` wait on the staging queue to come here; ``live`` could be got now; ``uncommitted``
-    are puts of open units of work; ``locked`` are got in open units of work, claimed by a consumer
-    or locked by a browse;
-    ``expired_present`` have passed their deadline and are not discarded yet (E8, E12).
-    """
-
-    staged: int
-    live: int
-    uncommitted: int
-    locked: int
-    expired_present: int
-
-
-class Verification(NamedTuple):
-    """The result of ``verify``; ``ok`` when nothing is wrong."""
-
-    ok: bool
-    problems: tuple[str, ...]
-    queues: int
-    messages: int
+from mayfly.verbs.facts import Counts, Verification
 
 
 def counts_of(core: Core, name: str) -> Counts:

@@ -8,56 +8,25 @@ as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from enum import Enum
 from functools import partial
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final
 
 from mayfly.contracts.endings import Ending
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.get import GetRequest, Getter, obtain
-from mayfly.engine.get_result import GetResult
 from mayfly.engine.holding.messages import Hold
-from mayfly.engine.message import Message, message_of
+from mayfly.engine.message import message_of
 from mayfly.engine.standing_get import StandingGet
 from mayfly.engine.taking import Got, Room, each_taken
 from mayfly.engine.unit_contents import absorb, take_over, taken_by
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-
-
-class Settlement(Enum):
-    """The settlement of a delivery."""
-
-    #: It is used: its life ends as ``got``, and its COD report is sent.
-    TAKEN = "taken"
-    #: It goes back to its place as if nobody had got it.
-    RETURNED = "returned"
-    #: It goes back to its place, its backout count one higher.
-    BACKED_OUT = "backed-out"
-    #: It goes to the dead-letter queue behind an MQDLH with a reason, its life running on.
-    DEAD_LETTERED = "dead-lettered"
-    #: No client of its kind can have it: it goes to BOQNAME of its queue as it is. Where that fails
-    #: it is dead-lettered. In this process alone: the network protocol does not know it.
-    SET_ASIDE = "set-aside"
-
+from mayfly.verbs.messages import Delivery, GetResult, Message, Settlement
 
 _MOVED: Final = frozenset((Settlement.DEAD_LETTERED, Settlement.SET_ASIDE))
-
-
-class Delivery(NamedTuple):
-    """A message that is held, and how a get saw it.
-
-    The number is 0 for one that stays on its queue, or has gone into the unit of work.
-
-    ``handle`` is the open queue that it was got from.
-    """
-
-    number: int
-    result: GetResult
-    handle: int
 
 
 class Deliveries(Hold):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 from mayfly.engine.core import Core
@@ -18,12 +17,8 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import generated_id, id_hash, optional_id_hash
 from mayfly.store.units import NO_MORE_COLUMNS, StoredMessage, stored_message
+from mayfly.verbs.checks import ID_BYTES
 
-ID_BYTES = 24
-#: JMS prints it before the digits of an id.
-_ID_PREFIX = "ID:"
-#: A MsgId or CorrelId as a program gives it: up to 24 bytes, or their hexadecimal digits.
-Identifier: TypeAlias = bytes | str
 _ZERO_ID = bytes(ID_BYTES)
 
 
@@ -46,43 +41,6 @@ class OutgoingMessage(NamedTuple):
 
 #: The fields of an outgoing message: a put makes no named tuple of them, which takes 0.3 µs.
 MessageFields: TypeAlias = tuple[Prepared, Window, tuple[bytes, bytes, bytes | None], bytes]
-
-
-def bytes_of(body: object) -> bytes:
-    """Return the body of a message; raises TypeError for what is not made of bytes."""
-    if isinstance(body, bytes | bytearray | memoryview):
-        return bytes(body)
-    raise TypeError(f"body must be bytes, not {type(body).__name__}")
-
-
-def stored_id(identifier: object, name: str = "id") -> bytes:
-    """Return an id as it is stored: 24 bytes padded with NUL, empty when absent or all zeros.
-
-    A text is the hexadecimal digits that the command line prints, with or without JMS's ``ID:``.
-    Raises MQRC_MD_ERROR, with the ``name`` of the field, when it is none of that or is longer.
-    """
-    if not identifier:
-        return b""
-    if type(identifier) is not bytes:
-        identifier = _bytes_of_id(identifier, name)
-    if len(identifier) > ID_BYTES:
-        said = f"{name} {identifier!r} is longer than {ID_BYTES} bytes"
-        raise mq_error(rc.MQRC_MD_ERROR, said)
-    padded = identifier.ljust(ID_BYTES, b"\0")
-    return b"" if padded == _ZERO_ID else padded
-
-
-def _bytes_of_id(identifier: object, name: str) -> bytes:
-    if isinstance(identifier, (bytes, bytearray, memoryview)):
-        return bytes(identifier)
-    if isinstance(identifier, str):
-        with suppress(ValueError):
-            return bytes.fromhex(identifier.removeprefix(_ID_PREFIX))
-    raise mq_error(
-        rc.MQRC_MD_ERROR,
-        f"{name} {identifier!r} is no id: give bytes, or the hexadecimal digits that the command "
-        "line prints",
-    )
 
 
 def new_id(core: Core) -> bytes:

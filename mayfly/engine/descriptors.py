@@ -115,32 +115,6 @@ def prepare(
 
 
 @lru_cache(maxsize=1024)
-def plain_descriptor(
-    priority: int | None,
-    persistent: bool | None,
-    report: int,
-    reply_to: str,
-    *rest: int | str,
-) -> Descriptor:
-    """Return what a program asks for that fills in no MQMD; None is what queue or topic say.
-
-    ``reply_to`` is ``QUEUE`` or ``QUEUE@MANAGER``; ``rest`` are the message type and the format.
-    """
-    msg_type, format_name = rest
-    reply_to_q, _, reply_to_q_mgr = reply_to.partition("@")
-    if not isinstance(msg_type, int) or not isinstance(format_name, str):
-        raise TypeError(f"msg_type {msg_type!r} is no int, or format_name {format_name!r} no str")
-    return Descriptor(
-        report=report,
-        msg_type=msg_type,
-        priority=c.MQPRI_PRIORITY_AS_Q_DEF if priority is None else priority,
-        persistence=c.MQPER_PERSISTENCE_AS_Q_DEF if persistent is None else int(persistent),
-        reply_to_q=reply_to_q,
-        reply_to_q_mgr=reply_to_q_mgr,
-        format=format_name,
-    )
-
-
 def check_header(descriptor: Descriptor, body: bytes) -> None:
     """Raise the structure's own reason code when the announced header is not in the data (P12)."""
     big_endian = is_big_endian(descriptor.encoding)

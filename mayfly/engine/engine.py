@@ -26,7 +26,6 @@ from mayfly.engine.delay.timeline import StagedKeys
 from mayfly.engine.due_work import DueWork
 from mayfly.engine.end_non_persistent import end_non_persistent
 from mayfly.engine.forks import stop_in_children
-from mayfly.engine.home import check_manager_name
 from mayfly.engine.interrupted import count_interrupted
 from mayfly.engine.membership import Membership
 from mayfly.engine.objects.administration import set_up
@@ -49,6 +48,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import Runtime, SystemClock
 from mayfly.store.keys import start_of_ids
 from mayfly.store.store import Store
+from mayfly.verbs.checks import check_manager_name
 
 _LOG = logging.getLogger("mayfly")
 _BATCHES_BEFORE_OPEN = 10

@@ -8,12 +8,12 @@ from typing import NamedTuple, TypeAlias
 
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staged_row import original_row
-from mayfly.engine.message import Message
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.wrapping import embedded_or_none
 from mayfly.engine.transaction import Transaction
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.messages import Message
 
 
 class Expired(NamedTuple):

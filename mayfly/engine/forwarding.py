@@ -9,11 +9,11 @@ from __future__ import annotations
 from mayfly.engine.arrival_order import next_arrival_number
 from mayfly.engine.authority.checks import check_putter
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, OutgoingMessage, new_id, stored_id
+from mayfly.engine.delivery import Ids, OutgoingMessage, new_id
 from mayfly.engine.disposal import as_given, dead_letter, dead_letter_queue_of, send_report
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
-from mayfly.engine.message import Message, message_of, row_of
+from mayfly.engine.message import message_of
 from mayfly.engine.objects.lookup import target_queue
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.session import Session
@@ -26,7 +26,8 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
-from mayfly.store.keys import message_token
+from mayfly.verbs.checks import stored_id
+from mayfly.verbs.messages import Message, message_token, row_of
 
 _OPEN = c.MQOO_OUTPUT | c.MQOO_SET_ALL_CONTEXT
 _LOOK = c.MQGMO_BROWSE_MSG_UNDER_CURSOR

@@ -13,9 +13,8 @@ from mayfly.engine.finding.alive import look
 from mayfly.engine.finding.search import ANY, Match, asker
 from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
 from mayfly.engine.finding.verdicts import LONG_WORK, NO_VERDICTS, TURN_WORK, work_on
-from mayfly.engine.get_result import GetResult, Handed
 from mayfly.engine.holding import messages
-from mayfly.engine.message import Message, message_of
+from mayfly.engine.message import message_of
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.properties.views import View, seen_as
 from mayfly.engine.queues import LocalQueue
@@ -32,6 +31,7 @@ from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.messages import GetResult, Handed, Message
 
 
 class GetRequest(NamedTuple):

@@ -8,7 +8,6 @@ from typing import Final
 from mayfly.engine.core import Core
 from mayfly.engine.finding.next_ones import OWN, Picked, pick
 from mayfly.engine.get import GetRequest, Getter, obtain, seen
-from mayfly.engine.message import Message
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.remote.wrapping import TRANSMISSION_MARK
 from mayfly.engine.row_taking import confirm_delivery, discard_met, take_rows
@@ -16,23 +15,14 @@ from mayfly.engine.taking import Room
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 from mayfly.lifetime.moments import is_expired
-from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError, NoMessage, mq_error
+from mayfly.mqi.errors import MQError, NoMessage
+from mayfly.verbs.checks import MOST_BYTES
+from mayfly.verbs.messages import Message
 
 #: The most messages of one call: one transaction ends them all.
-MOST_MESSAGES: Final = 10_000
-#: Bytes of bodies after which a call has enough; the message that reaches them is the last one.
-MOST_BYTES: Final = 16 * 1024 * 1024
 #: Messages of one turn of the lock, some 2 ms, and bytes of their bodies.
 _TURN_MESSAGES, _TURN_BYTES = 128, 1024 * 1024
 _PLAIN: Final = GetRequest()
-
-
-def check_most(most: object) -> None:
-    """Raise MQRC_OPTIONS_ERROR unless a number of messages can be that of one call."""
-    if type(most) is not int or not 1 <= most <= MOST_MESSAGES:
-        said = f"most {most!r} is no number from 1 to {MOST_MESSAGES}"
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
 
 
 def get_many(

@@ -15,7 +15,6 @@ from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
 from mayfly.engine.get import GetRequest, Getter, Prepared, obtain, obtained
-from mayfly.engine.get_result import GetResult
 from mayfly.engine.groups.handle_gets import GroupGets
 from mayfly.engine.groups.members import GROUPING
 from mayfly.engine.groups.put_order import PutOrder
@@ -23,7 +22,7 @@ from mayfly.engine.objects.registry import Path
 from mayfly.engine.open_handles import OpenQueue, OpenQueues, drop_ownerless
 from mayfly.engine.properties.views import OPTIONS as PROPERTY_OPTIONS
 from mayfly.engine.properties.views import View, view_of
-from mayfly.engine.put import PutRequest, PutResult, put
+from mayfly.engine.put import PutRequest, put
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.standing_get import OnGot, StandingGet
 from mayfly.engine.status import is_asynchronous
@@ -53,6 +52,7 @@ from mayfly.mqi.errors import (
 )
 from mayfly.selectors import Selector
 from mayfly.store.keys import key_of_token
+from mayfly.verbs.messages import GetResult, PutResult
 
 _PROPERTIES = sum(PROPERTY_OPTIONS)
 #: The options that a get with a callback may have.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from mayfly.engine.counting import Counts, counts_with, expired_by_queue
+from mayfly.engine.counting import counts_with, expired_by_queue
 from mayfly.engine.engine import Engine
 from mayfly.engine.figures import totals_of
 from mayfly.engine.lateness import LatenessCounts
@@ -21,6 +21,7 @@ from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.life import State
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.totals import Totals
+from mayfly.verbs.facts import Counts
 
 #: Queues looked at in one turn of the lock.
 _STEP: Final = 500

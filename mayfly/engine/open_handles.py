@@ -11,7 +11,6 @@ from itertools import count
 from mayfly.contracts.endings import NOBODY
 from mayfly.engine.browsing.marking import marks_of
 from mayfly.engine.core import Core
-from mayfly.engine.message import Message
 from mayfly.engine.objects.dynamic import drop_dynamic_queue
 from mayfly.engine.pubsub.subscription_administration import drop_doomed, forget_subscription
 from mayfly.engine.pubsub.subscriptions import Subscription, SubscriptionHandle
@@ -23,6 +22,7 @@ from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs.messages import Message
 
 _LOG = logging.getLogger("mayfly")
 _INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE

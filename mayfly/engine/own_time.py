@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.expiry_scan import ExpiryScan
@@ -22,32 +21,9 @@ from mayfly.runtime.virtual_clock import VirtualClock
 from mayfly.store.keys import STAGING_NUMBER, queue_range, staging_key
 from mayfly.store.message_times import count_deadlines, count_put_after, move_puts_back
 from mayfly.store.units import Unit
+from mayfly.verbs.facts import OwnTime
 
 _LOG = logging.getLogger("mayfly.clock")
-
-
-class OwnTime(NamedTuple):
-    """Both times in ms since 1970, UTC, and what accepting the wall clock would do to messages.
-
-    ``expiring_count`` and ``due_count`` are the messages whose deadline or delivery time lies
-    between the two times; ``expired_count`` those that have expired and are not discarded yet;
-    ``put_ahead_count`` those on ordinary queues that were put at a time that the wall clock has not
-    reached; ``waiting_count`` those with a deadline or a delivery time later than both.
-    """
-
-    own_ms: int
-    wall_ms: int
-    step_count: int
-    expiring_count: int
-    due_count: int
-    expired_count: int
-    put_ahead_count: int
-    waiting_count: int
-
-    @property
-    def difference_ms(self) -> int:
-        """Wall clock minus own time: less than 0 where the queue manager is ahead."""
-        return self.wall_ms - self.own_ms
 
 
 def say_when_ahead(core: Core) -> None:

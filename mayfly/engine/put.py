@@ -20,13 +20,7 @@ from mayfly.engine.delivery import (
     refusal,
     size_on,
 )
-from mayfly.engine.descriptors import (
-    Context,
-    Prepared,
-    check_header,
-    plain_descriptor,
-    prepare,
-)
+from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import send_report
 from mayfly.engine.groups.fields import is_grouped
 from mayfly.engine.holding import puts
@@ -46,6 +40,8 @@ from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.properties import FORMAT as RFH2_FORMAT
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.checks import plain_descriptor
+from mayfly.verbs.messages import PutResult
 
 
 class PutRequest(NamedTuple):
@@ -70,21 +66,6 @@ def plain_request(
 ) -> PutRequest:
     """Return the request of a put without ids, lifetime and delay; as ``plain_descriptor``."""
     return PutRequest(plain_descriptor(priority, persistent, report, reply_to, *rest))
-
-
-class PutResult(NamedTuple):
-    """The outcome of a put: the descriptor with everything filled in; warning is 0 or a reason.
-
-    ``queue`` and ``manager`` are those the name has led to, maybe elsewhere.
-    """
-
-    msg_id: bytes
-    correl_id: bytes
-    descriptor: Descriptor
-    window: Window
-    warning: int
-    queue: str
-    manager: str
 
 
 def put(

@@ -10,7 +10,7 @@ import logging
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, OutgoingMessage, stored_id
+from mayfly.engine.delivery import Ids, OutgoingMessage
 from mayfly.engine.disposal import as_given, dead_letter, send_report
 from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import topic_alias
@@ -26,6 +26,7 @@ from mayfly.mqi.constants import (
     MQRO_DISCARD_MSG,
 )
 from mayfly.mqi.errors import MQError
+from mayfly.verbs.checks import stored_id
 
 _LOG = logging.getLogger("mayfly.channel")
 

@@ -17,13 +17,11 @@ from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.delay.schedule import Schedule
 from mayfly.engine.deliveries import Deliveries
-from mayfly.engine.delivery import Identifier, bytes_of, stored_id
 from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.search import ANY, Match, selector_of
 from mayfly.engine.get import GetRequest, Getter, get, next_message
-from mayfly.engine.get_many import check_most, get_many
+from mayfly.engine.get_many import get_many
 from mayfly.engine.handles import Handle, Owner
-from mayfly.engine.message import Message
 from mayfly.engine.objects.dynamic import create_dynamic_queue
 from mayfly.engine.objects.handle import DefinitionHandle, open_definition
 from mayfly.engine.objects.registry import Path, path_of_put
@@ -32,13 +30,15 @@ from mayfly.engine.properties.putting import with_mapping
 from mayfly.engine.pubsub.topic_verbs import TopicVerbs
 from mayfly.engine.put import PutRequest, plain_request, put
 from mayfly.engine.remote.resolution import check_remote_open
-from mayfly.engine.status import Status
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import check_open_options
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage, mq_error
+from mayfly.verbs.checks import Identifier, bytes_of, check_most, stored_id
+from mayfly.verbs.facts import Status
+from mayfly.verbs.messages import Message
 
 _numbers = count(1)
 _DELETES = c.MQCO_DELETE | c.MQCO_DELETE_PURGE

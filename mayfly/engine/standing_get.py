@@ -9,11 +9,11 @@ from typing import TypeAlias
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.get import Getter
-from mayfly.engine.get_result import GetResult
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs.messages import GetResult
 
 #: Called under the lock once a get has its message, which nobody else will get then. The number
 #: says by which getter.

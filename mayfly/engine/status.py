@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from mayfly.engine.attributes.attribute import QALIAS, QREMOTE
 from mayfly.engine.core import Core
 from mayfly.engine.objects.registry import Path
-from mayfly.engine.put import PutRequest, PutResult
+from mayfly.engine.put import PutRequest
 from mayfly.mqi import constants as c
-from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.verbs.facts import Status
+from mayfly.verbs.messages import PutResult
 
 _OBJECT_TYPES: Final = {QALIAS: c.MQOT_ALIAS_Q, QREMOTE: c.MQOT_REMOTE_Q}
-
-
-class Status(NamedTuple):
-    """The first asynchronous put that went wrong, and how many went how, since it was asked last.
-
-    A failure replaces a warning that came before it. Without either, reason is 0 and object type
-    MQOT_NONE. ``queue`` and ``manager`` are where the name led to.
-    """
-
-    comp: int = c.MQCC_OK
-    reason: int = rc.MQRC_NONE
-    success_count: int = 0
-    warning_count: int = 0
-    failure_count: int = 0
-    object_type: int = c.MQOT_NONE
-    object_name: str = ""
-    queue: str = ""
-    manager: str = ""
 
 
 class AsyncPuts:

@@ -9,7 +9,6 @@ from mayfly.engine.core import Core
 from mayfly.engine.finding.alive import DISCARD_BATCH
 from mayfly.engine.finding.search import ANY, Page, in_order
 from mayfly.engine.get import GetRequest, Getter, seen
-from mayfly.engine.get_result import GetResult
 from mayfly.engine.holding import messages
 from mayfly.engine.holding.messages import Hold
 from mayfly.engine.queues import Found
@@ -17,6 +16,7 @@ from mayfly.engine.row_taking import discard_met, take_row
 from mayfly.engine.unit_of_work import UncommittedGet, UnitOfWork
 from mayfly.lifetime.moments import is_expired
 from mayfly.mqi.constants import MQRO_COD
+from mayfly.verbs.messages import GetResult
 
 
 class Room(NamedTuple):

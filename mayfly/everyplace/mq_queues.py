@@ -7,7 +7,7 @@ the other side, by the clock there.
 
 from __future__ import annotations
 
-from mayfly.engine import Message, Session
+from mayfly.engine import Session
 from mayfly.engine.face.transit import MoveNumbers
 from mayfly.everyplace.directory import awake
 from mayfly.everyplace.errors import EveryplaceError
@@ -32,6 +32,7 @@ from mayfly.lifetime.everyplace import Timepiece
 from mayfly.mqi.constants import MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE
 from mayfly.mqi.reasons import MQRC_OPTION_NOT_VALID_FOR_TYPE, MQRC_SYNCPOINT_NOT_AVAILABLE
 from mayfly.queue_manager import QueueManager
+from mayfly.verbs.messages import Message
 
 _CORREL_ID_BYTES = 24
 

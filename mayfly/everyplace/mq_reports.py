@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mayfly.engine import Message
 from mayfly.engine.face.transit import report_expiration
 from mayfly.everyplace.fields import MSG_CORREL_ID, MessageFields
 from mayfly.everyplace.mq_body import MQ_DATA, fields_as_body
@@ -10,6 +9,7 @@ from mayfly.everyplace.rules import QueueEntry, QueueRule
 from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.queue_manager import QueueManager
+from mayfly.verbs.messages import Message
 
 #: Fields with the descriptor as the sender put it, and with the MsgId that the sender knows.
 MQ_DESCRIPTOR, MQ_MSG_ID = "MQ_Descriptor", "MQ_MsgId"

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from mayfly.engine import check_name, check_topic_string
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
+from mayfly.verbs.checks import check_name
+from mayfly.verbs.topic_strings import check_topic_string
 
 REQUESTS = "SYSTEM.INTER.QMGR.FANREQ"
 #: ``follows`` of a whole announcement.

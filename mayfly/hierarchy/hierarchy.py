@@ -10,15 +10,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 
-from mayfly.engine import (
-    Arrivals,
-    Engine,
-    Handle,
-    Message,
-    Session,
-    manager_definition,
-    put_dead_letter,
-)
+from mayfly.engine import Arrivals, Engine, Handle, Session, manager_definition, put_dead_letter
 from mayfly.engine.face.transit import PUBLICATIONS, Neighbours, definitions_if_free, when_woken
 from mayfly.hierarchy.announcements import REQUESTS, Announcement, read_announcement
 from mayfly.hierarchy.announcing import Announcer
@@ -28,6 +20,7 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs.messages import Message
 
 _LOG = logging.getLogger("mayfly.hierarchy")
 _PROGRAM = "publish/subscribe hierarchy"

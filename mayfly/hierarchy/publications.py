@@ -10,11 +10,12 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from mayfly.engine import Engine, GetRequest, Handle, Message, Session, forward, put_dead_letter
+from mayfly.engine import Engine, GetRequest, Handle, Session, forward, put_dead_letter
 from mayfly.engine.face.transit import PUBLICATIONS, publish_from_neighbour
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage
+from mayfly.verbs.messages import Message
 
 _LOG = logging.getLogger("mayfly.hierarchy")
 #: Where persistent publications wait that can neither be published nor dead-lettered.

@@ -7,7 +7,7 @@ from contextlib import closing
 from functools import partial
 from typing import Final
 
-from mayfly.connection import Connection, Message
+from mayfly.connection import Connection
 from mayfly.connection.interface import UnderWay
 from mayfly.connection.waits import Wait
 from mayfly.ims_bridge.request_handler import RequestHandler, Transaction
@@ -15,6 +15,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, StoreError
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Thread
+from mayfly.verbs.messages import Message
 
 _LOG = logging.getLogger("mayfly.ims_bridge")
 #: Of a connection that was made again: the unit of work is backed out, or its commit in doubt.

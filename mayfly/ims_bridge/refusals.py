@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from mayfly.connection import Connection, Message
+from mayfly.connection import Connection
 from mayfly.mqi import constants as c
+from mayfly.verbs.messages import Message
 
 _LOG = logging.getLogger("mayfly.ims_bridge")
 #: The sense code that says: look at the reason code beside it.

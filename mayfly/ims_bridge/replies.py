@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.connection import Message
 from mayfly.ims_bridge.requests import IMS_FORMAT, Asked
 from mayfly.mqi import constants as c
 from mayfly.mqi import structures
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.verbs.messages import Message
 
 _APPLICATION_NAME_BYTES = 28
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from mayfly.connection import Connection, Delivery, LocalConnection, Message
+from mayfly.connection import Connection, LocalConnection
 from mayfly.connection.interface import OnDone, UnderWay
 from mayfly.ims_bridge.refusals import ImsNak, refuse
 from mayfly.ims_bridge.replies import reply_to
@@ -15,6 +15,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.pymqi.headers import IIH
 from mayfly.queue_manager import QueueManager
+from mayfly.verbs.messages import Delivery, Message
 
 _LOG = logging.getLogger("mayfly.ims_bridge")
 #: Called with the data of a request and its MQIIH, None without; returns the answer, None for none.

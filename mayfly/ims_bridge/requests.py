@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.connection import Message
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import structures
@@ -12,6 +11,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import Value, is_big_endian
 from mayfly.properties.folders import parts_of
 from mayfly.pymqi.headers import IIH
+from mayfly.verbs.messages import Message
 
 IMS_FORMAT = c.MQFMT_IMS.decode().rstrip()
 #: The initial values of an MQIIH.

@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from mayfly.connection import Connection as QueueConnection
-from mayfly.connection import Opened
 from mayfly.connection.reconnection import Attempts
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
 from mayfly.jms.destinations import Destination, TemporaryQueue, TemporaryTopic
@@ -27,6 +26,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, ObjectError
 from mayfly.runtime import Runtime
+from mayfly.verbs.requests import Opened
 
 _MODEL_QUEUE = "SYSTEM.DEFAULT.MODEL.QUEUE"
 _OWNER_BYTES = 6

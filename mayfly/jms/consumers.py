@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mayfly.connection import Delivery, Settlement
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE, DUPS_OK_ACKNOWLEDGE
 from mayfly.jms.destinations import Destination
 from mayfly.jms.errors import (
@@ -22,6 +21,7 @@ from mayfly.jms.roles import OwningSession
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage
+from mayfly.verbs.messages import Delivery, Settlement
 
 _CLOSED_MEANWHILE = (rc.MQRC_HCONN_ERROR, rc.MQRC_HOBJ_ERROR)
 #: The queue manager, or the connection to it, has ended before: then nothing is left to close.

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import parse_qsl, unquote
 
-from mayfly.connection.values import check_name, check_topic_string
 from mayfly.jms.constants import (
     AS_APPLICATION,
     AS_QUEUE_DEFINITION,
@@ -25,6 +24,8 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQPER_NOT_PERSISTENT, MQPER_PERSISTENT
 from mayfly.mqi.errors import MQError
 from mayfly.store.keys import MAX_PRIORITY
+from mayfly.verbs.checks import check_name
+from mayfly.verbs.topic_strings import check_topic_string
 
 _QUEUE, _TOPIC = "queue://", "topic://"
 #: Characters of a topic string that have a meaning of their own in a URI.

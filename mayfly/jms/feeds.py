@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mayfly.connection import Connection as QueueConnection
-from mayfly.connection import Subscribed
 from mayfly.connection.topics import is_temporary_topic
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import IllegalStateException, InvalidDestinationException, refuse
@@ -13,6 +12,7 @@ from mayfly.jms.subscriptions import Wanted, full_name
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
+from mayfly.verbs.requests import Subscribed
 
 _INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INQUIRE
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from mayfly.connection import Delivery
 from mayfly.connection.instruments import instrumented_listener
 from mayfly.jms.consumers import MessageConsumer
 from mayfly.jms.errors import IllegalStateException, JMSException, jms_error
@@ -15,6 +14,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError, mq_error
 from mayfly.runtime import Thread
+from mayfly.verbs.messages import Delivery
 
 
 class Listener:

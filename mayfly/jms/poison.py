@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 
 from mayfly.connection import Connection as QueueConnection
-from mayfly.connection import Message
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs.messages import Message
 
 _LOG = logging.getLogger("mayfly.jms")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from mayfly.connection import Opened
-from mayfly.connection.values import check_topic_string
 from mayfly.jms.async_sending import CompletionListener
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import IllegalStateException, InvalidDestinationException, classic, refuse
@@ -15,6 +13,8 @@ from mayfly.jms.sending import destination_to_use, send
 from mayfly.jms.settings import Settings, ShowsSettings
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_OUTPUT, MQOT_Q
+from mayfly.verbs.requests import Opened
+from mayfly.verbs.topic_strings import check_topic_string
 
 
 class MessageProducer(ShowsSettings):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from mayfly.connection import Message as QueueMessage
 from mayfly.jms import constants as k
 from mayfly.jms import values as v
 from mayfly.jms.bodies import MapMessage, StreamMessage
@@ -24,6 +23,7 @@ from mayfly.properties.said_times import as_said
 from mayfly.selectors import MessageFields
 from mayfly.selectors.identifiers import correlation_text, id_text, timestamp_of, type_of
 from mayfly.selectors.names import JMS_MAYFLY_DELAYED, REPORT_BITS
+from mayfly.verbs.messages import Message as QueueMessage
 
 _KINDS: dict[str, type[Message]] = {
     "jms_text": TextMessage,

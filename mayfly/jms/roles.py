@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from mayfly.connection import Connection as QueueConnection
-from mayfly.connection import Opened
 from mayfly.jms.async_sending import Completions
 from mayfly.jms.destinations import Queue, TemporaryQueue, TemporaryTopic
 from mayfly.jms.exception_reports import ExceptionReports
 from mayfly.jms.temporary_topics import TemporaryTopics
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Lock
+from mayfly.verbs.requests import Opened
 
 
 class OwningConnection(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.connection import Opened, PutResult
 from mayfly.jms import constants as k
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import InvalidDestinationException, MessageFormatException, refuse
@@ -16,6 +15,8 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.selectors.identifiers import id_text
+from mayfly.verbs.messages import PutResult
+from mayfly.verbs.requests import Opened
 
 _PERSISTENCES = {
     k.NON_PERSISTENT: c.MQPER_NOT_PERSISTENT,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from mayfly.connection import Opened
 from mayfly.jms.async_sending import Completions
 from mayfly.jms.browsers import QueueBrowser
 from mayfly.jms.constants import ACKNOWLEDGE_MODES, CLIENT_ACKNOWLEDGE, SESSION_TRANSACTED
@@ -38,6 +37,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_OUTPUT
 from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
 from mayfly.runtime import Lock
+from mayfly.verbs.requests import Opened
 
 #: How many queues a unit of work keeps open for sends; a connection has MAXHANDS in all.
 _OUTPUT_LIMIT = 32

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Self
 
-from mayfly.connection import Opened
 from mayfly.jms.async_sending import CompletionListener, check_completion_listener
 from mayfly.jms.bodies import MapMessage
 from mayfly.jms.bytes_message import BytesMessage
@@ -27,6 +26,7 @@ from mayfly.jms.sending import destination_to_use, send
 from mayfly.jms.settings import Settings, ShowsSettings
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed
+from mayfly.verbs.requests import Opened
 
 _NOT_OPENED: Opened | None = None
 

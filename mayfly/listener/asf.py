@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from mayfly.connection import Delivery
 from mayfly.connection.waits import Wait
 from mayfly.jms.factory import ConnectionFactory
 from mayfly.listener.runs import Recovery, Run
@@ -19,6 +18,7 @@ from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
 from mayfly.listener.thread_pool import ThreadPool
 from mayfly.mqi import constants as c
+from mayfly.verbs.messages import Delivery
 
 
 class ASF(Run):

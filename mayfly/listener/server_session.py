@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 
-from mayfly.connection import Delivery
 from mayfly.connection.instruments import instrumented_listener
 from mayfly.connection.interface import OnDone, UnderWay
 from mayfly.connection.waits import Wait
@@ -18,6 +17,7 @@ from mayfly.listener.statistics import Tally
 from mayfly.listener.transactions import Transaction, TransactionRolledBack, TransactionService
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
+from mayfly.verbs.messages import Delivery
 
 _LOG = logging.getLogger("mayfly.listener")
 _current = threading.local()

@@ -8,8 +8,8 @@ from mayfly.admin import CONN, HANDLE, AdminError, fold, inquire, stop_connectio
 from mayfly.mqsc.display import selection
 from mayfly.mqsc.grammar import Command
 from mayfly.mqsc.outcome import Outcome, done, nothing_else, shown
-from mayfly.mqsc.result import Message
 from mayfly.mqsc.values import GENERIC, distinct, one_value
+from mayfly.verbs.mqsc_result import Message
 
 if TYPE_CHECKING:
     from mayfly.admin import Engine

@@ -10,7 +10,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.mqsc.display import Selection, body
 from mayfly.mqsc.grammar import Command, Parameter
-from mayfly.mqsc.result import Message
+from mayfly.verbs.mqsc_result import Message
 
 _NOT_FOUND = ("AMQ8147E", "IBM MQ object {name} not found.")
 _EXISTS = ("AMQ8150E", "IBM MQ object {name} already exists.")

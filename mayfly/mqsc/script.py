@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING
 from mayfly.mqsc.commands import execute, head_of
 from mayfly.mqsc.grammar import MqscSyntaxError, Statement, fold, parse, statements
 from mayfly.mqsc.outcome import Outcome
-from mayfly.mqsc.result import (
-    SYNTAX_ERROR,
-    CommandResult,
-    Message,
-    MqscResult,
-    echo,
-    head,
-    tail,
-)
+from mayfly.mqsc.result import echo, head, tail
+from mayfly.verbs.mqsc_result import SYNTAX_ERROR, CommandResult, Message, MqscResult
 
 if TYPE_CHECKING:
     from mayfly.admin import Engine

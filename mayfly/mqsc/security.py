@@ -22,8 +22,8 @@ from mayfly.mqi.errors import MQError
 from mayfly.mqsc.display import selection
 from mayfly.mqsc.grammar import Command, Parameter, fold
 from mayfly.mqsc.outcome import Outcome, done, nothing_else, shown
-from mayfly.mqsc.result import Message
 from mayfly.mqsc.values import attribute_value, distinct, one_value, unknown
+from mayfly.verbs.mqsc_result import Message
 
 if TYPE_CHECKING:
     from mayfly.admin import Engine

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mayfly import connection
-from mayfly.connection import Connection, Status, text_length
+from mayfly.connection import Connection
+from mayfly.engine import text_length
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
@@ -19,6 +20,7 @@ from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error
 from mayfly.pymqi.opening import DEFINITIONS, body_and_options, od_of, open_object, text_of
 from mayfly.pymqi.structures import OD, STS
 from mayfly.pymqi.verbs import padded_name, put_message
+from mayfly.verbs.facts import Status
 
 DEFAULT_ENCODING = "utf8"
 DEFAULT_CCSID = 1208

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mayfly.connection import GetResult
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.pymqi.coded_headers import HEADERS, CodedHeader
 from mayfly.pymqi.coding import Coding, cut_to, decoded
+from mayfly.verbs.messages import GetResult
 
 _TEXT = "MQSTR"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mayfly.connection import Message
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, OptionsError, mq_error
@@ -18,6 +17,7 @@ from mayfly.properties.names import JMS_READABLE, USER_FOLDER, check_length, pla
 from mayfly.properties.values import converted, mq_value, raw_value
 from mayfly.selectors import MessageFields
 from mayfly.selectors.names import MQMD
+from mayfly.verbs.messages import Message
 
 _SET_OPTIONS = (
     c.MQSMPO_SET_FIRST,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from mayfly.connection import Connection, Opened
+from mayfly.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -12,6 +12,7 @@ from mayfly.pymqi.errors import mqmi_error
 from mayfly.pymqi.structures import MD, OD, PMO
 from mayfly.pymqi.variable_strings import Fields, return_string, string_in
 from mayfly.pymqi.verbs import padded_name
+from mayfly.verbs.requests import Opened
 
 _Options = TypeVar("_Options")
 _SELECTING = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE | c.MQOO_BROWSE

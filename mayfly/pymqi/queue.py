@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from mayfly.connection import Opened, text_length
+from mayfly.engine import text_length
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
 from mayfly.pymqi.connection import QueueManager
@@ -14,6 +14,7 @@ from mayfly.pymqi.opening import body_and_options, od_of, open_object, text_of, 
 from mayfly.pymqi.rfh2 import header_list, put_parts, take_headers
 from mayfly.pymqi.structures import GMO, MD, OD
 from mayfly.pymqi.verbs import get_message, put_message
+from mayfly.verbs.requests import Opened
 
 
 class Queue:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mayfly.connection import Connection, Subscribed, SubscriptionFacts, stored_id
+from mayfly.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.pymqi.opening import text_of
 from mayfly.pymqi.variable_strings import return_string, string_in
+from mayfly.verbs.checks import stored_id
+from mayfly.verbs.facts import SubscriptionFacts
+from mayfly.verbs.requests import Subscribed
 
 if TYPE_CHECKING:
     from mayfly.pymqi.structures import SD

@@ -6,7 +6,6 @@ import contextlib
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from mayfly.connection import Subscribed
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -15,6 +14,7 @@ from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error
 from mayfly.pymqi.queue import Queue
 from mayfly.pymqi.structures import SD, SRO
 from mayfly.pymqi.subscribing import subscribe
+from mayfly.verbs.requests import Subscribed
 
 #: MQSR_ACTION_PUBLICATION, the only action there is.
 _RETAINED = 1

@@ -6,7 +6,6 @@ import contextlib
 from types import TracebackType
 from typing import Any, Self
 
-from mayfly.connection import Opened
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
 from mayfly.pymqi.connection import QueueManager
@@ -16,6 +15,7 @@ from mayfly.pymqi.rfh2 import put_parts
 from mayfly.pymqi.structures import OD, SD
 from mayfly.pymqi.subscription import QueueGiven, Subscription
 from mayfly.pymqi.verbs import put_message
+from mayfly.verbs.requests import Opened
 
 
 class Topic:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TypedDict
 
-from mayfly.connection import Connection, Opened, stored_id, token_of
+from mayfly.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -23,6 +23,9 @@ from mayfly.pymqi.extension import honoured
 from mayfly.pymqi.message_handle import handle_of_get, note_put, properties_of_put
 from mayfly.pymqi.structures import GMO, MD, PMO
 from mayfly.pymqi.variable_strings import Fields
+from mayfly.verbs.checks import stored_id
+from mayfly.verbs.messages import token_of
+from mayfly.verbs.requests import Opened
 
 _GMO_VERSIONS = (c.MQGMO_VERSION_1, c.MQGMO_VERSION_2, c.MQGMO_VERSION_3, c.MQGMO_VERSION_4)
 _PMO_VERSIONS = (c.MQPMO_VERSION_1, c.MQPMO_VERSION_2, c.MQPMO_VERSION_3)

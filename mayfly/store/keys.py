@@ -145,14 +145,6 @@ def staging_id(msg_id: bytes) -> bytes:
     return bytes(changed)
 
 
-def message_token(key: int, put_ms: int) -> bytes:
-    """Return the MsgToken of a message: 16 bytes, which no other message will ever have.
-
-    The moment of its put is in it because a staging key may be used again.
-    """
-    return key.to_bytes(8, "big", signed=True) + put_ms.to_bytes(8, "big", signed=True)
-
-
 def key_of_token(token: bytes) -> int:
     """Return the key that a MsgToken tells; nothing need be there."""
     return int.from_bytes(token[:8], "big", signed=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from mayfly.contracts.ledger import PositionTrimmed
 from mayfly.lifetime.life import LEDGER_COLUMNS, LifeRecord
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import mq_error
@@ -29,19 +30,6 @@ _MOMENT = "SELECT ended_ms FROM ledger WHERE position > ? ORDER BY position LIMI
 #: Rows looked at in one read, about 20 ms: other readers of the ledger wait no longer than that.
 _SEARCHED_ROWS = 50_000
 _LARGEST_POSITION = 2**63 - 1
-
-
-class PositionTrimmed(Exception):
-    """A reader asks for positions that retention has removed; their rows are gone."""
-
-    def __init__(self, after_position: int, first_position: int) -> None:
-        """Name the position read from and the first one still held."""
-        super().__init__(
-            f"ledger position {after_position + 1} is trimmed; the first one held is "
-            f"{first_position}: start from there, or raise ledger.retention_count"
-        )
-        self.after_position = after_position
-        self.first_position = first_position
 
 
 class Ledger:

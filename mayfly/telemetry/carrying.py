@@ -13,12 +13,12 @@ from opentelemetry.context import Context
 from opentelemetry.trace import SpanContext, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from mayfly.connection import Message
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import FORMAT, Typed
 from mayfly.properties.folders import Parts, Property, joined, parts_of, without_properties
+from mayfly.verbs.messages import Message
 
 _PROPAGATOR = TraceContextTextMapPropagator()
 NAMES = frozenset({"traceparent", "tracestate"})

@@ -9,30 +9,20 @@ from typing import Any, Final, TypeVar
 from msgspec.structs import replace
 from opentelemetry.trace import SpanContext
 
-from mayfly.connection import (
-    Connection,
-    Delivery,
-    GetResult,
-    Message,
-    OnDone,
-    Opened,
-    PutResult,
-    Settlement,
-    UnderWay,
-)
+from mayfly.connection import Connection, OnDone, UnderWay
 from mayfly.connection.interface import OnRefused
-from mayfly.connection.values import Property
 from mayfly.contracts.wire_fields import descriptor_of, packed_descriptor
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage
-from mayfly.properties.folders import parts_of
+from mayfly.properties.folders import Property, parts_of
 from mayfly.telemetry import conventions as names
 from mayfly.telemetry.carrying import Content, span_context, with_context
 from mayfly.telemetry.messages import shown
 from mayfly.telemetry.recording import Recorder, Running, Target, destination_of
 from mayfly.verbs import requests as ask
-from mayfly.verbs.requests import Request
+from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement
+from mayfly.verbs.requests import Opened, Request
 from mayfly.verbs.rows import properties_of
 
 _R = TypeVar("_R")

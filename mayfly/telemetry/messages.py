@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from opentelemetry.trace import SpanContext
 
-from mayfly.connection import GetResult, Message
-from mayfly.engine.face.programs import row_of
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.telemetry.carrying import Content, context_of, span_context
+from mayfly.verbs.messages import GetResult, Message, row_of
 
 
 class TracedMessage(Message):

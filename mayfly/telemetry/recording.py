@@ -12,11 +12,11 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode
 
 import mayfly
-from mayfly.connection import Message, PutResult
 from mayfly.engine.face.operating import Expired
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import reason_name
 from mayfly.telemetry import conventions as names
+from mayfly.verbs.messages import Message, PutResult
 
 _ZERO_ID = bytes(24)
 _NS_PER_MS = 1_000_000

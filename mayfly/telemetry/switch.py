@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from mayfly.connection import Connection, Message
+from mayfly.connection import Connection
 from mayfly.connection.instruments import install
 from mayfly.engine.face.operating import Expired, watch_expiry
 from mayfly.queue_manager import QueueManager
@@ -18,6 +18,7 @@ from mayfly.telemetry.connections import Observed, TracedConnection
 from mayfly.telemetry.messages import creation_of
 from mayfly.telemetry.recording import Recorder
 from mayfly.telemetry.requests import Continuing
+from mayfly.verbs.messages import Message
 
 _M = TypeVar("_M")
 _A = TypeVar("_A", bound=Callable[..., Awaitable[None]])

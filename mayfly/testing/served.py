@@ -10,12 +10,12 @@ from mayfly.channel import clients_known
 from mayfly.client import Client
 from mayfly.connection.endpoint import Address, Endpoint
 from mayfly.connection.remote import connect
-from mayfly.mqsc import MqscResult
 from mayfly.queue_manager import QueueManager
 from mayfly.security.admission import Admission
 from mayfly.security.developer import ADMIN, APP, DEFINITIONS, PASSWORD_VARIABLES, developer_users
 from mayfly.security.users import users_of
 from mayfly.servers.wire import WireServer
+from mayfly.verbs.mqsc_result import MqscResult
 
 HOST = "127.0.0.1"
 CHANNEL, ADMIN_CHANNEL = "DEV.APP.SVRCONN", "DEV.ADMIN.SVRCONN"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.connection import Message
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.layout import is_big_endian
 from mayfly.mqi.structures import TM, TMC2
+from mayfly.verbs.messages import Message
 
 _FORMAT = "MQTRIG"
 

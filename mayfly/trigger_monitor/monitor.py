@@ -11,13 +11,14 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from mayfly.connection import Connection, LocalConnection, Message
+from mayfly.connection import Connection, LocalConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Thread
 from mayfly.trigger_monitor.messages import trigger_message_of
 from mayfly.trigger_monitor.programs import CannotStart, Program, Programs
+from mayfly.verbs.messages import Message
 
 _LOG = logging.getLogger("mayfly.trigger_monitor")
 #: A trigger message is read as it was put.

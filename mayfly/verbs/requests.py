@@ -42,29 +42,13 @@ from mayfly.contracts.wire_fields import (
     shown,
     verb_of,
 )
-from mayfly.engine import (
-    AuditEntry,
-    Message,
-    OwnTime,
-    Receipt,
-    Scheduled,
-    StoriesFound,
-    Verification,
-    Whereabouts,
-)
-from mayfly.engine.face.programs import (
-    Counts,
-    Delivery,
-    GetResult,
-    Inquiry,
-    PutResult,
-    Settlement,
-    Status,
-    SubscriptionFacts,
-)
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.verbs.facts import Counts, Inquiry, OwnTime, Status, SubscriptionFacts, Verification
+from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement
 from mayfly.verbs.rows import PackedScalar, Properties, PutsRow
+from mayfly.verbs.schedule import AuditEntry, Receipt, Scheduled
+from mayfly.verbs.stories import StoriesFound, Whereabouts
 
 R = TypeVar("R")
 Q = TypeVar("Q", bound="Request[Any]")

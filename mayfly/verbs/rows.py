@@ -19,15 +19,13 @@ from mayfly.contracts.wire_fields import (
     packed_descriptor,
     shown,
 )
-from mayfly.engine import Message
-from mayfly.engine.face.programs import Delivery, GetResult, Handed, PutResult, row_of
 from mayfly.lifetime.window import Window
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import Failure, error_of, failure_of, mq_error
 from mayfly.mqi.properties import Typed
 from mayfly.properties.folders import Description, Property
-from mayfly.store.units import StoredMessage
+from mayfly.verbs.messages import Delivery, GetResult, Handed, Message, PutResult, row_of
 
 #: A number, a text, a flag, bytes or nil, as :func:`packed_scalar` makes it.
 PackedScalar: TypeAlias = msgspec.Raw
@@ -98,6 +96,21 @@ class MessageRow(NamedTuple):
     descriptor: bytes
     topic: str | None
     body: bytes
+
+
+class _GotRow(NamedTuple):
+    """A row of a message that has travelled."""
+
+    k: int
+    put_ms: int
+    deliver_at_ms: int | None
+    expire_at_ms: int | None
+    backout_count: int
+    msg_id: bytes
+    correl_id: bytes
+    descriptor: bytes
+    topic: str | None
+    capped_by: str | None = None
 
 
 class HandedRow(NamedTuple):
@@ -180,22 +193,18 @@ def row_of_message(message: Message) -> MessageRow:
 
 def message_of(row: MessageRow) -> Message:
     """Return the message that has travelled so."""
-    stored = StoredMessage(
+    got = _GotRow(
         row.position,
         row.put_ms,
         row.deliver_at_ms,
         row.expire_at_ms,
-        None,
-        None,
         row.backout_count,
         row.msg_id,
         row.correl_id,
-        None,
         pack_descriptor(descriptor_of(row.descriptor)),
-        b"",
         row.topic,
     )
-    return Message(row.queue, stored, row.seen_ms, row.body)
+    return Message(row.queue, got, row.seen_ms, row.body)
 
 
 def rows_of_properties(properties: Iterable[Property]) -> list[PropertyRow]:

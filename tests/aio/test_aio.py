@@ -16,8 +16,8 @@ import mayfly
 from mayfly import MQError, QueueManager
 from mayfly.aio import AsyncClient
 from mayfly.client.open_objects import MOST_OPEN
-from mayfly.connection import Message
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message
 from tests.aio.conftest import MakeClient
 from tests.facts import wait_until
 

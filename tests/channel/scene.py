@@ -17,10 +17,10 @@ from mayfly.channel import (
     Traffic,
     connect_local,
 )
-from mayfly.engine import Message
 from mayfly.engine.face.transit import ChannelDefinition
 from mayfly.mqi.structures import XQH
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message
 
 CHANNEL = "QM1.TO.QM2"
 XMITQ = "QM2"

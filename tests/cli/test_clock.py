@@ -11,8 +11,8 @@ import pytest
 from mayfly import QueueManager, SystemClock
 from mayfly.cli.clock import _lines
 from mayfly.cli.outcomes import ExitCode
-from mayfly.engine import OwnTime
 from mayfly.testing import VirtualClock
+from mayfly.verbs.facts import OwnTime
 from tests.cli.conftest import ROOT, Invoke
 from tests.cli.test_processes import serving
 

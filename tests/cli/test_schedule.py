@@ -18,9 +18,10 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
-from mayfly.engine import Receipt, Session
+from mayfly.engine import Session
 from mayfly.mqi.structures import RFH2
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import Receipt
 from tests.cli.conftest import COMMAND, ROOT, Invoke, environment
 
 COMMANDS = ["list", "show", "cancel", "reschedule", "release", "count", "audit"]

@@ -13,9 +13,9 @@ import mayfly
 from mayfly import MQError, QueueManager
 from mayfly.client import Client
 from mayfly.client.open_objects import MOST_OPEN
-from mayfly.connection.values import Receipt, ScheduleFilter
 from mayfly.mqi import constants as c
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import Receipt, ScheduleFilter
 from tests.client.conftest import MakeClient
 from tests.conftest import Connect
 from tests.facts import wait_until

@@ -12,16 +12,16 @@ from mayfly import MQError, QueueManager, SystemClock
 from mayfly.client import Client
 from mayfly.connection.endpoint import Endpoint
 from mayfly.connection.remote import connect
-from mayfly.connection.values import Receipt, ScheduleFilter
 from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE
 from mayfly.dead_letter import DeadLetterHandler, Outcome, parse_rules
-from mayfly.engine import Message, Session, position_of
-from mayfly.engine.face.programs import token_of
+from mayfly.engine import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.security.admission import Admission
 from mayfly.servers.wire import WireServer
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message, position_of, token_of
+from mayfly.verbs.schedule import Receipt, ScheduleFilter
 from tests.connection.serving import Served, serving
 from tests.dead_letter.scene import put_dead_letter
 from tests.spec.scene import DEAD

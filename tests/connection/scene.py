@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from mayfly.connection import Connection, Delivery
+from mayfly.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
+from mayfly.verbs.messages import Delivery
 
 JOIN_SECONDS = 120.0
 PERSISTENT = Descriptor(persistence=c.MQPER_PERSISTENT)

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Connection, Delivery, PutResult, Settlement
+from mayfly.connection import Connection
 from mayfly.connection.interface import UnderWay
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Delivery, PutResult, Settlement
 from tests.conftest import Connect
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, PERSISTENT, VOLATILE, Told, got, put

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import GetResult, LocalConnection, PutResult
+from mayfly.connection import LocalConnection
 from mayfly.contracts.wire_fields import packed_descriptor
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.verbs.messages import GetResult, PutResult
 from mayfly.verbs.requests import Get, Put
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import VOLATILE, Told, put

@@ -9,17 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.connection import (
-    Asynchronous,
-    Connection,
-    Held,
-    Objects,
-    Onward,
-    Settlement,
-    Topics,
-)
+from mayfly.connection import Asynchronous, Connection, Held, Objects, Onward, Topics
 from mayfly.engine.callbacks import MOST_PUTS_UNDER_WAY
 from mayfly.mqi import reasons as rc
+from mayfly.verbs.messages import Settlement
 
 DOCS = (Path(__file__).parents[2] / "docs/CONNECTION.md").read_text("utf-8")
 

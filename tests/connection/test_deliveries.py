@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Connection, Settlement
+from mayfly.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import NoMessage
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Settlement
 from tests.conftest import Connect
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import PERSISTENT, Told, got, put

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from mayfly import QueueManager
-from mayfly.connection import Delivery, LocalConnection, Settlement
+from mayfly.connection import LocalConnection
 from mayfly.connection.interface import UnderWay
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Delivery, Settlement
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import put
 from tests.examples import examples

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mayfly.connection import Connection, Delivery, Settlement
+from mayfly.connection import Connection
 from mayfly.connection.endpoint import Reconnect
 from mayfly.connection.interface import UnderWay
 from mayfly.connection.reconnecting import ReconnectingConnection
@@ -16,6 +16,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Delivery, Settlement
 from mayfly.verbs.requests import Commit, WaitUntil
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.cut import SHORT, Cut, put, reason_of

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Settlement
 from mayfly.connection.endpoint import Address, Endpoint
 from mayfly.connection.remote import RemoteConnection, connect
 from mayfly.contracts.wire import HEADER, MAGIC, PREAMBLE
@@ -22,6 +21,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import ConnectionBroken, MQError
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Settlement
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, PERSISTENT, VOLATILE, Told, got, put
 from tests.connection.serving import HOST, Served, serving

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Connection, Delivery, Settlement
+from mayfly.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Delivery, Settlement
 from tests.conftest import Connect
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import PERSISTENT, VOLATILE, put

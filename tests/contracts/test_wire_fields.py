@@ -9,11 +9,11 @@ import pytest
 
 from mayfly.contracts import wire_fields as f
 from mayfly.contracts.wire_fields import WrongFrame, decoded, decoder, packed
-from mayfly.engine.face.programs import Settlement
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.verbs import requests as ask
+from mayfly.verbs.messages import Settlement
 from mayfly.verbs.rows import PropertyRow, packed_scalar, scalar_of
 
 TAKEN: list[tuple[Any, Any]] = [

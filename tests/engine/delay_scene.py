@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from mayfly import QueueManager
-from mayfly.engine import ScheduleFilter
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import ScheduleFilter
 
 EVERYTHING = ScheduleFilter()
 LONG_MS = 1_000_000

@@ -9,10 +9,11 @@ from typing import TypeAlias
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Receipt, Session
+from mayfly.engine import Session
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.store.keys import due_ms_of
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import Receipt
 from tests.engine.conftest import FindAlike
 from tests.engine.delay_scene import LONG_MS, advance
 from tests.spec.scene import STAGING, bodies, local

@@ -9,12 +9,13 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Receipt, expiry_scan
+from mayfly.engine import expiry_scan
 from mayfly.engine.delay import delay_processor
 from mayfly.lifetime.times import SECOND_MS, Driven
 from mayfly.mqi import reasons as rc
 from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import Receipt
 from tests.engine.delay_scene import EVERYTHING, LONG_MS, advance, delivered, put_many
 from tests.spec.scene import (
     STAGING,

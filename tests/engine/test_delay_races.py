@@ -14,10 +14,10 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Receipt
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import Receipt
 from tests.engine.delay_scene import EVERYTHING, LONG_MS, MANY, advance, delivered, put_many
 from tests.spec.scene import (
     JOIN_SECONDS,

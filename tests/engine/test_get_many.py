@@ -14,11 +14,12 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import LONGEST_MESSAGE_BYTES, Message, Session
+from mayfly.engine import LONGEST_MESSAGE_BYTES, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import OptionsError
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message
 from tests.sharing.scene import Sharing
 from tests.spec.authority_scene import connect, grant
 from tests.spec.scene import (

@@ -18,10 +18,11 @@ from hypothesis.stateful import (
 )
 
 from mayfly import MQError, QueueManager
-from mayfly.engine import Message, Session
+from mayfly.engine import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message
 from tests.examples import examples
 from tests.spec.scene import BROWSE, INPUT, REPLIES, alter, lives, take
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, QueueSharingGroup, pymqi
-from mayfly.engine import folder_in_home
 from mayfly.mqi import reasons as rc
 from mayfly.queue_manager import managers_here
 from mayfly.testing import VirtualClock
+from mayfly.verbs.checks import folder_in_home
 from tests.spec.scene import bodies, local, refused
 
 

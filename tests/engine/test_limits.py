@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.face.programs import GetResult
 from mayfly.engine.get import Getter
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UncommittedPut
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import GetResult
 from tests.spec.scene import (
     REPLIES,
     Running,

@@ -12,7 +12,7 @@ from threading import Event
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import GetRequest, Handle, Message, PutRequest, Session
+from mayfly.engine import GetRequest, Handle, PutRequest, Session
 from mayfly.engine.browsing.browse import Cursor
 from mayfly.engine.face.administration import QMODEL
 from mayfly.engine.get import obtain
@@ -23,6 +23,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message
 from tests.spec.scene import (
     BROWSE,
     INPUT,

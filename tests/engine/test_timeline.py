@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection.values import ScheduleFilter
 from mayfly.engine import Session
 from mayfly.engine.face.operating import Span, Timeline
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import ScheduleFilter
 
 QUEUES = ("Q1", "Q2")
 WHOLE = Span(None, None, 10)

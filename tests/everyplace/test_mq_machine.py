@@ -17,7 +17,6 @@ from hypothesis.stateful import (
 )
 
 from mayfly import QueueManager
-from mayfly.engine import Message
 from mayfly.everyplace import (
     MSG_EXPIRE_TIME,
     EveryplaceError,
@@ -38,6 +37,7 @@ from mayfly.mqi.constants import (
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import MQRC_Q_FULL, MQRC_SYNCPOINT_NOT_AVAILABLE
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message
 from tests.everyplace.scene import START_MS, quick_folder, reopened
 from tests.examples import examples
 

@@ -20,9 +20,9 @@ from hypothesis.stateful import (
 
 from mayfly import QueueManager
 from mayfly.engine import PutRequest
-from mayfly.engine.pubsub.topic_strings import levels_of, matches
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
+from mayfly.verbs.topic_strings import levels_of, matches
 from tests.examples import examples
 from tests.hierarchy.conftest import START_MS
 from tests.hierarchy.scene import connect, proxies, run

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from mayfly import QueueManager
-from mayfly.engine import Message, Session
+from mayfly.engine import Session
 from mayfly.ims_bridge import ImsBridge, Request
 from mayfly.mqi import constants as c
 from mayfly.mqi import structures
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.pymqi import IIH
+from mayfly.verbs.messages import Message
 from tests.spec.scene import put_md
 
 IMS, REPLIES, DEAD, BACKOUT = "IMS.BRIDGE", "REPLIES", "DEAD", "BACKOUT"

@@ -10,8 +10,8 @@ from typing import TypeVar
 import pytest
 
 from mayfly import MQError, QueueManager, jms
-from mayfly.engine import Message as QueueMessage
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.verbs.messages import Message as QueueMessage
 
 START_MS = 1_700_000_000_000
 STAGING = "SYSTEM.DDELAY.LOCAL.QUEUE"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager, jms
-from mayfly.engine import Message as QueueMessage
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message as QueueMessage
 from tests.jms.scene import (
     STAGING,
     START_MS,

@@ -9,12 +9,12 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.cli.lake_archive import LakeArchive
-from mayfly.engine import Whereabouts
 from mayfly.lake.errors import LakeError
 from mayfly.lake.lives import lives_with_ids
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, LifeRecord
 from mayfly.mqi import constants as c
 from mayfly.testing import VirtualClock
+from mayfly.verbs.stories import Whereabouts
 from tests.bulk.books import START_MS, life
 from tests.spark.lakes import balance, write_lake
 

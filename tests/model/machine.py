@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from mayfly import QueueManager
-from mayfly.engine import GetRequest, Handle, Match, Message, Session
+from mayfly.engine import GetRequest, Handle, Match, Session
 from mayfly.engine.face.programs import ANY
 from mayfly.engine.finding.search import in_order
 from mayfly.engine.objects import administration
@@ -18,6 +18,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.testing import VirtualClock
 from mayfly.testing.model import STAGING, Cursor, Held, Model, Put, Queue
+from mayfly.verbs.messages import Message
 from tests.model.material import (
     ALIAS,
     CORREL_IDS,

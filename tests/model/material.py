@@ -6,10 +6,10 @@ from itertools import islice
 from hypothesis import strategies as st
 
 from mayfly import MQError
-from mayfly.engine import Message
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing.model import Put, Queue
+from mayfly.verbs.messages import Message
 
 QUEUES = {"PRIORITY": c.MQMDS_PRIORITY, "FIFO": c.MQMDS_FIFO}
 REPLY = "REPLY"

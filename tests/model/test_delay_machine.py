@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from mayfly import QueueManager
-from mayfly.engine import Match, Receipt, Scheduled, ScheduleFilter
+from mayfly.engine import Match
 from mayfly.engine.delay import delay_processor, schedule_query
 from mayfly.engine.delay.staging import shown
 from mayfly.engine.face.programs import ANY
 from mayfly.engine.finding.search import in_order
 from mayfly.engine.objects import administration
 from mayfly.testing.model import STAGING, Held, Put
+from mayfly.verbs.schedule import Receipt, Scheduled, ScheduleFilter
 from tests.examples import examples
 from tests.model.machine import QueueMachine
 from tests.model.material import (

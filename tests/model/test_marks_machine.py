@@ -17,11 +17,12 @@ from hypothesis.stateful import (
 
 from mayfly import MQError, QueueManager
 from mayfly.engine import GetRequest, Handle, Match, Session
-from mayfly.engine.face.programs import ANY, token_of
+from mayfly.engine.face.programs import ANY
 from mayfly.engine.objects import administration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import token_of
 from tests.examples import examples
 
 FIRST, NEXT, UNDER = c.MQGMO_BROWSE_FIRST, c.MQGMO_BROWSE_NEXT, c.MQGMO_BROWSE_MSG_UNDER_CURSOR

@@ -3,10 +3,11 @@
 import threading
 
 from mayfly import QueueManager
-from mayfly.engine import GetRequest, Handle, Message
+from mayfly.engine import GetRequest, Handle
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message
 
 BROWSE = c.MQOO_BROWSE | c.MQOO_INPUT_SHARED
 

@@ -19,10 +19,10 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from mayfly import QueueManager
 from mayfly.dead_letter import DeadLetterHandler, parse_rules
-from mayfly.engine import Receipt
 from mayfly.lifetime.life import State
 from mayfly.mqi import constants as c
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import Receipt
 from tests.examples import examples
 from tests.spec.scene import STAGING, START_MS
 from tests.spec.test_stories import linked, run

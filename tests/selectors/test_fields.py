@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly import QueueManager, jms
-from mayfly.engine import Message as QueueMessage
 from mayfly.jms.messages import Message as JMSMessage
 from mayfly.jms.reading import incoming
 from mayfly.mqi import constants as c
@@ -28,6 +27,7 @@ from mayfly.mqi.properties import (
 )
 from mayfly.selectors import MessageFields, compile_selector
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message as QueueMessage
 
 PUT_MS = 1_700_000_000_123
 MSG_ID, CORREL_ID = bytes(range(24)), b"order-7".ljust(24, b"\0")

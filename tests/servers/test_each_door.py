@@ -29,7 +29,6 @@ from mayfly.cli.show import as_json, as_line
 from mayfly.connection import Connection, connect
 from mayfly.dead_letter import dead_letter_of
 from mayfly.dead_letter.json_values import letter_as_json
-from mayfly.engine import Message, PropertyQuestion
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -41,6 +40,8 @@ from mayfly.servers.amqp.codec import Array, Described, Scalar, Section, Value, 
 from mayfly.servers.amqp.server import AmqpServer
 from mayfly.servers.flight import FlightServer
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message
+from mayfly.verbs.stories import PropertyQuestion
 from tests.bulk.books import TOKEN
 from tests.connection.serving import AdmitEverybody
 from tests.facts import wait_until

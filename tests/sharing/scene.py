@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from mayfly import QueueManager, QueueSharingGroup
-from mayfly.engine import Value
 from mayfly.mqi.attribute_selectors import MQQSGD_SHARED
 from mayfly.testing import VirtualClock
+from mayfly.verbs.facts import Value
 from tests.spec.scene import START_MS, alter_manager, local
 
 SHARED, PRIVATE = "SHARED.Q", "PRIVATE.Q"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mayfly.engine import Receipt
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
+from mayfly.verbs.schedule import Receipt
 from tests.sharing.scene import SHARED, Sharing
 from tests.spec.scene import DEAD, STAGING, alter, bodies, lives, local, refused
 

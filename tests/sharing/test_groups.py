@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mayfly.engine import Handle, PutRequest
-from mayfly.engine.face.programs import GetResult
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.verbs.messages import GetResult
 from tests.sharing.scene import PRIVATE, Sharing
 from tests.spec.scene import (
     INPUT,

@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly import QueueManager
-from mayfly.engine import Receipt
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.servers.flight import FlightServer
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import Receipt
 from tests.bulk.books import TOKEN
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from mayfly import QueueManager
-from mayfly.engine import Session, Value
+from mayfly.engine import Session
 from mayfly.engine.face.administration import alter_topic, define_subscription, define_topic
 from mayfly.mqi import attribute_selectors as s
+from mayfly.verbs.facts import Value
 
 BASE = "SYSTEM.BASE.TOPIC"
 

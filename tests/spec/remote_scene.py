@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mayfly import QueueManager
-from mayfly.engine import Message
 from mayfly.engine.remote.wrapping import Embedded, unwrapped
 from mayfly.mqi.structures import XQH
+from mayfly.verbs.messages import Message
 
 #: Where MQMD.Expiry of the embedded descriptor stands in the data.
 EXPIRY = slice(120, 124)

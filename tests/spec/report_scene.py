@@ -3,12 +3,12 @@
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Message
 from mayfly.lifetime.reports import Cause
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message
 from tests.spec.scene import (
     REPLIES,
     V2,

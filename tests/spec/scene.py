@@ -10,15 +10,16 @@ from typing import Any, NamedTuple
 import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
-from mayfly.engine import GetRequest, Handle, Match, Message, PutRequest, Session, Value
+from mayfly.engine import GetRequest, Handle, Match, PutRequest, Session
 from mayfly.engine.face.administration import QALIAS, QLOCAL, QMGR
-from mayfly.engine.face.programs import GetResult, PutResult
 from mayfly.engine.objects import administration
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, LifeRecord
 from mayfly.lifetime.window import life_ms_of_expiry
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
+from mayfly.verbs.facts import Value
+from mayfly.verbs.messages import GetResult, Message, PutResult
 
 START_MS = 1_700_000_000_000
 STAGING = "SYSTEM.DDELAY.LOCAL.QUEUE"

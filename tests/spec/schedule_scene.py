@@ -3,9 +3,10 @@
 from typing import TypeAlias
 
 from mayfly.connection import Schedule as Requested
-from mayfly.engine import Scheduled, ScheduleFilter, Session
+from mayfly.engine import Session
 from mayfly.engine.face.programs import Schedule
 from mayfly.mqi.properties import pack_folder, pack_header
+from mayfly.verbs.schedule import Scheduled, ScheduleFilter
 from tests.spec.scene import (
     START_MS,
     V2,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, pymqi
-from mayfly.engine import PutRequest, ScheduleFilter, Session
+from mayfly.engine import PutRequest, Session
 from mayfly.engine.attributes.of_manager import AUTHCHK_RELEASE
 from mayfly.engine.face.administration import QMGR, SELF
 from mayfly.mqi import constants as c
@@ -18,6 +18,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
 from mayfly.security.users import users_of
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import ScheduleFilter
 from tests.over import NewSession
 from tests.spec.authority_scene import ALICE, connect, grant, revoke
 from tests.spec.scene import (

@@ -15,7 +15,6 @@ from mayfly.engine.claims.consumer import CLAIM_ROWS_MAX, BackedOut
 from mayfly.engine.claims.consumers import Claimed
 from mayfly.engine.face.bulk import ClaimError
 from mayfly.engine.face.bulk import ClaimLimit as Limit
-from mayfly.engine.face.programs import Counts
 from mayfly.engine.objects import administration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -23,6 +22,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
+from mayfly.verbs.facts import Counts
 from tests.over import NewSession
 from tests.spec.scene import (
     DEAD,

@@ -8,12 +8,13 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Handle, Message, PutRequest, Session
+from mayfly.engine import Handle, PutRequest, Session
 from mayfly.engine.face.administration import QMGR, SELF
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message
 from tests.over import NewSession
 from tests.spec.authority_scene import connect, grant, revoke
 from tests.spec.scene import BROWSE, INPUT, OUTPUT, V2, local, put_md, refused, take

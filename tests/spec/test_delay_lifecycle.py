@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Receipt, Session
+from mayfly.engine import Session
 from mayfly.engine.face.administration import QLOCAL
 from mayfly.engine.objects import administration
 from mayfly.mqi import attribute_selectors as s
@@ -15,6 +15,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import pack_folder, pack_header
 from mayfly.mqi.structures import DDH
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import Receipt
 from tests.over import NewSession
 from tests.spec.scene import (
     REPLIES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Handle, PutRequest, Session, Value
+from mayfly.engine import Handle, PutRequest, Session
 from mayfly.engine.face.administration import QALIAS, QMODEL
 from mayfly.engine.face.programs import inquire
 from mayfly.engine.objects import administration
@@ -13,6 +13,7 @@ from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from mayfly.verbs.facts import Value
 from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,

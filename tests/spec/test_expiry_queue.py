@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Message
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message
 from tests.over import NewSession
 from tests.spec.scene import (
     REPLIES,

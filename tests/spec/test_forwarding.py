@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Message, Session, forward, put_dead_letter, report_exception
+from mayfly.engine import Session, forward, put_dead_letter, report_exception
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH, XQH
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message
 from tests.over import NewSession
 from tests.spec.report_scene import BODY, CORREL_ID, MSG_ID, ORIGINAL
 from tests.spec.scene import (

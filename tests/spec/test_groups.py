@@ -12,12 +12,13 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import GetRequest, Handle, Match, PutRequest, Session
-from mayfly.engine.face.programs import ANY, GetResult, PutResult
+from mayfly.engine.face.programs import ANY
 from mayfly.engine.groups import index
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import GetResult, PutResult
 from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,

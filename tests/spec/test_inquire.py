@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Session, Value
+from mayfly.engine import Session
 from mayfly.engine.attributes.of_queues import EVENT_DISABLED, EVENT_ENABLED
 from mayfly.engine.face.administration import (
     PROCESS,
@@ -27,6 +27,7 @@ from mayfly.engine.objects.inquire import inquire_manager
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.verbs.facts import Value
 from tests.over import NewSession
 from tests.spec.authority_scene import connect, grant
 from tests.spec.scene import OUTPUT, alias, alter_manager, local, refused

@@ -14,14 +14,14 @@ from types import FrameType
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import GetRequest, Message, PutRequest, Session
-from mayfly.engine.face.programs import GetResult
+from mayfly.engine import GetRequest, PutRequest, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import FORMAT, pack_folder, pack_header
 from mayfly.selectors.patterns import Pattern
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import GetResult, Message
 from tests.over import NewSession
 from tests.spec.scene import BROWSE, INPUT, OUTPUT, local, take
 from tests.spec.scene import ends as ends_of

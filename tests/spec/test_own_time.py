@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
-from mayfly.engine import OwnTime, come_back
+from mayfly.engine import come_back
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
+from mayfly.verbs.facts import OwnTime
 from tests.over import NewSession
 from tests.spec.scene import REPLIES, STAGING, bodies, local, refused
 

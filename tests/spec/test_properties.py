@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly import QueueManager, jms
-from mayfly.engine import Handle, Message, Session
-from mayfly.engine.face.programs import GetResult
+from mayfly.engine import Handle, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import pack_folder, pack_header
 from mayfly.properties.folders import joined, parts_of, properties_of_mapping
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import GetResult, Message
 from tests.over import NewSession
 from tests.spec.pubsub_scene import available_only
 from tests.spec.scene import (

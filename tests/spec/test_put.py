@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine import PutRequest, Receipt, Session
-from mayfly.engine.face.programs import PutResult
+from mayfly.engine import PutRequest, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.layout import Layout
 from mayfly.mqi.structures import DLH, IIH, MDE, RFH2, TM, TMC2
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import PutResult
+from mayfly.verbs.schedule import Receipt
 from tests.over import NewSession
 from tests.spec.scene import (
     OUTPUT,

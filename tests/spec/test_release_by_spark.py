@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Receipt, ScheduleFilter, Session
+from mayfly.engine import Session
 from mayfly.engine.claims.consumer import CLAIM_ROWS_MAX
 from mayfly.engine.delay.delay_processor import RETRY_MS
 from mayfly.engine.due_work import DueWork
@@ -22,6 +22,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import Receipt, ScheduleFilter
 from tests.over import NewSession
 from tests.spec.scene import (
     DEAD,

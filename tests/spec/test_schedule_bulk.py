@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import ScheduleFilter, Session
+from mayfly.engine import Session
 from mayfly.engine.delay import schedule_query
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import ScheduleFilter
 from tests.over import NewSession
 from tests.spec.scene import (
     STAGING,

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Receipt, ScheduleFilter, Session
+from mayfly.engine import Session
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import Receipt, ScheduleFilter
 from tests.over import NewSession
 from tests.spec.authority_scene import ALICE, connect, grant
 from tests.spec.scene import (

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import AuditEntry, Receipt, Scheduled, ScheduleFilter, Session
+from mayfly.engine import Session
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter
 from tests.over import NewSession
 from tests.spec.scene import (
     STAGING,

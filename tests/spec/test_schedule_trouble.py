@@ -8,9 +8,10 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Receipt, Session
+from mayfly.engine import Session
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import Receipt
 from tests.over import NewSession
 from tests.spec.scene import (
     JOIN_SECONDS,

@@ -9,13 +9,13 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Handle, Match, PutRequest, Session
-from mayfly.engine.face.programs import GetResult, PutResult
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import pack_folder, pack_header
 from mayfly.mqi.structures import MDE, RFH2
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import GetResult, PutResult
 from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,

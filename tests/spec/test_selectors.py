@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mayfly import QueueManager
-from mayfly.engine import GetRequest, Handle, Match, Message, Session
+from mayfly.engine import GetRequest, Handle, Match, Session
 from mayfly.engine.finding import alive
 from mayfly.engine.queues import VOLATILE
 from mayfly.mqi import constants as c
@@ -19,6 +19,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import NoMessage
 from mayfly.mqi.properties import FORMAT, pack_folder, pack_header
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message
 from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,

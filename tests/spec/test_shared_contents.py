@@ -10,11 +10,12 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine import PropertyQuestion, Session
+from mayfly.engine import Session
 from mayfly.lifetime.life import State
 from mayfly.mqi import constants as c
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
+from mayfly.verbs.stories import PropertyQuestion
 from tests.over import NewSession
 from tests.spec.pubsub_scene import admin_sub, drained
 from tests.spec.scene import (

@@ -5,12 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Receipt, Session
+from mayfly.engine import Session
 from mayfly.engine.delay.delay_processor import RETRY_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DDH, DLH
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import Receipt
 from tests.over import NewSession
 from tests.spec.scene import (
     DEAD,

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Receipt, Session
+from mayfly.engine import Session
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.delay_header import read_delay_header
 from mayfly.mqi.structures import DDH
 from mayfly.store.keys import staging_id
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import Receipt
 from tests.over import NewSession
 from tests.spec.scene import (
     STAGING,

@@ -6,9 +6,9 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Handle, PutRequest, Session
-from mayfly.engine.face.programs import Status
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.verbs.facts import Status
 from tests.over import NewSession
 from tests.spec.scene import OUTPUT, V2, alias, alter, local, refused
 

@@ -10,10 +10,10 @@ import pytest
 
 from mayfly import MQError, QueueManager, QueueSharingGroup
 from mayfly.connection import connect
-from mayfly.engine import PropertyQuestion, Whereabouts
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from mayfly.verbs.stories import PropertyQuestion, Whereabouts
 from tests.spec.scene import START_MS
 
 MINUTE_MS = 60_000

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly import QueueManager
-from mayfly.engine import Session, check_topic_string
+from mayfly.engine import Session
 from mayfly.engine.face.administration import alter_topic, define_topic, delete_topic
 from mayfly.engine.pubsub.topic_index import TopicIndex
-from mayfly.engine.pubsub.topic_strings import joined, levels_of, matches
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from mayfly.verbs.topic_strings import check_topic_string, joined, levels_of, matches
 from tests.over import NewSession
 from tests.spec.pubsub_scene import admin_sub, topic
 from tests.spec.scene import START_MS, local, refused

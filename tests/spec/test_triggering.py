@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Session, Value
+from mayfly.engine import Session
 from mayfly.engine.face.administration import PROCESS, define_named, delete_named
 from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.face.programs import set_attributes
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.testing import VirtualClock
+from mayfly.verbs.facts import Value
 from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,

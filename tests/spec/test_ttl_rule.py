@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Receipt, ScheduleFilter, Session, Value
+from mayfly.engine import Session
 from mayfly.engine.delay.delay_processor import RETRY_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DDH
 from mayfly.testing import VirtualClock
+from mayfly.verbs.facts import Value
+from mayfly.verbs.schedule import Receipt, ScheduleFilter
 from tests.over import NewSession
 from tests.spec.scene import (
     REPLIES,

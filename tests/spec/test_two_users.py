@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Connection, Settlement
+from mayfly.connection import Connection
 from mayfly.connection import connect as connect_to
 from mayfly.engine import Session
 from mayfly.engine.face.administration import QMGR, SELF, TOPIC
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.verbs.messages import Settlement
 from tests.over import NewSession
 from tests.spec.authority_scene import ALICE, connect, grant
 from tests.spec.pubsub_scene import topic

@@ -3,11 +3,12 @@
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import GetRequest, Message, Session
+from mayfly.engine import GetRequest, Session
 from mayfly.lifetime.times import Driven
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message
 from tests.over import NewSession
 from tests.spec.scene import (
     INPUT,

@@ -10,15 +10,16 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.dead_letter import DeadLetterHandler, parse_rules
-from mayfly.engine import PutRequest, Receipt, Session, Whereabouts
+from mayfly.engine import PutRequest, Session
 from mayfly.engine.face.bulk import ClaimLimit as Limit
-from mayfly.engine.whereabouts.answer import MOST_STAYS
 from mayfly.lifetime.life import State
 from mayfly.lifetime.spelling import spelled_moment
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import Receipt
+from mayfly.verbs.stories import MOST_STAYS, Whereabouts
 from tests.over import NewSession
 from tests.spec.remote_scene import network
 from tests.spec.scene import STAGING, START_MS, take

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mayfly import QueueManager
-from mayfly.engine import GetRequest, Handle, Message, Session, Value
+from mayfly.engine import GetRequest, Handle, Session
 from mayfly.engine.face.administration import PROCESS, define_named
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi.errors import NoMessage
 from mayfly.mqi.structures import TM
+from mayfly.verbs.facts import Value
+from mayfly.verbs.messages import Message
 from tests.spec.scene import INPUT, local
 
 INITQ, PROGRAM = "INITQ", "PROGRAM"

@@ -16,8 +16,9 @@ from pathlib import Path
 from random import Random
 
 from mayfly import QueueManager
-from mayfly.engine import Receipt, ScheduleFilter, Session
+from mayfly.engine import Session
 from mayfly.engine.delay import delay_processor, schedule_query
+from mayfly.verbs.schedule import Receipt, ScheduleFilter
 from tests.store.load import id_of, label_of
 
 THREADS = 3

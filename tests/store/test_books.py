@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from mayfly.contracts.ledger import PositionTrimmed
 from mayfly.contracts.outcomes import unpack_counts
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS
 from mayfly.store.book import LIVES_BEFORE_BALANCE
-from mayfly.store.ledger import PositionTrimmed
 from mayfly.store.store import Store
 from mayfly.store.totals import POSITIONS_UNSAVED
 from mayfly.store.units import Unit

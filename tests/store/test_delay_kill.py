@@ -10,12 +10,12 @@ from random import Random
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Receipt
 from mayfly.engine.delay.receipts import receipt_from_ledger
 from mayfly.engine.queues import PERSISTENT
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import Receipt
 from tests.store.delay_load import CANCELLED_IN_BULK, LONG_MS, QUEUES, STEP, THREADS
 from tests.store.kills import run_and_kill
 from tests.store.load import id_of, label_of

@@ -8,7 +8,6 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Receipt
 from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c
@@ -17,6 +16,7 @@ from mayfly.mqi.structures import DDH
 from mayfly.store.database import DATABASE_FILE
 from mayfly.store.migrations import SCHEMA_VERSION
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import Receipt
 
 FIXTURE = Path(__file__).parent / "fixtures" / "version_1"
 #: When its messages were put, and when it was closed.

@@ -12,7 +12,6 @@ import apsw
 import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
-from mayfly.engine import Receipt
 from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.lifetime.life import KIND_BALANCE, LifeRecord, State
 from mayfly.mqi.delay_header import STAGING_QUEUE
@@ -22,6 +21,7 @@ from mayfly.store.book import INSERT_LIFE
 from mayfly.store.database import DATABASE_FILE
 from mayfly.store.migrations import SCHEMA_VERSION
 from mayfly.testing import VirtualClock
+from mayfly.verbs.schedule import Receipt
 from tests.store.cuts import cut, cut_disk, files_of
 from tests.store.kills import ROOT
 from tests.store.scene import raw

@@ -12,7 +12,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 import mayfly
 from mayfly import QueueManager, jms, pymqi, telemetry
-from mayfly.connection import Settlement, connect
+from mayfly.connection import connect
 from mayfly.listener import ListenerPort
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
@@ -20,6 +20,7 @@ from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.telemetry.messages import TracedMessage
 from mayfly.testing import VirtualClock
 from mayfly.testing.served import served
+from mayfly.verbs.messages import Settlement
 from tests.facts import wait_until
 from tests.telemetry.conftest import Recorded
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mayfly.engine.attributes.attribute import Value
 from mayfly.engine.attributes.definition import TABLES, attributes_of
 from mayfly.engine.attributes.of_admission import (
     AuthenticationDefinition,
@@ -14,6 +13,7 @@ from mayfly.engine.attributes.of_manager import ManagerDefinition
 from mayfly.engine.attributes.of_processes import ProcessDefinition
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.attributes.of_topics import SubscriptionDefinition, TopicDefinition
+from mayfly.verbs.facts import Value
 
 __all__ = [
     "ATTRIBUTES",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from mayfly.mqi import constants as c
+from mayfly.verbs.facts import Value
 
 QLOCAL: Final = "QLOCAL"
 QALIAS: Final = "QALIAS"
@@ -25,7 +26,6 @@ AUTHINFO: Final = "AUTHINFO"
 CHLAUTH: Final = "CHLAUTH"
 QUEUE_KINDS: Final = (QLOCAL, QALIAS, QREMOTE, QMODEL)
 
-Value: TypeAlias = int | str
 _V = TypeVar("_V", int, str)
 
 YES_NO = (("NO", c.MQPER_NOT_PERSISTENT), ("YES", c.MQPER_PERSISTENT))

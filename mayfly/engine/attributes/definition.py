@@ -10,10 +10,11 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
-from mayfly.engine.attributes.attribute import ROW, STORED, Attribute, Value
+from mayfly.engine.attributes.attribute import ROW, STORED, Attribute
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQQDT_PREDEFINED
 from mayfly.mqi.errors import mq_error
+from mayfly.verbs.facts import Value
 
 #: The name of ``Definition.is_switched_off`` in the stored form.
 SWITCHED_OFF = "switched_off"

@@ -9,6 +9,7 @@ from mayfly.engine.attributes.definition import Definition, table
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
+from mayfly.verbs.topic_strings import TOPIC_STRING_BYTES
 
 #: A topic takes what it does not say itself from the nearest topic object above it.
 _AS_PARENT: Final = "ASPARENT"
@@ -29,7 +30,6 @@ _PUBSUB = (
 DEAD_LETTERS_AS_PARENT, DEAD_LETTERS_NO, DEAD_LETTERS_YES = 0, 1, 2
 #: SUBTYPE: a subscription was made by an operator, a program or a neighbour's subscribers.
 ADMIN, API, PROXY = "ADMIN", "API", "PROXY"
-TOPIC_STRING_BYTES: Final = 10_240
 #: Destination classes of a subscription, MQDC_*.
 MANAGED_DESTINATION, PROVIDED_DESTINATION = 1, 2
 #: MQVU_*: a subscription may be resumed by SUBUSER alone, or by anybody.

@@ -13,10 +13,10 @@ from mayfly.engine.authority.profiles import SELF
 from mayfly.engine.authority.told_groups import tell_groups
 from mayfly.engine.authority.users import ADMINISTRATORS, USER_CHARACTERS
 from mayfly.engine.authority.words import QUEUE, spelled
-from mayfly.engine.pubsub.topic_strings import upwards
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
+from mayfly.verbs.topic_strings import upwards
 
 if TYPE_CHECKING:
     from mayfly.engine.core import Core

@@ -19,7 +19,6 @@ from mayfly.engine.get import (
     obtained,
     seen,
 )
-from mayfly.engine.get_result import GetResult
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
 from mayfly.engine.requester import Requester
@@ -31,6 +30,7 @@ from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs.messages import GetResult
 
 
 class _Step(NamedTuple):

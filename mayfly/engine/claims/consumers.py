@@ -28,9 +28,9 @@ from mayfly.engine.claims.ordinary_queue import OrdinaryQueueClaims
 from mayfly.engine.claims.staging_queue import StagingQueueClaims
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
-from mayfly.engine.objects.registry import check_name
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.claimed import ConsumerRow
+from mayfly.verbs.checks import check_name
 
 
 class Claimed(NamedTuple):

@@ -2,54 +2,10 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import NamedTuple
-
 from mayfly.engine.core import Core
 from mayfly.lifetime.life import State
+from mayfly.verbs.schedule import AuditEntry, Receipt
 
-
-class Receipt(StrEnum):
-    """The outcome of a request about a delayed message; true at the moment it is given.
-
-    A MsgId that senders have given to several messages has one receipt for all that were changed:
-    it equals the member, and its ``message_count`` says how many they were.
-    """
-
-    CANCELLED = "cancelled"
-    RESCHEDULED = "rescheduled"
-    #: On its way to the target by the call that asks.
-    RELEASED = "released"
-    ALREADY_RELEASED = "already-released"
-    EXPIRED = "expired"
-    DEAD_LETTERED = "dead-lettered"
-    DISCARDED = "discarded"
-    CLEARED = "cleared"
-    LOST_AT_RESTART = "lost-at-restart"
-    #: An open unit of work has it, to cancel or reschedule it; its end decides.
-    LOCKED = "locked"
-    #: Nothing was ever delayed under this id, or the ledger has forgotten it (retention). Messages
-    #: put without a delay have no index in the ledger: ``QueueManager.why`` searches for them.
-    UNKNOWN = "unknown"
-
-    @property
-    def message_count(self) -> int:
-        """How many messages it is about: 1 unless the call has changed more."""
-        return getattr(self, _COUNT, 1)
-
-    def of(self, message_count: int) -> Receipt:
-        """Return this receipt for so many messages; for one it is the member itself."""
-        member = Receipt(self.value)
-        if message_count == 1:
-            return member
-        made = str.__new__(Receipt, member.value)
-        made._name_, made._value_ = member.name, member.value
-        setattr(made, _COUNT, message_count)
-        return made
-
-
-#: The attribute of a receipt for several messages. Inside of the class it would be a member.
-_COUNT = "_message_count"
 _OF_OUTCOME: dict[str, Receipt] = {
     State.RELEASED: Receipt.ALREADY_RELEASED,
     State.CANCELLED: Receipt.CANCELLED,
@@ -60,21 +16,6 @@ _OF_OUTCOME: dict[str, Receipt] = {
     State.CLEARED: Receipt.CLEARED,
     State.LOST_AT_RESTART: Receipt.LOST_AT_RESTART,
 }
-
-
-class AuditEntry(NamedTuple):
-    """One change of the schedule: its user, its request and its outcome.
-
-    ``msg_id`` is empty when a filter chose the messages; ``message_count`` is how many changed.
-    """
-
-    at_ms: int
-    user: str
-    action: str
-    msg_id: bytes
-    detail: str
-    receipt: str
-    message_count: int
 
 
 _COLUMNS = ", ".join(AuditEntry._fields)

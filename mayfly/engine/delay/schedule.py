@@ -12,25 +12,9 @@ from mayfly.contracts.endings import Ending
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.core import Core
-from mayfly.engine.delay.receipts import (
-    AUDIT,
-    TRIM_AUDIT,
-    AuditEntry,
-    Receipt,
-    read_audit,
-    receipt_from_ledger,
-)
+from mayfly.engine.delay.receipts import AUDIT, TRIM_AUDIT, read_audit, receipt_from_ledger
 from mayfly.engine.delay.schedule_change import Cancellation, Change, Releasing, Rescheduling
-from mayfly.engine.delay.schedule_query import (
-    EVERYTHING,
-    Scan,
-    Scheduled,
-    ScheduleFilter,
-    found_by_id,
-    is_shown,
-    scheduled,
-)
-from mayfly.engine.delivery import Identifier, stored_id
+from mayfly.engine.delay.schedule_query import Scan, found_by_id, is_shown, scheduled
 from mayfly.engine.queues import Found
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_contents import has_taken
@@ -42,9 +26,18 @@ from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import due_ms_of
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.checks import Identifier, stored_id
+from mayfly.verbs.schedule import (
+    EVERYTHING,
+    LAST_POSITION,
+    AuditEntry,
+    Receipt,
+    Scheduled,
+    ScheduleFilter,
+    check_page,
+)
 
 #: A page may begin behind any key but the last that there is.
-_LARGEST = 2**63 - 2
 
 __all__ = ["AuditEntry", "Receipt", "Schedule", "ScheduleFilter", "Scheduled"]
 
@@ -95,7 +88,7 @@ class Schedule:
 
     def audit(self, limit: int = 20) -> list[AuditEntry]:
         """Return the latest changes of the schedule, newest first; limit as for :meth:`list`."""
-        return [entry for _number, entry in self.audit_before(_LARGEST, limit)]
+        return [entry for _number, entry in self.audit_before(LAST_POSITION, limit)]
 
     def audit_before(self, number: int, limit: int) -> list[tuple[int, AuditEntry]]:
         """Return changes before the one with a number, newest first, each with its number."""
@@ -380,18 +373,6 @@ class Schedule:
             unit_of_work.note(AUDIT, entry)
         else:
             transaction.unit.statements.extend(((AUDIT, entry), TRIM_AUDIT))
-
-
-def check_page(limit: int, after: int | None = None) -> None:
-    """Raise MQRC_OPTIONS_ERROR unless a limit and a position can be those of a page of a list."""
-    _check_whole("limit", limit, 1)
-    if after is not None:
-        _check_whole("after", after, -_LARGEST)
-
-
-def _check_whole(name: str, value: int, least: int) -> None:
-    if type(value) is not int or not least <= value <= _LARGEST:
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{name} {value!r} is no number from {least} on")
 
 
 def _spelled(where: ScheduleFilter) -> str:

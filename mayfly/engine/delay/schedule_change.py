@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from mayfly.contracts.endings import Ending
 from mayfly.engine.core import Core
-from mayfly.engine.delay.receipts import Receipt
 from mayfly.engine.holding import messages
 from mayfly.engine.queues import Found
 from mayfly.engine.transaction import Transaction
@@ -18,6 +17,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.store.keys import due_ms_of, id_hash
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.schedule import Receipt
 
 
 class Change(ABC):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from heapq import merge
 from operator import itemgetter
-from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
@@ -15,6 +14,7 @@ from mayfly.mqi.properties import read_properties
 from mayfly.store.delayed import Due
 from mayfly.store.keys import STAGING_LOW, due_ms_of, id_hash, key_of_delayed_id, staging_key
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.schedule import Scheduled, ScheduleFilter
 
 #: Rows looked at in one turn of the lock.
 _STEP = 1_000
@@ -23,68 +23,34 @@ _ALL_OF_ID = 1_000_000_000
 _ZERO_ID = bytes(24)
 
 
-class ScheduleFilter(NamedTuple):
-    """A filter of delayed messages; a field that is None or empty matches all.
+def accepts(where: ScheduleFilter, due: Due) -> bool:
+    """Return True if target and sender of a message match; its properties are not looked at."""
+    if due.target is None or (where.queue is not None and due.target != where.queue):
+        return False
+    return where.sender is None or where.sender == _descriptor(due).user_identifier
 
-    ``queue`` is the target as the sender, or the subscription, named it, ``sender``
-    MQMD.UserIdentifier, ``properties`` pairs of a message property and its value as text; the
-    delivery time lies in the half-open range from ``due_from_ms`` to ``due_before_ms``.
-    """
 
-    queue: str | None = None
-    sender: str | None = None
-    properties: tuple[tuple[str, str], ...] = ()
-    due_from_ms: int | None = None
-    due_before_ms: int | None = None
-
-    def accepts(self, due: Due) -> bool:
-        """Return True if target and sender of a message match; its properties are not looked at."""
-        if due.target is None or (self.queue is not None and due.target != self.queue):
-            return False
-        return self.sender is None or self.sender == _descriptor(due).user_identifier
-
-    def accepts_content(self, row: StoredMessage) -> bool:
-        """Return True if a message has the properties that are asked for."""
-        if not self.properties:
-            return True
-        descriptor = unpack_descriptor(row.descriptor)
-        try:
-            found = read_properties(
-                descriptor.format, descriptor.encoding, descriptor.coded_char_set_id, row.body
-            )
-        except MQError:
-            # Its data is not what its descriptor says: it has no property.
-            return False
-        return all(
-            name in found and property_text(found[name]) == value for name, value in self.properties
+def accepts_content(where: ScheduleFilter, row: StoredMessage) -> bool:
+    """Return True if a message has the properties that are asked for."""
+    if not where.properties:
+        return True
+    descriptor = unpack_descriptor(row.descriptor)
+    try:
+        found = read_properties(
+            descriptor.format, descriptor.encoding, descriptor.coded_char_set_id, row.body
         )
-
-    def key_range(self) -> tuple[int, int]:
-        """Return the half-open range of staging keys in which messages can be meant."""
-        low = STAGING_LOW if self.due_from_ms is None else _key_at(self.due_from_ms)
-        return low, 0 if self.due_before_ms is None else _key_at(self.due_before_ms)
-
-
-EVERYTHING = ScheduleFilter()
+    except MQError:
+        # Its data is not what its descriptor says: it has no property.
+        return False
+    return all(
+        name in found and property_text(found[name]) == value for name, value in where.properties
+    )
 
 
-class Scheduled(NamedTuple):
-    """One delayed message, as its sender knows it; ids 24 bytes, times epoch ms.
-
-    ``position`` is its place in due order, for paging; it changes with the delivery time.
-    """
-
-    position: int
-    msg_id: bytes
-    correl_id: bytes
-    target: str
-    put_ms: int
-    deliver_at_ms: int
-    expire_at_ms: int | None
-    priority: int
-    persistent: bool
-    body_bytes: int
-    user_identifier: str
+def key_range(where: ScheduleFilter) -> tuple[int, int]:
+    """Return the half-open range of staging keys in which messages can be meant."""
+    low = STAGING_LOW if where.due_from_ms is None else _key_at(where.due_from_ms)
+    return low, 0 if where.due_before_ms is None else _key_at(where.due_before_ms)
 
 
 def scheduled(row: StoredMessage) -> Scheduled:
@@ -153,7 +119,7 @@ class Scan:
         self._where = where
         self._limit = limit
         self._shows_releasing = shows_releasing
-        self._low, self._high = where.key_range()
+        self._low, self._high = key_range(where)
         if after is not None:
             self._low = max(self._low, after + 1)
         self.is_done = False
@@ -178,10 +144,10 @@ class Scan:
     def _found(self, due: Due, persistence: int) -> Found | None:
         core, staging = self._core, self._core.registry.staging()
         is_hidden = not is_shown(core, due.k) if self._shows_releasing else due.k in core.hidden
-        if staging is None or is_hidden or not self._where.accepts(due):
+        if staging is None or is_hidden or not accepts(self._where, due):
             return None
         row = core.messages(persistence).row(due.k)
-        if row is None or not self._where.accepts_content(row):
+        if row is None or not accepts_content(self._where, row):
             return None
         return staging, row, persistence
 

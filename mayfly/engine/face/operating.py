@@ -1,6 +1,6 @@
 """The face of the engine for operators: a group, counts, figures, the place of a message."""
 
-from mayfly.engine.counting import Counts, counts_of, depth_of, verify
+from mayfly.engine.counting import counts_of, depth_of, verify
 from mayfly.engine.delay.timeline import Span, Timeline
 from mayfly.engine.ended import (
     EndedFilter,
@@ -21,7 +21,6 @@ from mayfly.engine.whereabouts.stories import Stories
 
 __all__ = [
     "BOUNDS_MS",
-    "Counts",
     "EndedFilter",
     "Expired",
     "Figures",

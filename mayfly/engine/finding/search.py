@@ -16,9 +16,10 @@ from mayfly.engine.requester import Requester
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.selectors import MessageFields, Selector, compile_selector
 from mayfly.store.by_id import by_msg_id
-from mayfly.store.keys import id_hash, key_of_delayed_id, key_of_token, message_token, staging_id
+from mayfly.store.keys import id_hash, key_of_delayed_id, key_of_token, staging_id
 from mayfly.store.pages import page_of
 from mayfly.store.units import StoredMessage, stored_message
+from mayfly.verbs.messages import message_token
 
 _FIRST_PAGE, _PAGE_GROWTH, _LARGEST_PAGE = 1, 8, 512
 #: Bodies are read with their rows: pages of long ones have fewer.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from mayfly.engine.browsing.browse import Cursor
 from mayfly.engine.core import Core
 from mayfly.engine.get import GetRequest
-from mayfly.engine.get_result import GetResult
 from mayfly.engine.groups.getter import GroupGetter, Where
 from mayfly.engine.groups.index import GroupIndex
 from mayfly.engine.groups.members import Entry
@@ -13,6 +12,7 @@ from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
+from mayfly.verbs.messages import GetResult
 
 
 class GroupBrowser(GroupGetter):

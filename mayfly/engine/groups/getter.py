@@ -12,7 +12,6 @@ from mayfly.engine.finding.alive import DISCARD_BATCH, REFUSALS
 from mayfly.engine.finding.search import ANY, asker
 from mayfly.engine.finding.verdicts import Verdicts, is_long
 from mayfly.engine.get import GetRequest, Getter, seen
-from mayfly.engine.get_result import GetResult
 from mayfly.engine.groups.index import GroupIndex
 from mayfly.engine.groups.members import Completeness, Entry, extent_of, needed_by, returned_with
 from mayfly.engine.groups.position import Position
@@ -31,6 +30,7 @@ from mayfly.mqi.errors import mq_error
 from mayfly.store.keys import id_hash, may_tell
 from mayfly.store.outlines import present
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.messages import GetResult
 
 
 class Where(NamedTuple):

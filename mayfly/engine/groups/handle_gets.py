@@ -9,7 +9,6 @@ from mayfly.engine.browsing.browse import Cursor
 from mayfly.engine.core import Core
 from mayfly.engine.finding.search import ANY, Match
 from mayfly.engine.get import GetRequest, Prepared, obtain, obtained
-from mayfly.engine.get_result import GetResult
 from mayfly.engine.groups.browser import GroupBrowser
 from mayfly.engine.groups.getter import GroupGetter, Where
 from mayfly.engine.groups.index import GroupIndex, index_of
@@ -21,6 +20,7 @@ from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage, mq_error
+from mayfly.verbs.messages import GetResult
 
 _UNDER_CURSOR = c.MQGMO_BROWSE_MSG_UNDER_CURSOR | c.MQGMO_MSG_UNDER_CURSOR
 _BROWSE_ON = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT

@@ -17,12 +17,13 @@ from mayfly.engine.groups.fields import (
 from mayfly.engine.groups.position import Position, position_after
 from mayfly.engine.groups.segmenting import is_to_be_cut, put_in_segments
 from mayfly.engine.objects.registry import Path
-from mayfly.engine.put import PutRequest, PutResult, put
+from mayfly.engine.put import PutRequest, put
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
+from mayfly.verbs.messages import PutResult
 
 
 class PutOrder:

@@ -8,14 +8,7 @@ from mayfly.engine.descriptors import Context, Prepared
 from mayfly.engine.groups.fields import IN_SEGMENTS
 from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import Path
-from mayfly.engine.put import (
-    PutRequest,
-    PutResult,
-    confirm_arrival,
-    new_put,
-    prepared_for,
-    result_of,
-)
+from mayfly.engine.put import PutRequest, confirm_arrival, new_put, prepared_for, result_of
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
@@ -26,6 +19,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.headers import leading_headers
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.messages import PutResult
 
 #: Segments but the last are multiples of this; none is shorter.
 _STEP_BYTES = 16

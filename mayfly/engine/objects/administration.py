@@ -11,18 +11,13 @@ from mayfly.engine.attributes.attribute import (
     QLOCAL,
     QMGR,
     QUEUE_KINDS,
-    Value,
 )
 from mayfly.engine.attributes.definition import Definition
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.finding.search import ANY, in_order
 from mayfly.engine.holding import messages
-from mayfly.engine.objects.registry import (
-    DEAD_LETTER_QUEUE,
-    DEFAULT_OBJECTS,
-    check_name,
-)
+from mayfly.engine.objects.registry import DEAD_LETTER_QUEUE, DEFAULT_OBJECTS
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.triggering.triggering import triggering_of
@@ -37,6 +32,8 @@ from mayfly.mqi.constants import (
 )
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs.checks import check_name
+from mayfly.verbs.facts import Value
 
 _SAVE = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?)"
 _CLEAR_BATCH = 1_000

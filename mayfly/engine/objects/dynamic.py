@@ -8,11 +8,11 @@ from mayfly.engine.attributes.attribute import QLOCAL, QMODEL
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.objects.administration import delete_queue, enter_queue
-from mayfly.engine.objects.registry import check_name
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs.checks import check_name
 
 #: The unique part that replaces the asterisk needs 16 of the 48 characters.
 _LAST_PLACE_OF_ASTERISK = 33

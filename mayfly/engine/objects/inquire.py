@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mayfly.engine.attributes import ATTRIBUTES, attributes_of
 from mayfly.engine.attributes.attribute import (
@@ -17,7 +17,6 @@ from mayfly.engine.attributes.attribute import (
     QREMOTE,
     QUEUE_KINDS,
     Attribute,
-    Value,
 )
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
@@ -28,6 +27,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.code_pages import MANAGER_CCSID
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import MAX_PRIORITY
+from mayfly.verbs.facts import Inquiry, Value
 
 if TYPE_CHECKING:
     from mayfly.engine.handles import Handle
@@ -69,16 +69,6 @@ _OF_MANAGER: dict[int, Callable[[Core], Value]] = {
     c.MQIA_SYNCPOINT: lambda _manager: c.MQSP_AVAILABLE,
     c.MQIA_DIST_LISTS: lambda _manager: c.MQDL_NOT_SUPPORTED,
 }
-
-
-class Inquiry(NamedTuple):
-    """Values in the order of the selectors.
-
-    An attribute that this type of queue lacks is None, with the warning MQRC_SELECTOR_NOT_FOR_TYPE.
-    """
-
-    values: list[Value | None]
-    warning: int
 
 
 def inquire(core: Core, handle: Handle | DefinitionHandle, selectors: Sequence[int]) -> Inquiry:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mayfly.engine.attributes import TABLES
-from mayfly.engine.attributes.attribute import CHANNEL, PROCESS, Value
+from mayfly.engine.attributes.attribute import CHANNEL, PROCESS
 from mayfly.engine.attributes.definition import Definition
 from mayfly.engine.attributes.of_channels import ChannelDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.objects.administration import erase, save
-from mayfly.engine.objects.registry import check_name
 from mayfly.engine.triggering.triggering import triggering_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
+from mayfly.verbs.checks import check_name
+from mayfly.verbs.facts import Value
 
 
 def define_named(

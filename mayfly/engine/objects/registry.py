@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from itertools import chain, pairwise
 from typing import Protocol
@@ -41,7 +40,6 @@ DEFAULT_OBJECTS: dict[str, str] = {
     QREMOTE: "SYSTEM.DEFAULT.REMOTE.QUEUE",
     QMODEL: "SYSTEM.DEFAULT.MODEL.QUEUE",
 }
-_NAME = re.compile(r"[A-Za-z0-9./_%]{1,48}")
 #: Names that are known resolved, at the most.
 _MOST_PATHS = 10_000
 
@@ -372,11 +370,3 @@ def path_of_put(registry: Registry, name: str) -> Path | None:
         # The alias of a topic never has a path.
         return path
     return registry.resolve_target(name) if topic_alias(registry, name) is None else None
-
-
-def check_name(name: str) -> None:
-    """Raise MQRC_OBJECT_NAME_ERROR unless a name is 1 to 48 of A-Z a-z 0-9 . / _ %."""
-    if not _NAME.fullmatch(name):
-        raise mq_error(
-            rc.MQRC_OBJECT_NAME_ERROR, f"{name!r} is not 1 to 48 characters of A-Z a-z 0-9 . / _ %"
-        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from mayfly.engine.attributes.attribute import Attribute, Value
+from mayfly.engine.attributes.attribute import Attribute
 from mayfly.engine.core import Core
 from mayfly.engine.objects.administration import alter
 from mayfly.engine.objects.inquire import (
@@ -17,6 +17,7 @@ from mayfly.engine.objects.inquire import (
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
+from mayfly.verbs.facts import Value
 
 if TYPE_CHECKING:
     from mayfly.engine.handles import Handle

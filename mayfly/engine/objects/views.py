@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Final, NamedTuple
 
-from mayfly.engine.attributes.attribute import CHILD, QLOCAL, Value
+from mayfly.engine.attributes.attribute import CHILD, QLOCAL
 from mayfly.engine.attributes.definition import Definition
 from mayfly.engine.attributes.of_manager import ManagerDefinition
 from mayfly.engine.attributes.of_queues import QueueDefinition
@@ -25,6 +25,7 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.store.keys import next_priority
+from mayfly.verbs.facts import Value
 
 GENERIC: Final = "*"
 

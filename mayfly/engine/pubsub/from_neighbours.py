@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mayfly.engine.delivery import stored_id
-from mayfly.engine.message import Message
 from mayfly.engine.pubsub.proxies import out_of_envelope, publisher_name
 from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQPMO_SET_ALL_CONTEXT
 from mayfly.mqi.errors import mq_error
+from mayfly.verbs.checks import stored_id
+from mayfly.verbs.messages import Message
 
 
 def publish_from_neighbour(session: Session, message: Message) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, cast
 
-from mayfly.engine.attributes.attribute import Value
 from mayfly.engine.attributes.of_topics import ANY_USER, FIXED_USER, PRIORITY_AS_QUEUE
 from mayfly.engine.authority import words
 from mayfly.engine.handles import Handle
@@ -17,6 +16,7 @@ from mayfly.lifetime.window import MAXIMUM_EXPIRY_TENTHS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs.facts import SubscriptionFacts, Value
 
 _WAYS: Final = c.MQSO_CREATE | c.MQSO_RESUME | c.MQSO_ALTER
 _USERS: Final = c.MQSO_FIXED_USERID | c.MQSO_ANY_USERID
@@ -68,23 +68,6 @@ class SubscriptionWanted(NamedTuple):
     expiry_tenths: int = c.MQEI_UNLIMITED
     priority: int = c.MQPRI_PRIORITY_AS_PUBLISHED
     queue: Handle | None = None
-
-
-class SubscriptionFacts(NamedTuple):
-    """The attributes of a subscription, at one moment."""
-
-    name: str
-    topic: str
-    queue: str
-    is_durable: bool
-    is_managed: bool
-    user_is_fixed: bool
-    on_request: bool
-    correl_id: bytes
-    expiry_tenths: int
-    priority: int
-    user_data: str
-    selector: str
 
 
 def subscribe_as(

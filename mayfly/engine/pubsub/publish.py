@@ -33,7 +33,6 @@ from mayfly.engine.pubsub.retained import (
 )
 from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.engine.pubsub.topic_aliases import through_alias
-from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.engine.pubsub.topics import TopicValues
 from mayfly.engine.put import PutRequest, check_delay
 from mayfly.engine.transaction import Transaction
@@ -49,6 +48,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.selectors import MessageFields, Selector
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.topic_strings import check_topic_string
 
 
 class PublishResult(NamedTuple):

@@ -31,7 +31,6 @@ from mayfly.engine.objects.administration import enter_queue
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
 from mayfly.engine.pubsub.proxies import Journey, enveloped, is_proxy
 from mayfly.engine.pubsub.subscriptions import Subscription
-from mayfly.engine.pubsub.topic_strings import has_wildcards, levels_of, matches
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
 from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
@@ -45,6 +44,7 @@ from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.selectors import Selector
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.topic_strings import has_wildcards, levels_of, matches
 
 RETAINED_QUEUE = "SYSTEM.RETAINED.PUB.QUEUE"
 _PAGE = 1_000

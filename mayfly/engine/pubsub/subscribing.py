@@ -16,7 +16,6 @@ from mayfly.engine.attributes.of_topics import (
 )
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority
-from mayfly.engine.delivery import Identifier, stored_id
 from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.search import selector_of
 from mayfly.engine.finding.verdicts import Verdicts
@@ -38,11 +37,12 @@ from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs.checks import Identifier, stored_id
 
 if TYPE_CHECKING:
     from mayfly.engine.core import Core
-    from mayfly.engine.message import Message
     from mayfly.engine.open_handles import OpenQueues
+    from mayfly.verbs.messages import Message
 
 
 class SubscribeRequest(NamedTuple):

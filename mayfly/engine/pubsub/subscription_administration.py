@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from mayfly.engine.attributes.attribute import SUB, Value
+from mayfly.engine.attributes.attribute import SUB
 from mayfly.engine.attributes.of_topics import MANAGED_DESTINATION, SubscriptionDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import new_id
@@ -19,12 +19,13 @@ from mayfly.engine.pubsub.subscriptions import (
     Subscription,
     destination_of,
 )
-from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.times import ms_of_tenths
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs.facts import Value
+from mayfly.verbs.topic_strings import check_topic_string
 
 _LOG = logging.getLogger("mayfly.topics")
 _DURABLE_QUEUES, _NON_DURABLE_QUEUES = "SYSTEM.MANAGED.DURABLE.", "SYSTEM.MANAGED.NDURABLE."

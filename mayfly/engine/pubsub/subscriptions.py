@@ -10,7 +10,6 @@ from mayfly.engine.attributes.of_topics import (
     SubscriptionDefinition,
 )
 from mayfly.engine.pubsub.topic_index import TopicIndex
-from mayfly.engine.pubsub.topic_strings import levels_of
 from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
@@ -18,6 +17,7 @@ from mayfly.mqi.errors import mq_error
 from mayfly.selectors import Selector, compile_selector
 from mayfly.store.delayed import Due
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.topic_strings import levels_of
 
 ID_BYTES = 24
 #: DESTCORL of copies that keep the CorrelId of the publication.

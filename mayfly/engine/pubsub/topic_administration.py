@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mayfly.engine.attributes.attribute import LARGEST, QMODEL, TOPIC, Value
+from mayfly.engine.attributes.attribute import LARGEST, QMODEL, TOPIC
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.attributes.of_topics import TopicDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.objects.administration import enter_at_opening, erase, save
-from mayfly.engine.objects.registry import check_name
-from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.engine.pubsub.topics import (
     BASE_TOPIC,
     BASE_VALUES,
@@ -21,6 +19,9 @@ from mayfly.engine.pubsub.topics import (
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
+from mayfly.verbs.checks import check_name
+from mayfly.verbs.facts import Value
+from mayfly.verbs.topic_strings import check_topic_string
 
 _MODELS = {
     DURABLE_MODEL: c.MQQDT_PERMANENT_DYNAMIC,

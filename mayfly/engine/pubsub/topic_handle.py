@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, SupportsIndex
 
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.context import PASSES, passed_on
-from mayfly.engine.message import Message
 from mayfly.engine.open_handles import OpenObject
 from mayfly.engine.pubsub.publish import PublishResult
-from mayfly.engine.put import PutRequest, PutResult
+from mayfly.engine.put import PutRequest
 from mayfly.engine.verb_options import check_put_options, with_options
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
+from mayfly.verbs.messages import Message, PutResult
 
 if TYPE_CHECKING:
     from mayfly.engine.core import Core

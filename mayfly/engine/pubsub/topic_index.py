@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
-from mayfly.engine.pubsub.topic_strings import MANY_LEVELS, ONE_LEVEL
+from mayfly.verbs.topic_strings import MANY_LEVELS, ONE_LEVEL
 
 Member = TypeVar("Member")
 

@@ -12,7 +12,6 @@ from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority, alternate_authority
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Identifier, bytes_of, stored_id
 from mayfly.engine.descriptors import Context
 from mayfly.engine.objects.registry import topic_alias
 from mayfly.engine.open_handles import OpenQueues
@@ -31,13 +30,14 @@ from mayfly.engine.pubsub.subscribing import (
 from mayfly.engine.pubsub.subscription_administration import delete_subscription
 from mayfly.engine.pubsub.topic_aliases import behind_alias
 from mayfly.engine.pubsub.topic_handle import Target, TopicHandle, check_topic_options
-from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.engine.put import PutRequest
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.verbs.checks import Identifier, bytes_of, stored_id
+from mayfly.verbs.topic_strings import check_topic_string
 
 
 class TopicVerbs(ABC):

@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.engine.attributes import attributes_of, defaults_of
-from mayfly.engine.attributes.attribute import TOPIC, Value
+from mayfly.engine.attributes.attribute import TOPIC
 from mayfly.engine.attributes.of_topics import (
     DEAD_LETTERS_YES,
     PUBSUB_DISABLED,
     PUBSUB_ENABLED,
     TopicDefinition,
 )
-from mayfly.engine.pubsub.topic_strings import joined, upwards
 from mayfly.lifetime.caps import Cap
 from mayfly.lifetime.times import ms_of_tenths
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
+from mayfly.verbs.facts import Value
+from mayfly.verbs.topic_strings import joined, upwards
 
 BASE_TOPIC = "SYSTEM.BASE.TOPIC"
 #: The model of DEFINE TOPIC; it stands for no topic string.

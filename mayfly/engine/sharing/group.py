@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mayfly.engine.counting import Verification, verify
+from mayfly.engine.counting import verify
 from mayfly.engine.engine import Engine
 from mayfly.engine.session import Session
 from mayfly.engine.sharing.directory import MemberStatus
@@ -16,6 +16,7 @@ from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.runtime import Runtime
+from mayfly.verbs.facts import Verification
 
 
 class QueueSharingGroup:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from mayfly.engine.attributes.attribute import PROCESS, QLOCAL, Value
+from mayfly.engine.attributes.attribute import PROCESS, QLOCAL
 from mayfly.engine.attributes.definition import SWITCHED_OFF, Definition
 from mayfly.engine.core import Core
 from mayfly.engine.queues import VOLATILE, LocalQueue
@@ -22,6 +22,7 @@ from mayfly.engine.triggering.trigger import (
 from mayfly.engine.triggering.trigger_messages import put_trigger_messages
 from mayfly.mqi.attribute_selectors import MQTC_OFF, MQTC_ON, MQUS_TRANSMISSION
 from mayfly.mqi.constants import MQQA_GET_INHIBITED, MQQA_PUT_INHIBITED
+from mayfly.verbs.facts import Value
 
 _SWITCH_OFF = (
     f"UPDATE object SET attributes = json_set(attributes, '$.TRIGGER', ?, "

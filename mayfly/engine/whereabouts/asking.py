@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.delay.given_ids import of_given_id
-from mayfly.engine.delivery import Identifier, stored_id
 from mayfly.engine.engine import Engine
 from mayfly.engine.session import Session
-from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay, Whereabouts
 from mayfly.engine.whereabouts.past import ended_stays, is_report_of
 from mayfly.engine.whereabouts.present import Present
 from mayfly.engine.whereabouts.sentences import sentence_of, sentence_of_nothing
@@ -20,6 +18,8 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_PASS_CORREL_ID
 from mayfly.mqi.errors import mq_error
 from mayfly.store.keys import key_of_delayed_id, staging_id
+from mayfly.verbs.checks import Identifier, stored_id
+from mayfly.verbs.stories import MOST_STAYS, Relation, Stay, Whereabouts
 
 #: A message that moves between the look at the queues and the one into the ledger is looked for
 #: again; one that keeps moving is told of where it was last.

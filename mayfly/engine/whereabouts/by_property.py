@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import nlargest
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.delay.schedule_query import property_text
 from mayfly.engine.queues import PERSISTENT, VOLATILE
 from mayfly.engine.remote.wrapping import embedded_or_none
-from mayfly.engine.whereabouts.answer import Whereabouts
 from mayfly.engine.whereabouts.present import homes
 from mayfly.lifetime.dead_letters import is_letter, read_letter
-from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
-from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import read_properties
 from mayfly.mqi.structures import DLH
 from mayfly.store.messages import Messages
+from mayfly.verbs.stories import PropertyQuestion
 
 #: Rows looked at in one turn of the lock, and in one question; with properties 20 µs each.
 _STEP_ROWS, _MOST_ROWS = 1_000, 1_000_000
-MOST_STORIES: Final = 100
 _DEAD_HEADER_BYTES = DLH.length(1)
 _LOWEST_KEY = -(2**63)
-_EARLIEST_MS, _LATEST_MS = 0, 2**63 - 1
 _MISSING: Any = object()
 _LAST_OF_STEP = f"""
 SELECT max(k), count(*) FROM (SELECT k FROM message WHERE k > ? ORDER BY k LIMIT {_STEP_ROWS})"""
@@ -42,48 +39,6 @@ LEFT_OUT = (
     "Messages that have ended are not among them: the ledger keeps no properties. Nor are those of "
     "units of work that are not committed, and those that consumers have claimed."
 )
-
-
-class PropertyQuestion(NamedTuple):
-    """A question for messages with a property; times are ms since 1970, of the put.
-
-    ``value`` is the value as text; from ``from_ms`` on and before ``before_ms``, None is no bound.
-    ``limit`` stories are told, those of the latest puts.
-    """
-
-    name: str
-    value: str
-    from_ms: int | None = None
-    before_ms: int | None = None
-    limit: int = 20
-
-    def check(self) -> None:
-        """Raise MQRC_OPTIONS_ERROR for a limit or a range that is none, naming it."""
-        if not 1 <= self.limit <= MOST_STORIES:
-            said = f"limit {self.limit} is not a whole number from 1 to {MOST_STORIES}"
-            raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
-        if self.put_range[0] >= self.put_range[1]:
-            said = f"from_ms {self.from_ms} is not before before_ms {self.before_ms}"
-            raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
-
-    @property
-    def put_range(self) -> tuple[int, int]:
-        """The half-open range of the time of the put."""
-        return (
-            _EARLIEST_MS if self.from_ms is None else self.from_ms,
-            _LATEST_MS if self.before_ms is None else self.before_ms,
-        )
-
-
-class StoriesFound(NamedTuple):
-    """Stories of messages with a property, the latest put first.
-
-    ``is_cut``: there are more. ``notes`` are sentences about what was not looked at.
-    """
-
-    stories: tuple[Whereabouts, ...]
-    is_cut: bool
-    notes: tuple[str, ...]
 
 
 class Matches(NamedTuple):

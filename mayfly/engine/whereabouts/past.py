@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mayfly.engine.core import Core
-from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay
 from mayfly.engine.whereabouts.present import homes
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
 from mayfly.mqi.constants import MQPER_PERSISTENT, MQRO_EXPIRATION
 from mayfly.mqi.delay_header import HEADER_BYTES, STAGING_QUEUE
+from mayfly.verbs.stories import MOST_STAYS, Relation, Stay
 
 #: A life of a non-persistent message is written up to a second after its end, on a full disk later.
 _LATE_MS = 60 * SECOND_MS

@@ -16,7 +16,6 @@ from mayfly.engine.shipments import Shipment
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_contents import open_puts, parts_of
 from mayfly.engine.unit_of_work import UnitOfWork
-from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay
 from mayfly.lifetime.dead_letters import is_letter, read_letter
 from mayfly.lifetime.life import State
 from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
@@ -32,6 +31,7 @@ from mayfly.store.by_id import (
 )
 from mayfly.store.keys import queue_number_of
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.stories import MOST_STAYS, Relation, Stay
 
 _PIPELINE = "a pipeline that is about to release it"
 _CHANNEL = "a channel that is sending it"

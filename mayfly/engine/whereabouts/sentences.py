@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from mayfly.engine.whereabouts.answer import Relation, Stay
 from mayfly.engine.whereabouts.wording import cap_of, ender_of
 from mayfly.lifetime.life import State
 from mayfly.lifetime.moments import is_due, is_expired
@@ -14,6 +13,7 @@ from mayfly.mqi.causes import cause_name
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.keys import GENERATED_PREFIX, key_of_delayed_id
+from mayfly.verbs.stories import Relation, Stay
 
 #: A life that ended so goes on elsewhere, so that it is not the end of the story.
 GOES_ON = (State.RELEASED, State.DEAD_LETTERED)

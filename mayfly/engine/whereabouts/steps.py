@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from mayfly.engine.whereabouts.answer import Relation, Stay, Step
 from mayfly.engine.whereabouts.sentences import GOES_ON, deadline
 from mayfly.engine.whereabouts.wording import cap_of, ender_of, meeting_of
 from mayfly.lifetime.life import State
 from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.spelling import spelled_moment
 from mayfly.mqi.causes import cause_name
+from mayfly.verbs.stories import Relation, Stay, Step
 
 _BEGINNINGS = {Relation.REPORT: "report", Relation.CORRELATED: "correlated"}
 

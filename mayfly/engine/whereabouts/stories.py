@@ -7,17 +7,12 @@ from functools import partial
 from heapq import nlargest
 from operator import itemgetter
 
-from mayfly.engine.delivery import Identifier
 from mayfly.engine.engine import Engine
-from mayfly.engine.whereabouts.answer import Whereabouts
 from mayfly.engine.whereabouts.asking import whereabouts
-from mayfly.engine.whereabouts.by_property import (
-    LEFT_OUT,
-    PropertyQuestion,
-    StoriesFound,
-    matches,
-)
+from mayfly.engine.whereabouts.by_property import LEFT_OUT, matches
 from mayfly.engine.whereabouts.whole import Archive, Sources, Teller, whole_story
+from mayfly.verbs.checks import Identifier
+from mayfly.verbs.stories import PropertyQuestion, StoriesFound, Whereabouts
 
 
 class Stories:

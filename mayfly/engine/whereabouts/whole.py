@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from mayfly.engine.delivery import Identifier
 from mayfly.engine.pubsub.proxies import PUBLICATIONS
-from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay, Whereabouts
 from mayfly.engine.whereabouts.past import stay_of_life
 from mayfly.engine.whereabouts.sentences import sentence_of
 from mayfly.engine.whereabouts.steps import steps_of
@@ -17,6 +15,8 @@ from mayfly.lifetime.life import LifeRecord, State
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import MQError
+from mayfly.verbs.checks import Identifier
+from mayfly.verbs.stories import MOST_STAYS, Relation, Stay, Whereabouts
 
 #: Reports that are followed from one queue manager to the next.
 _MOST_REPORTS = 5

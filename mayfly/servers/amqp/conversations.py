@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from itertools import count
 from typing import Final, NamedTuple
 
-from mayfly.connection import Connection, Settlement
+from mayfly.connection import Connection
 from mayfly.connection.topics import is_temporary_topic
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -17,6 +17,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.servers.amqp.addresses import TOPIC, Address
 from mayfly.servers.amqp.dynamic import Node, Nodes, OwnNodes, check_no_queue
 from mayfly.servers.amqp.errors import NOT_FOUND, UNKNOWN_TRANSACTION, AmqpError, of_mq
+from mayfly.verbs.messages import Settlement
 
 _LOG = logging.getLogger("mayfly.amqp")
 _PUT = c.MQOO_OUTPUT | c.MQOO_FAIL_IF_QUIESCING

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple, Protocol
 
 from proton import Delivery as Transfer
 
-from mayfly.connection import Delivery, Settlement
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import transactions, transfers
@@ -21,6 +20,7 @@ from mayfly.servers.amqp.poison import Postponed
 from mayfly.servers.amqp.transactions import Outcome
 from mayfly.servers.amqp.transfers import Raw
 from mayfly.servers.amqp.unhurried import Unhurried
+from mayfly.verbs.messages import Delivery, Settlement
 
 _LOG = logging.getLogger("mayfly.amqp")
 #: A rejected message is dead-lettered for this reason.

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from proton import Data
 
-from mayfly.connection import Message
 from mayfly.connection.topics import is_temporary_topic
 from mayfly.dead_letter import DeadLetter, dead_letter_of
 from mayfly.lifetime.expired import EXPIRED_AT, ORIGINAL_QUEUE, REASON
@@ -40,6 +39,7 @@ from mayfly.servers.amqp.incoming import (
 )
 from mayfly.servers.amqp.patterns import LONGEST_TTL_MS, Specimen, patterned
 from mayfly.servers.amqp.values import scalar
+from mayfly.verbs.messages import Message
 
 _TEXT_FORMAT, _WHOLE_FORMAT = "MQSTR", "AMQP"
 #: Kinds of destinations, of x-opt-jms-dest and x-opt-jms-reply-to.

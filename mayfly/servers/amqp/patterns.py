@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
-from mayfly.connection import Message
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.servers.amqp import codec
+from mayfly.verbs.messages import Message
 
 _TEXT_FORMAT: Final = "MQSTR"
 _UTF_8: Final = 1208

@@ -6,10 +6,11 @@ import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from mayfly.connection import Connection, Delivery
+from mayfly.connection import Connection
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp.calls import Call
+from mayfly.verbs.messages import Delivery
 
 _LOG = logging.getLogger("mayfly.amqp")
 _FIRST_PAUSE_MS: Final = SECOND_MS

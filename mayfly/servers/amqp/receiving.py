@@ -10,7 +10,7 @@ from typing import Final
 
 from proton import Condition, Link, Session
 
-from mayfly.connection import Connection, Delivery, Message, UnderWay
+from mayfly.connection import Connection, UnderWay
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import CannotBeGiven, MQError
@@ -23,6 +23,7 @@ from mayfly.servers.amqp.outgoing import outgoing, shown
 from mayfly.servers.amqp.poison import Postponed, is_poisonous
 from mayfly.servers.amqp.sources import Source, opened_source
 from mayfly.servers.amqp.transfers import Raw
+from mayfly.verbs.messages import Delivery, Message
 
 _LOG = logging.getLogger("mayfly.amqp")
 #: All properties are read here, whatever PROPCTL of the queue says.

@@ -14,13 +14,14 @@ from msgspec.structs import replace
 
 from mayfly.connection import LocalConnection
 from mayfly.connection.interface import UnderWay
-from mayfly.connection.values import PutResult, check_most
 from mayfly.contracts.wire import MOST_GOT_BYTES, MOST_GOT_IN_FRAME
 from mayfly.contracts.wire_fields import WrongFrame, decoded
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.verbs import requests as ask
+from mayfly.verbs.checks import check_most
+from mayfly.verbs.messages import PutResult
 from mayfly.verbs.rows import FORMS, FailedPut, PutsRow, row_of_put
 
 #: MsgIds for one request: they are made in the loop.

@@ -9,13 +9,14 @@ from proton import Message as AmqpMessage
 from proton import symbol
 
 from mayfly import QueueManager
-from mayfly.connection import Message, connect
+from mayfly.connection import connect
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import Typed
 from mayfly.properties.folders import Property
 from mayfly.servers.amqp.outgoing import outgoing
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message
 
 DELIVERY_TIME, JMS_TYPE = symbol("x-opt-delivery-time"), symbol("x-opt-jms-msg-type")
 

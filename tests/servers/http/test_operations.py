@@ -10,13 +10,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from mayfly.connection.json_values import AuditJson, ScheduledJson, StayJson, StepJson
-from mayfly.connection.values import AuditEntry, Scheduled
 from mayfly.dead_letter.handler import Outcome
 from mayfly.dead_letter.json_values import SummaryJson
-from mayfly.engine import Stay, Whereabouts
 from mayfly.servers.http.application import OPERATIONS
 from mayfly.servers.http.resources.checking import SECRET, checked_body, checked_query
 from mayfly.servers.http.resources.operations import Operation
+from mayfly.verbs.schedule import AuditEntry, Scheduled
+from mayfly.verbs.stories import Stay, Whereabouts
 
 
 class Inner(Struct, forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import LocalConnection, Message
+from mayfly.connection import LocalConnection
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -20,6 +20,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.selectors.identifiers import correlation_bytes
 from mayfly.servers.standing import State
 from mayfly.testing import VirtualClock
+from mayfly.verbs.messages import Message
 from tests.connection.serving import AdmitEverybody
 from tests.facts import PATIENCE_SECONDS, wait_until
 from tests.servers.http.asking import Asked, application_of, ask

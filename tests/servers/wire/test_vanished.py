@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Settlement
 from mayfly.connection.endpoint import Address, Endpoint
 from mayfly.connection.remote import RemoteConnection, connect
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, LostAnswer, MQError
 from mayfly.security.applicant import Admitted
+from mayfly.verbs.messages import Settlement
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, PERSISTENT, VOLATILE, Told, put
 from tests.connection.serving import HOST, Served, serving

@@ -11,8 +11,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from mayfly.connection import LocalConnection, Message
-from mayfly.connection.values import token_of
+from mayfly.connection import LocalConnection
 from mayfly.dead_letter import (
     DeadLetterHandler,
     RuleTable,
@@ -30,6 +29,7 @@ from mayfly.security.roles import Role
 from mayfly.servers.http.problems import wrong_request
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 from mayfly.servers.http.resources.paging import Next
+from mayfly.verbs.messages import Message, token_of
 
 _BROWSE: Final = c.MQGMO_PROPERTIES_FORCE_MQRFH2
 _QUEUE: Final = "a dead-letter queue; DEADQ of the queue manager unless it is given"

@@ -15,11 +15,11 @@ from mayfly.connection.json_values import (
     stories_as_json,
     whereabouts_as_json,
 )
-from mayfly.engine import MOST_STORIES, PropertyQuestion
 from mayfly.mqi.errors import MQError
 from mayfly.security.roles import Role, check_role
 from mayfly.servers.http.problems import Unauthorized
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
+from mayfly.verbs.stories import MOST_STORIES, PropertyQuestion
 
 
 async def story(call: Call[NoQuery, None]) -> WhereaboutsJson:

@@ -16,7 +16,6 @@ from mayfly.connection.json_values import (
     scheduled_as_json,
 )
 from mayfly.connection.operating import Schedule
-from mayfly.connection.values import Receipt, ScheduleFilter
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.security.roles import Role
 from mayfly.servers.http.problems import wrong_request
@@ -35,6 +34,7 @@ from mayfly.servers.http.resources.operations import (
     Operation,
 )
 from mayfly.servers.http.resources.paging import Next
+from mayfly.verbs.schedule import Receipt, ScheduleFilter
 
 _T = TypeVar("_T")
 _MOST: Final = 1_000

@@ -13,7 +13,7 @@ from mayfly.admin import CHANNEL, CONN
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
-from mayfly.mqsc import CommandResult, Message, heads_of
+from mayfly.mqsc import heads_of
 from mayfly.security.roles import Role, check_role
 from mayfly.servers.http.bodies import read_object
 from mayfly.servers.http.problems import wrong_request
@@ -22,6 +22,7 @@ from mayfly.servers.http.rest.calls import Call
 from mayfly.servers.http.rest.errors import WRONG_VALUE, RestError
 from mayfly.servers.http.service import Visit
 from mayfly.servers.standing import State
+from mayfly.verbs.mqsc_result import CommandResult, Message
 
 _TEXT, _JSON = "runCommand", "runCommandJSON"
 _KEYS: Final = ("type", "command", "qualifier", "name", "parameters", "responseParameters")

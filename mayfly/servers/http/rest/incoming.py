@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from mayfly.connection.values import Property, check_name
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -18,6 +17,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed
 from mayfly.mqi.report_options import REPORT_OPTIONS, report_option
+from mayfly.properties.folders import Property
 from mayfly.selectors.identifiers import correlation_bytes, id_bytes
 from mayfly.servers.http.bodies import read_body
 from mayfly.servers.http.rest import user_properties
@@ -29,6 +29,7 @@ from mayfly.servers.http.rest.errors import (
     RestError,
     wrong_value,
 )
+from mayfly.verbs.checks import check_name
 
 UTF_8: Final = 1208
 TEXT_FORMAT: Final = "MQSTR"

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from starlette.concurrency import run_in_threadpool
 
 from mayfly.client.open_objects import OUTDATED
-from mayfly.connection import Connection, Delivery, PutResult, Settlement
+from mayfly.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import InhibitedError, MQError, NoMessage, mq_error
@@ -37,6 +37,7 @@ from mayfly.servers.http.rest.incoming import (
 from mayfly.servers.http.rest.outgoing import answer_of, shown_correlation, shown_id
 from mayfly.servers.http.service import Visit
 from mayfly.servers.http.waits import ClientGone
+from mayfly.verbs.messages import Delivery, PutResult, Settlement
 
 _PUT: Final = c.MQOO_OUTPUT | c.MQOO_FAIL_IF_QUIESCING
 _GET: Final = c.MQOO_INPUT_SHARED | c.MQOO_FAIL_IF_QUIESCING

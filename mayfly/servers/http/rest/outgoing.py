@@ -5,7 +5,6 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Final
 
-from mayfly.connection import Message
 from mayfly.mqi import constants as c
 from mayfly.mqi.code_pages import MANAGER_CCSID, codec_name
 from mayfly.mqi.errors import MQError
@@ -29,6 +28,7 @@ from mayfly.servers.http.rest.incoming import (
     TYPED_VERSION,
     UNLIMITED,
 )
+from mayfly.verbs.messages import Message
 
 _TEXT_TYPE: Final = b"text/plain;charset=utf-8"
 _PERSISTENCE_NAMES: Final = {number: name for name, number in PERSISTENCES.items()}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mayfly.engine.attributes.of_topics import TOPIC_STRING_BYTES
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 
+TOPIC_STRING_BYTES = 10_240
 SEPARATOR = "/"
 #: Any number of levels, none included, and exactly one level; special as whole levels only.
 MANY_LEVELS, ONE_LEVEL = "#", "+"

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+
+MOST_STORIES: Final = 100
+_EARLIEST_MS, _LATEST_MS = 0, 2**63 - 1
 
 
 class Relation(StrEnum):
@@ -104,3 +110,45 @@ class Whereabouts(NamedTuple):
 
 #: Messages that are told of, of each kind and place.
 MOST_STAYS = 50
+
+
+class PropertyQuestion(NamedTuple):
+    """A question for messages with a property; times are ms since 1970, of the put.
+
+    ``value`` is the value as text; from ``from_ms`` on and before ``before_ms``, None is no bound.
+    ``limit`` stories are told, those of the latest puts.
+    """
+
+    name: str
+    value: str
+    from_ms: int | None = None
+    before_ms: int | None = None
+    limit: int = 20
+
+    def check(self) -> None:
+        """Raise MQRC_OPTIONS_ERROR for a limit or a range that is none, naming it."""
+        if not 1 <= self.limit <= MOST_STORIES:
+            said = f"limit {self.limit} is not a whole number from 1 to {MOST_STORIES}"
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+        if self.put_range[0] >= self.put_range[1]:
+            said = f"from_ms {self.from_ms} is not before before_ms {self.before_ms}"
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+
+    @property
+    def put_range(self) -> tuple[int, int]:
+        """The half-open range of the time of the put."""
+        return (
+            _EARLIEST_MS if self.from_ms is None else self.from_ms,
+            _LATEST_MS if self.before_ms is None else self.before_ms,
+        )
+
+
+class StoriesFound(NamedTuple):
+    """Stories of messages with a property, the latest put first.
+
+    ``is_cut``: there are more. ``notes`` are sentences about what was not looked at.
+    """
+
+    stories: tuple[Whereabouts, ...]
+    is_cut: bool
+    notes: tuple[str, ...]

@@ -1,0 +1,128 @@
+"""Checks of the values that a program gives: ids, bodies, names, numbers."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError, mq_error
+
+ID_BYTES = 24
+#: JMS prints it before the digits of an id.
+_ID_PREFIX = "ID:"
+#: A MsgId or CorrelId as a program gives it: up to 24 bytes, or their hexadecimal digits.
+Identifier: TypeAlias = bytes | str
+MOST_MESSAGES: Final = 10_000
+#: Bytes of bodies after which a call has enough; the message that reaches them is the last one.
+MOST_BYTES: Final = 16 * 1024 * 1024
+_NAME = re.compile(r"[A-Za-z0-9./_%]{1,48}")
+_ZERO_ID = bytes(ID_BYTES)
+#: The folder of all queue managers that are opened by name.
+HOME_VARIABLE = "MAYFLY_HOME"
+
+
+def bytes_of(body: object) -> bytes:
+    """Return the body of a message; raises TypeError for what is not made of bytes."""
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    raise TypeError(f"body must be bytes, not {type(body).__name__}")
+
+
+def stored_id(identifier: object, name: str = "id") -> bytes:
+    """Return an id as it is stored: 24 bytes padded with NUL, empty when absent or all zeros.
+
+    A text is the hexadecimal digits that the command line prints, with or without JMS's ``ID:``.
+    Raises MQRC_MD_ERROR, with the ``name`` of the field, when it is none of that or is longer.
+    """
+    if not identifier:
+        return b""
+    if type(identifier) is not bytes:
+        identifier = _bytes_of_id(identifier, name)
+    if len(identifier) > ID_BYTES:
+        said = f"{name} {identifier!r} is longer than {ID_BYTES} bytes"
+        raise mq_error(rc.MQRC_MD_ERROR, said)
+    padded = identifier.ljust(ID_BYTES, b"\0")
+    return b"" if padded == _ZERO_ID else padded
+
+
+def _bytes_of_id(identifier: object, name: str) -> bytes:
+    if isinstance(identifier, (bytes, bytearray, memoryview)):
+        return bytes(identifier)
+    if isinstance(identifier, str):
+        with suppress(ValueError):
+            return bytes.fromhex(identifier.removeprefix(_ID_PREFIX))
+    raise mq_error(
+        rc.MQRC_MD_ERROR,
+        f"{name} {identifier!r} is no id: give bytes, or the hexadecimal digits that the command "
+        "line prints",
+    )
+
+
+def plain_descriptor(
+    priority: int | None,
+    persistent: bool | None,
+    report: int,
+    reply_to: str,
+    *rest: int | str,
+) -> Descriptor:
+    """Return what a program asks for that fills in no MQMD; None is what queue or topic say.
+
+    ``reply_to`` is ``QUEUE`` or ``QUEUE@MANAGER``; ``rest`` are the message type and the format.
+    """
+    msg_type, format_name = rest
+    reply_to_q, _, reply_to_q_mgr = reply_to.partition("@")
+    if not isinstance(msg_type, int) or not isinstance(format_name, str):
+        raise TypeError(f"msg_type {msg_type!r} is no int, or format_name {format_name!r} no str")
+    return Descriptor(
+        report=report,
+        msg_type=msg_type,
+        priority=c.MQPRI_PRIORITY_AS_Q_DEF if priority is None else priority,
+        persistence=c.MQPER_PERSISTENCE_AS_Q_DEF if persistent is None else int(persistent),
+        reply_to_q=reply_to_q,
+        reply_to_q_mgr=reply_to_q_mgr,
+        format=format_name,
+    )
+
+
+def check_most(most: object) -> None:
+    """Raise MQRC_OPTIONS_ERROR unless a number of messages can be that of one call."""
+    if type(most) is not int or not 1 <= most <= MOST_MESSAGES:
+        said = f"most {most!r} is no number from 1 to {MOST_MESSAGES}"
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+
+
+def check_name(name: str) -> None:
+    """Raise MQRC_OBJECT_NAME_ERROR unless a name is 1 to 48 of A-Z a-z 0-9 . / _ %."""
+    if not _NAME.fullmatch(name):
+        raise mq_error(
+            rc.MQRC_OBJECT_NAME_ERROR, f"{name!r} is not 1 to 48 characters of A-Z a-z 0-9 . / _ %"
+        )
+
+
+def check_manager_name(name: str) -> None:
+    """Raise MQRC_Q_MGR_NAME_ERROR for what cannot be the name of a queue manager."""
+    try:
+        check_name(name)
+    except MQError as error:
+        raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, error.detail) from None
+
+
+def folder_in_home(name: str) -> Path:
+    """Return the folder that a name means; nothing need be there.
+
+    Raises MQRC_Q_MGR_NAME_ERROR for a wrong name, and for one that is no name of a folder: a
+    queue manager may be called ``A/B``, but then it must be told where it lives.
+    """
+    check_manager_name(name)
+    if "/" in name or not name.strip("."):
+        raise mq_error(
+            rc.MQRC_Q_MGR_NAME_ERROR, f"{name!r} is no name of a folder: give its folder as well"
+        )
+    home = os.environ.get(HOME_VARIABLE)
+    return (Path(home) if home else Path.home() / ".mayfly") / name
