@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from mayfly.admin import QLOCAL, define, with_numbers
 from mayfly.admin.folder_check import check_files
 from mayfly.channel import ChannelDefinition, Channels, Link, connect_local
 from mayfly.engine import Engine, Session, SettingValue, advance_clock
@@ -164,6 +165,20 @@ class QueueManager:
         MQRC_CONNECTION_BROKEN if closed, MQRC_NOT_AUTHORIZED for a user without CONNECT.
         """
         return self.engine.session(user, transacted, program, groups=groups)
+
+    def define_queue(
+        self, name: str, *, like: str | None = None, replace: bool = False, **attributes: int | str
+    ) -> None:
+        """Define a local queue, durably: ``define_queue("ORDERS", maxdepth=500, capexpry=600)``.
+
+        Attributes have their MQSC keywords in lower case, and words or numbers as values. The
+        others are those of the queue ``like``, else of SYSTEM.DEFAULT.LOCAL.QUEUE. ``replace``
+        defines a queue that is there anew, with its messages.
+        Raises MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR, and ``admin.AdminError``, which
+        names attribute and value (docs/ADMINISTRATION.md).
+        """
+        given = {keyword.upper(): value for keyword, value in attributes.items()}
+        define(self.engine, QLOCAL, name, with_numbers(QLOCAL, given), like=like, replace=replace)
 
     def mqsc(self, script: str) -> MqscResult:
         """Run MQSC commands; ``.text`` as runmqsc prints, ``.rows`` for programs, ``.ok`` for all.

@@ -38,7 +38,7 @@ from mayfly.admin.settings import alter as alter_setting
 from mayfly.admin.settings import reset as reset_setting
 from mayfly.admin.settings import value_of as setting_value
 from mayfly.admin.topics import clear as clear_topic
-from mayfly.admin.values import allowed, checked, fold, named, number_of
+from mayfly.admin.values import allowed, checked, fold, named, number_of, with_numbers
 from mayfly.channel import channels_of
 from mayfly.engine import Engine
 from mayfly.engine.face.administration import (
@@ -156,6 +156,7 @@ __all__ = [
     "matches",
     "named",
     "number_of",
+    "with_numbers",
     "object_type",
     "refresh_security",
     "reset_setting",

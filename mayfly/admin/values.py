@@ -38,6 +38,18 @@ def number_of(attribute: Attribute, text: str) -> int | None:
     return None
 
 
+def with_numbers(kind: str, attributes: Mapping[str, Value]) -> dict[str, Value]:
+    """Return attributes with the numbers that words mean; a word that is none stays for a check."""
+    known = attributes_of(kind)
+    given = dict(attributes)
+    for keyword, value in attributes.items():
+        attribute = known.get(keyword)
+        if attribute is not None and not attribute.is_text and isinstance(value, str):
+            number = number_of(attribute, value)
+            given[keyword] = value if number is None else number
+    return given
+
+
 def allowed(attribute: Attribute) -> str:
     """Return in words what a numeric attribute can be."""
     choices = [word for word, _ in attribute.words]

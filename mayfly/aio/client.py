@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
@@ -20,8 +20,10 @@ from mayfly.client.asking import (
     to_queue,
     to_topic,
 )
+from mayfly.client.many import Outcome, msg_ids_of, put_all
 from mayfly.client.subscriptions import resumed, subscribed
-from mayfly.connection import Connection
+from mayfly.connection import Connection, OnDone
+from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage
@@ -97,6 +99,40 @@ class AsyncClient:
             return result
 
         return (await self._objects.use(to_queue(queue), verb)).msg_id
+
+    async def put_many(
+        self,
+        queue: str,
+        bodies: Sequence[bytes],
+        *,
+        time_to_live_ms: int | None = None,
+        delay_ms: int = 0,
+        priority: int | None = None,
+        persistent: bool | None = None,
+    ) -> list[bytes]:
+        """Put messages in their order and return their MsgIds; they travel together.
+
+        A task that is cancelled does not wait for the outcomes; the messages are put.
+        """
+        described = plain_descriptor(priority, persistent, c.MQRO_NONE, "", c.MQMT_DATAGRAM, "")
+        check_life_ms(time_to_live_ms)
+        plain = [bytes_of(body) for body in bodies]
+
+        async def verb(handle: int) -> list[Outcome]:
+            def begin(body: bytes, on_done: OnDone[PutResult | None]) -> object:
+                return self._connection.asynchronous.put(
+                    handle,
+                    body,
+                    described,
+                    self._put_option,
+                    on_done=on_done,
+                    time_to_live_ms=time_to_live_ms,
+                    delay_ms=delay_ms,
+                )
+
+            return await self._outcomes.run(partial(put_all, self._connection, plain, begin))
+
+        return msg_ids_of(await self._objects.use(to_queue(queue), verb))
 
     async def get(
         self,

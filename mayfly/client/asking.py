@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypedDict
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from mayfly.connection import Connection
+from mayfly.connection.interface import MessageMore
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
-from mayfly.properties.folders import Property, properties_of_mapping
+from mayfly.properties.folders import properties_of_mapping
 from mayfly.verbs.checks import Identifier, stored_id
 
 
@@ -32,16 +33,6 @@ class Opening(NamedTuple):
             topic=self.topic,
             selector=self.selector,
         ).handle
-
-
-class Life(TypedDict):
-    """Ids, lifetime and properties of a message, as ``Connection.put`` takes them."""
-
-    msg_id: bytes
-    correl_id: bytes
-    time_to_live_ms: int | None
-    delay_ms: int
-    properties: Sequence[Property]
 
 
 def to_queue(queue: str) -> Opening:
@@ -76,10 +67,10 @@ def life(
     time_to_live_ms: int | None,
     delay_ms: int,
     properties: Mapping[str, object] | None,
-) -> Life:
+) -> MessageMore:
     """Return ids, lifetime and properties; raises MQRC_MD_ERROR, MQRC_EXPIRY_ERROR."""
     check_life_ms(time_to_live_ms)
-    return Life(
+    return MessageMore(
         msg_id=id_of(msg_id, "msg_id"),
         correl_id=id_of(correl_id, "correl_id"),
         time_to_live_ms=time_to_live_ms,

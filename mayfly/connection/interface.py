@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from operator import index
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 
 from mayfly.connection.onward import Held, Many, Onward
 from mayfly.connection.operating import Administration, Claims, Schedule
@@ -46,6 +46,47 @@ class UnderWay(Protocol):
         Returns False when the verb is decided, or cannot be taken back: the callback was called or
         will be called.
         """
+
+
+class MessageMore(TypedDict, total=False):
+    """Fields of a message that is put, as ``requests.NewMessage`` has them, without its body."""
+
+    msg_id: bytes
+    correl_id: bytes
+    expiry_tenths: int
+    time_to_live_ms: int | None
+    delay_ms: int
+    properties: Sequence[Property]
+
+
+class PutMore(MessageMore, total=False):
+    """The same, and the handle whose saved context is passed on."""
+
+    context: int
+
+
+def put_request(
+    handle: int,
+    body: bytes,
+    descriptor: Descriptor,
+    options: int = c.MQPMO_NONE,
+    *,
+    context: int = c.MQHO_NONE,
+    **more: Unpack[MessageMore],
+) -> ask.Put:
+    """Return the request of a put; raises MQRC_MD_ERROR, MQRC_PROPERTY_TYPE_ERROR."""
+    message = ask.NewMessage(body, **_fields_of(more))
+    return ask.Put(packed_descriptor(descriptor), options, index(handle), index(context), message)
+
+
+def _fields_of(more: MessageMore) -> dict[str, Any]:
+    """Return fields of a message with its properties as they travel."""
+    fields: dict[str, Any] = {**more}
+    if properties := more.get("properties"):
+        fields["properties"] = rows_of_properties(properties)
+    else:
+        fields.pop("properties", None)
+    return fields
 
 
 class Decided:
@@ -181,14 +222,7 @@ class Connection:
         body: bytes,
         descriptor: Descriptor,
         options: int = c.MQPMO_NONE,
-        *,
-        msg_id: bytes = b"",
-        correl_id: bytes = b"",
-        expiry_tenths: int = c.MQEI_UNLIMITED,
-        time_to_live_ms: int | None = None,
-        delay_ms: int = 0,
-        properties: Sequence[Property] = (),
-        context: int = c.MQHO_NONE,
+        **more: Unpack[PutMore],
     ) -> PutResult | None:
         """MQPUT to a queue or a topic with MQPMO options; the life is given in one of two units.
 
@@ -196,21 +230,7 @@ class Connection:
         MQPMO_ASYNC_RESPONSE that its queue refuses: :meth:`status` says why. Raises the reason
         codes of P1-P13 and MQRC_EXPIRY_ERROR (E2); nothing is put then, unless it is LostAnswer.
         """
-        return self.call(
-            ask.Put(
-                index(handle),
-                body,
-                packed_descriptor(descriptor),
-                options,
-                msg_id,
-                correl_id,
-                expiry_tenths,
-                time_to_live_ms,
-                delay_ms,
-                rows_of_properties(properties) if properties else [],
-                index(context),
-            )
-        )
+        return self.call(put_request(handle, body, descriptor, options, **more))
 
     def put1(
         self,
@@ -222,33 +242,16 @@ class Connection:
         kind: int = c.MQOT_Q,
         manager: str = "",
         topic: str = "",
-        msg_id: bytes = b"",
-        correl_id: bytes = b"",
-        time_to_live_ms: int | None = None,
-        delay_ms: int = 0,
+        **more: Unpack[MessageMore],
     ) -> PutResult:
         """MQPUT1: one put to what :meth:`open` would open, without a handle.
 
         Raises the reason codes of open and put, MQRC_OPTIONS_ERROR for MQPMO_ASYNC_RESPONSE and
         options that pass context on.
         """
-        result = self.call(
-            ask.Put1(
-                name,
-                body,
-                packed_descriptor(descriptor),
-                options,
-                kind,
-                manager,
-                topic,
-                msg_id,
-                correl_id,
-                time_to_live_ms,
-                delay_ms,
-            )
-        )
-        assert result is not None
-        return result
+        message = ask.NewMessage(body, **_fields_of(more))
+        packed = packed_descriptor(descriptor)
+        return self.call(ask.Put1(packed, options, message, name, kind, manager, topic))
 
     def get(
         self,
@@ -536,13 +539,7 @@ class Asynchronous:
         options: int = c.MQPMO_NONE,
         *,
         on_done: OnDone[PutResult | None],
-        msg_id: bytes = b"",
-        correl_id: bytes = b"",
-        expiry_tenths: int = c.MQEI_UNLIMITED,
-        time_to_live_ms: int | None = None,
-        delay_ms: int = 0,
-        properties: Sequence[Property] = (),
-        context: int = c.MQHO_NONE,
+        **more: Unpack[PutMore],
     ) -> UnderWay:
         """Put a message; outside of syncpoint a persistent one is durable when it is told.
 
@@ -551,19 +548,7 @@ class Asynchronous:
         MQRC_RESOURCE_PROBLEM when 10,000 of the queue manager's are on their way to the disk.
         """
         try:
-            request = ask.Put(
-                index(handle),
-                body,
-                packed_descriptor(descriptor),
-                options,
-                msg_id,
-                correl_id,
-                expiry_tenths,
-                time_to_live_ms,
-                delay_ms,
-                rows_of_properties(properties) if properties else [],
-                index(context),
-            )
+            request = put_request(handle, body, descriptor, options, **more)
         except MQError as error:
             self._connection.tell(on_done, error)
             return DECIDED

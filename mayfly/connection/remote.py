@@ -232,8 +232,9 @@ class RemoteConnection(Connection):
         return 0 if link.is_over or self._conversation.is_closed else link.number
 
     def _check_length(self, request: ask.Put | ask.Put1) -> None:
-        if len(request.body) > self._max_message_bytes:
-            said = f"{len(request.body)} bytes; the channel takes {self._max_message_bytes}"
+        body_bytes = len(request.message.body)
+        if body_bytes > self._max_message_bytes:
+            said = f"{body_bytes} bytes; the channel takes {self._max_message_bytes}"
             raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, said)
 
     def _prepare_put(self, request: ask.Put) -> PutResult | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
+
+import msgspec
 
 from mayfly.connection.remote_link import Link
 from mayfly.connection.remote_requests import OnMet, answer_of
@@ -20,7 +22,7 @@ from mayfly.verbs.requests import (
     Disconnect,
     Get,
     GetAny,
-    NewMessageRow,
+    NewMessage,
     Now,
     Put,
     Request,
@@ -96,7 +98,7 @@ class Conversation:
             on_met=on_met,
         )
 
-    def packed_message(self, message: NewMessageRow) -> bytes:
+    def packed_message(self, message: NewMessage) -> bytes:
         """Return one of several messages to be put as it travels; raises MQError."""
         if self.is_closed or self.dropped:
             self._look_round()
@@ -180,20 +182,25 @@ class Conversation:
             self.dropped.popleft()()
 
 
-def _travelling(request: Request[Any] | NewMessageRow) -> bytes:
+def _travelling(request: Request[Any] | NewMessage) -> bytes:
     """Return a request as it travels; raises the reason code of a value that cannot."""
     try:
         return packed(request)
     except (ValueError, TypeError) as error:
-        kind = Put if isinstance(request, NewMessageRow) else type(request)
-        field = _field_that_cannot_travel(request)
-        raise mq_error(reason_of(kind, field), f"{verb_name(kind)}.{field}: {error}") from None
+        kind = Put if isinstance(request, NewMessage) else type(request)
+        fields = list(_fields_that_cannot_travel(request))
+        said = f"{verb_name(kind)}.{'.'.join(fields)}: {error}"
+        raise mq_error(reason_of(kind, fields[-1]), said) from None
 
 
-def _field_that_cannot_travel(request: Request[Any] | NewMessageRow) -> str:
-    for field in request.__struct_fields__:
+def _fields_that_cannot_travel(values: msgspec.Struct) -> Iterator[str]:
+    """Yield the first field that cannot travel, and behind a struct that of its own."""
+    for field in values.__struct_fields__:
+        value = getattr(values, field)
         try:
-            packed(getattr(request, field))
+            packed(value)
         except (ValueError, TypeError):
-            return field
-    return ""
+            yield field
+            if isinstance(value, msgspec.Struct):
+                yield from _fields_that_cannot_travel(value)
+            return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from msgspec import Raw
 
@@ -15,57 +14,35 @@ from mayfly.contracts.wire import MOST_PUTS_IN_FRAME
 from mayfly.contracts.wire_fields import PackedDescriptor, packed
 from mayfly.mqi.errors import MQError, error_of
 from mayfly.verbs.messages import PutResult
-from mayfly.verbs.requests import NewMessageRow, Put, Puts
+from mayfly.verbs.requests import Put, Puts
 from mayfly.verbs.rows import PutsRow, put_of
 
 #: No put is added to so many bytes.
 _FRAME_BYTES = 32_768
 
 
-class PutTarget(NamedTuple):
-    """The fields that puts of one frame have in common."""
-
-    handle: int
-    descriptor: PackedDescriptor
-    options: int
-    context: int
-
-
-def target_of(put: Put) -> PutTarget:
-    """Return what puts of one frame have in common with this one."""
-    return PutTarget(put.handle, put.descriptor, put.options, put.context)
-
-
-def row_of(put: Put) -> NewMessageRow:
-    """Return a put as it travels in a frame, beside where it goes."""
-    return NewMessageRow(
-        put.body,
-        put.msg_id,
-        put.correl_id,
-        put.expiry_tenths,
-        put.time_to_live_ms,
-        put.delay_ms,
-        put.properties,
-    )
+def _head(put: Put) -> tuple[PackedDescriptor, int, int, int]:
+    """Return what puts of one frame have in common."""
+    return put.descriptor, put.options, put.handle, put.context
 
 
 class PutFrame:
     """Puts that travel together, and their request; the lock of the sender guards it."""
 
-    __slots__ = ("_byte_count", "_is_complete", "_messages", "_target", "request")
+    __slots__ = ("_byte_count", "_first", "_is_complete", "_messages", "request")
 
-    def __init__(self, target: PutTarget, request: Request) -> None:
-        """Begin without a put."""
-        self._target, self.request = target, request
+    def __init__(self, put: Put, request: Request) -> None:
+        """Begin without a put, for puts to where one goes."""
+        self._first, self.request = put, request
         self._messages: list[Raw] = []
         self._byte_count = 0
         self._is_complete = False
 
-    def has_room(self, target: PutTarget, message: bytes) -> bool:
+    def has_room(self, put: Put, message: bytes) -> bool:
         """Return True if a put to an object may travel with it."""
         return (
             not self._is_complete
-            and self._target == target
+            and _head(self._first) == _head(put)
             and not self.is_full
             and self._byte_count + len(message) <= _FRAME_BYTES
         )
@@ -92,13 +69,13 @@ class PutFrame:
     def packed(self) -> bytes:
         """Return it as it travels, complete from now on."""
         self._is_complete = True
-        return packed(Puts(*self._target, self._messages))
+        return packed(Puts(*_head(self._first), self._messages))
 
 
 class OpenPutFrame:
     """The frame that the next put may travel with; any thread may add to it."""
 
-    def __init__(self, conversation: Conversation, begin: Callable[[PutTarget], PutFrame]) -> None:
+    def __init__(self, conversation: Conversation, begin: Callable[[Put], PutFrame]) -> None:
         """Begin with none; ``begin`` makes a frame, which the sender of the link has gathered."""
         self._conversation, self._begin = conversation, begin
         self._frame: PutFrame | None = None
@@ -109,12 +86,12 @@ class OpenPutFrame:
         Full frames are sent. Returns True if the frame is new: the caller sees to it that it is
         sent. Raises MQError for a value that cannot travel, and when the connection is gone.
         """
-        message, target = self._conversation.packed_message(row_of(put)), target_of(put)
+        message = self._conversation.packed_message(put.message)
         sender = self._conversation.link.sender
         with sender.lock:
             frame, is_new = self._frame, False
-            if frame is None or not frame.has_room(target, message):
-                frame = self._frame = self._begin(target)
+            if frame is None or not frame.has_room(put, message):
+                frame = self._frame = self._begin(put)
                 is_new = True
             frame.add(message)
             note(frame)
@@ -160,9 +137,9 @@ class ToldPuts:
             # Another thread has ended the block meanwhile.
             self._conversation.link.sender.flush()
 
-    def _begun(self, target: PutTarget) -> PutFrame:
+    def _begun(self, put: Put) -> PutFrame:
         request = Request(is_doubtful=True, on_answer=lambda payload: self._told(frame, payload))
-        frame = PutFrame(target, request)
+        frame = PutFrame(put, request)
         self._conversation.gather(frame.packed, request)
         self._waiting[frame] = []
         return frame

@@ -7,7 +7,7 @@ from collections import deque
 from msgspec.structs import replace
 
 from mayfly.connection.remote_conversation import Conversation
-from mayfly.connection.remote_put_frames import OpenPutFrame, PutFrame, PutTarget
+from mayfly.connection.remote_put_frames import OpenPutFrame, PutFrame
 from mayfly.connection.remote_requests import Request, answer_of
 from mayfly.contracts.wire import DONE_BYTES, MOST_UNANSWERED_PUTS
 from mayfly.contracts.wire_fields import descriptor_of, packed
@@ -58,15 +58,17 @@ class UnansweredPuts:
 
     def send(self, put: Put) -> PutResult:
         """Send a put; the result has its MsgId, but no field that the queue manager fills in."""
-        if not put.msg_id:
-            put = replace(put, msg_id=self._new_id())
+        if not put.message.msg_id:
+            put = replace(put, message=replace(put.message, msg_id=self._new_id()))
         if self._put_count >= MOST_UNANSWERED_PUTS:
             self._wait_for(self._frames[len(self._frames) // 2])
         if self._open.put(put, self._note):
             self._conversation.link.sender.watch()
         window = Window(self._now_ms, self._now_ms, None)
         descriptor = descriptor_of(put.descriptor)
-        return PutResult(put.msg_id, put.correl_id, descriptor, window, rc.MQRC_NONE, "", "")
+        return PutResult(
+            put.message.msg_id, put.message.correl_id, descriptor, window, rc.MQRC_NONE, "", ""
+        )
 
     def end(self) -> MQError | None:
         """Wait for all answers; return the error of the first call that failed, once."""
@@ -85,9 +87,9 @@ class UnansweredPuts:
         self._conversation.call(Backout())
         raise mq_error(rc.MQRC_BACKED_OUT, f"an asynchronous put has failed: {failure}")
 
-    def _begun(self, target: PutTarget) -> PutFrame:
+    def _begun(self, put: Put) -> PutFrame:
         request = Request(is_doubtful=False)
-        frame = PutFrame(target, request)
+        frame = PutFrame(put, request)
         self._conversation.gather(frame.packed, request)
         self._frames.append(frame)
         return frame

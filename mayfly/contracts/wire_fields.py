@@ -162,19 +162,22 @@ def _wrong(kind: Any, payload: bytes, error: str, said: str) -> WrongFrame:
     told = (error[: found.start()] if found else error).replace("`", "")
     told = told[:1].lower() + told[1:]
     places = [int(each) for each in re.findall(r"\[(\d+)\]", found[1])] if found else []
-    names = _names_of(kind, places)
+    names, field = _names_of(kind, places)
     value = _value_at(payload, places) if places else ""
-    field = names[0].removeprefix(".") if names else ""
     return WrongFrame(f"{said}{''.join(names)}: {value}{told}", field)
 
 
-def _names_of(kind: Any, places: list[int]) -> list[str]:
-    """Return the names of places in a type: ``.properties``, ``[0]``, ``.dt``."""
-    names = []
+def _names_of(kind: Any, places: list[int]) -> tuple[list[str], str]:
+    """Return the names of places in a type, ``.properties``, ``[0]``, ``.dt``, and the field.
+
+    That is the innermost one of a struct: a part of a row is no field of a request.
+    """
+    names, field = [], ""
     for place in places:
         while get_origin(kind) in (Annotated, Union, UnionType):
             kind = get_args(kind)[0]
         if isinstance(kind, type) and issubclass(kind, (msgspec.Struct, tuple)):
+            is_struct = issubclass(kind, msgspec.Struct)
             fields = list(get_type_hints(kind, include_extras=True).items())
             if issubclass(kind, msgspec.Struct):
                 hints = dict(fields)
@@ -183,11 +186,12 @@ def _names_of(kind: Any, places: list[int]) -> list[str]:
                     fields.insert(0, ("verb", int))
             name, kind = fields[place] if place < len(fields) else (str(place), Any)
             names.append(f".{name}")
+            field = name if is_struct else field
         else:
             names.append(f"[{place}]")
             inner = get_args(kind)
             kind = inner[min(place, len(inner) - 1)] if inner else Any
-    return names
+    return names, field
 
 
 def _value_at(payload: bytes, places: list[int]) -> str:

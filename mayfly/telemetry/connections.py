@@ -161,12 +161,13 @@ class Observed:
 class _Put:
     """A put under way, and the forms in which its message is tried."""
 
-    def __init__(self, running: Running, request: Request[Any]) -> None:
+    def __init__(self, running: Running, request: ask.Put | ask.Put1) -> None:
         """Take the request of the program."""
-        assert isinstance(request, ask.Put | ask.Put1)
         self._running, self._given = running, request
-        content = Content(descriptor_of(request.descriptor), request.body)
-        properties = properties_of(request.properties) if isinstance(request, ask.Put) else []
+        self._body_bytes = len(request.message.body)
+        message = request.message
+        content = Content(descriptor_of(request.descriptor), message.body)
+        properties = properties_of(message.properties)
         own, carrying = span_context(_properties_of(content, properties)), None
         if own is not None:
             running.span.add_link(own)
@@ -176,7 +177,8 @@ class _Put:
         self.request: Request[Any] = request
         if carrying is not None:
             packed = packed_descriptor(carrying.descriptor)
-            self.request = replace(request, descriptor=packed, body=carrying.body)
+            message = replace(message, body=carrying.body)
+            self.request = replace(request, descriptor=packed, message=message)
 
     def may_try_again(self, error: MQError) -> bool:
         """Return True when the message, which was refused, may yet go without its context."""
@@ -185,9 +187,9 @@ class _Put:
             return True
         return False
 
-    def end(self, result: PutResult | None) -> None:
+    def end(self, result: Any) -> None:
         """End it: the message was put."""
-        self._running.put(result, len(self._given.body))
+        self._running.put(result, self._body_bytes)
 
 
 class TracedConnection(Connection):
@@ -281,22 +283,23 @@ def _close_object(made: Connection, observed: Observed, request: ask.CloseObject
 
 
 def _put(made: Connection, observed: Observed, request: ask.Put) -> PutResult | None:
-    return _traced_put(made, observed.begin_put(request.handle), request)
+    put: PutResult | None = _traced_put(made, observed.begin_put(request.handle), request)
+    return put
 
 
-def _put1(made: Connection, observed: Observed, request: ask.Put1) -> PutResult | None:
+def _put1(made: Connection, observed: Observed, request: ask.Put1) -> PutResult:
     target = Target(request.topic or request.name, observed.manager)
     operation = names.PUBLISH if request.kind == c.MQOT_TOPIC else names.PUT
-    return _traced_put(made, observed.recorder.begin(operation, target), request)
+    running = observed.recorder.begin(operation, target)
+    put: PutResult = _traced_put(made, running, request)
+    return put
 
 
-def _traced_put(
-    made: Connection, running: Running, request: Request[PutResult | None]
-) -> PutResult | None:
+def _traced_put(made: Connection, running: Running, request: ask.Put | ask.Put1) -> Any:
     put = _Put(running, request)
     while True:
         try:
-            result: PutResult | None = made.call(put.request)
+            result = made.call(put.request)
         except MQError as error:
             if not put.may_try_again(error):
                 running.fail(error)

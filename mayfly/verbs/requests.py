@@ -284,83 +284,63 @@ class AskBackoutRule(Request[BackoutRule], tag=29):
 # Puts
 
 
-class Put(Request[PutResult | None], tag=5):
+class NewMessage(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """A message that is put: everything of it but the descriptor, which several may share.
+
+    Its life is ``expiry_tenths`` or ``time_to_live_ms``; ``delay_ms`` is the time to its delivery.
+    Empty ids are for the queue manager to give.
+    """
+
+    body: bytes
+    msg_id: Identifier = b""
+    correl_id: Identifier = b""
+    expiry_tenths: Whole = c.MQEI_UNLIMITED
+    time_to_live_ms: Whole | None = None
+    delay_ms: Whole = 0
+    properties: Properties = []
+
+
+class _Putting(Request[R], Generic[R]):
+    """A request that puts, outside of syncpoint for good."""
+
+    descriptor: PackedDescriptor
+    options: Whole
+
+    @property
+    def in_unit(self) -> bool:
+        """Whether it is under syncpoint."""
+        return bool(self.options & c.MQPMO_SYNCPOINT)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it is outside of syncpoint."""
+        return not self.options & c.MQPMO_SYNCPOINT
+
+
+class Put(_Putting[PutResult | None], tag=5):
     """MQPUT with MQPMO options; None for one with MQPMO_ASYNC_RESPONSE that its queue refuses."""
 
     handle: Handle
-    body: bytes
-    descriptor: PackedDescriptor
-    options: Whole = c.MQPMO_NONE
-    msg_id: Identifier = b""
-    correl_id: Identifier = b""
-    expiry_tenths: Whole = c.MQEI_UNLIMITED
-    time_to_live_ms: Whole | None = None
-    delay_ms: Whole = 0
-    properties: Properties = []
-    context: Handle = c.MQHO_NONE
-
-    @property
-    def in_unit(self) -> bool:
-        """Whether it is under syncpoint."""
-        return bool(self.options & c.MQPMO_SYNCPOINT)
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether it is outside of syncpoint."""
-        return not self.options & c.MQPMO_SYNCPOINT
+    context: Handle
+    message: NewMessage
 
 
-class NewMessageRow(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """One of several messages that are put: as :class:`Put`, beside where they go."""
-
-    body: bytes
-    msg_id: Identifier = b""
-    correl_id: Identifier = b""
-    expiry_tenths: Whole = c.MQEI_UNLIMITED
-    time_to_live_ms: Whole | None = None
-    delay_ms: Whole = 0
-    properties: Properties = []
-
-
-class Puts(Request[PutsRow], tag=45):
-    """Several puts to one object; each of ``messages`` is a NewMessageRow, checked alone."""
+class Puts(_Putting[PutsRow], tag=45):
+    """Several puts to one object; each of ``messages`` is a NewMessage, checked alone."""
 
     handle: Handle
-    descriptor: PackedDescriptor
-    options: Whole
     context: Handle
     messages: Annotated[list[msgspec.Raw], Meta(max_length=MOST_PUTS_IN_FRAME)]
 
-    @property
-    def in_unit(self) -> bool:
-        """Whether they are under syncpoint."""
-        return bool(self.options & c.MQPMO_SYNCPOINT)
 
-
-class Put1(Request[PutResult | None], tag=18):
+class Put1(_Putting[PutResult], tag=18):
     """MQPUT1: a put to what :class:`Open` would open, without a handle."""
 
+    message: NewMessage
     name: Text
-    body: bytes
-    descriptor: PackedDescriptor
-    options: Whole = c.MQPMO_NONE
     kind: Whole = c.MQOT_Q
     manager: Text = ""
     topic: Text = ""
-    msg_id: Identifier = b""
-    correl_id: Identifier = b""
-    time_to_live_ms: Whole | None = None
-    delay_ms: Whole = 0
-
-    @property
-    def in_unit(self) -> bool:
-        """Whether it is under syncpoint."""
-        return bool(self.options & c.MQPMO_SYNCPOINT)
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether it is outside of syncpoint."""
-        return not self.options & c.MQPMO_SYNCPOINT
 
 
 class NewIds(Request[Ids], tag=44):

@@ -313,6 +313,7 @@ def _deliveries_of(rows: Iterable[DeliveryRow]) -> list[Delivery]:
 
 #: The forms of answers that do not travel as they are, by the type of the answer.
 FORMS: Final[dict[Any, Form]] = {
+    PutResult: Form(PutRow, row_of_put, put_of),
     PutResult | None: Form(PutRow | None, row_of_put, put_of),
     GetResult: Form(GetRow, row_of_result, result_of),
     Delivery: Form(DeliveryRow, row_of_delivery, delivery_of),

@@ -54,6 +54,31 @@ def qm(clock: VirtualClock) -> Iterator[mayfly.QueueManager]:
         yield manager
 
 
+def test_a_queue_manager_defines_a_local_queue_by_keywords(qm: mayfly.QueueManager) -> None:
+    qm.define_queue("ORDERS", maxdepth=500, capexpry=600, defpsist="YES")
+    qm.define_queue("RETURNS", like="ORDERS", descr="sent back")
+    for name, descr in (("ORDERS", ""), ("RETURNS", "sent back")):
+        [record] = admin.inquire(qm.engine, QUEUE_KINDS, name)
+        told = {key: record.values[key] for key in ("MAXDEPTH", "CAPEXPRY", "DEFPSIST", "DESCR")}
+        assert told == {"MAXDEPTH": 500, "CAPEXPRY": 600, "DEFPSIST": 1, "DESCR": descr}
+    with pytest.raises(MQError) as there:
+        qm.define_queue("ORDERS")
+    assert there.value.reason == rc.MQRC_OBJECT_ALREADY_EXISTS
+    with pytest.raises(AdminError) as wrong:
+        qm.define_queue("ORDERS", replace=True, maxdepth=-1)
+    assert (wrong.value.reason, wrong.value.attribute, wrong.value.value) == (
+        MQRCCF_ATTR_VALUE_ERROR,
+        "MAXDEPTH",
+        -1,
+    )
+    with pytest.raises(AdminError) as unknown:
+        qm.define_queue("MORE", maxdept=1)
+    assert (unknown.value.reason, unknown.value.attribute) == (rc.MQRC_SELECTOR_ERROR, "MAXDEPT")
+    qm.define_queue("ORDERS", replace=True, maxdepth=7)
+    [record] = admin.inquire(qm.engine, QUEUE_KINDS, "ORDERS")
+    assert (record.values["MAXDEPTH"], record.values["CAPEXPRY"]) == (7, -1)
+
+
 @pytest.mark.parametrize("kind", DEFINABLE)
 def test_each_kind_is_defined_altered_inquired_and_deleted_alike(
     qm: mayfly.QueueManager, kind: str

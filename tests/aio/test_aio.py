@@ -16,6 +16,7 @@ import mayfly
 from mayfly import MQError, QueueManager
 from mayfly.aio import AsyncClient
 from mayfly.client.open_objects import MOST_OPEN
+from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message
 from tests.aio.conftest import MakeClient
@@ -68,6 +69,31 @@ def test_the_verbs_of_a_client(make_client: MakeClient, clock: VirtualClock) -> 
             assert client.name == "QM1"
 
     run(work())
+
+
+def test_put_many_puts_in_order_each_message_by_itself(
+    make_client: MakeClient, queue_manager: QueueManager
+) -> None:
+    assert queue_manager.mqsc("DEFINE QLOCAL(SMALL) MAXDEPTH(2)").ok
+
+    async def work() -> None:
+        async with make_client() as client:
+            ids = await client.put_many("Q1", [b"1", b"2", b"3"], time_to_live_ms=1_000)
+            found = await client.get_many("Q1", 9)
+            assert [(m.msg_id, body(m)) for m in found] == list(
+                zip(ids, [b"1", b"2", b"3"], strict=True)
+            )
+            assert {m.remaining_ms for m in found} == {1_000}
+            with pytest.raises(MQError) as refused:
+                await client.put_many("SMALL", [b"1", b"2", b"3", b"4"])
+            assert refused.value.reason == rc.MQRC_Q_FULL
+            assert "message 3 of 4 is refused, 2 are put" in str(refused.value)
+            with pytest.raises(MQError) as wrong:
+                await client.put_many("Q1", [b"x"], time_to_live_ms=0)
+            assert wrong.value.reason == rc.MQRC_EXPIRY_ERROR
+
+    run(work())
+    assert (queue_manager.curdepth("SMALL"), queue_manager.curdepth("Q1")) == (2, 0)
 
 
 def test_errors_have_their_reason_codes(make_client: MakeClient) -> None:

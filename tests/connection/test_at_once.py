@@ -9,12 +9,12 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.connection import LocalConnection
-from mayfly.contracts.wire_fields import packed_descriptor
+from mayfly.connection.interface import put_request
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.verbs.messages import GetResult, PutResult
-from mayfly.verbs.requests import Get, Put
+from mayfly.verbs.requests import Get
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import VOLATILE, Told, put
 from tests.spec.scene import refused
@@ -100,7 +100,7 @@ def test_a_put_has_something_left_only_for_the_disk(local: LocalConnection) -> N
         (_LASTING, c.MQPMO_NONE, False),
     ):
         told = Told()
-        put_one = Put(handle, b"1", packed_descriptor(descriptor), options)
+        put_one = put_request(handle, b"1", descriptor, options)
         outcome = local.begin_here(put_one, told)
         assert isinstance(outcome, tuple) is is_empty
         [result] = outcome if isinstance(outcome, tuple) else told.wait()

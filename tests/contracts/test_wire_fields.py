@@ -60,14 +60,18 @@ def test_a_type_refuses_what_is_beyond_its_bounds(kind: Any, value: Any) -> None
 @pytest.mark.parametrize(
     ("values", "said", "field"),
     [
-        ([5, "q", b"", b""], "put.handle: 'q': expected int, got str", "handle"),
-        ([5, 1, b"", b"d", 0, b"", b"", -1, 5.0], "put.time_to_live_ms: 5.0", "time_to_live_ms"),
+        ([5, b"d", 0, "q", 0, [b""]], "put.handle: 'q': expected int, got str", "handle"),
         (
-            [5, 1, b"", b"d", 0, b"", b"", -1, None, 0, [["a", 7, 1, 1, 1, 1]]],
-            "put.properties[0].dt: 7: expected str, got int",
+            [5, b"d", 0, 1, 0, [b"", b"", b"", -1, 5.0]],
+            "put.message.time_to_live_ms: 5.0",
+            "time_to_live_ms",
+        ),
+        (
+            [5, b"d", 0, 1, 0, [b"", b"", b"", -1, None, 0, [["a", 7, 1, 1, 1, 1]]]],
+            "put.message.properties[0].dt: 7: expected str, got int",
             "properties",
         ),
-        ([5, 1, b""], "put: expected array of at least length 4, got 3", ""),
+        ([5, b"", 0], "put: expected array of at least length 6, got 3", ""),
         (
             [30, [None, None, [["a"]], None, None], 1, None],
             "list_schedule.where.properties",
@@ -124,6 +128,8 @@ def _sample(hint: Any) -> Any:
     """Return a value of a type."""
     while get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
+    if hint is ask.NewMessage:
+        return ask.NewMessage(b"body", properties=[])
     if hint is ask.Filter:
         return ask.Filter("Q", None, [("a", "b")], None, 7)
     if hint is Settlement:

@@ -2,7 +2,7 @@
 
 A request of :data:`AT_ONCE` neither waits nor syncs: it is carried out in the loop of the server.
 One of :data:`BEGUN` may wait or sync, and tells its answer. All others run on a thread that may
-block. The functions that do it are in ``connection.local_verbs``.
+block. The functions that do it are in ``connection.local``.
 """
 
 from __future__ import annotations
@@ -135,22 +135,10 @@ def _begin_puts(
 def _one_of(puts: ask.Puts, message: msgspec.Raw) -> ask.Put | MQError:
     """Return one of several puts, or the error of a field that is wrong."""
     try:
-        new = decoded(ask.NewMessageRow, bytes(message), "put")
+        new = decoded(ask.NewMessage, bytes(message), "put.message")
     except WrongFrame as wrong:
         return mq_error(ask.reason_of(ask.Put, wrong.field), str(wrong))
-    return ask.Put(
-        puts.handle,
-        new.body,
-        puts.descriptor,
-        puts.options,
-        new.msg_id,
-        new.correl_id,
-        new.expiry_tenths,
-        new.time_to_live_ms,
-        new.delay_ms,
-        new.properties,
-        puts.context,
-    )
+    return ask.Put(puts.descriptor, puts.options, puts.handle, puts.context, new)
 
 
 def _row_of_puts(outcomes: list[PutResult | MQError | None], has_results: bool) -> PutsRow:

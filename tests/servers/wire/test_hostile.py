@@ -114,19 +114,20 @@ def served(queue_manager: QueueManager) -> Iterator[Served]:
 
 def _put_fields(queue: int, **other: object) -> list[object]:
     fields: dict[str, object] = {
-        "handle": queue,
-        "body": b"x",
         "descriptor": packed_descriptor(Descriptor()),
         "options": 0,
+        "handle": queue,
+        "context": 0,
+        "body": b"x",
         "msg_id": b"",
         "correl_id": b"",
         "expiry_tenths": -1,
         "time_to_live_ms": None,
         "delay_ms": 0,
         "properties": [],
-        "context": 0,
     }
-    return list((fields | other).values())
+    *head, body, msg_id, correl_id, expiry, life, delay, properties = (fields | other).values()
+    return [*head, [body, msg_id, correl_id, expiry, life, delay, properties]]
 
 
 #: Those that the queue manager gives for a wrong value of a field.
@@ -149,7 +150,7 @@ REASONS = {
             2**64 - 1,
             "put.handle: 18446744073709551615: expected int <= 9223372036854775807",
         ),
-        ("body", "text", "put.body: 'text': expected bytes, got str"),
+        ("body", "text", "put.message.body: 'text': expected bytes, got str"),
         ("descriptor", b"\xc1", "put.descriptor: the frame is no msgpack array"),
         ("descriptor", bytes(5_000), "expected bytes of length <= 4096"),
         (
@@ -160,14 +161,18 @@ REASONS = {
         (
             "msg_id",
             b"x" * 25,
-            "put.msg_id: b'xxxxxxxxxxxxxxxxxxxxxxxxx': expected bytes of length <= 24",
+            "put.message.msg_id: b'xxxxxxxxxxxxxxxxxxxxxxxxx': expected bytes of length <= 24",
         ),
-        ("time_to_live_ms", 1.5, "put.time_to_live_ms: 1.5: expected int | null, got float"),
-        ("properties", 7, "put.properties: 7: expected array, got int"),
+        (
+            "time_to_live_ms",
+            1.5,
+            "put.message.time_to_live_ms: 1.5: expected int | null, got float",
+        ),
+        ("properties", 7, "put.message.properties: 7: expected array, got int"),
         (
             "properties",
             [["a", "i4"]],
-            "put.properties[0]: an array of 2: expected array of length 6, got 2",
+            "put.message.properties[0]: an array of 2: expected array of length 6, got 2",
         ),
         (
             "properties",

@@ -52,7 +52,7 @@ def message(body: bytes, msg_id: bytes = b"", life_ms: int | None = None) -> lis
 def puts(
     queue: int, options: int, *messages: object, descriptor: Descriptor = _LASTING
 ) -> list[object]:
-    return [verb_of(ask.Puts), queue, packed_descriptor(descriptor), options, 0, list(messages)]
+    return [verb_of(ask.Puts), packed_descriptor(descriptor), options, queue, 0, list(messages)]
 
 
 # As they travel.
@@ -84,10 +84,10 @@ def test_each_of_several_puts_is_put_or_refused_by_itself_and_told_in_its_place(
             (3, rc.MQRC_UNEXPECTED_ERROR),
         ]
         assert (
-            "put.msg_id: b'xxxxxxxxxxxxxxxxxxxxxxxxx': expected bytes of length <= 24"
+            "put.message.msg_id: b'xxxxxxxxxxxxxxxxxxxxxxxxx': expected bytes of length <= 24"
             in failed[0][1][2]
         )
-        assert "put.body: '4': expected bytes, got str" in failed[2][1][2]
+        assert "put.message.body: '4': expected bytes, got str" in failed[2][1][2]
     with queue_manager.session() as session:
         there = [(each.body, each.msg_id) for each in session.browse("Q1")]
     assert there == [(b"1", results[0][0]), (b"5", results[4][0])]

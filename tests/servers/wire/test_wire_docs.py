@@ -7,8 +7,8 @@ import io
 import re
 from pathlib import Path
 
-from mayfly.connection import local_verbs
-from mayfly.connection.local_verbs import CALLS, HERE
+from mayfly.connection import local
+from mayfly.connection.local import CALLS, HERE
 from mayfly.contracts.wire import (
     ALIVE,
     ENDED,
@@ -55,5 +55,5 @@ def test_the_numbers_of_the_page_are_those_of_the_contracts() -> None:
 def test_every_verb_has_a_form_and_somebody_who_runs_it() -> None:
     special = {ask.Connect, ask.Disconnect, ask.Cancel}
     assert set(ask.VERBS.values()) - special == CALLS.keys() | BEGUN
-    assert BEGUN - {ask.Puts} == HERE.keys() == local_verbs.BEGUN.keys()
+    assert BEGUN - {ask.Puts} == HERE.keys() == local.BEGUN.keys()
     assert CALLS.keys() > AT_ONCE

@@ -1,0 +1,53 @@
+"""One native API: a session, a client and its asynchronous twin have the same verbs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+
+import pytest
+
+from mayfly.aio.client import AsyncClient
+from mayfly.client import Client
+from mayfly.engine import Session
+
+#: What only one of them can have, and why.
+_OF_CLIENT_ALONE = {"admin": "run() does what an operator does, on the client's thread"}
+_OF_TWIN_ALONE = {
+    "messages": "an asynchronous for loop",
+    "run": "whatever has no coroutine",
+}
+
+
+def verbs(kind: type) -> dict[str, Mapping[str, inspect.Parameter]]:
+    return {
+        name: inspect.signature(verb).parameters
+        for name, verb in vars(kind).items()
+        if inspect.isfunction(verb) and not name.startswith("_")
+    }
+
+
+def names(kind: type) -> set[str]:
+    return {name for name in vars(kind) if not name.startswith("_")}
+
+
+def test_the_asynchronous_twin_has_the_verbs_of_a_client() -> None:
+    assert names(Client) - names(AsyncClient) == set(_OF_CLIENT_ALONE)
+    assert names(AsyncClient) - names(Client) == set(_OF_TWIN_ALONE)
+
+
+@pytest.mark.parametrize("name", sorted(verbs(Client)))
+def test_a_verb_has_the_same_parameters_in_the_twin(name: str) -> None:
+    """Names, order, defaults and types."""
+    assert dict(verbs(Client)[name]) == dict(verbs(AsyncClient)[name])
+
+
+@pytest.mark.parametrize("name", sorted(verbs(Client).keys() & verbs(Session).keys()))
+def test_a_session_takes_what_a_client_takes(name: str) -> None:
+    """A session of this process may take more; its defaults are the same."""
+    taken, asked = verbs(Session)[name], verbs(Client)[name]
+    assert asked.keys() <= taken.keys()
+    assert {each: asked[each].kind for each in asked} == {each: taken[each].kind for each in asked}
+    differing = {each for each in asked if asked[each].default != taken[each].default}
+    # A session has no CorrelId of its own for None, a client has the publisher's.
+    assert differing <= {"correl_id"}
