@@ -68,6 +68,7 @@ class AsyncClient:
         msg_type: int = c.MQMT_DATAGRAM,
         format_name: str = "",
         properties: Mapping[str, object] | None = None,
+        longest_life_ms: int | None = None,
     ) -> bytes:
         """Put a message and return its MsgId; puts that are awaited together share a sync.
 
@@ -87,6 +88,7 @@ class AsyncClient:
                 time_to_live_ms=time_to_live_ms,
                 delay_ms=delay_ms,
                 properties=properties,
+                longest_life_ms=longest_life_ms,
             ),
         )
 
