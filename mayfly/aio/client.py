@@ -68,7 +68,6 @@ class AsyncClient:
         msg_type: int = c.MQMT_DATAGRAM,
         format_name: str = "",
         properties: Mapping[str, object] | None = None,
-        longest_life_ms: int | None = None,
     ) -> bytes:
         """Put a message and return its MsgId; puts that are awaited together share a sync.
 
@@ -88,7 +87,6 @@ class AsyncClient:
                 time_to_live_ms=time_to_live_ms,
                 delay_ms=delay_ms,
                 properties=properties,
-                longest_life_ms=longest_life_ms,
             ),
         )
 

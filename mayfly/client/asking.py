@@ -67,7 +67,6 @@ def life(
     time_to_live_ms: int | None,
     delay_ms: int,
     properties: Mapping[str, object] | None,
-    longest_life_ms: int | None = None,
 ) -> MessageMore:
     """Return ids, lifetime and properties; raises MQRC_MD_ERROR, MQRC_EXPIRY_ERROR."""
     check_life_ms(time_to_live_ms)
@@ -77,7 +76,6 @@ def life(
         time_to_live_ms=time_to_live_ms,
         delay_ms=delay_ms,
         properties=properties_of_mapping(properties) if properties else (),
-        longest_life_ms=longest_life_ms,
     )
 
 

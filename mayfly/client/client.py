@@ -63,7 +63,6 @@ class Client:
         msg_type: int = c.MQMT_DATAGRAM,
         format_name: str = "",
         properties: Mapping[str, object] | None = None,
-        longest_life_ms: int | None = None,
     ) -> bytes:
         """Put a message and return its MsgId (24 bytes); parameters as ``Session.put``.
 
@@ -76,7 +75,6 @@ class Client:
             time_to_live_ms=time_to_live_ms,
             delay_ms=delay_ms,
             properties=properties,
-            longest_life_ms=longest_life_ms,
         )
         described = plain_descriptor(
             priority, persistent, report, reply_to_q, msg_type, format_name

@@ -57,7 +57,6 @@ class MessageMore(TypedDict, total=False):
     time_to_live_ms: int | None
     delay_ms: int
     properties: Sequence[Property]
-    longest_life_ms: int | None
 
 
 class PutMore(MessageMore, total=False):

@@ -202,7 +202,6 @@ class LocalConnection(Connection):
         delay_ms: int = 0,
         properties: Sequence[Property] = (),
         context: int = c.MQHO_NONE,
-        longest_life_ms: int | None = None,
         completion: Completion | None = None,
     ) -> PutResult | None:
         """MQPUT, of a request or without one.
@@ -219,14 +218,7 @@ class LocalConnection(Connection):
             time_to_live_ms = life_ms_of_expiry(expiry_tenths, refuse_zero=refuses_zero)
         if properties:
             descriptor, body = with_properties(self.core, descriptor, body, properties)
-        request = PutRequest(
-            descriptor,
-            msg_id,
-            correl_id,
-            time_to_live_ms,
-            delay_ms,
-            longest_life_ms=longest_life_ms,
-        )
+        request = PutRequest(descriptor, msg_id, correl_id, time_to_live_ms, delay_ms)
         if options & c.MQPMO_ASYNC_RESPONSE and isinstance(target, Handle):
             return target.put_async(body, request, options, context, completion=completion)
         return target.put(body, request, options, context, completion=completion)
@@ -467,7 +459,6 @@ def _put_to(
         delay_ms=message.delay_ms,
         properties=properties_of(message.properties) if message.properties else (),
         context=context,
-        longest_life_ms=message.longest_life_ms,
         completion=completion,
     )
 

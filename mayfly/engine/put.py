@@ -58,7 +58,6 @@ class PutRequest(NamedTuple):
     delay_ms: Any = 0
     context_option: int = MQPMO_NONE
     capped_by: str | None = None
-    longest_life_ms: int | None = None
 
 
 @lru_cache(maxsize=1024)
@@ -89,12 +88,11 @@ def put(
         ensure_running(core)
         # The queue may have been deleted since its name was resolved.
         path = path if path.version == core.registry.version else core.registry.refreshed(path)
-        caps = [cap for cap in (path.cap_ms, request.longest_life_ms) if cap is not None]
         window = window_at_put(
             now_ms_of(core),
             request.life_ms,
             request.delay_ms,
-            min(caps, default=None),
+            path.cap_ms,
             from_release=path.ttl_from_release,
             longest_ms=core.settings.longest_life_ms,
             capped_by=path.capped_by,

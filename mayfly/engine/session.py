@@ -106,7 +106,6 @@ class Session(TopicVerbs):
         msg_type: int = c.MQMT_DATAGRAM,
         format_name: str = "",
         properties: Mapping[str, object] | None = None,
-        longest_life_ms: int | None = None,
     ) -> bytes:
         """Put a message and return its MsgId (24 bytes).
 
@@ -127,8 +126,6 @@ class Session(TopicVerbs):
             own_id = stored_id(msg_id, "msg_id") if msg_id else b""
             other_id = stored_id(correl_id, "correl_id") if correl_id else b""
             request = PutRequest(request.descriptor, own_id, other_id, time_to_live_ms, delay_ms)
-        if longest_life_ms is not None:
-            request = request._replace(longest_life_ms=longest_life_ms)
         if properties:
             descriptor, body = with_mapping(self._core, request.descriptor, body, properties)
             request = request._replace(descriptor=descriptor)

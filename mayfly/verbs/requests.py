@@ -298,7 +298,6 @@ class NewMessage(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     time_to_live_ms: Whole | None = None
     delay_ms: Whole = 0
     properties: Properties = []
-    longest_life_ms: Whole | None = None
 
 
 class _Putting(Request[R], Generic[R]):
