@@ -430,11 +430,6 @@ def _lives_from_release(on: LocalConnection, asked: ask.AskLivesFromRelease) -> 
     return on.opened.queue(asked.handle, rc.MQRC_HOBJ_ERROR).path.ttl_from_release
 
 
-def _open_counts(on: LocalConnection, asked: ask.AskOpenCounts) -> ask.OpenCounts:
-    queue = on.opened.queue(asked.handle, rc.MQRC_HOBJ_ERROR).queue
-    return ask.OpenCounts(queue.input_count, queue.output_count)
-
-
 # Puts
 
 
@@ -1059,7 +1054,6 @@ CALLS: Final[dict[type[ask.Request[Any]], Carries]] = {
     ask.Set: _set,
     ask.AskLivesFromRelease: _lives_from_release,
     ask.AskBackoutRule: _backout_rule,
-    ask.AskOpenCounts: _open_counts,
     ask.Put: _put,
     ask.Put1: _put1,
     ask.NewIds: _new_ids,

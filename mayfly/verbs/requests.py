@@ -281,19 +281,6 @@ class AskBackoutRule(Request[BackoutRule], tag=29):
     handle: Handle
 
 
-class OpenCounts(NamedTuple):
-    """How many handles have a queue open for input, and for output."""
-
-    input_count: int
-    output_count: int
-
-
-class AskOpenCounts(Request[OpenCounts], tag=48):
-    """Ask how many handles have the queue of a handle open."""
-
-    handle: Handle
-
-
 # Puts
 
 
