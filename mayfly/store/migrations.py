@@ -17,7 +17,7 @@ from mayfly.store.keys import id_hash, queue_range, staging_id
 from mayfly.store.totals import LAST_POSITION
 from mayfly.store.units import StoredMessage
 
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 11
 _OLD_MESSAGE = """
 ALTER TABLE message RENAME TO old_message;
 DROP INDEX message_by_msg_id;
@@ -203,15 +203,6 @@ def _to_version_11(writer: apsw.Connection) -> None:
         writer.execute(statement)
 
 
-def _to_version_12(writer: apsw.Connection) -> None:
-    """Messages say by which alias their putter named the queue."""
-    if "alias" not in _columns(writer, "message"):
-        writer.execute("ALTER TABLE message ADD COLUMN alias TEXT")
-    writer.execute("DROP VIEW whole_message")
-    for statement in _statements("VIEW whole_message"):
-        writer.execute(statement)
-
-
 def _columns(writer: apsw.Connection, table: str) -> set[str]:
     return {str(name) for _cid, name, *_ in writer.execute(f"PRAGMA table_info({table})")}
 
@@ -272,5 +263,4 @@ MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {
     9: _to_version_9,
     10: _to_version_10,
     11: _to_version_11,
-    12: _to_version_12,
 }

@@ -42,7 +42,6 @@ CREATE TABLE message (
     only_here INTEGER,                 -- 1: a retained publication that goes to no neighbour
     capped_by TEXT,                    -- the CAPEXPRY that shortened its life (lifetime/caps.py)
     released_by TEXT,                  -- the user who released it before its delivery time
-    alias TEXT,                        -- the alias by which its putter named the queue
     content INTEGER                    -- the row of content that has MsgId with its hash, descriptor,
                                        -- data and topic; here these are empty then. NULL: it is all here
 );
@@ -74,7 +73,7 @@ SELECT m.k, m.put_ms, m.deliver_at_ms, m.expire_at_ms,
         ELSE coalesce(c.body, lost_content(m.content)) END AS body,
     CASE WHEN m.content IS NULL THEN m.topic ELSE c.topic END AS topic,
     m.target_number, m.ttl_from_release, m.target, m.sub_id, m.shown_id, m.only_here, m.capped_by,
-    m.released_by, m.alias, m.content,
+    m.released_by, m.content,
     -- SQLite tells the length of a column without reading it.
     CASE WHEN m.content IS NULL THEN length(m.body)
         ELSE coalesce(length(c.body), lost_content(m.content)) END AS body_bytes

@@ -40,7 +40,6 @@ class StoredMessage(NamedTuple):
     only_here: int | None = None
     capped_by: str | None = None
     released_by: str | None = None
-    alias: str | None = None
 
 
 #: How many columns every message has; those behind, of most, are all NULL.

@@ -92,8 +92,6 @@ class Row(Protocol):
     def topic(self) -> str | None: ...
     @property
     def capped_by(self) -> str | None: ...
-    @property
-    def alias(self) -> str | None: ...
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -168,11 +166,6 @@ class Message(Readable):
     def topic(self) -> str | None:
         """The topic string it was published to; None for what was put to a queue."""
         return self._row.topic
-
-    @property
-    def alias(self) -> str | None:
-        """The alias by which its putter named the queue; None for the queue's own name."""
-        return self._row.alias
 
     @property
     def persistent(self) -> bool:

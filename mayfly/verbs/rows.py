@@ -95,7 +95,6 @@ class MessageRow(NamedTuple):
     correl_id: bytes
     descriptor: bytes
     topic: str | None
-    alias: str | None
     body: bytes
 
 
@@ -111,7 +110,6 @@ class _GotRow(NamedTuple):
     correl_id: bytes
     descriptor: bytes
     topic: str | None
-    alias: str | None
     capped_by: str | None = None
 
 
@@ -189,7 +187,6 @@ def row_of_message(message: Message) -> MessageRow:
         row.correl_id,
         _travelling(row.descriptor),
         row.topic,
-        row.alias,
         message.body,
     )
 
@@ -206,7 +203,6 @@ def message_of(row: MessageRow) -> Message:
         row.correl_id,
         pack_descriptor(descriptor_of(row.descriptor)),
         row.topic,
-        row.alias,
     )
     return Message(row.queue, got, row.seen_ms, row.body)
 
