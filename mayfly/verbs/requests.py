@@ -55,8 +55,10 @@ Q = TypeVar("Q", bound="Request[Any]")
 
 #: The number of an open object, and that of a subscription: a connection that reconnects knows
 #: them by other numbers than the queue manager of now.
-Handle: TypeAlias = Annotated[Whole, Meta(extra={"number_of": "object"})]
-Subscription: TypeAlias = Annotated[Whole, Meta(extra={"number_of": "subscription"})]
+Handle: TypeAlias = Annotated[Whole, Meta(extra={"numbers": "an open object"})]
+Handles: TypeAlias = Annotated[list[Handle], Meta(max_length=MOST_NUMBERS)]
+Subscription: TypeAlias = Annotated[Whole, Meta(extra={"numbers": "an open subscription"})]
+_NUMBERS: Final = ((Handle, "object"), (Handles, "object"), (Subscription, "subscription"))
 
 _GETS_IN_UNIT: Final = c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT
 _STAYS: Final = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
@@ -405,7 +407,7 @@ class GetMany(Request[list[Message]], tag=46):
 class GetAny(Request[Delivery], tag=20):
     """Get one message from whichever of several open queues has one, and hold it."""
 
-    handles: Annotated[list[Handle], Meta(max_length=MOST_NUMBERS)]
+    handles: Handles
     options: Whole = c.MQGMO_NONE
     wait_ms: Whole = c.MQWI_UNLIMITED
     max_length: Whole | None = None
@@ -949,16 +951,12 @@ def numbers_in(kind: type[Request[Any]]) -> dict[str, str]:
     They are ``object`` or ``subscription`` by the name of the field.
     """
     hints = get_type_hints(kind, include_extras=True)
-    found = {field: _number_of(hints[field]) for field in kind.__struct_fields__}
-    return {field: what for field, what in found.items() if what}
-
-
-def _number_of(hint: Any) -> str:
-    for each in (hint, *get_args(hint)):
-        for meta in getattr(each, "__metadata__", ()):
-            if isinstance(meta, Meta) and meta.extra:
-                return str(meta.extra["number_of"])
-    return _number_of(get_args(hint)[0]) if get_args(hint) and get_args(hint)[0] is not hint else ""
+    found = {}
+    for field in kind.__struct_fields__:
+        for number, what in _NUMBERS:
+            if hints[field] == number:
+                found[field] = what
+    return found
 
 
 @cache

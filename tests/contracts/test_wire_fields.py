@@ -124,6 +124,17 @@ def test_each_request_comes_over_as_it_was_made(kind: type[ask.Request[Any]]) ->
         ask.request_of_kind(kind, packed([kind.__struct_config__.tag, *fields, 1]))
 
 
+def test_every_handle_of_a_request_is_one_that_reconnecting_knows() -> None:
+    """A field that numbers what is open has a type that says so."""
+    numbering = {"handle", "handles", "context", "queue", "held", "altered", "number"}
+    not_open = {ask.GoOn: {"number"}}
+    for kind in ask.VERBS.values():
+        hints = get_type_hints(kind)
+        fields = {each for each in kind.__struct_fields__ if hints[each] is not str}
+        named = {each for each in fields & numbering if hints[each] in (int, list[int])}
+        assert ask.numbers_in(kind).keys() == named - not_open.get(kind, set()), kind
+
+
 def _sample(hint: Any) -> Any:
     """Return a value of a type."""
     while get_origin(hint) is Annotated:

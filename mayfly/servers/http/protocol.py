@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from mayfly.servers.budget import BYTES_A_SECOND, REQUEST_SECONDS, Budget, Held, Patience
 from mayfly.servers.http.line import Line
@@ -28,6 +27,27 @@ _NO_HTTP: Final = "Invalid HTTP request received."
 _NO_PROXY: Final = "This server is no proxy."
 _TOO_LONG: Final = b"431 Request Header Fields Too Large"
 _TOO_SLOW: Final = b"408 Request Timeout"
+
+
+class _Cycle(RequestResponseCycle):
+    """A request and its answer.
+
+    A request that has come whole is read, also where its client is gone by now: uvicorn would drop
+    the body, and with it the message of a client that closes right behind.
+    """
+
+    _is_read = False
+
+    async def receive(self) -> Any:
+        """Return the next part of the body, or that the client is gone."""
+        message: Any = await super().receive()
+        has_body = not (self.more_body or self._is_read or self.response_complete)
+        if message["type"] == "http.disconnect" and has_body:
+            body, self.body = bytes(self.body), bytearray()
+            message = {"type": "http.request", "body": body, "more_body": False}
+        if message["type"] == "http.request" and not message["more_body"]:
+            self._is_read = True
+        return message
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -165,7 +185,9 @@ class GuardedProtocol(HttpToolsProtocol):
         # With a limit of none, uvicorn answers each request with 503.
         self.limit_concurrency = None if self._places.may_ask(self.line, path) else 0
         super().on_headers_complete()
-        self.cycle.receive = _receiving(self.cycle)
+        # uvicorn makes all of them of its own class. A function in the place of the method would
+        # make each one garbage that only a collection finds.
+        self.cycle.__class__ = _Cycle
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body, unless the request was refused."""
@@ -257,24 +279,3 @@ class GuardedProtocol(HttpToolsProtocol):
                 b"HTTP/1.1 %b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % status
             )
         self.transport.close()
-
-
-def _receiving(cycle: Any) -> Callable[[], Awaitable[Any]]:
-    """Return the function by which an application reads a request.
-
-    A request that has come whole is read, also where its client is gone by now: uvicorn would drop
-    the body, and with it the message of a client that closes right behind.
-    """
-    receive, is_read = cycle.receive, False
-
-    async def received() -> Any:
-        nonlocal is_read
-        message = await receive()
-        has_body = not (cycle.more_body or is_read or cycle.response_complete)
-        if message["type"] == "http.disconnect" and has_body:
-            body, cycle.body = bytes(cycle.body), bytearray()
-            message = {"type": "http.request", "body": body, "more_body": False}
-        is_read = is_read or (message["type"] == "http.request" and not message["more_body"])
-        return message
-
-    return received
