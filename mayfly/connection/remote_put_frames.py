@@ -149,6 +149,8 @@ class ToldPuts:
             # The connection may be gone before the frame was sent.
             frame.complete()
             on_dones = self._waiting.pop(frame)
+        # Its callback has the frame: only a collection would find the two.
+        del frame.request
         try:
             results, failed = answer_of(payload, PutsRow)
         except MQError as error:
