@@ -182,8 +182,38 @@ class LocalConnection(Connection):
         puts: Iterable[Put | MQError],
         on_done: Callable[[list[PutResult | MQError | None]], object],
     ) -> list[PutResult | MQError | None] | UnderWay:
-        """Begin several puts, each by itself; an error in the place of one is its outcome."""
-        return begin_puts(self, puts, on_done)
+        """Begin several puts, each by itself: a wrong one stops no other.
+
+        An error in the place of a put is its outcome. Those that wait for the disk do so together,
+        behind the last put. Returns the outcomes where none waits.
+        """
+        outcomes: list[PutResult | MQError | None] = []
+        left: dict[int, Completion] = {}
+        for put in puts:
+            outcome: PutResult | MQError | None
+            try:
+                if isinstance(put, MQError):
+                    raise put
+                outcome, completion = _attempt_put(self, put)
+            except MQError as error:
+                outcome = error
+            else:
+                if not completion.is_empty:
+                    left[len(outcomes)] = completion
+            outcomes.append(outcome)
+        waiting = set(left)
+
+        def end(place: int, outcome: PutResult | MQError | None) -> None:
+            # Callbacks of a queue manager come one at a time.
+            outcomes[place] = outcome
+            waiting.discard(place)
+            if not waiting:
+                on_done(outcomes)
+
+        under_way: UnderWay | None = None
+        for place, completion in left.items():
+            under_way = self.end_with(completion, partial(end, place), outcomes[place])
+        return outcomes if under_way is None else under_way
 
     # A request for each put and get of this process would cost its pair 2.4 µs of 25, and gain
     # nothing: these two do without.
@@ -491,45 +521,6 @@ def _put_here(
 ) -> tuple[PutResult | None] | UnderWay:
     result, completion = _attempt_put(on, asked)
     return (result,) if completion.is_empty else on.end_with(completion, on_done, result)
-
-
-def begin_puts(
-    on: LocalConnection,
-    puts: Iterable[ask.Put | MQError],
-    on_done: Callable[[list[PutResult | MQError | None]], object],
-) -> list[PutResult | MQError | None] | UnderWay:
-    """Begin several puts, each by itself: a wrong one stops no other.
-
-    Those that wait for the disk do so together, behind the last put. Returns the outcomes where
-    none waits.
-    """
-    outcomes: list[PutResult | MQError | None] = []
-    left: dict[int, Completion] = {}
-    for put in puts:
-        outcome: PutResult | MQError | None
-        try:
-            if isinstance(put, MQError):
-                raise put
-            outcome, completion = _attempt_put(on, put)
-        except MQError as error:
-            outcome = error
-        else:
-            if not completion.is_empty:
-                left[len(outcomes)] = completion
-        outcomes.append(outcome)
-    waiting = set(left)
-
-    def end(place: int, outcome: PutResult | MQError | None) -> None:
-        # Callbacks of a queue manager come one at a time.
-        outcomes[place] = outcome
-        waiting.discard(place)
-        if not waiting:
-            on_done(outcomes)
-
-    under_way: UnderWay | None = None
-    for place, completion in left.items():
-        under_way = on.end_with(completion, partial(end, place), outcomes[place])
-    return outcomes if under_way is None else under_way
 
 
 def _put1(on: LocalConnection, asked: ask.Put1) -> PutResult:
