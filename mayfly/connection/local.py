@@ -132,11 +132,11 @@ class LocalConnection(Connection):
         self.session, self.core, self.manager = session, core, manager
         self.opened = OpenObjects()
         self.subscriptions: dict[int, OpenSubscription] = {}
-        self.subscription_numbers = count(1)
-        self.temporary_topics: set[str] = set()
+        self.temporary_topics: frozenset[str] = frozenset()
         #: Changes of the schedule that go on step by step, by number.
         self.steps: dict[int, Iterator[int]] = {}
-        self.step_numbers = count(1)
+        #: For subscriptions, and for such changes.
+        self.numbers = count(1)
         #: Waits with callbacks that are no gets.
         self.standing = StandingWaits(core)
         _sessions[session.number] = session
@@ -294,7 +294,7 @@ class LocalConnection(Connection):
             self.session.close(commit=commit)
         finally:
             self.opened.handles.clear()
-            temporary, self.temporary_topics = self.temporary_topics, set()
+            temporary, self.temporary_topics = self.temporary_topics, frozenset()
             for topic in temporary:
                 if not self.core.is_stopped:
                     delete_temporary_topic(self.core, topic)
@@ -341,7 +341,7 @@ class LocalConnection(Connection):
 
     def enter_subscription(self, opened: OpenSubscription) -> int:
         """Return the number of a subscription that was opened."""
-        number = next(self.subscription_numbers)
+        number = next(self.numbers)
         self.subscriptions[number] = opened
         return number
 
@@ -875,7 +875,7 @@ def _is_subscription_open(on: LocalConnection, asked: ask.IsSubscriptionOpen) ->
 
 def _make_temporary_topic(on: LocalConnection, _asked: ask.MakeTemporaryTopic) -> str:
     topic = make_temporary_topic(on.session)
-    on.temporary_topics.add(topic)
+    on.temporary_topics |= {topic}
     return topic
 
 
@@ -886,7 +886,7 @@ def _delete_temporary_topic(on: LocalConnection, asked: ask.DeleteTemporaryTopic
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, said)
     if is_subscribed_to(on.core, topic):
         raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{topic} has a consumer")
-    on.temporary_topics.discard(topic)
+    on.temporary_topics -= {topic}
     delete_temporary_topic(on.core, topic)
 
 
@@ -931,7 +931,7 @@ def _reschedule_all(on: LocalConnection, asked: ask.RescheduleAll) -> int:
 def _begin_steps(on: LocalConnection, progress: Iterator[int]) -> int:
     if len(on.steps) >= _MOST_STEPS:
         del on.steps[next(iter(on.steps))]
-    number = next(on.step_numbers)
+    number = next(on.numbers)
     on.steps[number] = progress
     return number
 

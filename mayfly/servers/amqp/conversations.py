@@ -76,7 +76,9 @@ class Conversations:
         self._is_ended = False
         #: How many verbs are under way whose outcome :meth:`end` waits for.
         self._awaited_count = 0
-        self._is_over = threading.Condition()
+        self._lock = threading.Lock()
+        #: Is set when none is under way; :meth:`end` makes it where it has to wait.
+        self._is_over: threading.Event | None = None
         self._numbers = count(1)
         self._targets: dict[tuple[int, Address], Target] = {}
 
@@ -174,16 +176,17 @@ class Conversations:
 
     def awaited(self, on_done: Callable[[MQError | None], object]) -> Callable[..., None]:
         """Let :meth:`end` wait for a verb; return its callback, which calls ``on_done``."""
-        with self._is_over:
+        with self._lock:
             self._awaited_count += 1
 
         def done(outcome: MQError | None) -> None:
             try:
                 on_done(outcome)
             finally:
-                with self._is_over:
+                with self._lock:
                     self._awaited_count -= 1
-                    self._is_over.notify_all()
+                    if self._is_over is not None and not self._awaited_count:
+                        self._is_over.set()
 
         return done
 
@@ -242,8 +245,11 @@ class Conversations:
         self._executor.submit(self._end).add_done_callback(lambda _closed: then())
 
     def _end(self) -> None:
-        with self._is_over:
-            self._is_over.wait_for(lambda: not self._awaited_count, _LONGEST_WAIT_SECONDS)
+        with self._lock:
+            if self._awaited_count:
+                self._is_over = threading.Event()
+        if self._is_over is not None:
+            self._is_over.wait(_LONGEST_WAIT_SECONDS)
         ending = self._all()
         self._putting, self._transactions, self._idle = None, {}, []
         _close_all(ending)

@@ -70,7 +70,7 @@ class OwnNodes:
     def __init__(self, nodes: Nodes) -> None:
         """Begin with none."""
         self.all = nodes
-        self._names: set[str] = set()
+        self._names: frozenset[str] = frozenset()
 
     def make(self, connection: Connection, asked: Terminus, answer: Terminus) -> Node:
         """Make a temporary queue, or topic string, and write its address into the answer.
@@ -85,7 +85,7 @@ class OwnNodes:
         else:
             made = connection.open(_MODEL, _OPTIONS, dynamic_name=_NAMES)
             node = Node(Address(QUEUE, made.made), made.handle, ends)
-        self._names.add(node.address.name)
+        self._names |= {node.address.name}
         answer.address = node.address.name
         answer.dynamic = True
         return node
@@ -93,7 +93,7 @@ class OwnNodes:
     def delete(self, connection: Connection, node: Node) -> None:
         """Delete a node whose link has been closed; raises MQError."""
         name = node.address.name
-        self._names.discard(name)
+        self._names -= {name}
         if node.handle:
             connection.close_object(node.handle)
         else:
@@ -105,7 +105,7 @@ class OwnNodes:
         for name in self._names:
             if is_temporary_topic(name):
                 self.all.note_gone(name)
-        self._names.clear()
+        self._names = frozenset()
 
     def check_reader(self, name: str) -> None:
         """Raise AmqpError amqp:resource-locked for a temporary queue or topic of another client.

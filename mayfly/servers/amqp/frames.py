@@ -112,7 +112,7 @@ class ClientFrames:
         #: The handles that are attached, by the channels of the sessions that have begun.
         self._handles: dict[int, set[int]] = {}
         #: Channels of sessions that have been ended for a frame that was wrong.
-        self._refused: set[int] = set()
+        self._refused: frozenset[int] = frozenset()
 
     def take(self, buffer: bytearray) -> tuple[int, Found | None]:
         """Return how many bytes of the front proton may have now, and what comes with them.
@@ -189,7 +189,7 @@ class ClientFrames:
             return None
         if code == _END:
             self._handles.pop(channel, None)
-            self._refused.discard(channel)
+            self._refused -= {channel}
         if code not in _KNOWN:
             return None
         name, mandatory, most = _KNOWN[code]
@@ -228,7 +228,7 @@ class ClientFrames:
     def _refuse(self, code: int, channel: int, handle: int) -> Refused:
         if channel in self._refused:
             return Refused(0, channel, None)
-        self._refused.add(channel)
+        self._refused |= {channel}
         error = AmqpError(UNATTACHED_HANDLE, f"handle {handle} is attached to no link")
         if code == _ATTACH:
             error = AmqpError(HANDLE_IN_USE, f"handle {handle} is attached to a link already")

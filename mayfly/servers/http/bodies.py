@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from mayfly.servers.budget import OWN_BYTES
+from mayfly.servers.budget import OWN_BYTES, Room
 from mayfly.servers.http.line import line_of
 from mayfly.servers.http.problems import wrong_request
 
@@ -66,9 +64,8 @@ async def read_body(request: Request, most_bytes: int) -> bytes:
             return bytes(body)
 
 
-@asynccontextmanager
-async def room_for_body(request: Request, most_bytes: int) -> AsyncIterator[None]:
-    """Have room for the message in a body for a block; the body of a client is read in it.
+async def room_for_body(request: Request, most_bytes: int) -> Room | None:
+    """Return room for the message in a body, to be ended when it is put; None where none is needed.
 
     A body whose length is not told has room for the longest one. Raises MQRC_RESOURCE_PROBLEM when
     there is no room for a long one in time.
@@ -78,13 +75,8 @@ async def room_for_body(request: Request, most_bytes: int) -> AsyncIterator[None
     count = int(told) if told.isdecimal() else most_bytes * is_chunked
     if not OWN_BYTES < count <= most_bytes:
         # Short, or refused before it is read.
-        yield
-        return
-    room = await line_of(request).room(count)
-    try:
-        yield
-    finally:
-        room.end()
+        return None
+    return await line_of(request).room(count)
 
 
 def _too_long(most_bytes: int) -> HTTPException:

@@ -137,13 +137,13 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _feed(self, data: bytes) -> None:
         """Let the parser read bytes with any number of requests; raises HttpParserError."""
-        rest = memoryview(data)
+        rest: bytes | memoryview = data
         while rest:
             try:
                 self.parser.feed_data(rest)
             except HttpParserUpgrade as upgrade:
                 # The parser stops behind the head of a request that asks for another protocol.
-                rest = rest[upgrade.args[0] :]
+                rest = memoryview(rest)[upgrade.args[0] :]
                 if not self._has_gone_on():
                     return
             else:

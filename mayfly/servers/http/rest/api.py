@@ -73,31 +73,29 @@ class RestApi:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         request = Request(scope, receive)
+        line = line_of(request)
         try:
-            await self._answer(request, send)
+            try:
+                with line.in_use():
+                    answer = await self._answered(request)
+            except RestError as error:
+                answer = error.answer()
+            except MQError as error:
+                answer = errors.of_mq_error(error, "").answer()
+            except Unauthorized as error:
+                answer = errors.of_unauthorized(error).answer()
+            except HTTPException as error:
+                answer = errors.of_http_error(error).answer()
+            except (ClientGone, ClientDisconnect):
+                return
+            except Exception:
+                said = "the log of the server says what happened"
+                failed = RestError(HTTPStatus.INTERNAL_SERVER_ERROR, errors.UNEXPECTED, said)
+                await failed.answer().send(send)
+                raise
+            await answer.send(send)
         finally:
-            line_of(request).answer.note(0)
-
-    async def _answer(self, request: Request, send: Send) -> None:
-        try:
-            with line_of(request).in_use():
-                answer = await self._answered(request)
-        except RestError as error:
-            answer = error.answer()
-        except MQError as error:
-            answer = errors.of_mq_error(error, "").answer()
-        except Unauthorized as error:
-            answer = errors.of_unauthorized(error).answer()
-        except HTTPException as error:
-            answer = errors.of_http_error(error).answer()
-        except (ClientGone, ClientDisconnect):
-            return
-        except Exception:
-            said = "the log of the server says what happened"
-            failed = RestError(HTTPStatus.INTERNAL_SERVER_ERROR, errors.UNEXPECTED, said)
-            await failed.answer().send(send)
-            raise
-        await answer.send(send)
+            line.answer.note(0)
 
     async def _answered(self, request: Request) -> Answer:
         found = _at(request.scope["raw_path"])

@@ -140,7 +140,8 @@ async def _sent(call: Call, name: str, kind: int) -> Answer:
     # First: a user without the authority need not send the body.
     with _opened(conversation, name, _PUT, kind=kind) as handle:
         most_bytes = call.line.budget.longest(visit.admitted.max_message_bytes)
-        async with room_for_body(request, most_bytes):
+        room = await room_for_body(request, most_bytes)
+        try:
             body = await read_text(request, most_bytes)
             try:
                 result = await _put(call, conversation, handle, body, message)
@@ -150,6 +151,9 @@ async def _sent(call: Call, name: str, kind: int) -> Answer:
                 # Its definition has changed while the body was on its way.
                 with _opened(conversation, name, _PUT, kind=kind) as again:
                     result = await _put(call, conversation, again, body, message)
+        finally:
+            if room is not None:
+                room.end()
     shown = shown_id(result.msg_id, call.version)
     return Answer(HTTPStatus.CREATED, ((MESSAGE_ID.lower().encode(), shown.encode()),))
 
