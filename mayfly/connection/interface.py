@@ -65,6 +65,26 @@ class PutMore(MessageMore, total=False):
     context: int
 
 
+class GetMore(TypedDict, total=False):
+    """Fields of a get, as ``requests.Get`` has them; ids that are empty match all.
+
+    ``wait_ms`` counts with MQGMO_WAIT, -1 is for ever; ``max_length`` None takes any length. With
+    ``in_handle`` the properties are for a message handle, ``with_extension`` puts what an MQMD of
+    version 1 cannot say into an MQMDE.
+    """
+
+    wait_ms: int
+    max_length: int | None
+    msg_id: bytes
+    correl_id: bytes
+    group_id: bytes
+    sequence_number: int | None
+    offset: int | None
+    token: bytes | None
+    in_handle: bool
+    with_extension: bool
+
+
 def put_request(
     handle: int,
     body: bytes,
@@ -257,41 +277,13 @@ class Connection:
         self,
         handle: int,
         options: int = c.MQGMO_NONE,
-        *,
-        wait_ms: int = 0,
-        max_length: int | None = None,
-        msg_id: bytes = b"",
-        correl_id: bytes = b"",
-        group_id: bytes = b"",
-        sequence_number: int | None = None,
-        offset: int | None = None,
-        token: bytes | None = None,
-        in_handle: bool = False,
-        with_extension: bool = False,
+        **more: Unpack[GetMore],
     ) -> GetResult:
-        """MQGET with MQGMO options, destructive or browsing; ids that are empty match all.
+        """MQGET with MQGMO options, destructive or browsing.
 
-        ``wait_ms`` counts with MQGMO_WAIT, -1 is for ever; ``max_length`` None takes any length.
-        With ``in_handle`` the properties are for a message handle, ``with_extension`` puts what an
-        MQMD of version 1 cannot say into an MQMDE. Raises the reason codes of G1-G13 and B1-B8,
-        MQRC_NO_MSG_AVAILABLE first of all.
+        Raises the reason codes of G1-G13 and B1-B8, MQRC_NO_MSG_AVAILABLE first of all.
         """
-        return self.call(
-            ask.Get(
-                index(handle),
-                options,
-                wait_ms,
-                max_length,
-                msg_id,
-                correl_id,
-                group_id,
-                sequence_number,
-                offset,
-                token,
-                in_handle,
-                with_extension,
-            )
-        )
+        return self.call(ask.Get(index(handle), options, **more))
 
     def unlock(self, handle: int, options: int = c.MQGMO_UNLOCK) -> int:
         """MQGET with MQGMO_UNLOCK: returns 0 or MQRC_NO_MSG_LOCKED (B6)."""
@@ -458,39 +450,14 @@ class Asynchronous:
         options: int = c.MQGMO_NONE,
         *,
         on_done: OnDone[GetResult],
-        wait_ms: int = 0,
-        max_length: int | None = None,
-        msg_id: bytes = b"",
-        correl_id: bytes = b"",
-        group_id: bytes = b"",
-        sequence_number: int | None = None,
-        offset: int | None = None,
-        token: bytes | None = None,
-        in_handle: bool = False,
-        with_extension: bool = False,
+        **more: Unpack[GetMore],
     ) -> UnderWay:
         """Get a message as ``Connection.get`` does: into the unit of work, or for good.
 
         When a get for good of a persistent message is told, it is durable. Gets of one handle
         follow each other. Tells MQRC_OPTIONS_ERROR for a get under the cursor: that never waits.
         """
-        return self._begin(
-            ask.Get(
-                index(handle),
-                options,
-                wait_ms,
-                max_length,
-                msg_id,
-                correl_id,
-                group_id,
-                sequence_number,
-                offset,
-                token,
-                in_handle,
-                with_extension,
-            ),
-            on_done,
-        )
+        return self._begin(ask.Get(index(handle), options, **more), on_done)
 
     def get_any(
         self,
