@@ -22,7 +22,7 @@ from mayfly.client.asking import (
 )
 from mayfly.client.many import Outcome, msg_ids_of, put_all
 from mayfly.client.subscriptions import resumed, subscribed
-from mayfly.connection import Connection, OnDone
+from mayfly.connection import Connection
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -119,18 +119,17 @@ class AsyncClient:
         plain = [bytes_of(body) for body in bodies]
 
         async def verb(handle: int) -> list[Outcome]:
-            def begin(body: bytes, on_done: OnDone[PutResult | None]) -> object:
-                return self._connection.asynchronous.put(
-                    handle,
-                    body,
-                    described,
-                    self._put_option,
-                    on_done=on_done,
-                    time_to_live_ms=time_to_live_ms,
-                    delay_ms=delay_ms,
-                )
-
-            return await self._outcomes.run(partial(put_all, self._connection, plain, begin))
+            work = partial(
+                put_all,
+                self._connection,
+                handle,
+                plain,
+                described,
+                self._put_option,
+                time_to_live_ms=time_to_live_ms,
+                delay_ms=delay_ms,
+            )
+            return await self._outcomes.run(work)
 
         return msg_ids_of(await self._objects.use(to_queue(queue), verb))
 

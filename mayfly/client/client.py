@@ -113,16 +113,12 @@ class Client:
         def verb(handle: int) -> list[Outcome]:
             return put_all(
                 self._connection,
+                handle,
                 plain,
-                lambda body, on_done: self._connection.asynchronous.put(
-                    handle,
-                    body,
-                    described,
-                    self._put_option,
-                    on_done=on_done,
-                    time_to_live_ms=time_to_live_ms,
-                    delay_ms=delay_ms,
-                ),
+                described,
+                self._put_option,
+                time_to_live_ms=time_to_live_ms,
+                delay_ms=delay_ms,
             )
 
         return msg_ids_of(self._objects.use(to_queue(queue), verb))

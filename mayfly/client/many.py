@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import TypeAlias
+from typing import TypeAlias, Unpack
 
 from mayfly.client.open_objects import OUTDATED
 from mayfly.connection import Connection
-from mayfly.connection.interface import OnDone
+from mayfly.connection.interface import OnDone, PutMore
 from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError, NoMessage, mq_error
 from mayfly.verbs.checks import MOST_BYTES, check_most
 from mayfly.verbs.messages import Message, PutResult
@@ -17,15 +18,26 @@ from mayfly.verbs.messages import Message, PutResult
 #: So many are on their way at a time.
 MOST_UNDER_WAY = 1_000
 Outcome: TypeAlias = PutResult | MQError | None
-#: Begins the put of one body.
-Begin: TypeAlias = Callable[[bytes, OnDone[PutResult | None]], object]
 
 
-def put_all(connection: Connection, bodies: Sequence[bytes], begin: Begin) -> list[Outcome]:
-    """Put bodies in their order and return what became of each.
+def put_all(
+    connection: Connection,
+    handle: int,
+    bodies: Sequence[bytes],
+    descriptor: Descriptor,
+    options: int,
+    **more: Unpack[PutMore],
+) -> list[Outcome]:
+    """Put bodies in their order and return what became of each; the rest as of ``put``.
 
     Raises the error of all of them when the object is not what it was, and nothing was put.
     """
+
+    def begin(body: bytes, on_done: OnDone[PutResult | None]) -> object:
+        return connection.asynchronous.put(
+            handle, body, descriptor, options, on_done=on_done, **more
+        )
+
     outcomes: list[Outcome] = []
     left = iter(bodies)
     while part := list(islice(left, MOST_UNDER_WAY)):
@@ -73,7 +85,11 @@ def get_all(
         return [first]
 
 
-def _put_part(connection: Connection, bodies: Sequence[bytes], begin: Begin) -> list[Outcome]:
+def _put_part(
+    connection: Connection,
+    bodies: Sequence[bytes],
+    begin: Callable[[bytes, OnDone[PutResult | None]], object],
+) -> list[Outcome]:
     outcomes: list[Outcome] = [None] * len(bodies)
     told = 0
     is_done = connection.runtime.event()

@@ -95,18 +95,13 @@ def put_request(
     **more: Unpack[MessageMore],
 ) -> ask.Put:
     """Return the request of a put; raises MQRC_MD_ERROR, MQRC_PROPERTY_TYPE_ERROR."""
-    message = ask.NewMessage(body, **_fields_of(more))
+    message = _new_message(body, **more)
     return ask.Put(packed_descriptor(descriptor), options, index(handle), index(context), message)
 
 
-def _fields_of(more: MessageMore) -> dict[str, Any]:
-    """Return fields of a message with its properties as they travel."""
-    fields: dict[str, Any] = {**more}
-    if properties := more.get("properties"):
-        fields["properties"] = rows_of_properties(properties)
-    else:
-        fields.pop("properties", None)
-    return fields
+def _new_message(body: bytes, properties: Sequence[Property] = (), **more: Any) -> ask.NewMessage:
+    rows = rows_of_properties(properties) if properties else []
+    return ask.NewMessage(body, properties=rows, **more)
 
 
 class Decided:
@@ -269,7 +264,7 @@ class Connection:
         Raises the reason codes of open and put, MQRC_OPTIONS_ERROR for MQPMO_ASYNC_RESPONSE and
         options that pass context on.
         """
-        message = ask.NewMessage(body, **_fields_of(more))
+        message = _new_message(body, **more)
         packed = packed_descriptor(descriptor)
         return self.call(ask.Put1(packed, options, message, name, kind, manager, topic))
 

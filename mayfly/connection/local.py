@@ -463,10 +463,8 @@ def _lives_from_release(on: LocalConnection, asked: ask.AskLivesFromRelease) -> 
 # Puts
 
 
-def _put(
-    on: LocalConnection, asked: ask.Put, completion: Completion | None = None
-) -> PutResult | None:
-    return _put_to(on, asked.handle, asked, asked.context, completion)
+def _put(on: LocalConnection, asked: ask.Put) -> PutResult | None:
+    return _put_to(on, asked.handle, asked, asked.context)
 
 
 def _put_to(
@@ -500,7 +498,8 @@ def _attempt_put(on: LocalConnection, asked: ask.Put) -> tuple[PutResult | None,
     """
     on.core.background.check_room()
     completion = Completion()
-    return _put(on, asked, completion), completion
+    result = _put_to(on, asked.handle, asked, asked.context, completion)
+    return result, completion
 
 
 def _begin_put(

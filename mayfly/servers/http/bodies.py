@@ -71,8 +71,10 @@ async def room_for_body(request: Request, most_bytes: int) -> Room | None:
     there is no room for a long one in time.
     """
     told = request.headers.get("content-length", "")
-    is_chunked = "transfer-encoding" in request.headers
-    count = int(told) if told.isdecimal() else most_bytes * is_chunked
+    if told.isdecimal():
+        count = int(told)
+    else:
+        count = most_bytes if "transfer-encoding" in request.headers else 0
     if not OWN_BYTES < count <= most_bytes:
         # Short, or refused before it is read.
         return None
