@@ -190,7 +190,7 @@ class QueueOfClient:
     @property
     def is_open(self) -> bool:
         """Whether neither it nor its connection has been closed."""
-        return self._connection.objects.is_open(self.number)
+        return self._connection.has_open(self.number)
 
     def put(
         self,

@@ -48,7 +48,7 @@ class ClientSubscription:
         if not self._connection.is_open:
             return
         self._connection.topics.close(self._opened.number, remove=remove)
-        if self._connection.objects.is_open(self._opened.handle):
+        if self._connection.has_open(self._opened.handle):
             self._connection.close_object(self._opened.handle)
 
 

@@ -303,7 +303,7 @@ class Connection:
     @property
     def objects(self) -> Objects:
         """Inquiries about open objects, and changes of their attributes."""
-        return Objects(self)
+        return Objects(self.call)
 
     @property
     def topics(self) -> Topics:
@@ -354,13 +354,9 @@ class Connection:
 class Objects:
     """Inquiries about open objects, and changes of their attributes."""
 
-    def __init__(self, connection: Connection) -> None:
-        """Make requests on a connection."""
-        self._connection, self._call = connection, connection.call
-
-    def is_open(self, handle: int) -> bool:
-        """Return True if the object of a handle is open on this connection."""
-        return self._connection.has_open(handle)
+    def __init__(self, call: ask.Calls) -> None:
+        """Make requests by ``Connection.call``."""
+        self._call = call
 
     def inquire(self, handle: int, selectors: Sequence[int]) -> Inquiry:
         """MQINQ; handle MQHO_NONE (0) asks the queue manager itself.
@@ -398,10 +394,6 @@ class Objects:
         With handle MQHO_NONE (0), return True if any queue has it. Raises MQRC_HOBJ_ERROR.
         """
         return self._call(ask.AskLivesFromRelease(index(handle)))
-
-    def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run ``end`` of an object that its program has dropped, as ``Connection.end_dropped``."""
-        self._connection.end_dropped(end)
 
 
 class Asynchronous:

@@ -324,7 +324,7 @@ class MessageConsumer:
 
     def _close_handle(self) -> None:
         handle, self._handle = self._handle, None
-        if handle is not None and self._mq.objects.is_open(handle):
+        if handle is not None and self._mq.has_open(handle):
             self._mq.close_object(handle)
 
     def _owner_is_open(self) -> bool:

@@ -297,7 +297,7 @@ class Session(MakesMessages):
     def close_handle(self, handle: int) -> None:
         """Close a handle of a producer or browser, which may have gone with the session."""
         with self.lock:
-            if self.mq.is_open and self.mq.objects.is_open(handle):
+            if self.mq.is_open and self.mq.has_open(handle):
                 self.mq.close_object(handle)
 
     def output(self, queue: Queue) -> Opened:

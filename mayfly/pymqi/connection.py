@@ -146,8 +146,8 @@ class QueueManager:
         mq = self._mq
         if mq is None or not self.is_connected:
             return
-        if handle == c.MQHO_NONE or mq.objects.is_open(handle):
-            mq.objects.end_dropped(end)
+        if handle == c.MQHO_NONE or mq.has_open(handle):
+            mq.end_dropped(end)
 
     def begin(self) -> None:
         """MQBEGIN: there are no global units of work, MQRC_ENVIRONMENT_ERROR."""
@@ -218,7 +218,7 @@ class QueueManager:
     def __del__(self) -> None:
         """Disconnect quietly."""
         if self._mq is not None and self._disconnect_on_exit:
-            self._mq.objects.end_dropped(self._disconnect_quietly)
+            self._mq.end_dropped(self._disconnect_quietly)
 
     def _disconnect_quietly(self) -> None:
         with contextlib.suppress(MQMIError, PYIFError):

@@ -196,7 +196,7 @@ class Subscription:
     def _open_handle(self) -> int:
         """Return the handle of its queue, MQHO_NONE when that is not open."""
         handle = _handle_of(self.sub_queue)
-        is_open = handle and self._connection.get_handle().objects.is_open(handle)
+        is_open = handle and self._connection.get_handle().has_open(handle)
         return handle if is_open else c.MQHO_NONE
 
     def _new_desc(self) -> SD:

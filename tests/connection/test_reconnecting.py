@@ -47,7 +47,7 @@ def test_handles_and_subscriptions_are_open_again_under_their_numbers(
         assert connection.get(one).message.body == b"one"
         assert connection.get(two).message.body == b"two"
         assert connection.get(subscribed.handle).message.body == b"news"
-    assert connection.objects.is_open(one)
+    assert connection.has_open(one)
     assert reason_of(lambda: connection.get(99)) == 2019
     connection.topics.close(subscribed.number)
     assert len(cut.connections) == 3

@@ -127,7 +127,7 @@ def test_each_request_comes_over_as_it_was_made(kind: type[ask.Request[Any]]) ->
 def test_every_handle_of_a_request_is_one_that_reconnecting_knows() -> None:
     """A field that numbers what is open has a type that says so."""
     numbering = {"handle", "handles", "context", "queue", "held", "altered", "number"}
-    not_open = {ask.GoOn: {"number"}}
+    not_open: dict[type[ask.Request[Any]], set[str]] = {ask.GoOn: {"number"}}
     for kind in ask.VERBS.values():
         hints = get_type_hints(kind)
         fields = {each for each in kind.__struct_fields__ if hints[each] is not str}
