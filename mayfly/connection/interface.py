@@ -20,7 +20,7 @@ from mayfly.contracts.wire_fields import packed_descriptor
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.errors import MQError
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.properties.folders import Property
 from mayfly.runtime import Runtime
 from mayfly.verbs import requests as ask
@@ -102,6 +102,13 @@ def put_request(
 def _new_message(body: bytes, properties: Sequence[Property] = (), **more: Any) -> ask.NewMessage:
     rows = rows_of_properties(properties) if properties else []
     return ask.NewMessage(body, properties=rows, **more)
+
+
+def check_one_queue(request: ask.GetAny) -> None:
+    """Raise MQRC_OPTIONS_ERROR for a get of several queues that is called: it is to be begun."""
+    if len(request.handles) != 1:
+        said = f"{len(request.handles)} handles: a get of several queues is begun"
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
 
 
 class Decided:

@@ -16,7 +16,14 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 from mayfly.connection.dropped import end_dropped
-from mayfly.connection.interface import DECIDED, Connection, OnDone, OnRefused, UnderWay
+from mayfly.connection.interface import (
+    DECIDED,
+    Connection,
+    OnDone,
+    OnRefused,
+    UnderWay,
+    check_one_queue,
+)
 from mayfly.connection.objects import AnyHandle, OpenObjects, not_open_here
 from mayfly.connection.virtual_time import virtual_time_of
 from mayfly.contracts.claims import ConsumerState
@@ -647,6 +654,7 @@ def _get_many(on: LocalConnection, asked: ask.GetMany) -> list[Message]:
 
 def _get_held(on: LocalConnection, asked: ask.GetAny) -> Delivery:
     """Get a message of one queue that is held; of several queues a get is begun."""
+    check_one_queue(asked)
     [handle] = asked.handles
     queue = on.opened.queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
     deliveries = on.session.deliveries

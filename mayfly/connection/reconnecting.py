@@ -321,10 +321,9 @@ class ReconnectingConnection(Connection):
         return self._again.wait(lambda now: now.call(self._inner(request)), in_unit=request.in_unit)
 
     def _get_held(self, request: ask.GetAny) -> Delivery:
-        [handle] = request.handles
-
         def get(now: Connection) -> Delivery:
-            return self._deliveries.enter(now, now.call(self._inner(request)), handle)
+            delivery = now.call(self._inner(request))
+            return self._deliveries.enter(now, delivery, request.handles[0])
 
         return self._again.wait(get)
 

@@ -10,7 +10,14 @@ from typing import Any, Final, TypeVar, cast
 from mayfly.connection.choose import Sharing
 from mayfly.connection.dropped import end_dropped
 from mayfly.connection.endpoint import Address, AnyAddress, Endpoint
-from mayfly.connection.interface import DECIDED, Connection, OnDone, OnRefused, UnderWay
+from mayfly.connection.interface import (
+    DECIDED,
+    Connection,
+    OnDone,
+    OnRefused,
+    UnderWay,
+    check_one_queue,
+)
 from mayfly.connection.remote_conversation import Conversation
 from mayfly.connection.remote_link import Link
 from mayfly.connection.remote_put_frames import ToldPuts
@@ -296,6 +303,7 @@ def _note_closed(handles: dict[int, int], request: ask.CloseObject, _reason: int
 _PREPARES: Final[dict[type[Request[Any]], Callable[[RemoteConnection, Any], Any]]] = {
     ask.Put: RemoteConnection._prepare_put,
     ask.Put1: RemoteConnection._check_length,
+    ask.GetAny: lambda _connection, request: check_one_queue(request),
     ask.Commit: RemoteConnection._prepare_commit,
     ask.AskStatus: RemoteConnection._prepare_status,
 }

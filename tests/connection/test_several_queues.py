@@ -9,7 +9,9 @@ from mayfly.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from mayfly.verbs.requests import GetAny
 from tests.connection.scene import Told
+from tests.spec.scene import refused
 
 TAKES = c.MQGMO_WAIT | c.MQGMO_SYNCPOINT
 
@@ -106,3 +108,11 @@ def test_the_end_of_one_of_the_queues_ends_the_get(
     with queue_manager.session() as putter:
         putter.put("A", b"a")
     assert queue_manager.counts("A").live == 1
+
+
+def test_a_get_of_several_queues_is_begun_and_not_called(
+    connection: Connection, queues: list[int]
+) -> None:
+    for handles in ([], queues):
+        with refused(rc.MQRC_OPTIONS_ERROR):
+            connection.call(GetAny(handles, c.MQGMO_NONE, 0))
