@@ -419,6 +419,24 @@ def test_D9_a_header_MQRFH2_with_a_group_id_is_not_delayed(
     assert staged(queue_manager) == (is_taken, 0)
 
 
+@pytest.mark.parametrize("big_endian", [True, False])
+def test_D9_a_group_id_in_UTF_16_is_found(
+    queue_manager: QueueManager, session: Session, big_endian: bool
+) -> None:
+    local(queue_manager)
+    order, encoding = ("big", c.MQENC_NORMAL) if big_endian else ("little", c.MQENC_NATIVE)
+    text = "<jms><Gid>G</Gid></jms>".encode("utf-16-be" if big_endian else "utf-16-le")
+    text += b"\0" * (-len(text) % 4)
+    folder = len(text).to_bytes(4, order) + text
+    numbers = [2, 36 + len(folder), c.MQENC_NORMAL, 1208]
+    head = b"RFH " + b"".join(each.to_bytes(4, order) for each in numbers)
+    head += b"MQSTR   " + bytes(4) + (1200).to_bytes(4, order)
+    descriptor = Descriptor(format="MQHRF2", coded_char_set_id=1208, encoding=encoding)
+    with refused(rc.MQRC_OPTIONS_ERROR):
+        put_md(session, "Q1", head + folder + b"x", descriptor, delay_ms=1_000)
+    assert staged(queue_manager) == (0, 0)
+
+
 def test_D9_a_delayed_publication_is_in_no_group(
     queue_manager: QueueManager, session: Session
 ) -> None:
