@@ -368,18 +368,8 @@ class LocalConnection(Connection):
 
 
 def _open(on: LocalConnection, asked: ask.Open) -> Opened:
-    handle = _opened(
-        on,
-        asked.name,
-        asked.options,
-        asked.kind,
-        asked.manager,
-        topic=asked.topic,
-        dynamic_name=asked.dynamic_name,
-        selector=asked.selector,
-        alternate_user=asked.alternate_user,
-    )
-    name, number = on.core.name, on.opened.enter(handle)
+    handle = _opened(on, asked)
+    name, number = on.name, on.opened.enter(handle)
     if isinstance(handle, DefinitionHandle):
         return Opened(number, asked.kind, "", name)
     if isinstance(handle, TopicHandle):
@@ -390,44 +380,36 @@ def _open(on: LocalConnection, asked: ask.Open) -> Opened:
     return Opened(number, c.MQOT_Q, queue, manager, made, definition_type=kind)
 
 
-def _opened(
-    on: LocalConnection,
-    name: str,
-    options: int,
-    kind: int,
-    manager: str,
-    *,
-    topic: str = "",
-    dynamic_name: str = "AMQ.*",
-    selector: str | None = None,
-    alternate_user: str = "",
-) -> AnyHandle:
+def _opened(on: LocalConnection, asked: ask.Open) -> AnyHandle:
     """Open what a name of a kind leads to; it has no number here yet."""
-    session, here = on.session, on.core.name
+    session, here, kind, manager = on.session, on.name, asked.kind, asked.manager
+    alternate_user = asked.alternate_user
     if kind == c.MQOT_Q:
-        name = full_name(name, manager, here)
+        name = full_name(asked.name, manager, here)
         if session.leads_to_topic(name):
-            return session.open_topic("", options, alias=name, alternate_user=alternate_user)
+            return session.open_topic("", asked.options, alias=name, alternate_user=alternate_user)
         return session.open(
             name,
-            options,
-            dynamic_name=dynamic_name,
-            selector=selector,
+            asked.options,
+            dynamic_name=asked.dynamic_name,
+            selector=asked.selector,
             alternate_user=alternate_user,
         )
-    is_here = manager in ("", here)
+    name, is_here = asked.name, manager in ("", here)
     if kind == c.MQOT_TOPIC:
         if not is_here:
             said = f"topics of {manager!r} are not known here"
             raise mq_error(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, said)
-        return session.open_topic(topic, options, topic_object=name, alternate_user=alternate_user)
+        return session.open_topic(
+            asked.topic, asked.options, topic_object=name, alternate_user=alternate_user
+        )
     if kind not in DEFINITION_KINDS:
         raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"ObjectType {kind} is no queue and no topic")
     if not is_here:
         said = f"{name} of {manager} is not to be opened here"
         raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
     of_kind = DEFINITION_KINDS[kind]
-    return session.open_definition(of_kind, name, options, alternate_user=alternate_user)
+    return session.open_definition(of_kind, name, asked.options, alternate_user=alternate_user)
 
 
 def _close_object(on: LocalConnection, asked: ask.CloseObject) -> int:
@@ -542,7 +524,8 @@ def _put1(on: LocalConnection, asked: ask.Put1) -> PutResult:
     if options & _SETS_CONTEXT:
         opens |= c.MQOO_SET_ALL_CONTEXT if options & c.MQPMO_SET_ALL_CONTEXT else 0
         opens |= c.MQOO_SET_IDENTITY_CONTEXT if options & c.MQPMO_SET_IDENTITY_CONTEXT else 0
-    opened = _opened(on, asked.name, opens, asked.kind, asked.manager, topic=asked.topic)
+    wanted = ask.Open(asked.name, opens, asked.kind, asked.manager, asked.topic)
+    opened = _opened(on, wanted)
     if not isinstance(opened, (Handle, TopicHandle)):
         opened.close()
         raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"ObjectType {asked.kind} of MQPUT1")
