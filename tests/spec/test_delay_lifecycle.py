@@ -1,6 +1,7 @@
 """Who may delay and when it goes on, rules D5, D6, D9, D14, D28, D30: levels, clusters, stops."""
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -424,7 +425,8 @@ def test_D9_a_group_id_in_UTF_16_is_found(
     queue_manager: QueueManager, session: Session, big_endian: bool
 ) -> None:
     local(queue_manager)
-    order, encoding = ("big", c.MQENC_NORMAL) if big_endian else ("little", c.MQENC_NATIVE)
+    order: Literal["big", "little"] = "big" if big_endian else "little"
+    encoding = c.MQENC_NORMAL if big_endian else c.MQENC_NATIVE
     text = "<jms><Gid>G</Gid></jms>".encode("utf-16-be" if big_endian else "utf-16-le")
     text += b"\0" * (-len(text) % 4)
     folder = len(text).to_bytes(4, order) + text
