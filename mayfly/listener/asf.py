@@ -232,7 +232,13 @@ class ASF(Run):
 
     def _receive(self, worker: _Worker) -> Delivery | None:
         """Take a message while the permit is there; one that others need is given up without."""
-        delivery = worker.session.receive(self._wait, c.MQWI_UNLIMITED)
+        delivery = None
+        if self._is_permit_wanted:
+            # It was asked back as it was granted, and both have woken the same wait. What is left
+            # of that must not end the look that follows.
+            self._wait.for_change(0)
+        else:
+            delivery = worker.session.receive(self._wait, c.MQWI_UNLIMITED)
         if delivery is None and self._is_permit_wanted and not self.is_stopping:
             # Another run wants the permit. A message that it was taken for may be there already.
             delivery = worker.session.receive(self._wait, 0)

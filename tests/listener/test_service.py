@@ -9,8 +9,10 @@ import pytest
 
 from mayfly import QueueManager, jms
 from mayfly.listener import ListenerPort, MessageListenerService
+from mayfly.listener.asf import ASF
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.facts import wait_until
 from tests.listener.scene import Calls, fail, idle, ignore, put, until
 
 NON_ASF: dict[str, str | int] = {"NON.ASF.RECEIVE.TIMEOUT": 110_000}
@@ -176,6 +178,9 @@ def test_ASF_a_message_that_expires_while_no_thread_is_free_is_not_delivered(
         put(manager, "y")
         until(one, lambda now: now.committed == 2)
         assert two.statistics().delivered == 0
+    # Whoever looks next finds it expired, unless somebody has before.
+    with manager.session() as session:
+        assert session.get("Q2") is None
     assert manager.curdepth("Q2") == 0
 
 
@@ -232,3 +237,28 @@ def test_the_name_of_a_port_stands_in_what_is_logged_of_it(
         assert manager.mqsc("ALTER QLOCAL(Q1) GET(DISABLED)").ok
         until(port, lambda now: now.threads == 0)
     assert "port Orders stops: MQRC_GET_INHIBITED" in caplog.text
+
+
+def test_ASF_a_permit_that_is_asked_back_as_it_is_granted_is_given_up(
+    manager: QueueManager, clock: VirtualClock
+) -> None:
+    """Both wake the same wait: the one who has the permit must not wait for a message with it."""
+    first = Calls(is_held=True)
+    service = MessageListenerService(manager, max_threads=1, total_tran_lifetime_timeout_s=0)
+    one, two = two_ports(service, first, fail)
+    with service:
+        put(manager, "x")
+        until(one, lambda now: now.delivered == 1)
+        pool, run = service._pool, two._run
+        assert isinstance(run, ASF)
+        put(manager, "short", name="Q2", time_to_live_ms=1_000)
+        wait_until(lambda: run in pool._waiting)
+        clock.advance(1_000)
+        with pool.changed:
+            pool.withdraw(run)
+            pool._permitted.append(run)
+            run.grant()
+            run.give_up_permit()
+        wait_until(lambda: run not in pool._permitted)
+        first.let_go()
+        until(one, lambda now: now.committed == 1)
