@@ -234,8 +234,8 @@ class ASF(Run):
         """Take a message while the permit is there; one that others need is given up without."""
         delivery = None
         if self._is_permit_wanted:
-            # It was asked back as it was granted, and both have woken the same wait. What is left
-            # of that must not end the look that follows.
+            # It was asked back as it was granted, and both have woken the same wait. A wake that is
+            # left must not end the look that follows.
             self._wait.for_change(0)
         else:
             delivery = worker.session.receive(self._wait, c.MQWI_UNLIMITED)
