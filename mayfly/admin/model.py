@@ -56,6 +56,7 @@ CHANNEL_STATUS: Final = {
     Status.INACTIVE: 0,
     Status.STARTING: 2,
     Status.RUNNING: 3,
+    Status.STOPPING: 4,
     Status.RETRYING: 5,
     Status.STOPPED: 6,
     Status.PAUSED: 8,

@@ -157,7 +157,7 @@ class RunningChannel:
         return ChannelStatus(
             name=self._name,
             is_sender=True,
-            status=self.status,
+            status=Status.STOPPING if self._is_stopping else self.status,
             connection=definition.conname,
             partner="" if sender is None else sender.partner,
             transmission_queue=definition.xmitq,
@@ -176,6 +176,10 @@ class RunningChannel:
             sent_bytes=traffic.sent_bytes,
             received_bytes=traffic.received_bytes,
         )
+
+    @property
+    def _is_stopping(self) -> bool:
+        return self._stop_wanted and not self.is_idle
 
     @property
     def _state(self) -> ChannelRow:

@@ -17,6 +17,8 @@ class Status(StrEnum):
     RETRYING = "RETRYING"
     #: Waits before a put is tried again at the receiver (MRTMR).
     PAUSED = "PAUSED"
+    #: Ends the batch under way before it stops.
+    STOPPING = "STOPPING"
     #: Ended by STOP CHANNEL, after all retries, or by what no retry would mend; only START CHANNEL
     #: starts it again, however often its queue manager is closed and opened.
     STOPPED = "STOPPED"

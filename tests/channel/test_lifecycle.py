@@ -81,6 +81,26 @@ def test_STOP_of_a_paused_channel_gives_its_batch_back(
     assert (one.counts(XMITQ).locked, bodies(one, XMITQ) != []) == (0, True)
 
 
+def test_STOP_in_the_midst_of_a_batch_shows_STOPPING_until_the_batch_has_ended(
+    one: QueueManager, two: QueueManager, clock: VirtualClock
+) -> None:
+    seen = []
+
+    def stop(place: str) -> None:
+        if place == "behind send":
+            done(one, f"STOP CHANNEL({CHANNEL})")
+            [shown] = one.mqsc(f"DISPLAY CHSTATUS({CHANNEL}) STATUS").rows
+            seen.append((shown["STATUS"], standing(one).status))
+
+    one.channels.start(CHANNEL)
+    one.channels.stop(CHANNEL)
+    through(one, stop)
+    put(one, b"x")
+    one.channels.start(CHANNEL)
+    assert seen == [("STOPPING", "STOPPING")]
+    assert (standing(one).status, bodies(two)) == ("STOPPED", [b"x"])
+
+
 def test_a_stopped_receiver_refuses_and_its_sender_retries(
     one: QueueManager, two: QueueManager, clock: VirtualClock
 ) -> None:

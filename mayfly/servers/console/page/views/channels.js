@@ -12,7 +12,7 @@ import { here } from '../session.js';
 import { dataTable } from '../table.js';
 
 /** Kinds of states by the words of channels. */
-const KINDS = { RUNNING: 'available', STARTING: 'delayed', RETRYING: 'delayed', PAUSED: 'delayed', STOPPED: 'dead_lettered', INACTIVE: 'got' };
+const KINDS = { RUNNING: 'available', STARTING: 'delayed', RETRYING: 'delayed', PAUSED: 'delayed', STOPPING: 'delayed', STOPPED: 'dead_lettered', INACTIVE: 'got' };
 const shown = (/** @type {string} */ word) => state(KINDS[word] ?? 'got', word.toLowerCase());
 const standing = (/** @type {any} */ channel) => (channel.is_stopped ? 'STOPPED' : channel.partners[0]?.status ?? (channel.client_count ? 'RUNNING' : 'INACTIVE'));
 
