@@ -68,7 +68,7 @@ class Auditor:
         #: Topic -> labels of what may be retained now; "" for nothing.
         self.retained: dict[str, set[str]] = defaultdict(lambda: {""})
         self.got: dict[str, Copies] = defaultdict(Counter)
-        self.released = self.contents = 0
+        self.released = self.contents = self.retentions = 0
 
     def read_journal(self, journal: Path) -> None:
         lines = [json.loads(line) for line in journal.read_text().splitlines()]
@@ -157,6 +157,7 @@ class Auditor:
                 assert message.topic not in found, "two are retained"
                 found[str(message.topic)] = label_of(message.msg_id)
         assert manager.curdepth(RETAINED_QUEUE) == len(found)
+        self.retentions += len(found)
         for topic in self.retained.keys() | found.keys():
             label = found.get(topic, "")
             assert label in self.retained[topic], f"{topic}: {label}, not {self.retained[topic]}"
@@ -204,4 +205,6 @@ def test_each_subscriber_has_each_acknowledged_publication_once(
     assert auditor.released > 10 * rounds, seed
     assert auditor.contents > rounds, seed
     assert sum(map(Counter.total, auditor.got.values())) > 10 * rounds, seed
-    assert any(label for kept in auditor.retained.values() for label in kept), seed
+    assert sum(fate.publication.kind == RETAIN for fate in fates) > 10 * rounds, seed
+    # After one kill of a hundred all nine topics have been emptied last.
+    assert rounds == 1 or auditor.retentions > rounds, seed
