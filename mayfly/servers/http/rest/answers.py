@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from starlette.types import Send
 
 JSON_TYPE = b"application/json;charset=utf-8"
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 class Answer(NamedTuple):
@@ -37,4 +38,4 @@ def json_answer(
 
 
 def _text(content: Any) -> bytes:
-    return json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
+    return _ENCODER.encode(content).encode("utf-8", "replace")

@@ -71,18 +71,21 @@ class Incoming(NamedTuple):
 
 
 def incoming(
-    headers: Mapping[str, str], usr: list[str], version: int, now_ms: Callable[[], int]
+    headers: Mapping[str, str],
+    usr: Callable[[], list[str]],
+    version: int,
+    now_ms: Callable[[], int],
 ) -> Incoming:
     """Return the message that headers ask for; raises RestError (400) with a header and its value.
 
-    ``usr`` are the headers ``ibm-mq-usr``, which version 3 has. ``now_ms`` returns the time from
-    which a delay counts.
+    ``headers`` are named in lower case. ``usr`` returns all those of the name ``ibm-mq-usr``, which
+    version 3 has. ``now_ms`` returns the time from which a delay counts.
     """
     properties = []
-    if usr and version >= TYPED_VERSION:
-        properties = user_properties.read(map(_in_utf_8, usr))
+    if user_properties.HEADER in headers and version >= TYPED_VERSION:
+        properties = user_properties.read(map(_in_utf_8, usr()))
     correl_id = b""
-    given = _in_utf_8(headers.get(CORRELATION_ID, ""))
+    given = _in_utf_8(headers.get(CORRELATION_ID.lower(), ""))
     if given:
         correl_id = correlation_of(given, version)
         if is_text_id(given, version):
@@ -94,7 +97,7 @@ def incoming(
         _descriptor(
             _priority(headers, version),
             _persistence(headers, version),
-            headers.get(REPLY_TO, ""),
+            headers.get(REPLY_TO.lower(), ""),
             headers.get(REPORT, ""),
         ),
         correl_id,
@@ -104,9 +107,22 @@ def incoming(
     )
 
 
-def check_type(request: Request) -> None:
-    """Raise RestError for a body that is no text in UTF-8: 415 for its media type, or 406."""
-    _check_type(request.headers.get("content-type", ""))
+@lru_cache(maxsize=64)
+def check_type(given: str) -> None:
+    """Raise RestError for a body that is no text in UTF-8: 415 for its media type, or 406.
+
+    ``given`` is the header ``content-type``, empty for none.
+    """
+    media_type, *parameters = (part.strip().lower() for part in given.split(";"))
+    if media_type not in TEXT_TYPES:
+        said = f"Content-Type is {given or 'missing'!r}; it has to be one of "
+        said += f"{', '.join(sorted(TEXT_TYPES))}"
+        raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, WRONG_MEDIA_TYPE, said)
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "charset" and value.strip().strip('"') not in ("utf-8", "utf8"):
+            said = f"the character set {value.strip()!r} is not acceptable: it has to be utf-8"
+            raise RestError(HTTPStatus.NOT_ACCEPTABLE, WRONG_CHARACTER_SET, said)
 
 
 async def read_text(request: Request, most_bytes: int) -> bytes:
@@ -170,20 +186,6 @@ def _of_hex(name: str, given: str) -> bytes:
     if len(found) * 2 != _HEX_DIGITS:
         raise wrong_value(name, given, "48 hexadecimal digits")
     return found
-
-
-@lru_cache(maxsize=64)
-def _check_type(given: str) -> None:
-    media_type, *parameters = (part.strip().lower() for part in given.split(";"))
-    if media_type not in TEXT_TYPES:
-        said = f"Content-Type is {given or 'missing'!r}; it has to be one of "
-        said += f"{', '.join(sorted(TEXT_TYPES))}"
-        raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, WRONG_MEDIA_TYPE, said)
-    for parameter in parameters:
-        name, _, value = parameter.partition("=")
-        if name.strip() == "charset" and value.strip().strip('"') not in ("utf-8", "utf8"):
-            said = f"the character set {value.strip()!r} is not acceptable: it has to be utf-8"
-            raise RestError(HTTPStatus.NOT_ACCEPTABLE, WRONG_CHARACTER_SET, said)
 
 
 def _life_ms(given: str) -> int | None:

@@ -20,6 +20,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import InhibitedError, MQError, NoMessage, mq_error
 from mayfly.servers.http.bodies import room_for_body
+from mayfly.servers.http.rest import user_properties
 from mayfly.servers.http.rest.answers import Answer, json_answer
 from mayfly.servers.http.rest.calls import Call
 from mayfly.servers.http.rest.errors import of_mq_error
@@ -133,10 +134,11 @@ async def _sent(call: Call, name: str, kind: int) -> Answer:
     visit = await call.admit()
     request = call.request
     call.parameters(())
-    check_type(request)
+    headers = call.headers()
+    check_type(headers.get("content-type", ""))
     conversation = visit.conversation(request)
-    usr = request.headers.getlist("ibm-mq-usr")
-    message = incoming(request.headers, usr, call.version, conversation.now_ms)
+    usr = partial(request.headers.getlist, user_properties.HEADER)
+    message = incoming(headers, usr, call.version, conversation.now_ms)
     # First: a user without the authority need not send the body.
     with _opened(conversation, name, _PUT, kind=kind) as handle:
         most_bytes = call.line.budget.longest(visit.admitted.max_message_bytes)
