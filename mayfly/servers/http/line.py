@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -161,16 +160,15 @@ class Line:
             self._conversations[key] = found = connect()
         return found
 
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Keep the conversations open for a block, also when the client goes meanwhile."""
         self._users += 1
-        try:
-            yield
-        finally:
-            self._users -= 1
-            if self.is_lost and not self._users:
-                self._close()
+
+    def __exit__(self, *_raised: object) -> None:
+        """Close them when the client has gone, and no other block is under way."""
+        self._users -= 1
+        if self.is_lost and not self._users:
+            self._close()
 
     def lose(self) -> None:
         """Note that the client is gone; its conversations end, with no request under way."""

@@ -42,9 +42,9 @@ class Places:
             del self._probing[oldest]
             oldest.cut()
 
-    def may_ask(self, occupant: Occupant, path: bytes) -> bool:
+    def may_ask(self, occupant: Occupant, url: bytes) -> bool:
         """Return True if a connection may send a request; one that only probes may move up."""
-        if occupant in self._seated or path in PROBES:
+        if occupant in self._seated or url.partition(b"?")[0] in PROBES:
             return True
         if len(self._seated) < self._count and occupant in self._probing:
             del self._probing[occupant]

@@ -181,9 +181,8 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         self._in_head, self._head_bytes = False, 0
         self.line.request_count += 1
-        path = self.url.partition(b"?")[0]
         # With a limit of none, uvicorn answers each request with 503.
-        self.limit_concurrency = None if self._places.may_ask(self.line, path) else 0
+        self.limit_concurrency = None if self._places.may_ask(self.line, self.url) else 0
         super().on_headers_complete()
         # uvicorn makes all of them of its own class. A function in the place of the method would
         # make each one garbage that only a collection finds.

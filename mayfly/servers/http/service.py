@@ -191,7 +191,7 @@ class Visit(NamedTuple):
         """Return a conversation for the loop, to be used by verbs that do not wait.
 
         It stays open for later requests of the client's connection. A request uses it within
-        ``line_of(request).in_use()``.
+        ``with line_of(request)``.
         """
         key = Key(self.applicant.queue_manager, self.applicant.channel, self.admitted)
         return line_of(request).conversation(

@@ -83,7 +83,7 @@ class OwnResources:
         """Answer a request."""
         request = Request(scope, receive)
         try:
-            with line_of(request).in_use():
+            with line_of(request):
                 answer = await self._answered(request)
         except MQError as error:
             answer = problems.of_mq_error(error)

@@ -76,7 +76,7 @@ class RestApi:
         line = line_of(request)
         try:
             try:
-                with line.in_use():
+                with line:
                     answer = await self._answered(request)
             except RestError as error:
                 answer = error.answer()

@@ -6,8 +6,7 @@ A get holds the message until its answer can be sent, and takes it then: durably
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
@@ -16,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from mayfly.client.open_objects import OUTDATED
 from mayfly.connection import Connection
+from mayfly.connection.interface import put_request
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import InhibitedError, MQError, NoMessage, mq_error
@@ -23,7 +23,7 @@ from mayfly.servers.http.bodies import room_for_body
 from mayfly.servers.http.rest import user_properties
 from mayfly.servers.http.rest.answers import Answer, json_answer
 from mayfly.servers.http.rest.calls import Call
-from mayfly.servers.http.rest.errors import of_mq_error
+from mayfly.servers.http.rest.errors import RestError, of_mq_error
 from mayfly.servers.http.rest.incoming import (
     MESSAGE_ID,
     Incoming,
@@ -38,6 +38,7 @@ from mayfly.servers.http.rest.incoming import (
 from mayfly.servers.http.rest.outgoing import answer_of, shown_correlation, shown_id
 from mayfly.servers.http.service import Visit
 from mayfly.servers.http.waits import ClientGone
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, PutResult, Settlement
 
 _PUT: Final = c.MQOO_OUTPUT | c.MQOO_FAIL_IF_QUIESCING
@@ -79,7 +80,7 @@ async def take(call: Call) -> Answer:
     wait_ms = whole_number("wait", given.get("wait", "0"), 0, _LONGEST_WAIT_MS)
     await _wait_for_room(call)
     conversation = visit.conversation(call.request)
-    with _opened(conversation, call.names[1], _GET, wanted.selector) as handle:
+    with _Opened(conversation, call.names[1], _GET, wanted.selector) as handle:
         try:
             delivery = await _held(call, conversation, handle, wanted, wait_ms)
         except NoMessage:
@@ -102,17 +103,11 @@ async def browse(call: Call) -> Answer:
     wanted = _wanted(call.parameters(_IDS), call.version)
     await _wait_for_room(call)
     conversation = visit.conversation(call.request)
-    with _opened(conversation, call.names[1], _BROWSE, wanted.selector) as handle:
-        get = partial(
-            conversation.asynchronous.get,
-            handle,
-            _QUIESCING | c.MQGMO_BROWSE_FIRST,
-            wait_ms=0,
-            msg_id=wanted.msg_id,
-            correl_id=wanted.correl_id,
-        )
+    with _Opened(conversation, call.names[1], _BROWSE, wanted.selector) as handle:
+        options = _QUIESCING | c.MQGMO_BROWSE_FIRST
+        get = ask.GetAny([handle], options, 0, None, wanted.msg_id, wanted.correl_id)
         try:
-            delivery: Delivery = await call.service.outcomes.of(lambda done: get(on_done=done))
+            delivery = await call.service.outcomes.of(partial(conversation.begin, get))
         except NoMessage:
             return Answer(HTTPStatus.NO_CONTENT)
         answer = answer_of(delivery.result.message, call.version)
@@ -140,7 +135,7 @@ async def _sent(call: Call, name: str, kind: int) -> Answer:
     usr = partial(request.headers.getlist, user_properties.HEADER)
     message = incoming(headers, usr, call.version, conversation.now_ms)
     # First: a user without the authority need not send the body.
-    with _opened(conversation, name, _PUT, kind=kind) as handle:
+    with _Opened(conversation, name, _PUT, kind=kind) as handle:
         most_bytes = call.line.budget.longest(visit.admitted.max_message_bytes)
         room = await room_for_body(request, most_bytes)
         try:
@@ -151,7 +146,7 @@ async def _sent(call: Call, name: str, kind: int) -> Answer:
                 if error.reason not in OUTDATED:
                     raise
                 # Its definition has changed while the body was on its way.
-                with _opened(conversation, name, _PUT, kind=kind) as again:
+                with _Opened(conversation, name, _PUT, kind=kind) as again:
                     result = await _put(call, conversation, again, body, message)
         finally:
             if room is not None:
@@ -163,8 +158,7 @@ async def _sent(call: Call, name: str, kind: int) -> Answer:
 async def _put(
     call: Call, conversation: Connection, handle: int, body: bytes, message: Incoming
 ) -> PutResult:
-    put = partial(
-        conversation.asynchronous.put,
+    put = put_request(
         handle,
         body,
         message.descriptor,
@@ -174,7 +168,7 @@ async def _put(
         delay_ms=message.delay_ms,
         properties=message.properties,
     )
-    result: PutResult | None = await call.service.outcomes.of(lambda done: put(on_done=done))
+    result: PutResult | None = await call.service.outcomes.of(partial(conversation.begin, put))
     assert result is not None
     return result
 
@@ -184,19 +178,14 @@ async def _held(
 ) -> Delivery:
     """Return a message that the conversation holds; raises NoMessage after the wait."""
     if not (wanted.msg_id or wanted.correl_id):
-        for delivery in conversation.held.take(handle, _QUIESCING, 1, 1):
+        for delivery in conversation.call(ask.TakeHeld(handle, _QUIESCING, 1, 1)):
             return delivery
         if not wait_ms:
             raise mq_error(rc.MQRC_NO_MSG_AVAILABLE)
     outcome: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
-    under_way = conversation.asynchronous.get(
-        handle,
-        _QUIESCING | (c.MQGMO_WAIT if wait_ms else 0),
-        on_done=call.service.outcomes.ending(outcome),
-        wait_ms=wait_ms,
-        msg_id=wanted.msg_id,
-        correl_id=wanted.correl_id,
-    )
+    options = _QUIESCING | (c.MQGMO_WAIT if wait_ms else 0)
+    get = ask.GetAny([handle], options, wait_ms, None, wanted.msg_id, wanted.correl_id)
+    under_way = conversation.begin(get, call.service.outcomes.ending(outcome))
     if not wait_ms:
         return await outcome
     return await call.service.message_waits.wait(call.line, outcome, under_way)
@@ -211,46 +200,61 @@ async def _wait_for_room(call: Call) -> None:
 async def _settled(
     call: Call, conversation: Connection, number: int, settlement: Settlement
 ) -> None:
-    settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    on_done = call.service.outcomes.ending(settled)
-    conversation.asynchronous.settle([number], settlement, on_done=on_done)
-    await settled
+    settle = ask.Settle([number], settlement)
+    await call.service.outcomes.of(partial(conversation.begin, settle))
 
 
-@contextmanager
-def _opened(
-    connection: Connection,
-    name: str,
-    options: int,
-    selector: str | None = None,
-    *,
-    kind: int = c.MQOT_Q,
-) -> Iterator[int]:
-    """Have a queue or a topic open for a block; raises RestError, which names it.
+class _Opened:
+    """A queue or a topic that is open for a block, which has its handle.
 
-    A queue is opened for each request. So the authority of the user is checked each time, and an
-    idle client has no handle that would hinder a delete or clear of the queue (2042).
+    Errors of the queue manager are raised as RestError, which names it. A queue is opened for each
+    request. So the authority of the user is checked each time, and an idle client has no handle
+    that would hinder a delete or clear of the queue (2042).
     """
-    is_topic = kind == c.MQOT_TOPIC
-    what = f"topic {name!r}" if is_topic else f"queue {name!r}"
-    try:
-        opened = connection.open(
-            "" if is_topic else name,
-            options,
-            kind=kind,
-            topic=name if is_topic else "",
-            selector=selector,
-        )
+
+    __slots__ = ("_asked", "_connection", "_handle")
+
+    def __init__(
+        self,
+        connection: Connection,
+        name: str,
+        options: int,
+        selector: str | None = None,
+        *,
+        kind: int = c.MQOT_Q,
+    ) -> None:
+        queue, topic = ("", name) if kind == c.MQOT_TOPIC else (name, "")
+        self._connection = connection
+        self._asked = ask.Open(queue, options, kind, topic=topic, selector=selector)
+
+    def __enter__(self) -> int:
         try:
+            opened = self._connection.call(self._asked)
+            self._handle = opened.handle
             if opened.made:
+                self._close()
                 # It would end with the request, and the message with it.
-                raise mq_error(rc.MQRC_Q_TYPE_ERROR, f"{name} is a model queue")
-            yield opened.handle
-        finally:
-            if connection.is_open:
-                connection.close_object(opened.handle)
-    except MQError as error:
-        raise of_mq_error(error, what) from error
+                raise mq_error(rc.MQRC_Q_TYPE_ERROR, f"{self._asked.name} is a model queue")
+        except MQError as error:
+            raise self._named(error) from error
+        return self._handle
+
+    def __exit__(self, _kind: object, raised: BaseException | None, _trace: object) -> None:
+        try:
+            self._close()
+        except MQError as error:
+            raise self._named(error) from error
+        if isinstance(raised, MQError):
+            raise self._named(raised) from raised
+
+    def _close(self) -> None:
+        if self._connection.is_open:
+            self._connection.call(ask.CloseObject(self._handle))
+
+    def _named(self, error: MQError) -> RestError:
+        asked = self._asked
+        is_topic = asked.kind == c.MQOT_TOPIC
+        return of_mq_error(error, f"topic {asked.topic!r}" if is_topic else f"queue {asked.name!r}")
 
 
 def _wanted(given: Mapping[str, str], version: int) -> _Wanted:
@@ -268,7 +272,7 @@ def _listed(call: Call, visit: Visit, wanted: _Wanted, limit: int) -> list[dict[
     found: list[dict[str, Any]] = []
     with (
         visit.connection() as connection,
-        _opened(connection, call.names[1], _BROWSE, wanted.selector) as handle,
+        _Opened(connection, call.names[1], _BROWSE, wanted.selector) as handle,
     ):
         options = _QUIESCING | c.MQGMO_ACCEPT_TRUNCATED_MSG
         try:
