@@ -51,14 +51,14 @@ def answer_of(message: Message, version: int) -> Answer:
     ]
     correlation = shown_correlation(message.correl_id, version, _property(parts, "jms.Cid"))
     if correlation:
+        user_properties.check_header(CORRELATION_ID, correlation)
         headers.append((CORRELATION_ID, correlation))
     queue, manager = descriptor.reply_to_q.strip(), descriptor.reply_to_q_mgr.strip()
     if queue:
-        headers.append((REPLY_TO, f"{queue}@{manager}" if manager else queue))
-    for name, value in headers:
-        user_properties.check_header(name, value)
-    reports = report_names(descriptor.report)
-    if reports:
+        reply_to = f"{queue}@{manager}" if manager else queue
+        user_properties.check_header(REPLY_TO, reply_to)
+        headers.append((REPLY_TO, reply_to))
+    if descriptor.report and (reports := report_names(descriptor.report)):
         headers.append((REPORT, ", ".join(reports)))
     if descriptor.msg_type == c.MQMT_REPORT:
         headers.append((FEEDBACK, str(descriptor.feedback)))
