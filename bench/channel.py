@@ -87,7 +87,7 @@ def _between_processes(folder: Path, count: int) -> float:
 
 def _serve(folder: Path, port: Queue[int]) -> None:
     """Serve the receiving queue manager until this process is killed."""
-    from mayfly.security.admission import Admission
+    from mayfly.admin.security.admission import Admission
     from mayfly.servers.wire import WireServer
 
     with QueueManager("QM2", folder) as two:

@@ -18,9 +18,9 @@ from pyspark.sql import functions as f
 from bench.child import in_child
 from bench.figures import Figure, at_least, at_most
 from mayfly.mqi.constants import MQRO_EXPIRATION
+from mayfly.pipeline.spark.delay_line import lifetime, prepare_session, write_stream
+from mayfly.pipeline.spark.session import create_session
 from mayfly.runtime.clocks import SystemClock
-from mayfly.spark.delay_line import lifetime, prepare_session, write_stream
-from mayfly.spark.session import create_session
 
 _ROWS = 1_000_000
 #: The first batches of a stream run slowly: workers start, and Java compiles what it runs.

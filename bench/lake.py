@@ -17,14 +17,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from bench.figures import Figure, at_most, seconds_of, without_aim
-from mayfly.bulk.schema import LEDGER
-from mayfly.lake.measures import LATE_AFTER_MS
 from mayfly.lifetime.life import KIND_LIFE
-from mayfly.spark.compaction import compact_lake
-from mayfly.spark.lake import read_lake
-from mayfly.spark.report import ledger_report
-from mayfly.spark.session import create_session
-from mayfly.spark.sketches import sketch_lake
+from mayfly.pipeline.bulk.schema import LEDGER
+from mayfly.pipeline.lake.measures import LATE_AFTER_MS
+from mayfly.pipeline.spark.compaction import compact_lake
+from mayfly.pipeline.spark.lake import read_lake
+from mayfly.pipeline.spark.report import ledger_report
+from mayfly.pipeline.spark.session import create_session
+from mayfly.pipeline.spark.sketches import sketch_lake
 
 _LIVES = int(os.environ.get("MAYFLY_BENCH_LIVES", "10000000"))
 _FILE_LIVES = min(200_000, _LIVES)

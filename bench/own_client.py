@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from bench.peer_process import HOST
-from mayfly.connection.endpoint import Address, Endpoint
-from mayfly.connection.remote import RemoteConnection, connect
+from mayfly.client.connection.endpoint import Address, Endpoint
+from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from bench.figures import Figure, at_least, seconds_of
 from bench.messaging import BODY
 from mayfly import QueueManager
+from mayfly.pipeline.spark.lake import ledger_to_lake
+from mayfly.pipeline.spark.report import verify_lake
+from mayfly.pipeline.spark.session import create_session
 from mayfly.servers.flight import FlightServer
-from mayfly.spark.lake import ledger_to_lake
-from mayfly.spark.report import verify_lake
-from mayfly.spark.session import create_session
 
 _WARM_UP, _COUNT, _PER_UNIT = 200_000, 600_000, 1_000
 

@@ -14,8 +14,8 @@ from bench.messaging import BODY
 from bench.raw import put_loop
 from mayfly import QueueManager
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.pipeline.spark.session import create_session
 from mayfly.servers.flight import FlightServer
-from mayfly.spark.session import create_session
 from mayfly.store.claimed import COLUMNS
 from mayfly.store.database import Database
 

@@ -14,8 +14,8 @@ from bench.messaging import BODY
 from mayfly import QueueManager
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.pipeline.spark.session import create_session
 from mayfly.servers.flight import FlightServer
-from mayfly.spark.session import create_session
 from mayfly.testing import VirtualClock
 
 _WARM_UP, _COUNT, _PER_PUT, _PER_BATCH = 50_000, 400_000, 1_000, 100_000

@@ -18,14 +18,14 @@ from bench.aims import most_cost
 from bench.child import processor_seconds
 from bench.figures import Figure, at_least, at_most, median, seconds_of
 from mayfly import QueueManager
-from mayfly.connection import Connection, LocalConnection
-from mayfly.connection.endpoint import Address, Endpoint, Tls
-from mayfly.connection.remote import connect
+from mayfly.admin.security.admission import Admission
+from mayfly.admin.security.developer import CERTIFICATE_FILE, self_signed_certificate
+from mayfly.client.connection import Connection, LocalConnection
+from mayfly.client.connection.endpoint import Address, Endpoint, Tls
+from mayfly.client.connection.remote import connect
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.runtime import SystemClock
-from mayfly.security.admission import Admission
-from mayfly.security.developer import CERTIFICATE_FILE, self_signed_certificate
 from mayfly.servers.listeners import tls_context
 from mayfly.servers.settings import TlsFiles
 from mayfly.servers.wire import WireServer

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.figures import Figure, at_least, seconds_of
-from mayfly.replay import kernel
-from mayfly.replay.run import replay_in_process
-from mayfly.replay.settings import WhatIf
-from mayfly.replay.split import write_split
-from mayfly.replay.trace import TRACE_SCHEMA
-from mayfly.spark.replay import replay_in_spark, replay_split_in_spark
-from mayfly.spark.session import create_session
+from mayfly.pipeline.replay import kernel
+from mayfly.pipeline.replay.run import replay_in_process
+from mayfly.pipeline.replay.settings import WhatIf
+from mayfly.pipeline.replay.split import write_split
+from mayfly.pipeline.replay.trace import TRACE_SCHEMA
+from mayfly.pipeline.spark.replay import replay_in_spark, replay_split_in_spark
+from mayfly.pipeline.spark.session import create_session
 
 #: A put and a get each: 4M operations.
 _MESSAGES, _OPERATIONS = 2_000_000, 4_000_000

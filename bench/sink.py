@@ -17,8 +17,8 @@ from pyspark.sql import functions as f
 from bench.figures import Figure, at_least, at_most
 from mayfly import QueueManager
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.pipeline.spark.session import create_session
 from mayfly.servers.flight import FlightServer
-from mayfly.spark.session import create_session
 
 _WARM_UP, _COUNT, _BODY_BYTES = 50_000, 600_000, 200
 _DELAYED_COUNT = 100_000

@@ -5,10 +5,10 @@ Ten orders come in a burst, a second apart; each lives for ten seconds and takes
 
 import pyarrow as pa
 
-from mayfly.replay.compare import compare, turned
-from mayfly.replay.run import replay_in_process
-from mayfly.replay.settings import WhatIf
-from mayfly.replay.trace import TRACE_SCHEMA
+from mayfly.pipeline.replay.compare import compare, turned
+from mayfly.pipeline.replay.run import replay_in_process
+from mayfly.pipeline.replay.settings import WhatIf
+from mayfly.pipeline.replay.trace import TRACE_SCHEMA
 
 START_MS = 1_700_000_000_000
 ONE = WhatIf(consumers=1, service_ms=3_000)

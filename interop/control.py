@@ -14,7 +14,7 @@ from threading import Thread
 
 from mayfly import MQError
 from mayfly.cli.remote import operating
-from mayfly.connection import Connection
+from mayfly.client.connection import Connection
 
 HOST = "127.0.0.1"
 

@@ -12,7 +12,10 @@ from typing import Self
 
 from mayfly.admin import QLOCAL, define, with_numbers
 from mayfly.admin.folder_check import check_files
+from mayfly.admin.mqsc import run_script
+from mayfly.admin.security.users import Users
 from mayfly.channel import ChannelDefinition, Channels, Link, connect_local
+from mayfly.channel.hierarchy import Hierarchy
 from mayfly.engine import Engine, Session, SettingValue, advance_clock
 from mayfly.engine.face.operating import (
     QueueSharingGroup,
@@ -25,13 +28,10 @@ from mayfly.engine.face.operating import (
     verify,
     whereabouts,
 )
-from mayfly.hierarchy import Hierarchy
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.attribute_selectors import MQXPT_LOCAL
 from mayfly.mqi.errors import FolderInUse
-from mayfly.mqsc import run_script
 from mayfly.runtime import Runtime
-from mayfly.security.users import Users
 from mayfly.verbs.checks import Identifier, folder_in_home
 from mayfly.verbs.facts import Counts, OwnTime, Verification
 from mayfly.verbs.mqsc_result import MqscResult
@@ -287,7 +287,7 @@ def _link_of(manager: str, runtime: Runtime, definition: ChannelDefinition) -> L
     if definition.trptype == MQXPT_LOCAL:
         return connect_local(definition)
     # Connections know queue managers; and a queue manager without such a channel needs no sockets.
-    from mayfly.connection.channel_link import ChannelLink
+    from mayfly.client.connection.channel_link import ChannelLink
 
     return ChannelLink(definition, manager, runtime)
 

@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from mayfly import QueueManager
 from mayfly.build import is_compiled
-from mayfly.connection import Connection, LocalConnection
+from mayfly.client.connection import Connection, LocalConnection
 from tests import spark_start
 from tests.over import SESSION, SOCKET, WAYS, NewSession, Servers, is_in_sample
 from tests.workers import file_of, one_spark_worker, shares_spark
@@ -61,7 +61,7 @@ def connect(over: str) -> Iterator[Connect]:
     """Connect in the way of the command line; the sample over a socket as well.
 
     Tests that connect by a name, as pymqi's, need nothing of it: their way is ``connect`` of
-    ``mayfly.connection``.
+    ``mayfly.client.connection``.
     """
     servers = Servers()
 

@@ -21,14 +21,14 @@ from zlib import crc32
 
 import pytest
 
-import mayfly.connection
+import mayfly.client.connection
 from mayfly import QueueManager
 from mayfly.client import Client
-from mayfly.connection import Connection, LocalConnection, by_name
-from mayfly.connection.choose import NOTHING_WANTED, Wanted
-from mayfly.connection.connectors import LocalConnector
-from mayfly.connection.reconnection import USUAL_ATTEMPTS, Attempts
-from mayfly.connection.remote import connect
+from mayfly.client.connection import Connection, LocalConnection, by_name
+from mayfly.client.connection.choose import NOTHING_WANTED, Wanted
+from mayfly.client.connection.connectors import LocalConnector
+from mayfly.client.connection.reconnection import USUAL_ATTEMPTS, Attempts
+from mayfly.client.connection.remote import connect
 from mayfly.engine import LONGEST_MESSAGE_BYTES, GetRequest, PutRequest, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
@@ -84,7 +84,7 @@ class Servers:
         program: str = "mayfly",
         wanted: Wanted = NOTHING_WANTED,
     ) -> Connection:
-        """Connect as ``mayfly.connection.connect``; to what is open here over a socket."""
+        """Connect as ``mayfly.client.connection.connect``; to what is open here over a socket."""
         here = {n: m for n, m in managers_here().items() if not m.is_stopped}
         if not name and len(here) == 1:
             (name,) = here
@@ -117,7 +117,7 @@ def names_over(way: str) -> Iterator[None]:
         return servers.connect(connector.manager, user, program)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mayfly.connection, "connect", servers.connect_by_name)
+        patch.setattr(mayfly.client.connection, "connect", servers.connect_by_name)
         patch.setattr(LocalConnector, "__call__", connect_like)
         yield
     servers.close()

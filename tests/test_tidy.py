@@ -20,46 +20,53 @@ ROOT = Path(__file__).parent.parent
 
 README_LIMIT = 120
 
-#: Lowest first: a module imports from its own row and the rows above it. "mayfly" is the package's
-#: own __init__, which names what users import.
+#: Lowest first: a module imports from its own row and the rows above it. "client.connection" is a
+#: part of a room with a row of its own. "mayfly" is the package's own __init__; names of one part
+#: beside rooms are modules, which have what users import.
 ROWS: tuple[frozenset[str], ...] = (
     frozenset({"mqi", "build"}),
-    frozenset({"lifetime", "selectors", "properties"}),
-    frozenset({"contracts"}),
+    frozenset({"lifetime"}),
+    frozenset({"properties", "properties.selectors"}),
+    frozenset({"verbs.contracts"}),
     frozenset({"runtime"}),
     frozenset({"verbs"}),
     frozenset({"store"}),
     frozenset({"engine"}),
-    frozenset({"channel", "hierarchy"}),
-    frozenset({"security"}),
+    frozenset({"channel", "channel.hierarchy"}),
+    frozenset({"admin.security"}),
     frozenset({"admin"}),
-    frozenset({"mayfly", "queue_manager", "mqsc", "pymqi", "jms", "listener", "everyplace"})
-    | frozenset(
-        {"aio", "connection", "client", "pcf", "ims_bridge", "dead_letter", "trigger_monitor"}
-    ),
-    frozenset({"telemetry"}),
+    frozenset({"mayfly", "queue_manager", "admin.mqsc", "admin.pcf", "pymqi", "jms", "services"})
+    | frozenset({"client", "client.aio", "client.connection"})
+    | frozenset({"services.dead_letter", "services.everyplace", "services.ims_bridge"})
+    | frozenset({"services.listener", "services.trigger_monitor"})
+    | frozenset({"aio", "everyplace", "ims_bridge", "listener"}),
+    frozenset({"client.telemetry", "telemetry"}),
     frozenset({"servers"}),
-    frozenset({"cli", "demo", "__main__"}),
+    frozenset({"cli", "cli.demo", "__main__"}),
 )
 
 #: Beside the rows: what each may import besides itself.
+_PURE = {"mqi", "lifetime", "verbs.contracts"}
 BESIDE = {
-    "bulk": {"mqi", "lifetime", "contracts"},
-    "lake": {"mqi", "lifetime", "contracts", "bulk"},
-    "replay": {"mqi", "lifetime", "contracts", "bulk"},
-    "spark": {"mqi", "lifetime", "contracts", "bulk", "lake", "replay"},
-    "pipeline": {"mqi", "lifetime", "contracts", "bulk", "replay", "spark"},
-    "advise": {"mqi", "lifetime", "bulk", "replay", "listener"},  # the listener for its rule L10
+    "pipeline.bulk": _PURE,
+    "pipeline.lake": _PURE | {"pipeline.bulk"},
+    "pipeline.replay": _PURE | {"pipeline.bulk"},
+    "pipeline.spark": _PURE | {"pipeline.bulk", "pipeline.lake", "pipeline.replay"},
+    "pipeline": _PURE | {"pipeline.bulk", "pipeline.replay", "pipeline.spark"},
+    # The listener for its rule L10.
+    "pipeline.advise": {"mqi", "lifetime", "pipeline.bulk", "pipeline.replay", "services.listener"},
+    "spark": {"pipeline.spark"},
 }
+_PIPELINE = {name for name in BESIDE if name.startswith("pipeline")}
 
 #: What a module, or a layer, may import although its row does not say so.
 JOINS = {
-    "mayfly.servers.flight": {"bulk"},  # where it listens, and the token
-    "mayfly.servers.flight_service": {"bulk"},  # the one place where queues and columns meet
-    "mayfly.servers.flight_ledger": {"bulk"},  # the ledger is columns already
-    # A command may start either side.
-    "mayfly.cli": {"bulk", "lake", "spark", "replay", "pipeline", "advise"},
-    "mayfly.demo": {"bulk", "spark"},  # shows both sides at work on the same day
+    "mayfly.servers.flight": {"pipeline.bulk"},  # where it listens, and the token
+    # The one place where queues and columns meet.
+    "mayfly.servers.flight_service": {"pipeline.bulk"},
+    "mayfly.servers.flight_ledger": {"pipeline.bulk"},  # the ledger is columns already
+    # A command may start either side; the demo shows both at work on the same day.
+    "mayfly.cli": _PIPELINE,
 }
 
 #: What is the engine's own, and so an offence outside it: kind of offence -> names of attributes.
@@ -92,11 +99,15 @@ HOOKED_IN = frozenset({"marks", "triggering"})
 #: Parts of the face of the engine, and who may use each of them; ``mayfly.engine`` is for all.
 ENGINE_FACES = {
     "mayfly.engine.face.administration": frozenset({"admin"}),
-    "mayfly.engine.face.admission": frozenset({"security"}),
-    "mayfly.engine.face.bulk": frozenset({"cli", "connection", "servers"}),
-    "mayfly.engine.face.operating": frozenset({"mayfly", "queue_manager", "servers", "telemetry"}),
-    "mayfly.engine.face.programs": frozenset({"connection", "telemetry", "verbs"}),
-    "mayfly.engine.face.transit": frozenset({"channel", "everyplace", "hierarchy"}),
+    "mayfly.engine.face.admission": frozenset({"admin.security"}),
+    "mayfly.engine.face.bulk": frozenset({"cli", "client.connection", "servers"}),
+    "mayfly.engine.face.operating": frozenset(
+        {"mayfly", "queue_manager", "servers", "client.telemetry"}
+    ),
+    "mayfly.engine.face.programs": frozenset({"client.connection", "client.telemetry", "verbs"}),
+    "mayfly.engine.face.transit": frozenset(
+        {"channel", "channel.hierarchy", "services.everyplace"}
+    ),
 }
 #: Modules that lead back to themselves when imports for type checkers count, by package.
 IN_CIRCLES_FOR_TYPES: dict[str, int] = {}
@@ -122,15 +133,15 @@ CLOCK_EXCEPTIONS = {
 WITHOUT_A_RUNTIME = {
     "runtime": "it is the machine",
     "servers": "loops of asyncio and threads of gRPC, which a simulator replaces by connections",
-    "security": "admission answers servers by futures, which their loops wait for",
-    "aio": "the loop and its tasks are the program's",
-    "bulk": "clients of servers, in processes of Spark that have no queue manager",
-    "spark": "processes of Spark, which have no queue manager",
-    "lake": "files that processes without a queue manager write",
+    "admin.security": "admission answers servers by futures, which their loops wait for",
+    "client.aio": "the loop and its tasks are the program's",
+    "pipeline.bulk": "clients of servers, in processes of Spark that have no queue manager",
+    "pipeline.spark": "processes of Spark, which have no queue manager",
+    "pipeline.lake": "files that processes without a queue manager write",
     "pipeline": "a process that drives Spark",
-    "telemetry": "durations that spans and metrics tell, measured as OpenTelemetry does",
+    "client.telemetry": "durations that spans and metrics tell, measured as OpenTelemetry does",
     "cli": "a process, with its signals and progress bars",
-    "demo": "a program that uses queue managers as any other",
+    "cli.demo": "a program that uses queue managers as any other",
 }
 MACHINE = frozenset(
     "_thread threading time random secrets uuid multiprocessing concurrent asyncio"
@@ -140,7 +151,10 @@ MACHINE = frozenset(
 #: (file, what it may use) -> why. Only what belongs to the whole process can stand here.
 RUNTIME_EXCEPTIONS = {
     ("mayfly/channel/channels.py", "threading"): "which queue managers this process has open",
-    ("mayfly/listener/server_session.py", "threading"): "asked by programs without any object",
+    (
+        "mayfly/services/listener/server_session.py",
+        "threading",
+    ): "asked by programs without any object",
     ("mayfly/store/checksums.py", "threading"): "SQLite's list of file systems is the process's",
     ("mayfly/store/database.py", "threading"): "a template for each thread of the process",
 }
@@ -226,9 +240,10 @@ def imports(source: Source, *, at_run_time: bool = False) -> Iterator[tuple[ast.
 
 def layer_of(dotted: str) -> str:
     """Return the layer of an imported name; one that is no layer is a name of mayfly itself."""
-    parts = [*dotted.split("."), "mayfly"]
+    _mayfly, *parts = dotted.split(".")
     known = frozenset.union(*ROWS) | BESIDE.keys() | {"testing"}
-    return parts[1] if parts[1] in known else "mayfly"
+    named = (".".join(parts[:count]) for count in (2, 1))
+    return next((name for name in named if name in known), "mayfly")
 
 
 def may_import(module: str) -> frozenset[str]:
@@ -710,12 +725,37 @@ def test_lifetime_rules_load_no_store_engine_or_spark() -> None:
 BAD: list[tuple[Check, str, str, list[int]]] = [
     (check_layers, "mayfly/store/a.py", "import mayfly.mqi.errors\nimport mayfly.engine.put", [2]),
     (check_layers, "mayfly/mqi/a.py", "def f():\n    from mayfly.lifetime import times", [2]),
-    (check_layers, "mayfly/spark/a.py", "from mayfly import bulk, store", [1]),
-    (check_layers, "mayfly/bulk/a.py", "from mayfly import QueueManager", [1]),
-    (check_layers, "mayfly/servers/flight.py", "import mayfly.bulk\nimport mayfly.cli", [2]),
-    (check_layers, "mayfly/servers/http.py", "import mayfly.engine\nimport mayfly.bulk", [2]),
-    (check_layers, "mayfly/cli/serve.py", "import mayfly.spark\nimport mayfly.testing.clock", [2]),
-    (check_layers, "mayfly/testing/a.py", "import mayfly.spark, mayfly.engine, mayfly.cli", []),
+    (
+        check_layers,
+        "mayfly/pipeline/spark/a.py",
+        "from mayfly.pipeline import bulk\nimport mayfly.store",
+        [2],
+    ),
+    (check_layers, "mayfly/pipeline/bulk/a.py", "from mayfly import QueueManager", [1]),
+    (
+        check_layers,
+        "mayfly/servers/flight.py",
+        "import mayfly.pipeline.bulk\nimport mayfly.cli",
+        [2],
+    ),
+    (
+        check_layers,
+        "mayfly/servers/http.py",
+        "import mayfly.engine\nimport mayfly.pipeline.bulk",
+        [2],
+    ),
+    (
+        check_layers,
+        "mayfly/cli/serve.py",
+        "import mayfly.pipeline.spark\nimport mayfly.testing.clock",
+        [2],
+    ),
+    (
+        check_layers,
+        "mayfly/testing/a.py",
+        "import mayfly.pipeline.spark, mayfly.engine, mayfly.cli",
+        [],
+    ),
     (check_layers, "mayfly/novelty.py", "x = 1", [1]),
     (check_clocks, "mayfly/a.py", "import time\ntime.time()\ntime.perf_counter()", [2]),
     (check_clocks, "mayfly/a.py", "from time import sleep as rest\nwait = rest", [2]),
@@ -728,7 +768,7 @@ BAD: list[tuple[Check, str, str, list[int]]] = [
     ),
     (check_clocks, "mayfly/runtime/clocks.py", "import time\ntime.time_ns()", []),
     (check_runtime, "mayfly/store/a.py", "import threading\nimport os\nos.urandom(8)", [1, 3]),
-    (check_runtime, "mayfly/everyplace/a.py", "from secrets import randbits", [1]),
+    (check_runtime, "mayfly/services/everyplace/a.py", "from secrets import randbits", [1]),
     (check_runtime, "mayfly/a_new_package/a.py", "import threading", [1]),
     (check_runtime, "mayfly/engine/bulk/a.py", "from time import perf_counter\nimport re", [1]),
     (
@@ -837,7 +877,7 @@ with manager.engine_lock: manager.registry.resolve(manager.hidden)
 self.definitions_lock.acquire()
 """
     counts = boundary_counts(
-        Source(f"mayfly/{folder}/a.py", text) for folder in ("channel", "engine", "spark")
+        Source(f"mayfly/{folder}/a.py", text) for folder in ("channel", "engine", "pipeline/spark")
     )
     assert counts == {
         ("channel", "definitions"): 1,

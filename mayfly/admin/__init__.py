@@ -34,6 +34,8 @@ from mayfly.admin.model import (
     object_type,
 )
 from mayfly.admin.operations import DEFINABLE, INQUIRABLE, alter, define, delete, inquire
+from mayfly.admin.security.refreshing import refresh_security
+from mayfly.admin.security.rules import Partner
 from mayfly.admin.settings import alter as alter_setting
 from mayfly.admin.settings import reset as reset_setting
 from mayfly.admin.settings import value_of as setting_value
@@ -73,8 +75,6 @@ from mayfly.engine.face.administration import (
     matches,
     set_authority,
 )
-from mayfly.security.refreshing import refresh_security
-from mayfly.security.rules import Partner
 from mayfly.verbs.checks import check_name
 from mayfly.verbs.facts import Value
 

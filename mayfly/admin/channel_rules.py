@@ -8,6 +8,16 @@ from typing import Final
 
 from mayfly.admin.errors import AdminError, WrongObject, WrongValue, missing_attribute
 from mayfly.admin.model import Record
+from mayfly.admin.security import addresses, host_names
+from mayfly.admin.security.channel_checks import is_administrator, rules_of, wants_host_names
+from mayfly.admin.security.rules import (
+    Partner,
+    blocking_address,
+    blocking_user,
+    has_name,
+    mapping,
+)
+from mayfly.admin.security.users import User, users_of
 from mayfly.admin.values import checked, named
 from mayfly.engine import Engine
 from mayfly.engine.face.administration import (
@@ -24,16 +34,6 @@ from mayfly.engine.face.administration import (
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import distinguished_names
-from mayfly.security import addresses, host_names
-from mayfly.security.channel_checks import is_administrator, rules_of, wants_host_names
-from mayfly.security.rules import (
-    Partner,
-    blocking_address,
-    blocking_user,
-    has_name,
-    mapping,
-)
-from mayfly.security.users import User, users_of
 from mayfly.verbs.facts import Value
 
 ADD, _REPLACE, _REMOVE, _REMOVEALL = RULE_ACTIONS

@@ -13,18 +13,18 @@ from typing import Final
 
 from mayfly.admin.client_table import FILE as CLIENT_TABLE
 from mayfly.admin.client_table import table_of
-from mayfly.contracts.tokens import TOKEN_FILE, TokenMissing, read_token
-from mayfly.engine import Engine, manager_folder
-from mayfly.mqi.errors import StoreError
-from mayfly.security.developer import (
+from mayfly.admin.security.developer import (
     CERTIFICATE_FILE,
     KEY_FILE,
     PASSWORDS_FILE,
     check_certificate,
     check_passwords,
 )
-from mayfly.security.users import FILE as USERS
-from mayfly.security.users import users_of
+from mayfly.admin.security.users import FILE as USERS
+from mayfly.admin.security.users import users_of
+from mayfly.engine import Engine, manager_folder
+from mayfly.mqi.errors import StoreError
+from mayfly.verbs.contracts.tokens import TOKEN_FILE, TokenMissing, read_token
 
 _PART_BYTES: Final = 2**20
 

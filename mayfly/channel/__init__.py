@@ -13,8 +13,8 @@ from mayfly.channel.incoming import IncomingLink
 from mayfly.channel.links import Link, LinkDown, Traffic
 from mayfly.channel.receiver import Caller
 from mayfly.channel.status import ChannelStatus, Status
-from mayfly.contracts.channels import Opening, Parcel, ReceiverState
 from mayfly.engine.face.transit import ChannelDefinition
+from mayfly.verbs.contracts.channels import Opening, Parcel, ReceiverState
 
 __all__ = [
     "Caller",

@@ -13,13 +13,13 @@ from mayfly.channel.local import LocalLink
 from mayfly.channel.receiver import Caller, Receiver
 from mayfly.channel.running import Connect, RunningChannel
 from mayfly.channel.status import ChannelStatus, Status
-from mayfly.contracts.channels import Opening, ReceiverState
 from mayfly.engine import Engine, find_channel, manager_definition
 from mayfly.engine.face.transit import ChannelDefinition, channel_definitions, when_woken
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.attribute_selectors import MQCHT_RECEIVER, MQCHT_SENDER, MQCHT_SVRCONN
 from mayfly.mqi.errors import mq_error
 from mayfly.store.channels import INACTIVE, STOPPED, ChannelRow
+from mayfly.verbs.contracts.channels import Opening, ReceiverState
 
 #: The channels of the open queue managers of this process, some of which may have one name.
 _OPEN: weakref.WeakSet[Channels] = weakref.WeakSet()

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from mayfly.channel.local import LocalLink, Partner
 from mayfly.channel.receiver import Caller
-from mayfly.contracts.channels import Opening, Parcel, ReceiverState
 from mayfly.engine import Engine
 from mayfly.lifetime.transmission import silence_ms
+from mayfly.verbs.contracts.channels import Opening, Parcel, ReceiverState
 
 
 class IncomingLink:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from mayfly.contracts.channels import Opening, Parcel, ReceiverState
+from mayfly.verbs.contracts.channels import Opening, Parcel, ReceiverState
 
 _LOG = logging.getLogger("mayfly.channel")
 #: So much of an instance id, 64 bits, stands in the name of a batch.

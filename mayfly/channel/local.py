@@ -8,8 +8,8 @@ from typing import Protocol
 
 from mayfly.channel.links import NO_TRAFFIC, LinkDown, Traffic
 from mayfly.channel.receiver import GONE, Caller, Receiver
-from mayfly.contracts.channels import Opening, Parcel, ReceiverState
 from mayfly.mqi.errors import MQError
+from mayfly.verbs.contracts.channels import Opening, Parcel, ReceiverState
 
 
 class Partner(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mayfly.contracts.channels import Parcel
 from mayfly.engine.face.transit import out_of_transit, seen_in_transit
 from mayfly.lifetime.reports import Original
 from mayfly.lifetime.transmission import shorter_life_ms
@@ -10,6 +9,7 @@ from mayfly.lifetime.window import remaining_ms
 from mayfly.mqi.constants import MQPER_PERSISTENT
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts.channels import Parcel
 
 
 def parcel_of(row: StoredMessage, now_ms: int, *, is_fast_channel: bool) -> Parcel:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from mayfly.channel.links import NO_TRAFFIC, LinkDown, Traffic
 from mayfly.channel.parcels import original_of
-from mayfly.contracts.channels import Opening, Parcel
 from mayfly.engine import Engine, PutRequest, Session, full_name
 from mayfly.engine.face.transit import (
     ChannelDefinition,
@@ -24,6 +23,7 @@ from mayfly.mqi.constants import MQPMO_SET_ALL_CONTEXT
 from mayfly.mqi.errors import MQError
 from mayfly.store.channels import ChannelRow
 from mayfly.verbs.checks import stored_id
+from mayfly.verbs.contracts.channels import Opening, Parcel
 
 PROGRAM = "mayfly channel"
 #: Reasons that may be gone a little later: the put is tried again (MRRTY, MRTMR).

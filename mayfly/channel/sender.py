@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from mayfly.channel.links import Link, end_link, luw_name
 from mayfly.channel.parcels import as_it_stands, original_of, parcel_of
-from mayfly.contracts.channels import Opening, Parcel, ReceiverState
 from mayfly.engine import Engine, full_name, manager_definition, new_message_id
 from mayfly.engine.face.transit import ChannelDefinition, Refused, Shipment
 from mayfly.lifetime.transmission import transit_ms
@@ -24,6 +23,7 @@ from mayfly.mqi.attribute_selectors import MQNPMS_FAST, MQUSEDLQ_YES
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.channels import ChannelRow
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts.channels import Opening, Parcel, ReceiverState
 
 #: The part of a MsgId that no two have: it names a batch.
 _UNIQUE_FROM = 16

@@ -18,8 +18,8 @@ from mayfly.cli.values import duration_ms, local_path
 from mayfly.lifetime.times import SECOND_MS
 
 if TYPE_CHECKING:
-    from mayfly.advise.advice import Advice
-    from mayfly.advise.durations import Durations
+    from mayfly.pipeline.advise.advice import Advice
+    from mayfly.pipeline.advise.durations import Durations
 
 #: Parameters of the advice besides a setting.
 _LIMITS = ("margin_ms", "idle_per_hour", "seed")
@@ -178,10 +178,10 @@ def advise(
 
 
 def _answer(said: dict[str, Any]) -> Advice:
-    from mayfly.advise import advice
-    from mayfly.advise.config import read_config
-    from mayfly.advise.settings import Setting
     from mayfly.cli.advise_source import recorded
+    from mayfly.pipeline.advise import advice
+    from mayfly.pipeline.advise.config import read_config
+    from mayfly.pipeline.advise.settings import Setting
 
     values = (read_config(said["config"]) if "config" in said else {}) | said
     longest_ms = values.get("longest_on_message_ms")
@@ -205,7 +205,7 @@ def _named(names: Iterable[str], values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _durations(on_message: str | None, longest_ms: int | None) -> Durations:
-    from mayfly.advise.durations import always, from_file, from_text
+    from mayfly.pipeline.advise.durations import always, from_file, from_text
 
     if on_message is None:
         if longest_ms is None:

@@ -12,9 +12,9 @@ from mayfly.cli.show import moment
 from mayfly.lifetime.times import SECOND_MS
 
 if TYPE_CHECKING:
-    from mayfly.advise.advice import Advice, Outlook
-    from mayfly.advise.arrivals import ArrivalSummary
-    from mayfly.advise.settings import Setting
+    from mayfly.pipeline.advise.advice import Advice, Outlook
+    from mayfly.pipeline.advise.arrivals import ArrivalSummary
+    from mayfly.pipeline.advise.settings import Setting
 
 _PROCESS = "1 is independent arrivals, more are bursts"
 _TITLES = {
@@ -62,7 +62,7 @@ def as_json(advice: Advice) -> dict[str, Any]:
 
 
 def _lines(advice: Advice) -> Iterator[str]:
-    from mayfly.advise.settings import spoken
+    from mayfly.pipeline.advise.settings import spoken
 
     present, longest_ms = advice.present, advice.longest_on_message_ms
     yield f"present:     {_setting(present)}; longest on_message {spoken(longest_ms)}"
@@ -81,7 +81,7 @@ def _lines(advice: Advice) -> Iterator[str]:
 
 
 def _setting(setting: Setting) -> str:
-    from mayfly.advise.settings import spoken
+    from mayfly.pipeline.advise.settings import spoken
 
     timeout, lifetime = "not said", "none"
     if setting.receive_timeout_ms is not None:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mayfly.cli.managers import connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.contracts.ledger import PositionTrimmed
 from mayfly.store.database import DATABASE_FILE
+from mayfly.verbs.contracts.ledger import PositionTrimmed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from mayfly.advise.arrivals import Arrivals
-    from mayfly.connection.operating import Ledger
+    from mayfly.client.connection.operating import Ledger
+    from mayfly.pipeline.advise.arrivals import Arrivals
 
 _PAGE_COUNT = 50_000
 
@@ -49,16 +49,16 @@ def recorded(
 
 
 def _trace(source: Path, qmgr: str | None) -> pa.Table:
-    from mayfly.replay.lives import is_lake, trace_of_lives
-    from mayfly.replay.read import read_trace
+    from mayfly.pipeline.replay.lives import is_lake, trace_of_lives
+    from mayfly.pipeline.replay.read import read_trace
 
     if not is_lake(source):
         if qmgr is not None:
             raise ValueError(f"--qmgr is for a lake or its own folder; {source} is neither")
         return read_trace(source)
     from mayfly.cli.ledger_spark import pipeline_errors
-    from mayfly.replay.errors import NoLives
-    from mayfly.spark.replay import lives_in_lake
+    from mayfly.pipeline.replay.errors import NoLives
+    from mayfly.pipeline.spark.replay import lives_in_lake
 
     with pipeline_errors():
         try:
@@ -69,7 +69,7 @@ def _trace(source: Path, qmgr: str | None) -> pa.Table:
 
 def _of_manager(name: str, place: str | None, queue: str | None) -> Recorded:
     """Read the ledger of a queue manager: of its folder, or of the server that has it open."""
-    from mayfly.replay.lives import trace_of_lives
+    from mayfly.pipeline.replay.lives import trace_of_lives
 
     with connected(name, place, program="mayfly advise") as connection:
         admin = connection.admin
@@ -81,13 +81,13 @@ def _of_manager(name: str, place: str | None, queue: str | None) -> Recorded:
 
 
 def _lives(ledger: Ledger, name: str) -> pa.Table:
-    """Return the lives in a ledger that `mayfly.replay.lives` replays."""
+    """Return the lives in a ledger that `mayfly.pipeline.replay.lives` replays."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from mayfly.bulk.schema import LEDGER, ledger_batch
     from mayfly.lifetime.life import KIND_LIFE
-    from mayfly.replay.lives import LIFE_COLUMNS, REPLAYED
+    from mayfly.pipeline.bulk.schema import LEDGER, ledger_batch
+    from mayfly.pipeline.replay.lives import LIFE_COLUMNS, REPLAYED
 
     batches = [ledger_batch(rows, name, "") for rows in _pages(ledger)]
     table = pa.Table.from_batches(batches, schema=LEDGER)
@@ -111,7 +111,7 @@ def _pages(ledger: Ledger) -> Iterator[list[tuple[Any, ...]]]:
 
 
 def _arrivals(trace: pa.Table, queue: str | None, name: str) -> Arrivals:
-    from mayfly.advise.arrivals import arrivals_of
+    from mayfly.pipeline.advise.arrivals import arrivals_of
 
     if not len(trace):
         raise CommandFailed(ExitCode.NOTHING, f"no message in {name}")

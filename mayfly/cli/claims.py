@@ -9,15 +9,21 @@ from typing import Annotated
 
 import typer
 
-from mayfly.bulk.batch_log import COMMITS, OFFSETS, LocalFiles, WrittenClaims, written_claims
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import aligned, moment, print_json
 from mayfly.cli.values import local_path
-from mayfly.connection import Claims
-from mayfly.contracts.claims import ConsumerState
+from mayfly.client.connection import Claims
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.pipeline.bulk.batch_log import (
+    COMMITS,
+    OFFSETS,
+    LocalFiles,
+    WrittenClaims,
+    written_claims,
+)
+from mayfly.verbs.contracts.claims import ConsumerState
 
 #: The claims are others than the command is about; the detail says how.
 _REFUSALS = (rc.MQRC_UNKNOWN_OBJECT_NAME, rc.MQRC_OBJECT_CHANGED)

@@ -49,7 +49,7 @@ def cluster(
       mayfly pipeline run calls.toml --master spark://127.0.0.1:7077
     """
     with pipeline_errors(), stop_event() as stopped:
-        from mayfly.spark.cluster import cluster as started
+        from mayfly.pipeline.spark.cluster import cluster as started
 
         with started(
             folder,

@@ -6,9 +6,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from mayfly.cli.demo.plots import AIRPORTS
+from mayfly.cli.demo.wall_clock import QueueSeen, WallSeen
 from mayfly.cli.show import moment
-from mayfly.demo.plots import AIRPORTS
-from mayfly.demo.wall_clock import QueueSeen, WallSeen
 
 _BAR_WIDTH = 44
 _TO_COME = "·"

@@ -6,10 +6,9 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from mayfly.cli.show import moment
-from mayfly.demo import summary, wall_check
-from mayfly.demo.day import Day
-from mayfly.demo.flights import (
+from mayfly.cli.demo import summary, wall_check
+from mayfly.cli.demo.day import Day
+from mayfly.cli.demo.flights import (
     DELAY_MS,
     EXPIRY_TENTHS,
     LIFE_MS,
@@ -17,10 +16,11 @@ from mayfly.demo.flights import (
     SOURCE,
     spelled,
 )
-from mayfly.demo.plots import AIRPORTS
-from mayfly.demo.run import DemoResult
-from mayfly.demo.wall_check import Lateness
-from mayfly.demo.wall_clock import WallDay
+from mayfly.cli.demo.plots import AIRPORTS
+from mayfly.cli.demo.run import DemoResult
+from mayfly.cli.demo.wall_check import Lateness
+from mayfly.cli.demo.wall_clock import WallDay
+from mayfly.cli.show import moment
 from mayfly.lifetime.times import SECOND_MS
 
 _BAR_WIDTH = 20

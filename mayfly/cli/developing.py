@@ -7,16 +7,16 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.queue_manager import QueueManager
-from mayfly.runtime import SystemClock
-from mayfly.security.developer import (
+from mayfly.admin.security.developer import (
     DEFINITIONS,
     Credentials,
     developer_users,
     self_signed_certificate,
 )
-from mayfly.security.users import users_of
+from mayfly.admin.security.users import users_of
+from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
+from mayfly.queue_manager import QueueManager
+from mayfly.runtime import SystemClock
 from mayfly.servers.settings import Listen, TlsFiles
 
 

@@ -24,8 +24,9 @@ from mayfly.cli.queues import browsed
 from mayfly.cli.show import aligned, print_json
 from mayfly.cli.signals import stop_event
 from mayfly.cli.values import local_path
-from mayfly.connection import Connection
-from mayfly.dead_letter import (
+from mayfly.client.connection import Connection
+from mayfly.mqi.constants import MQWI_UNLIMITED
+from mayfly.services.dead_letter import (
     DeadLetterHandler,
     Outcome,
     RuleTable,
@@ -36,8 +37,7 @@ from mayfly.dead_letter import (
     parse_rules,
     preview,
 )
-from mayfly.dead_letter.json_values import letter_as_json, summary_as_json
-from mayfly.mqi.constants import MQWI_UNLIMITED
+from mayfly.services.dead_letter.json_values import letter_as_json, summary_as_json
 
 #: Interval of progress messages on a terminal.
 _TOLD_SECONDS = 1.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mayfly.cli.show import remaining
-from mayfly.dead_letter import DeadLetter, DeadLetterHandler, Outcome
 from mayfly.mqi.causes import cause_name
+from mayfly.services.dead_letter import DeadLetter, DeadLetterHandler, Outcome
 from mayfly.verbs.messages import Message
 
 HEAD = ("MsgId", "reason", "for queue", "age", "expires in", "bytes")

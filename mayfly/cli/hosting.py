@@ -18,6 +18,9 @@ from typing import NamedTuple
 
 import typer
 
+from mayfly.admin.mqsc.grammar import MqscSyntaxError, parse, statements
+from mayfly.admin.security.admission import Admission
+from mayfly.admin.security.refreshing import refreshes_of
 from mayfly.cli.acting_user import acting_user
 from mayfly.cli.developing import developed, own_certificate, run_script
 from mayfly.cli.held_folder import opened_when_free
@@ -28,19 +31,14 @@ from mayfly.cli.ready_line import ReadyLine
 from mayfly.cli.served import Served, Serving
 from mayfly.cli.signals import arriving_signals
 from mayfly.cli.telemetry import telemetry_of
-from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE
-from mayfly.contracts.tokens import TOKEN_FILE, TOKEN_VARIABLE, TokenMissing, read_token
 from mayfly.engine import manager_definition, scan_every, volatile_count
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.mqi.errors import MQError, StoreError
-from mayfly.mqsc.grammar import MqscSyntaxError, parse, statements
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Runtime, SystemClock
 from mayfly.runtime.files import Files
 from mayfly.runtime.virtual_clock import VirtualClock
-from mayfly.security.admission import Admission
-from mayfly.security.refreshing import refreshes_of
 from mayfly.servers.amqp.listener import AmqpListener
 from mayfly.servers.budget import Budget
 from mayfly.servers.host import Host
@@ -60,6 +58,8 @@ from mayfly.servers.settings import (
 )
 from mayfly.servers.standing import Standing
 from mayfly.store.database import DATABASE_FILE
+from mayfly.verbs.contracts.folder_sockets import MQ_SOCKET_FILE
+from mayfly.verbs.contracts.tokens import TOKEN_FILE, TOKEN_VARIABLE, TokenMissing, read_token
 
 #: The scan runs this often unless the queue manager says otherwise (X9).
 EXPIRY_INTERVAL_SECONDS = 5

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mayfly.engine import ArchiveError
-from mayfly.lake.errors import LakeError
 from mayfly.lifetime.life import LifeRecord
+from mayfly.pipeline.lake.errors import LakeError
 
 
 class LakeArchive:
@@ -22,7 +22,7 @@ class LakeArchive:
         """Return lives with one of the ids, the latest first, each with its queue manager."""
         try:
             # It takes a tenth of a second, and few stories are asked for.
-            from mayfly.lake.lives import lives_with_ids
+            from mayfly.pipeline.lake.lives import lives_with_ids
 
             return lives_with_ids(self._folder, identifiers, limit)
         except ModuleNotFoundError as error:

@@ -34,16 +34,16 @@ from mayfly.cli.served import served_at
 from mayfly.cli.show import aligned, print_json
 from mayfly.cli.signals import stop_event
 from mayfly.cli.values import duration_ms, local_path
-from mayfly.contracts.tls_files import ROOTS_VARIABLE
-from mayfly.lake.measures import LATE_AFTER_MS
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.pipeline.lake.measures import LATE_AFTER_MS
+from mayfly.verbs.contracts.tls_files import ROOTS_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from mayfly.lake.part import LakePart
-    from mayfly.lake.report import QueueReport
-    from mayfly.lake.timeline import Timeline
+    from mayfly.pipeline.lake.part import LakePart
+    from mayfly.pipeline.lake.report import QueueReport
+    from mayfly.pipeline.lake.timeline import Timeline
 
 __all__ = ["ledger", "pipeline_errors"]
 
@@ -140,9 +140,9 @@ def run(
         token_file = served_token_file if token_file is None else token_file
     _check_server(url, token_file, qmgr)
     with spark_session(is_stream=True) as spark:
-        from mayfly.spark.compaction import compact_beside
-        from mayfly.spark.lake import ledger_to_lake
-        from mayfly.spark.sketches import sketch_lake
+        from mayfly.pipeline.spark.compaction import compact_beside
+        from mayfly.pipeline.spark.lake import ledger_to_lake
+        from mayfly.pipeline.spark.sketches import sketch_lake
 
         query = ledger_to_lake(
             spark, url, token_file, lake, available_now=available_now, manager=qmgr
@@ -189,7 +189,7 @@ def report(
     if not (rescan or part.is_of_whole_hours):
         raise CommandFailed(ExitCode.USAGE, "--from and --to name whole hours, or add --rescan")
     if plot:
-        from mayfly.lake.plot import check_plot_file
+        from mayfly.pipeline.lake.plot import check_plot_file
 
         with wrong_values():
             for file in plot:
@@ -197,7 +197,7 @@ def report(
     limit_ms = LATE_AFTER_MS if late_after_ms is None else late_after_ms
     reports, timeline = _answers(lake, part, limit_ms, is_rescan=rescan, has_plot=bool(plot))
     if plot and timeline is not None:
-        from mayfly.lake.plot import draw_timeline
+        from mayfly.pipeline.lake.plot import draw_timeline
 
         for file in plot:
             draw_timeline(timeline, file)
@@ -223,7 +223,7 @@ def verify(lake: Lake, *, until: UntilOption = None, as_json: JsonOption = False
     """
     check_lake(lake)
     with spark_session() as spark:
-        from mayfly.spark.lake_check import check_lake as prove
+        from mayfly.pipeline.spark.lake_check import check_lake as prove
 
         found = prove(spark, lake, until_position=until)
     problems = found.texts
@@ -250,13 +250,13 @@ def _answers(
 
     if is_small(lake, part):
         with lake_errors(), seconds_told(sys.stderr, "the lake is read"):
-            from mayfly.lake import small
+            from mayfly.pipeline.lake import small
 
             reports = small.ledger_report(lake, part=part, late_after_ms=late_after_ms)
             return reports, small.timeline_of(lake, part=part) if is_drawn(reports) else None
     with spark_session() as spark:
-        from mayfly.spark.report import ledger_report
-        from mayfly.spark.timeline import timeline_of
+        from mayfly.pipeline.spark.report import ledger_report
+        from mayfly.pipeline.spark.timeline import timeline_of
 
         reports = ledger_report(
             spark, lake, part=part, late_after_ms=late_after_ms, is_rescan=is_rescan
@@ -267,7 +267,7 @@ def _answers(
 def _check_server(url: str, token_file: Path | None, qmgr: str | None) -> None:
     """Fail at once, not after the seconds that Spark takes to start."""
     with pipeline_errors():
-        from mayfly.bulk.client import LedgerClient
+        from mayfly.pipeline.bulk.client import LedgerClient
 
         with LedgerClient(url, token_file=token_file, manager=qmgr) as client:
             client.info()
@@ -288,8 +288,8 @@ def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
         )
     token_file = None if served.token_file is None else Path(served.token_file)
     with pipeline_errors():
-        from mayfly.bulk.client import LedgerClient
-        from mayfly.bulk.folder_socket import folder_url
+        from mayfly.pipeline.bulk.client import LedgerClient
+        from mayfly.pipeline.bulk.folder_socket import folder_url
 
         with LedgerClient(folder_url(folder), token_file=token_file) as client:
             url = client.address()

@@ -18,10 +18,10 @@ from mayfly.cli.values import duration_ms, local_path
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from mayfly.lake.part import LakePart
+    from mayfly.pipeline.lake.part import LakePart
 
 #: A command runs a few short jobs: a third less to wait than with what Java chooses itself. The
-#: stack is the one that mayfly.spark.session needs.
+#: stack is the one that mayfly.pipeline.spark.session needs.
 _QUICK_START = "-Xss8m -XX:+UseSerialGC -Xshare:auto"
 
 Lake = Annotated[
@@ -60,9 +60,9 @@ def pipeline_errors() -> Iterator[None]:
     """Turn what can go wrong in the pipeline into one line and exit code 5."""
     from pyspark.errors import PySparkException
 
-    from mayfly.bulk.errors import BulkError
-    from mayfly.spark.errors import PipelineError
-    from mayfly.spark.jvm import JavaNotFound
+    from mayfly.pipeline.bulk.errors import BulkError
+    from mayfly.pipeline.spark.errors import PipelineError
+    from mayfly.pipeline.spark.jvm import JavaNotFound
 
     try:
         yield
@@ -78,7 +78,7 @@ def pipeline_errors() -> Iterator[None]:
 @contextlib.contextmanager
 def lake_errors() -> Iterator[None]:
     """Turn what can go wrong with a lake into one line, without Spark: exit code 5, or 2."""
-    from mayfly.lake.errors import PipelineError
+    from mayfly.pipeline.lake.errors import PipelineError
 
     try:
         yield
@@ -99,7 +99,7 @@ def is_small(lake: Path, part: LakePart) -> bool:
             raise ModuleNotFoundError("duckdb", name="duckdb")
         return False
     with lake_errors():
-        from mayfly.lake import small
+        from mayfly.pipeline.lake import small
 
         return find_spec("pyspark") is None or small.is_small(lake, part)
 
@@ -116,7 +116,7 @@ def spark_session(*, is_stream: bool = False) -> Iterator[SparkSession]:
         stderr = stack.enter_context(quiet_stderr())
         telling = stack.enter_context(contextlib.ExitStack())
         telling.enter_context(seconds_told(stderr, "Spark is at work"))
-        from mayfly.spark.session import CONSTRAINT_PROPAGATION, create_session
+        from mayfly.pipeline.spark.session import CONSTRAINT_PROPAGATION, create_session
 
         conf = {"spark.driver.extraJavaOptions": _QUICK_START, CONSTRAINT_PROPAGATION: "false"}
         spark = create_session(app_name="mayfly ledger", conf=conf)
@@ -136,7 +136,7 @@ def check_lake(lake: Path) -> None:
 
 def lake_part(first: str | None, last: str | None, queues: list[str] | None) -> LakePart:
     """Return the part of a lake that was named on the command line."""
-    from mayfly.lake.part import part_between
+    from mayfly.pipeline.lake.part import part_between
 
     with wrong_values():
         return part_between(first, last, queues or ())

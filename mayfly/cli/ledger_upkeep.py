@@ -28,7 +28,7 @@ from mayfly.cli.show import print_json
 from mayfly.cli.values import local_path
 
 if TYPE_CHECKING:
-    from mayfly.lake.part import LakePart
+    from mayfly.pipeline.lake.part import LakePart
 
 Target = Annotated[
     Path,
@@ -61,8 +61,8 @@ def compact(lake: Lake, *, rebuild: RebuildOption = False, as_json: JsonOption =
     """
     check_lake(lake)
     with spark_session() as spark:
-        from mayfly.spark.compaction import compact_lake
-        from mayfly.spark.sketches import rebuild_sketches
+        from mayfly.pipeline.spark.compaction import compact_lake
+        from mayfly.pipeline.spark.sketches import rebuild_sketches
 
         if rebuild:
             rebuild_sketches(spark, lake)
@@ -99,7 +99,7 @@ def export(
     """
     check_lake(lake)
     part = lake_part(first, last, queue)
-    from mayfly.lake.export import check_export
+    from mayfly.pipeline.lake.export import check_export
 
     outcomes = outcome or ()
     with wrong_values():
@@ -128,13 +128,13 @@ def _exported(
     # A user's condition is Spark's whatever the size: its meaning must not change with that.
     if where is None and is_small(lake, part):
         with lake_errors(), seconds_told(sys.stderr, "the lake is read"):
-            from mayfly.lake import small
+            from mayfly.pipeline.lake import small
 
             return small.export_lives(
                 lake, target, part=part, outcomes=outcomes, late_after_ms=late_after_ms
             )
     with spark_session() as spark:
-        from mayfly.spark.export import export_lives
+        from mayfly.pipeline.spark.export import export_lives
 
         return export_lives(
             spark,

@@ -15,14 +15,14 @@ from mayfly.cli.acting_user import acting_user
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.remote import at_url, in_folder
 from mayfly.cli.values import local_path
-from mayfly.connection import Connection, LocalConnection
-from mayfly.contracts.places import FILE_SCHEME, scheme_of
+from mayfly.client.connection import Connection, LocalConnection
 from mayfly.engine import Configuration, come_back
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import FolderInUse, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.store.database import DATABASE_FILE
 from mayfly.verbs.checks import check_manager_name, folder_in_home
+from mayfly.verbs.contracts.places import FILE_SCHEME, scheme_of
 
 #: No values given: the folder's own stay.
 _NOTHING = Configuration()

@@ -13,11 +13,11 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.remote import operating
 from mayfly.cli.served import IMPAIRED, SERVED_FILE, Served, is_served, told_in
 from mayfly.cli.show import print_json
-from mayfly.contracts.folder_sockets import FolderSocket
-from mayfly.contracts.wire import OURS, PREAMBLE
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.servers.standing import State
+from mayfly.verbs.contracts.folder_sockets import FolderSocket
+from mayfly.verbs.contracts.wire import OURS, PREAMBLE
 
 #: A server that lives answers the first bytes at once; a busy machine may need a while.
 ANSWER_SECONDS = 5.0

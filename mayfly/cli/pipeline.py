@@ -181,7 +181,7 @@ def _problems(file: Path, *, without_spark: bool) -> list[Problem]:
     if without_spark or any(not problem.is_warning for problem in found):
         return found
     from mayfly.pipeline.build import session_settings
-    from mayfly.spark.session import create_session
+    from mayfly.pipeline.spark.session import create_session
 
     with quiet_stderr():
         spark = create_session("local[1]", "mayfly pipeline check", session_settings(config))

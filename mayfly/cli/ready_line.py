@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import typer
 
+from mayfly.admin.security.developer import APP, Credentials
 from mayfly.cli.served import Served
 from mayfly.cli.show import print_json
-from mayfly.security.developer import APP, Credentials
 
 
 class ReadyLine(NamedTuple):

@@ -13,14 +13,14 @@ from typing import Final
 from mayfly.cli.acting_user import acting_user
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.served import SERVED_FILE, Served, is_served, looks, served_at, told_in
-from mayfly.connection import Connection
-from mayfly.connection.endpoint import Endpoint
-from mayfly.connection.url import endpoint_of_url, names_channel
-from mayfly.contracts.folder_sockets import FolderSocket
-from mayfly.contracts.tokens import TOKEN_VARIABLE, TokenMissing, check_token, read_token
+from mayfly.client.connection import Connection
+from mayfly.client.connection.endpoint import Endpoint
+from mayfly.client.connection.url import endpoint_of_url, names_channel
 from mayfly.engine import LONGEST_MESSAGE_BYTES
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, LostAnswer, MQError
+from mayfly.verbs.contracts.folder_sockets import FolderSocket
+from mayfly.verbs.contracts.tokens import TOKEN_VARIABLE, TokenMissing, check_token, read_token
 
 USER_VARIABLE: Final = "MAYFLY_USER"
 PASSWORD_VARIABLE: Final = "MAYFLY_PASSWORD"
@@ -131,7 +131,7 @@ def _by_socket(name: str, folder: Path, served: Served, program: str) -> Connect
 
 def _connected(endpoint: Endpoint, account: str, password: str, program: str) -> Connection:
     # A command on a folder that nobody serves starts without the client of the network.
-    from mayfly.connection.remote import connect
+    from mayfly.client.connection.remote import connect
 
     return connect(endpoint, account, password, application=program)
 

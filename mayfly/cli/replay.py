@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from mayfly.replay.compare import Comparison
-    from mayfly.replay.settings import Settings
+    from mayfly.pipeline.replay.compare import Comparison
+    from mayfly.pipeline.replay.settings import Settings
 
 _QUICK_START = "-Xss8m -XX:+UseSerialGC -Xshare:auto"
 _MESSAGES = 10
@@ -114,7 +114,7 @@ def replay(
       mayfly replay trace.csv --delay 5s --ttl-from release --out changed.csv
     """
     with wrong_values():
-        from mayfly.replay.compare import LATE_AFTER_MS
+        from mayfly.pipeline.replay.compare import LATE_AFTER_MS
 
         texts = (cap, delay, life, ttl_from, sequence, consumers, service, receive_timeout)
         wanted = settings_from(texts)
@@ -143,7 +143,7 @@ class _Way:
         manager: str | None,
         is_by_correl_id: bool,
     ) -> None:
-        from mayfly.replay.lives import is_lake
+        from mayfly.pipeline.replay.lives import is_lake
 
         self._source = source
         self._settings = settings
@@ -156,23 +156,23 @@ class _Way:
             raise ValueError(f"{option} is for a lake; {source} is none")
 
     def in_process(self) -> Comparison:
-        from mayfly.replay.compare import compare
+        from mayfly.pipeline.replay.compare import compare
 
         if self._is_lake:
             from mayfly.cli.ledger_spark import pipeline_errors
-            from mayfly.spark.replay import lives_in_lake
+            from mayfly.pipeline.spark.replay import lives_in_lake
 
             with pipeline_errors(), _no_lives():
                 rows = self._trace_of(lives_in_lake(self._source, self._manager))
         else:
-            from mayfly.replay.read import read_trace
+            from mayfly.pipeline.replay.read import read_trace
 
             rows = read_trace(self._source)
         return compare(rows, self._settings, late_after_ms=self._late_after_ms)
 
     def in_spark(self, master: str | None) -> Comparison:
-        from mayfly.replay.read import read_trace
-        from mayfly.spark.replay import compare_in_spark, lives_to_replay
+        from mayfly.pipeline.replay.read import read_trace
+        from mayfly.pipeline.spark.replay import compare_in_spark, lives_to_replay
 
         # Read before Spark starts: a mistake in a trace is reported at once.
         trace = None if self._is_lake else read_trace(self._source)
@@ -189,7 +189,7 @@ class _Way:
             )
 
     def _trace_of(self, lives: pa.Table) -> pa.Table:
-        from mayfly.replay.lives import trace_of_lives
+        from mayfly.pipeline.replay.lives import trace_of_lives
 
         return trace_of_lives(lives, is_by_correl_id=self._is_by_correl_id)
 
@@ -204,7 +204,7 @@ def _check_source(source: Path, *, master: str | None, in_spark: bool) -> None:
 @contextlib.contextmanager
 def _no_lives() -> Iterator[None]:
     """Tell a lake in which nothing is from a wrong command line."""
-    from mayfly.replay.errors import NoLives
+    from mayfly.pipeline.replay.errors import NoLives
 
     try:
         yield
@@ -219,7 +219,7 @@ def _spark(master: str | None) -> Iterator[SparkSession]:
     from mayfly.cli.quiet import quiet_stderr
 
     with pipeline_errors(), quiet_stderr() as stderr, seconds_told(stderr, "Spark is at work"):
-        from mayfly.spark.session import create_session
+        from mayfly.pipeline.spark.session import create_session
 
         options: dict[str, Any] = {} if master is None else {"master": master}
         conf = {"spark.driver.extraJavaOptions": _QUICK_START}

@@ -10,7 +10,7 @@ import typer
 from mayfly.cli.values import duration_ms
 
 if TYPE_CHECKING:
-    from mayfly.replay.settings import Settings
+    from mayfly.pipeline.replay.settings import Settings
 
 _TTL_RULES = {"send": False, "release": True}
 
@@ -54,7 +54,7 @@ def settings_from(texts_by_option: Sequence[list[str] | None]) -> Settings:
 
     Raises ValueError with the option and the value.
     """
-    from mayfly.replay.settings import EVERY_OTHER, WhatIf, check_settings
+    from mayfly.pipeline.replay.settings import EVERY_OTHER, WhatIf, check_settings
 
     typed = {
         name: dict(_pair(name, text, EVERY_OTHER) for text in _once(name, texts, EVERY_OTHER))

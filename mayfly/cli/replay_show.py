@@ -12,8 +12,8 @@ from mayfly.lifetime.times import SECOND_MS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from mayfly.replay.compare import Comparison
-    from mayfly.replay.settings import Settings
+    from mayfly.pipeline.replay.compare import Comparison
+    from mayfly.pipeline.replay.settings import Settings
 
 _HEAD = (
     "queue",
@@ -34,7 +34,7 @@ _COUNTS_AFTER = ("depth_max", "receives_empty")
 
 def comparison_lines(compared: Comparison, messages: int) -> Iterator[str]:
     """Yield a line for each queue, what turned into what, and the first of the messages."""
-    from mayfly.replay.compare import turned
+    from mayfly.pipeline.replay.compare import turned
 
     befores, afters = compared.before.to_pylist(), compared.after.to_pylist()
     rows = [_cells(*pair) for pair in zip(befores, afters, strict=True)]
@@ -54,8 +54,8 @@ def comparison_lines(compared: Comparison, messages: int) -> Iterator[str]:
 
 def as_json(compared: Comparison, settings: Settings, messages: int) -> dict[str, Any]:
     """Return the same for JSON, and the settings as they were understood."""
-    from mayfly.replay.compare import turned
-    from mayfly.replay.settings import WhatIf
+    from mayfly.pipeline.replay.compare import turned
+    from mayfly.pipeline.replay.settings import WhatIf
 
     by_queue = {"*": settings} if isinstance(settings, WhatIf) else settings
     befores, afters = compared.before.to_pylist(), compared.after.to_pylist()

@@ -43,8 +43,8 @@ from mayfly.cli.schedule_show import (
     entry_lines,
 )
 from mayfly.cli.show import print_json
-from mayfly.connection import Schedule
-from mayfly.connection.json_values import audit_as_json, scheduled_as_json
+from mayfly.client.connection import Schedule
+from mayfly.client.connection.json_values import audit_as_json, scheduled_as_json
 from mayfly.verbs.schedule import Receipt, Scheduled, ScheduleFilter
 
 _PAGE_COUNT = 1_000

@@ -15,7 +15,7 @@ from mayfly.cli.managers import connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.schedule_filters import Wanted
 from mayfly.cli.show import print_json
-from mayfly.connection import Schedule
+from mayfly.client.connection import Schedule
 from mayfly.verbs.schedule import Receipt, ScheduleFilter
 
 #: A longer operation shows its progress on a terminal.

@@ -12,7 +12,7 @@ import typer
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.show import print_json
 from mayfly.cli.signals import stop_event
-from mayfly.trigger_monitor import Outcome, TriggerMonitor
+from mayfly.services.trigger_monitor import Outcome, TriggerMonitor
 
 trigger = typer.Typer(
     name="trigger",

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
+from mayfly.admin.security.users import Users
 from mayfly.cli.managers import FolderOption, JsonOption, Name, existing_folder
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import print_json
-from mayfly.security.users import Users
 
 user = typer.Typer(
     name="user",

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from mayfly.contracts import places
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import report_options
+from mayfly.verbs.contracts import places
 
 _MINUTE_MS = 60 * SECOND_MS
 _UNITS_MS = {

@@ -15,7 +15,7 @@ from mayfly.cli.progress import seconds_told
 from mayfly.cli.schedule_filters import Property, moment_ms, property_of
 from mayfly.cli.show import print_json
 from mayfly.cli.values import local_path, message_id
-from mayfly.connection.json_values import stories_as_json, whereabouts_as_json
+from mayfly.client.connection.json_values import stories_as_json, whereabouts_as_json
 from mayfly.engine import Sources, Teller, whole_story
 from mayfly.lifetime.spelling import spelled_moment
 from mayfly.verbs.checks import Identifier as Id

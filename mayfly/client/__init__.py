@@ -1,7 +1,7 @@
 """Programs in Python: one connection by the name or URL of a queue manager, wherever that is.
 
-``mayfly.connect`` makes a :class:`Client` (docs/CLIENTS.md). ``mayfly.connection``, on which it
-stands, is the interface with numbers, for facades and servers.
+``mayfly.connect`` makes a :class:`Client` (docs/CLIENTS.md). It stands on
+``mayfly.client.connection``, the interface with numbers, for facades and servers.
 """
 
 from mayfly.client.client import Client

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mayfly.connection import Connection
-from mayfly.connection.interface import MessageMore
+from mayfly.client.connection import Connection
+from mayfly.client.connection.interface import MessageMore
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.properties.folders import properties_of_mapping

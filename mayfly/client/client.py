@@ -16,10 +16,10 @@ from mayfly.client.asking import (
     to_queue,
     to_topic,
 )
+from mayfly.client.connection import Administration, Connection, Schedule
 from mayfly.client.many import Outcome, get_all, msg_ids_of, put_all
 from mayfly.client.open_objects import OpenObjects
 from mayfly.client.subscriptions import ClientSubscription, resumed, subscribed
-from mayfly.connection import Administration, Connection, Schedule
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage

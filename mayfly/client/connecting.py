@@ -7,12 +7,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeAlias
 
-from mayfly import connection
+from mayfly.client import connection
 from mayfly.client.client import Client
-from mayfly.connection import Connection
-from mayfly.connection.choose import Wanted
-from mayfly.connection.endpoint import Reconnect, Tls
-from mayfly.connection.url import endpoint_of_url, is_url
+from mayfly.client.connection import Connection
+from mayfly.client.connection.choose import Wanted
+from mayfly.client.connection.endpoint import Reconnect, Tls
+from mayfly.client.connection.url import endpoint_of_url, is_url
 
 #: How a connection is encrypted: True trusts whom the machine trusts, a path is a PEM file of
 #: certificates that are trusted.

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TypeAlias, Unpack
 
+from mayfly.client.connection import Connection
+from mayfly.client.connection.interface import OnDone, PutMore
 from mayfly.client.open_objects import OUTDATED
-from mayfly.connection import Connection
-from mayfly.connection.interface import OnDone, PutMore
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError, NoMessage, mq_error

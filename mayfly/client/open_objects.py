@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 from mayfly.client.asking import Opening
-from mayfly.connection import Connection
-from mayfly.connection.remote_keeper import Keeper
+from mayfly.client.connection import Connection
+from mayfly.client.connection.remote_keeper import Keeper
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime

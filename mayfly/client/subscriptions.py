@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from mayfly.client.asking import from_queue, get_options
-from mayfly.connection import Connection
+from mayfly.client.connection import Connection
 from mayfly.lifetime.times import tenths_of_ms
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c

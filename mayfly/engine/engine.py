@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path as FilePath
 
-from mayfly.contracts.places import local_path
 from mayfly.engine.attributes.attribute import QLOCAL, QMGR
 from mayfly.engine.attributes.of_authority import AuthorityDefinition
 from mayfly.engine.attributes.of_manager import ManagerDefinition
@@ -49,6 +48,7 @@ from mayfly.runtime import Runtime, SystemClock
 from mayfly.store.keys import start_of_ids
 from mayfly.store.store import Store
 from mayfly.verbs.checks import check_manager_name
+from mayfly.verbs.contracts.places import local_path
 
 _LOG = logging.getLogger("mayfly")
 _BATCHES_BEFORE_OPEN = 10

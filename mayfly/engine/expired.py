@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-from mayfly.contracts.endings import NOBODY, Ending, MetBy
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_room, new_row, size_on
 from mayfly.engine.disposal import (
@@ -24,14 +23,15 @@ from mayfly.engine.expiry_watch import tell_expired
 from mayfly.engine.holding import messages, puts
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.transaction import Transaction
-from mayfly.lifetime.expired import as_expired
 from mayfly.lifetime.life import Event
 from mayfly.lifetime.reports import Cause, Original
 from mayfly.lifetime.window import Window
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.properties.expired import as_expired
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts.endings import NOBODY, Ending, MetBy
 
 _LOG = logging.getLogger("mayfly.disposal")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mayfly.contracts.endings import MetBy
 from mayfly.engine.core import Core
 from mayfly.engine.expired import discard_expired
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
@@ -13,6 +12,7 @@ from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.mqi.errors import StoreDamaged
 from mayfly.store.keys import queue_number_of
 from mayfly.store.message_times import earliest_deadlines
+from mayfly.verbs.contracts.endings import MetBy
 
 _BATCH = 1_000
 #: How many expired messages that are locked are looked behind before a scan is run all the same.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from mayfly.contracts.endings import MetBy
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import shown
 from mayfly.engine.expired import discard_expired
@@ -31,6 +30,7 @@ from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts.endings import MetBy
 from mayfly.verbs.messages import GetResult, Handed, Message
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from itertools import count
 
-from mayfly.contracts.endings import NOBODY
 from mayfly.engine.browsing.marking import marks_of
 from mayfly.engine.core import Core
 from mayfly.engine.objects.dynamic import drop_dynamic_queue
@@ -22,6 +21,7 @@ from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs.contracts.endings import NOBODY
 from mayfly.verbs.messages import Message
 
 _LOG = logging.getLogger("mayfly")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mayfly.contracts.endings import NOBODY, Ending
 from mayfly.engine.core import Core
 from mayfly.engine.holding import messages
 from mayfly.engine.queues import LocalQueue
@@ -10,6 +9,7 @@ from mayfly.engine.waiting import Waiter
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts.endings import NOBODY, Ending
 
 
 class Requester:

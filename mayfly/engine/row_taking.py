@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mayfly.contracts.endings import Ending, MetBy
 from mayfly.engine.core import Core
 from mayfly.engine.disposal import original_of, send_report
 from mayfly.engine.expired import discard_expired
@@ -17,6 +16,7 @@ from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.reports import Cause
 from mayfly.mqi.constants import MQRO_COD
 from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.verbs.contracts.endings import Ending, MetBy
 
 
 def take_row(

@@ -9,7 +9,6 @@ from itertools import count
 from types import TracebackType
 from typing import Self
 
-from mayfly.contracts.endings import ending_by
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import alternate_authority, authority_of
 from mayfly.engine.browsing.browse import Cursor
@@ -37,6 +36,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage, mq_error
 from mayfly.verbs.checks import Identifier, bytes_of, check_most, stored_id
+from mayfly.verbs.contracts.endings import ending_by
 from mayfly.verbs.facts import Status
 from mayfly.verbs.messages import Message
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mayfly.contracts.endings import Ending, MetBy
 from mayfly.engine.core import Core
 from mayfly.engine.disposal import behind_transit, send_report
 from mayfly.engine.expired import discard_expired
@@ -31,6 +30,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.channels import CHANNELS, ChannelRow, forget_channel, packed_keys, save_channel
 from mayfly.store.keys import queue_number_of
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts.endings import Ending, MetBy
 
 
 class Shipment(Hold):

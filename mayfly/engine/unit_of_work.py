@@ -11,7 +11,6 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from mayfly.contracts.endings import NOBODY, Ending
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.expired import discard_late
@@ -25,6 +24,7 @@ from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts.endings import NOBODY, Ending
 
 _LOG = logging.getLogger("mayfly")
 

@@ -65,7 +65,7 @@ from mayfly.jms.producers import MessageProducer
 from mayfly.jms.sessions import Session
 from mayfly.jms.simplified_consumers import JMSBrowser, JMSConsumer
 from mayfly.jms.simplified_producer import JMSProducer
-from mayfly.selectors.names import (
+from mayfly.properties.selectors.names import (
     JMS_IBM_REPORT_COA,
     JMS_IBM_REPORT_COD,
     JMS_IBM_REPORT_DISCARD_MSG,

@@ -7,8 +7,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import NoReturn, Self
 
-from mayfly.connection import Connection as QueueConnection
-from mayfly.connection.reconnection import Attempts
+from mayfly.client.connection import Connection as QueueConnection
+from mayfly.client.connection.reconnection import Attempts
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
 from mayfly.jms.destinations import Destination, TemporaryQueue, TemporaryTopic
 from mayfly.jms.errors import (

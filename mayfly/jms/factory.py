@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Self
 
-from mayfly.connection import Connection as QueueConnection
-from mayfly.connection.choose import Sharing, Wanted
-from mayfly.connection.connectors import Connector, LocalConnector, NamedConnector
-from mayfly.connection.endpoint import (
+from mayfly.client.connection import Connection as QueueConnection
+from mayfly.client.connection.choose import Sharing, Wanted
+from mayfly.client.connection.connectors import Connector, LocalConnector, NamedConnector
+from mayfly.client.connection.endpoint import (
     DEFAULT_PORT,
     Address,
     Endpoint,
@@ -16,8 +16,8 @@ from mayfly.connection.endpoint import (
     Tls,
     addresses_of,
 )
-from mayfly.connection.reconnection import Attempts
-from mayfly.connection.url import DEFAULT_CHANNEL, endpoint_of_url
+from mayfly.client.connection.reconnection import Attempts
+from mayfly.client.connection.url import DEFAULT_CHANNEL, endpoint_of_url
 from mayfly.jms.connections import Connection
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
 from mayfly.jms.contexts import JMSContext, Shared

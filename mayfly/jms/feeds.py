@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mayfly.connection import Connection as QueueConnection
-from mayfly.connection.topics import is_temporary_topic
+from mayfly.client.connection import Connection as QueueConnection
+from mayfly.client.connection.topics import is_temporary_topic
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import IllegalStateException, InvalidDestinationException, refuse
 from mayfly.jms.roles import OwningSession

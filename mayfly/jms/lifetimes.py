@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mayfly.connection import Connection as QueueConnection
+from mayfly.client.connection import Connection as QueueConnection
 from mayfly.jms.constants import NON_PERSISTENT, PERSISTENT
 from mayfly.jms.errors import refuse
 from mayfly.lifetime.window import DELAY_COMMAND_LEVEL, LATEST_DUE_MS, LONGEST_LIFE_MS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from mayfly.connection.instruments import instrumented_listener
+from mayfly.client.connection.instruments import instrumented_listener
 from mayfly.jms.consumers import MessageConsumer
 from mayfly.jms.errors import IllegalStateException, JMSException, jms_error
 from mayfly.jms.messages import Message

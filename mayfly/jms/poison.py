@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from mayfly.connection import Connection as QueueConnection
+from mayfly.client.connection import Connection as QueueConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error

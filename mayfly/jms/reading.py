@@ -20,9 +20,9 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import FORMAT, Element, Header, Typed, properties_of, read_header
 from mayfly.properties.said_times import as_said
-from mayfly.selectors import MessageFields
-from mayfly.selectors.identifiers import correlation_text, id_text, timestamp_of, type_of
-from mayfly.selectors.names import JMS_MAYFLY_DELAYED, REPORT_BITS
+from mayfly.properties.selectors import MessageFields
+from mayfly.properties.selectors.identifiers import correlation_text, id_text, timestamp_of, type_of
+from mayfly.properties.selectors.names import JMS_MAYFLY_DELAYED, REPORT_BITS
 from mayfly.verbs.messages import Message as QueueMessage
 
 _KINDS: dict[str, type[Message]] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from mayfly.connection import Connection as QueueConnection
+from mayfly.client.connection import Connection as QueueConnection
 from mayfly.jms.async_sending import Completions
 from mayfly.jms.destinations import Queue, TemporaryQueue, TemporaryTopic
 from mayfly.jms.exception_reports import ExceptionReports

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from mayfly.connection import Connection as QueueConnection
+from mayfly.client.connection import Connection as QueueConnection
 from mayfly.jms import constants as k
 from mayfly.jms.lifetimes import (
     check_delay,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.connection.topics import quoted_client_id
+from mayfly.client.connection.topics import quoted_client_id
 from mayfly.jms.destinations import Topic
 from mayfly.jms.errors import refuse
 from mayfly.jms.roles import OwningSession

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mayfly.connection import Connection as QueueConnection
+from mayfly.client.connection import Connection as QueueConnection
 from mayfly.jms.destinations import TemporaryTopic
 from mayfly.jms.errors import classic
 from mayfly.runtime import Runtime

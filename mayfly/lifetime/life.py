@@ -26,8 +26,8 @@ class State(StrEnum):
     LOCKED = "locked"
     #: The put was backed out: it was never part of the queue and leaves no record.
     WITHDRAWN = "withdrawn"
-    # How a life can end. The word is the code that is stored (contracts/outcomes.py): it may be
-    # added to, and never changes.
+    # How a life can end. The word is the code that is stored (verbs/contracts/outcomes.py): it may
+    # be added to, and never changes.
     GOT = "got"
     EXPIRED = "expired"
     DEAD_LETTERED = "dead_lettered"
@@ -174,7 +174,7 @@ class Balance(NamedTuple):
 
 
 #: Columns of a ledger row. ``kind`` 0 is a life, 1 a balance; a balance fills queue, ended_ms (its
-#: at_ms), puts, present and ended (JSON: contracts/outcomes.py), a life everything else.
+#: at_ms), puts, present and ended (JSON: verbs/contracts/outcomes.py), a life everything else.
 LEDGER_COLUMNS: tuple[str, ...] = (
     "position",
     "kind",

@@ -19,16 +19,16 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # has n
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from mayfly.bulk.queue_client import QueueClient
-from mayfly.contracts.claims import Attached
 from mayfly.mqi.reasons import MQRC_BACKOUT_THRESHOLD_REACHED
+from mayfly.pipeline.bulk.queue_client import QueueClient
 from mayfly.pipeline.errors import RowsBackedOut
 from mayfly.pipeline.failures import failure_of, may_be_of_rows
 from mayfly.pipeline.parts import PipelineConfig, QueueSource
 from mayfly.pipeline.rows import routed_again
 from mayfly.pipeline.sinks import Part
 from mayfly.pipeline.sources import source_row
-from mayfly.spark.queue_source import RowRange, part_of
+from mayfly.pipeline.spark.queue_source import RowRange, part_of
+from mayfly.verbs.contracts.claims import Attached
 
 #: So many rows are looked for at a time. Where they fail and no other row passes, the pipeline is
 #: at fault, not they.

@@ -21,9 +21,9 @@ from mayfly.pipeline.parts import (
 from mayfly.pipeline.readers import Readers
 from mayfly.pipeline.rows import routed_rows
 from mayfly.pipeline.sinks import Part, check_sinks, parts_of
-from mayfly.spark.checkpoints import check_scheme
-from mayfly.spark.delay_line import SESSION_SETTINGS, write_stream
-from mayfly.spark.errors import CheckpointError
+from mayfly.pipeline.spark.checkpoints import check_scheme
+from mayfly.pipeline.spark.delay_line import SESSION_SETTINGS, write_stream
+from mayfly.pipeline.spark.errors import CheckpointError
 
 _NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 _CHECKPOINT = "checkpointLocation"

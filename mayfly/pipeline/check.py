@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
-from mayfly.bulk.errors import BulkError
-from mayfly.bulk.queue_client import QueueClient, QueueManagerRefused
 from mayfly.mqi.reasons import MQRC_UNKNOWN_OBJECT_NAME
 from mayfly.pipeline.build import check_places, prepare, session_settings
+from mayfly.pipeline.bulk.errors import BulkError
+from mayfly.pipeline.bulk.queue_client import QueueClient, QueueManagerRefused
 from mayfly.pipeline.dead_letters import DEAD_LETTER_QUEUE
 from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.marks import MARK, SPARKS_OWN, check_mark
@@ -25,7 +25,7 @@ from mayfly.pipeline.parts import (
 from mayfly.pipeline.progress import local_path
 from mayfly.pipeline.rows import routed_rows
 from mayfly.pipeline.sinks import check_sinks
-from mayfly.spark.errors import CheckpointError
+from mayfly.pipeline.spark.errors import CheckpointError
 
 
 class Problem(NamedTuple):

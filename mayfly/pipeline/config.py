@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from mayfly.bulk.client import check_url
-from mayfly.contracts.toml_tables import Table, read_tables, suggestion
 from mayfly.lifetime.life import State
 from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.pipeline.bulk.client import check_url
 from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.parts import (
     AVAILABLE_NOW,
@@ -31,6 +30,7 @@ from mayfly.pipeline.parts import (
     Source,
     StagingSource,
 )
+from mayfly.verbs.contracts.toml_tables import Table, read_tables, suggestion
 
 __all__ = ["AVAILABLE_NOW", "PipelineConfig", "load"]
 

@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from mayfly.bulk.stages import STAGED
 from mayfly.lifetime.dead_letters import Refusal, behind_header
 from mayfly.mqi.constants import MQAT_UNIX, MQENC_NATIVE
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.pipeline.bulk.stages import STAGED
 
 #: Every queue manager has it.
 DEAD_LETTER_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"

@@ -1,10 +1,10 @@
 """Errors of a pipeline's TOML file, and of a batch with messages that fail.
 
-Options and checkpoints that do not fit have errors of their own, in mayfly/spark/errors.py.
+Options and checkpoints that do not fit have errors of their own, in spark/errors.py.
 """
 
-from mayfly.contracts.toml_tables import ConfigurationError
-from mayfly.spark import errors
+from mayfly.pipeline.spark import errors
+from mayfly.verbs.contracts.toml_tables import ConfigurationError
 
 
 class PipelineError(ConfigurationError):

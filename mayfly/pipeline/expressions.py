@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from mayfly.pipeline.errors import PipelineError
-from mayfly.spark.errors import OptionError
+from mayfly.pipeline.spark.errors import OptionError
 
 #: PySpark logs the errors that it raises here, on standard error.
 _SPARKS_LOGGER = "SQLQueryContextLogger"

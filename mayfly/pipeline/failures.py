@@ -18,11 +18,11 @@ from pyspark.errors import (
     StreamingQueryException,
 )
 
-from mayfly.bulk import queue_client, stages
-from mayfly.bulk.errors import BulkError, ServerFailed, ServerNotReachable
+from mayfly.pipeline.bulk import queue_client, stages
+from mayfly.pipeline.bulk.errors import BulkError, ServerFailed, ServerNotReachable
 from mayfly.pipeline.errors import PipelineError, RowsBackedOut
-from mayfly.spark import errors as spark_errors
-from mayfly.spark.jvm import JavaNotFound
+from mayfly.pipeline.spark import errors as spark_errors
+from mayfly.pipeline.spark.jvm import JavaNotFound
 
 #: Errors of starting or watching a query that are no mistakes in our code.
 RAISED = (

@@ -19,8 +19,8 @@ from mayfly.pipeline.parts import (
     QueueSource,
     Source,
 )
-from mayfly.spark.checkpoints import Folder
-from mayfly.spark.errors import CheckpointError
+from mayfly.pipeline.spark.checkpoints import Folder
+from mayfly.pipeline.spark.errors import CheckpointError
 
 #: A name that Spark ignores, in a checkpoint and among data.
 MARK = "_mayfly_pipeline.json"

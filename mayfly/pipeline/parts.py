@@ -85,7 +85,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class DelayLine:
-    """Settings for rows that are not from a Mayfly queue; see mayfly.spark.delay_line.lifetime."""
+    """Settings for rows that are not from a Mayfly queue; see spark.delay_line.lifetime."""
 
     ttl_rule: str = "send"
     slot_ms: int = 250

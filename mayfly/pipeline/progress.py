@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mayfly.contracts.places import local_path as path_here
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.counts import (
     DEAD_LETTERED,
@@ -26,6 +25,7 @@ from mayfly.pipeline.counts import (
     REPORTS,
     ROWS,
 )
+from mayfly.verbs.contracts.places import local_path as path_here
 
 #: Outcomes of rows that leave a pipeline: names in Spark's event and fields of a snapshot.
 OUTCOMES = (RELEASED, EXPIRED, DEAD_LETTERED)

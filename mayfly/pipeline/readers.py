@@ -14,14 +14,14 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from mayfly.bulk.batch_log import LocalFiles, LogFiles, WrittenClaims, written_claims
-from mayfly.bulk.errors import BulkError
-from mayfly.bulk.queue_client import QueueClient
-from mayfly.contracts.claims import Attached
+from mayfly.pipeline.bulk.batch_log import LocalFiles, LogFiles, WrittenClaims, written_claims
+from mayfly.pipeline.bulk.errors import BulkError
+from mayfly.pipeline.bulk.queue_client import QueueClient
 from mayfly.pipeline.failures import JAVA_ENDED
 from mayfly.pipeline.parts import ClaimedSource, PipelineConfig, Source
 from mayfly.pipeline.progress import local_path
-from mayfly.spark.checkpoints import Folder
+from mayfly.pipeline.spark.checkpoints import Folder
+from mayfly.verbs.contracts.claims import Attached
 
 #: Errors when a checkpoint or a queue manager does not answer; the next start ends the claims.
 _AWAY = (BulkError, OSError, *JAVA_ENDED)

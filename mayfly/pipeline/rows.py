@@ -23,10 +23,10 @@ from mayfly.pipeline.parts import (
     StagingSource,
 )
 from mayfly.pipeline.sources import MALFORMED, claimed_rows, foreign_rows, named, queue_rows
-from mayfly.spark.delay_line import TtlRule, lifetime
-from mayfly.spark.ending import ENDED
-from mayfly.spark.messages import MESSAGE_TYPE
-from mayfly.spark.queue_source import RowRange
+from mayfly.pipeline.spark.delay_line import TtlRule, lifetime
+from mayfly.pipeline.spark.ending import ENDED
+from mayfly.pipeline.spark.messages import MESSAGE_TYPE
+from mayfly.pipeline.spark.queue_source import RowRange
 
 #: The name of the sink a row goes to; null for one that goes nowhere.
 TO = "_mayfly_to"

@@ -16,9 +16,9 @@ from mayfly.pipeline.failures import JAVA_ENDED
 from mayfly.pipeline.parts import AVAILABLE_NOW, PipelineConfig
 from mayfly.pipeline.progress import KeptProgress, Progress
 from mayfly.pipeline.readers import Readers
+from mayfly.pipeline.spark.session import create_session
 from mayfly.pipeline.stops import Stops
 from mayfly.pipeline.supervise import DEFAULT_LIMITS, Ending, Limits, Supervisor, Watcher
-from mayfly.spark.session import create_session
 
 #: Longest wait for a query to stop; after it, the end of the session ends the query.
 _STOP_LIMIT = {"spark.sql.streaming.stopTimeout": "60s"}

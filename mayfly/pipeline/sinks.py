@@ -13,15 +13,15 @@ from typing import NamedTuple, TypeAlias
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from mayfly.bulk.stages import STAGED, StageClient
-from mayfly.contracts.stages import SOURCE_ROW as STAGED_ROW
 from mayfly.lifetime.life import State
+from mayfly.pipeline.bulk.stages import STAGED, StageClient
 from mayfly.pipeline.dead_letters import dead_letters
 from mayfly.pipeline.expressions import columns_of, spark_says
 from mayfly.pipeline.parts import FileSink, KafkaSink, PipelineConfig, QueueSink, QueueSource
 from mayfly.pipeline.rows import TO
 from mayfly.pipeline.sources import SOURCE_ROW, check_kafka
-from mayfly.spark.sink import check_columns
+from mayfly.pipeline.spark.sink import check_columns
+from mayfly.verbs.contracts.stages import SOURCE_ROW as STAGED_ROW
 
 _PERSISTENCE = {
     "persistent": "persistent",

@@ -27,8 +27,13 @@ from mayfly.pipeline.counts import IN_PREFIX, counts_in
 from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.expressions import columns_of, spark_says
 from mayfly.pipeline.parts import ClaimedSource, FileSource, KafkaSource, QueueSource
-from mayfly.spark.messages import ASKED_COLUMNS, MESSAGE_TYPE, REQUIRED_COLUMNS, as_messages
-from mayfly.spark.queue_source import (
+from mayfly.pipeline.spark.messages import (
+    ASKED_COLUMNS,
+    MESSAGE_TYPE,
+    REQUIRED_COLUMNS,
+    as_messages,
+)
+from mayfly.pipeline.spark.queue_source import (
     CLAIMED_ROWS,
     ROW_NUMBER,
     ROW_NUMBERS,

@@ -11,7 +11,7 @@ from functools import lru_cache
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQ_MAX_PROPERTY_NAME_LENGTH
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.selectors.names import RESERVED
+from mayfly.properties.selectors.names import RESERVED
 
 USER_FOLDER = "usr"
 #: Folders that hold properties without saying so by content='properties'.

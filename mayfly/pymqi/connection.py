@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mayfly import connection
-from mayfly.connection import Connection
+from mayfly.client import connection
+from mayfly.client.connection import Connection
 from mayfly.engine import text_length
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

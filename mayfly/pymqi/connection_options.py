@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mayfly.connection.choose import Binding, Wanted
-from mayfly.connection.endpoint import Endpoint, Reconnect, Tls, addresses_of
+from mayfly.client.connection.choose import Binding, Wanted
+from mayfly.client.connection.endpoint import Endpoint, Reconnect, Tls, addresses_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import Field, Layout, byte, char, number

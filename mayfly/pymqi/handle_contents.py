@@ -14,9 +14,9 @@ from mayfly.properties.folders import (
     overridden,
 )
 from mayfly.properties.names import JMS_READABLE, USER_FOLDER, check_length, plain_name
+from mayfly.properties.selectors import MessageFields
+from mayfly.properties.selectors.names import MQMD
 from mayfly.properties.values import converted, mq_value, raw_value
-from mayfly.selectors import MessageFields
-from mayfly.selectors.names import MQMD
 from mayfly.verbs.messages import Message
 
 _SET_OPTIONS = (

@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-from mayfly.connection import Connection
+from mayfly.client.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error

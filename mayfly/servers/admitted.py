@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mayfly.connection import LocalConnection
+from mayfly.admin.security.applicant import Admitted, Applicant
+from mayfly.client.connection import LocalConnection
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.queue_manager import QueueManager
-from mayfly.security.applicant import Admitted, Applicant
 
 
 def manager_of(managers: Mapping[str, QueueManager], applicant: Applicant) -> QueueManager:

@@ -17,15 +17,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from mayfly.bulk.client import DEFAULT_PORT
-from mayfly.bulk.errors import WrongToken, to_flight
-from mayfly.bulk.folder_socket import FlightSocket
-from mayfly.contracts.tokens import check_token
+from mayfly.pipeline.bulk.client import DEFAULT_PORT
+from mayfly.pipeline.bulk.errors import WrongToken, to_flight
+from mayfly.pipeline.bulk.folder_socket import FlightSocket
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.budget import Budget
 from mayfly.servers.exposure import check_clients
 from mayfly.servers.flight_calls import ServedManager
 from mayfly.servers.flight_service import Service
+from mayfly.verbs.contracts.tokens import check_token
 
 #: How long stop() waits for calls under way; a client that reads no more would hold it for ever.
 _STOP_SECONDS = 5.0

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
-from mayfly.contracts.reasons import BAD_REQUEST
-from mayfly.contracts.requests import kinds_of
 from mayfly.queue_manager import QueueManager
 from mayfly.store.ledger import Ledger
+from mayfly.verbs.contracts.reasons import BAD_REQUEST
+from mayfly.verbs.contracts.requests import kinds_of
 
 #: One page of an answer; the verb's ``to_batch`` makes a record batch of it.
 Page = Any
@@ -37,7 +37,7 @@ class ServedManager(Protocol):
 
 
 class CallRefused(Exception):
-    """A call that cannot be done; ``reason`` is for programs, as in bulk/errors.py."""
+    """A call that cannot be done; ``reason`` is for programs, as in pipeline/bulk/errors.py."""
 
     def __init__(self, reason: str, text: str) -> None:
         """Say in ``text`` what is wrong, with the values concerned."""

@@ -7,9 +7,6 @@ from functools import wraps
 from operator import attrgetter
 from typing import Any
 
-from mayfly.contracts import claims as contract
-from mayfly.contracts.messages import DESCRIBED, MessageColumns
-from mayfly.contracts.reasons import BAD_REQUEST
 from mayfly.engine import Match
 from mayfly.engine.face.bulk import ClaimError, ClaimLimit, browsable_page, browsable_ranges
 from mayfly.mqi.descriptor import unpack_descriptor
@@ -24,6 +21,9 @@ from mayfly.servers.flight_calls import (
     with_queues,
 )
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts import claims as contract
+from mayfly.verbs.contracts.messages import DESCRIBED, MessageColumns
+from mayfly.verbs.contracts.reasons import BAD_REQUEST
 
 #: A page of claimed messages has about so many bytes of data, or so many rows.
 _PAGE_BYTES = 4 * 1024 * 1024

@@ -7,12 +7,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.bulk.errors import BadRequest, OtherInstance, PositionBeyondEnd, PositionTrimmed
-from mayfly.bulk.schema import ledger_batch
-from mayfly.contracts.ledger import INFO_ACTION, LEDGER_VERB, LedgerInfo, LedgerRequest
-from mayfly.contracts.ledger import PositionTrimmed as TrimmedInStore
+from mayfly.pipeline.bulk.errors import (
+    BadRequest,
+    OtherInstance,
+    PositionBeyondEnd,
+    PositionTrimmed,
+)
+from mayfly.pipeline.bulk.schema import ledger_batch
 from mayfly.servers.flight_calls import Page, Request, ServedManager
 from mayfly.store.ledger import Ledger
+from mayfly.verbs.contracts.ledger import INFO_ACTION, LEDGER_VERB, LedgerInfo, LedgerRequest
+from mayfly.verbs.contracts.ledger import PositionTrimmed as TrimmedInStore
 
 #: Rows taken from the store at once: some ten milliseconds of its ledger connection.
 PAGE_ROWS = 4096

@@ -17,15 +17,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from mayfly.bulk.client import ADDRESS_ACTION, DEFAULT_MAX_BYTES
-from mayfly.bulk.errors import BadRequest, BulkError, UnknownManager, to_flight
-from mayfly.bulk.queue_client import MessagePage, message_batch
-from mayfly.bulk.schema import LEDGER, MESSAGE, pages
-from mayfly.bulk.stages import STAGED
-from mayfly.contracts import claims, ledger, stages
-from mayfly.contracts.reasons import MQ_ERROR
-from mayfly.contracts.requests import PROTOCOL
 from mayfly.mqi.errors import MQError
+from mayfly.pipeline.bulk.client import ADDRESS_ACTION, DEFAULT_MAX_BYTES
+from mayfly.pipeline.bulk.errors import BadRequest, BulkError, UnknownManager, to_flight
+from mayfly.pipeline.bulk.queue_client import MessagePage, message_batch
+from mayfly.pipeline.bulk.schema import LEDGER, MESSAGE, pages
+from mayfly.pipeline.bulk.stages import STAGED
 from mayfly.servers import flight_claims, flight_ledger, flight_stages
 from mayfly.servers.budget import Budget
 from mayfly.servers.flight_calls import (
@@ -37,6 +34,9 @@ from mayfly.servers.flight_calls import (
     TicketVerb,
     fields_of,
 )
+from mayfly.verbs.contracts import claims, ledger, stages
+from mayfly.verbs.contracts.reasons import MQ_ERROR
+from mayfly.verbs.contracts.requests import PROTOCOL
 
 _MAX_BYTES = "max_bytes"
 #: An upload that waits for room looks so often whether the server stops.

@@ -9,17 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.contracts.reasons import BAD_REQUEST, STAGE_LOST
-from mayfly.contracts.stages import (
-    DECIDED,
-    PAYLOAD,
-    CommitAnswer,
-    CommitRequest,
-    StageAnswer,
-    StageRequest,
-    SurrenderedRequest,
-    SurrenderedRows,
-)
 from mayfly.engine.face.bulk import TRANSACTION_ROWS, StagedRows, StageMissing
 from mayfly.servers.flight_calls import (
     CallRefused,
@@ -30,6 +19,17 @@ from mayfly.servers.flight_calls import (
     with_queues,
 )
 from mayfly.store.stages import StagePlace
+from mayfly.verbs.contracts.reasons import BAD_REQUEST, STAGE_LOST
+from mayfly.verbs.contracts.stages import (
+    DECIDED,
+    PAYLOAD,
+    CommitAnswer,
+    CommitRequest,
+    StageAnswer,
+    StageRequest,
+    SurrenderedRequest,
+    SurrenderedRows,
+)
 
 #: A blob holds the rows of one transaction at most: each is put whole.
 _BLOB_BYTES = 2 * 1024 * 1024

@@ -6,8 +6,8 @@ import logging
 import threading
 from collections.abc import Sequence
 
+from mayfly.admin.security.admission import Admission
 from mayfly.queue_manager import QueueManager
-from mayfly.security.admission import Admission
 from mayfly.servers.listeners import Listener
 from mayfly.servers.service_manager import notify
 from mayfly.servers.standing import Standing, State

@@ -6,9 +6,9 @@ from collections import Counter
 from itertools import count
 from typing import NamedTuple
 
+from mayfly.admin.security.admission import Admitted
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.security.admission import Admitted
 
 #: Numbers of sockets of clients. All servers of a process share them: administration tells the
 #: instances of a channel apart by them, whichever protocol each speaks.

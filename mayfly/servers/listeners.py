@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from mayfly.channel import clients_known
-from mayfly.contracts.folder_sockets import FolderSocket
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.budget import Budget
@@ -18,6 +17,7 @@ from mayfly.servers.settings import ClientLimits, TlsFiles
 from mayfly.servers.wire.exchange import Admits
 from mayfly.servers.wire.limits import Limits
 from mayfly.servers.wire.server import WireServer
+from mayfly.verbs.contracts.folder_sockets import FolderSocket
 
 if TYPE_CHECKING:
     import ssl

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mayfly.contracts.toml_tables import ConfigurationError, Table, read_tables
 from mayfly.engine import PLATFORMS, Configuration, SettingValue, setting_value
 from mayfly.servers.exposure import ListenAddress, listen_address
 from mayfly.servers.logs import LogForm
@@ -18,6 +17,7 @@ from mayfly.servers.settings import (
     TlsFiles,
     check_settings,
 )
+from mayfly.verbs.contracts.toml_tables import ConfigurationError, Table, read_tables
 
 __all__ = ["ConfigurationError", "read_settings"]
 

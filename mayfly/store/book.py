@@ -13,7 +13,6 @@ from typing import Any
 
 import apsw
 
-from mayfly.contracts.outcomes import pack_counts
 from mayfly.lifetime.life import (
     KIND_BALANCE,
     KIND_LIFE,
@@ -28,6 +27,7 @@ from mayfly.store.contents import Contents
 from mayfly.store.many_rows import insert_rows
 from mayfly.store.totals import LAST_POSITION, Totals, TotalsTable
 from mayfly.store.units import EndedMessages, EndedRows, Move, Unit
+from mayfly.verbs.contracts.outcomes import pack_counts
 
 INSERT_LIFE = (
     f"INSERT INTO ledger (position, kind, {', '.join(LifeRecord._fields)}) "

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from mayfly.contracts.messages import NO_MESSAGES, MessageColumns
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN
 from mayfly.store.damage import damaged, is_damage, rows_of
 from mayfly.store.messages import limited
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts.messages import NO_MESSAGES, MessageColumns
 
 #: Enough for any consumer: a hundred thousand rows a second for a hundred days and more.
 ROW_BITS = 40

@@ -13,7 +13,6 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from mayfly.contracts.outcomes import code_at
 from mayfly.lifetime.life import LifeRecord
 from mayfly.store.messages import Messages
 from mayfly.store.units import (
@@ -26,6 +25,7 @@ from mayfly.store.units import (
     StoredMessage,
     Unit,
 )
+from mayfly.verbs.contracts.outcomes import code_at
 
 Statement: TypeAlias = tuple[str, tuple[Any, ...]]
 

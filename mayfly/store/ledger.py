@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from mayfly.contracts.ledger import PositionTrimmed
 from mayfly.lifetime.life import LEDGER_COLUMNS, LifeRecord
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import mq_error
@@ -14,6 +13,7 @@ from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN
 from mayfly.store.database import Database
 from mayfly.store.ledger_ids import LedgerIds
 from mayfly.store.messages import limited
+from mayfly.verbs.contracts.ledger import PositionTrimmed
 
 _PAGE = f"SELECT {', '.join(LEDGER_COLUMNS)} FROM ledger WHERE position > ? ORDER BY position"
 _OUTCOME = (

@@ -8,7 +8,6 @@ from typing import Any
 
 import apsw
 
-from mayfly.contracts.outcomes import pack_counts, unpack_counts
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.structures import DDH
@@ -16,6 +15,7 @@ from mayfly.store.intents import from_version_7
 from mayfly.store.keys import id_hash, queue_range, staging_id
 from mayfly.store.totals import LAST_POSITION
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts.outcomes import pack_counts, unpack_counts
 
 SCHEMA_VERSION = 11
 _OLD_MESSAGE = """

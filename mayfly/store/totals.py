@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import apsw
 
-from mayfly.contracts.outcomes import pack_counts, unpack_counts
 from mayfly.lifetime.life import KIND_LIFE
 from mayfly.runtime import Lock
 from mayfly.store.damage import damaged
 from mayfly.store.many_rows import insert_rows
 from mayfly.store.units import Delta, Unit
+from mayfly.verbs.contracts.outcomes import pack_counts, unpack_counts
 
 #: How many positions of the ledger an opening reads to know the totals.
 POSITIONS_UNSAVED = 1_000

@@ -6,14 +6,20 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mayfly.admin.security.admission import Admission
+from mayfly.admin.security.developer import (
+    ADMIN,
+    APP,
+    DEFINITIONS,
+    PASSWORD_VARIABLES,
+    developer_users,
+)
+from mayfly.admin.security.users import users_of
 from mayfly.channel import clients_known
 from mayfly.client import Client
-from mayfly.connection.endpoint import Address, Endpoint
-from mayfly.connection.remote import connect
+from mayfly.client.connection.endpoint import Address, Endpoint
+from mayfly.client.connection.remote import connect
 from mayfly.queue_manager import QueueManager
-from mayfly.security.admission import Admission
-from mayfly.security.developer import ADMIN, APP, DEFINITIONS, PASSWORD_VARIABLES, developer_users
-from mayfly.security.users import users_of
 from mayfly.servers.wire import WireServer
 from mayfly.verbs.mqsc_result import MqscResult
 

@@ -26,9 +26,11 @@ from typing import (
 import msgspec
 from msgspec import Meta
 
-from mayfly.contracts.claims import ConsumerState
-from mayfly.contracts.wire import MOST_PUTS_IN_FRAME
-from mayfly.contracts.wire_fields import (
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.verbs.contracts.claims import ConsumerState
+from mayfly.verbs.contracts.wire import MOST_PUTS_IN_FRAME
+from mayfly.verbs.contracts.wire_fields import (
     AT_MOST,
     MOST_NUMBERS,
     Identifier,
@@ -42,8 +44,6 @@ from mayfly.contracts.wire_fields import (
     shown,
     verb_of,
 )
-from mayfly.mqi import constants as c
-from mayfly.mqi import reasons as rc
 from mayfly.verbs.facts import Counts, Inquiry, OwnTime, Status, SubscriptionFacts, Verification
 from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement
 from mayfly.verbs.rows import PackedScalar, Properties, PutsRow

@@ -8,7 +8,13 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from mayfly.contracts.wire_fields import (
+from mayfly.lifetime.window import Window
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
+from mayfly.mqi.errors import Failure, error_of, failure_of, mq_error
+from mayfly.mqi.properties import Typed
+from mayfly.properties.folders import Description, Property
+from mayfly.verbs.contracts.wire_fields import (
     AT_MOST,
     Text,
     Whole,
@@ -19,12 +25,6 @@ from mayfly.contracts.wire_fields import (
     packed_descriptor,
     shown,
 )
-from mayfly.lifetime.window import Window
-from mayfly.mqi import reasons as rc
-from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
-from mayfly.mqi.errors import Failure, error_of, failure_of, mq_error
-from mayfly.mqi.properties import Typed
-from mayfly.properties.folders import Description, Property
 from mayfly.verbs.messages import Delivery, GetResult, Handed, Message, PutResult, row_of
 
 #: A number, a text, a flag, bytes or nil, as :func:`packed_scalar` makes it.

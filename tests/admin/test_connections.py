@@ -11,7 +11,7 @@ import pytest
 from mayfly import QueueManager, admin
 from mayfly.admin import CHSTATUS, CONN, HANDLE, Filter
 from mayfly.channel import clients_known
-from mayfly.connection import LocalConnection
+from mayfly.client.connection import LocalConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.admin.security.developer import developer_users, self_signed_certificate
+from mayfly.admin.security.users import Users, users_of
 from mayfly.mqi.errors import StoreDamaged
-from mayfly.security.developer import developer_users, self_signed_certificate
-from mayfly.security.users import Users, users_of
 from mayfly.testing import VirtualClock
 from tests.facts import wait_until
 

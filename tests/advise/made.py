@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mayfly.advise.arrivals import Arrivals
-from mayfly.replay.kernel import NEVER_MS
+from mayfly.pipeline.advise.arrivals import Arrivals
+from mayfly.pipeline.replay.kernel import NEVER_MS
 
 START_MS = 1_700_000_000_000
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayfly.advise.advice import advise, recommend
-from mayfly.advise.arrivals import arrivals_of, summary_of
-from mayfly.advise.durations import Durations, always, from_text, sampled
-from mayfly.advise.errors import AdviseError
-from mayfly.advise.settings import Setting, problems_of
+from mayfly.cli.demo.flights import year_table
 from mayfly.cli.values import duration_ms
-from mayfly.demo.flights import year_table
-from mayfly.replay.kernel import NEVER_MS
-from mayfly.replay.read import checked
+from mayfly.pipeline.advise.advice import advise, recommend
+from mayfly.pipeline.advise.arrivals import arrivals_of, summary_of
+from mayfly.pipeline.advise.durations import Durations, always, from_text, sampled
+from mayfly.pipeline.advise.errors import AdviseError
+from mayfly.pipeline.advise.settings import Setting, problems_of
+from mayfly.pipeline.replay.kernel import NEVER_MS
+from mayfly.pipeline.replay.read import checked
 from tests.advise import made
 
 

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mayfly import QueueManager
+from mayfly.admin.security.admission import Admission
 from mayfly.cli.app import app
 from mayfly.cli.outcomes import ExitCode
-from mayfly.security.admission import Admission
 from mayfly.servers.wire import WireServer
 from mayfly.testing import VirtualClock
 from tests.replay import lakes

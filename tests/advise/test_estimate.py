@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from mayfly.advise.arrivals import HOUR_MS, Arrivals
-from mayfly.advise.estimate import estimate, late_share, timeouts_per_ms
-from mayfly.advise.settings import Setting
-from mayfly.advise.simulate import simulate
+from mayfly.pipeline.advise.arrivals import HOUR_MS, Arrivals
+from mayfly.pipeline.advise.estimate import estimate, late_share, timeouts_per_ms
+from mayfly.pipeline.advise.settings import Setting
+from mayfly.pipeline.advise.simulate import simulate
 from tests.advise import made
 
 #: So many standard errors apart nothing is by chance.

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from mayfly.advise import kernel
-from mayfly.advise.settings import Setting
-from mayfly.advise.simulate import Simulated, give_up_ms, simulate
+from mayfly.pipeline.advise import kernel
+from mayfly.pipeline.advise.settings import Setting
+from mayfly.pipeline.advise.simulate import Simulated, give_up_ms, simulate
 from tests.advise import made
 from tests.advise.walk import walked
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mayfly.advise.settings import Setting
-from mayfly.advise.simulate import simulate
+from mayfly.pipeline.advise.settings import Setting
+from mayfly.pipeline.advise.simulate import simulate
 from tests.advise import made
 from tests.listener.port_model import BOTHRESH, Counts, Letter, PortModel, Terms, Unit
 

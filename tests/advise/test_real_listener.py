@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from mayfly import QueueManager
-from mayfly.advise.settings import Setting
-from mayfly.advise.simulate import simulate
 from mayfly.jms import Message, TextMessage
 from mayfly.listener import ListenerPort, Statistics
+from mayfly.pipeline.advise.settings import Setting
+from mayfly.pipeline.advise.simulate import simulate
 from mayfly.testing import VirtualClock
 from tests.advise import made
 from tests.listener.scene import started, until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mayfly.advise.settings import Setting
+from mayfly.pipeline.advise.settings import Setting
 
 
 @dataclass
@@ -16,7 +16,7 @@ class _Session:
 
 @dataclass
 class Walked:
-    """The counts of a walk; see `mayfly.advise.simulate.Simulated`."""
+    """The counts of a walk; see `mayfly.pipeline.advise.simulate.Simulated`."""
 
     idle_rollbacks: int = 0
     taken: int = 0

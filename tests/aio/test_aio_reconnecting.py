@@ -10,8 +10,8 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.aio import AsyncClient
-from mayfly.connection.endpoint import Reconnect
-from mayfly.connection.reconnecting import ReconnectingConnection
+from mayfly.client.connection.endpoint import Reconnect
+from mayfly.client.connection.reconnecting import ReconnectingConnection
 from tests.connection.cut import SHORT, Cut
 
 LONGEST_SECONDS = 120

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from mayfly import QueueManager
-from mayfly.bulk import client as bulk_client
-from mayfly.bulk.client import LedgerClient
-from mayfly.bulk.errors import ServerNotReachable
-from mayfly.bulk.patience import RETRY_WAITS_SECONDS, SilenceWatch, channel_options
-from mayfly.bulk.queue_client import QueueClient
-from mayfly.bulk.stages import STAGED, StageClient
+from mayfly.pipeline.bulk import client as bulk_client
+from mayfly.pipeline.bulk.client import LedgerClient
+from mayfly.pipeline.bulk.errors import ServerNotReachable
+from mayfly.pipeline.bulk.patience import RETRY_WAITS_SECONDS, SilenceWatch, channel_options
+from mayfly.pipeline.bulk.queue_client import QueueClient
+from mayfly.pipeline.bulk.stages import STAGED, StageClient
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 from tests.bulk.line import Line

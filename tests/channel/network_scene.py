@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from mayfly import QueueManager
-from mayfly.security.admission import Admission
+from mayfly.admin.security.admission import Admission
 from mayfly.servers.budget import Budget
 from mayfly.servers.wire import WireServer
 from tests.channel.scene import CHANNEL, done

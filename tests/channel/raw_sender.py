@@ -6,12 +6,12 @@ from typing import Any
 
 from msgspec import msgpack
 
-from mayfly.connection.endpoint import Address
-from mayfly.contracts import channels
-from mayfly.contracts.channels import VERSION
-from mayfly.contracts.wire import DONE, ENDED, HEADER
-from mayfly.contracts.wire_fields import packed_descriptor, verb_of
+from mayfly.client.connection.endpoint import Address
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.verbs.contracts import channels
+from mayfly.verbs.contracts.channels import VERSION
+from mayfly.verbs.contracts.wire import DONE, ENDED, HEADER
+from mayfly.verbs.contracts.wire_fields import packed_descriptor, verb_of
 from tests.channel.network_scene import TOKEN
 from tests.channel.scene import CHANNEL
 from tests.servers.wire.test_hostile import Raw

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.admin.security.developer import self_signed_certificate
 from mayfly.channel import Status
 from mayfly.mqi import reasons as rc
 from mayfly.runtime import SystemClock
-from mayfly.security.developer import self_signed_certificate
 from mayfly.testing import VirtualClock
 from tests.channel.network_scene import TOKEN, Served, lead_to, served
 from tests.channel.scene import (

@@ -10,8 +10,8 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.channel import LinkDown
+from mayfly.services.trigger_monitor import Outcome, TriggerMonitor
 from mayfly.testing import VirtualClock
-from mayfly.trigger_monitor import Outcome, TriggerMonitor
 from tests.channel.scene import (
     CHANNEL,
     START_MS,

@@ -12,18 +12,18 @@ from msgspec import msgpack
 
 from mayfly import QueueManager
 from mayfly.channel import ChannelDefinition, Link, LinkDown, Opening, Status
-from mayfly.connection.channel_link import ChannelLink
-from mayfly.contracts import channels
-from mayfly.contracts.wire import DONE, FAILED
-from mayfly.contracts.wire_fields import verb_of
-from mayfly.dead_letter.dead_letters import dead_letter_of
+from mayfly.client.connection.channel_link import ChannelLink
 from mayfly.engine import find_channel
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.runtime import Runtime
 from mayfly.servers.budget import Budget
+from mayfly.services.dead_letter.dead_letters import dead_letter_of
 from mayfly.testing import VirtualClock
+from mayfly.verbs.contracts import channels
+from mayfly.verbs.contracts.wire import DONE, FAILED
+from mayfly.verbs.contracts.wire_fields import verb_of
 from tests.channel.network_scene import TOKEN, Served, lead_to, served
 from tests.channel.raw_sender import HEARTBEAT_S, RawSender, parcel
 from tests.channel.scene import (

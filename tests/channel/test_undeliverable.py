@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
-from mayfly.dead_letter.dead_letters import dead_letter_of
 from mayfly.engine import PutRequest
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.structures import XQH
+from mayfly.services.dead_letter.dead_letters import dead_letter_of
 from mayfly.testing import VirtualClock
 from tests.channel.scene import (
     CHANNEL,

@@ -11,9 +11,9 @@ import pytest
 
 from mayfly.cli.ledger import _print_books
 from mayfly.cli.outcomes import ExitCode
-from mayfly.lake.report import QueueBalance, QueueReport
 from mayfly.lifetime.life import OUTCOMES
 from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.pipeline.lake.report import QueueBalance, QueueReport
 from tests.bulk.books import START_MS
 from tests.cli.conftest import ROOT, Invoke
 from tests.lake.made import small_lake

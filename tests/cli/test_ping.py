@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.admin.security.admission import Admission
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.ping import Health, health_of
 from mayfly.cli.served import Served, Serving
-from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE
 from mayfly.engine import Session
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime
 from mayfly.runtime.files import Files
-from mayfly.security.admission import Admission
 from mayfly.servers.standing import Standing, State
 from mayfly.servers.wire import WireServer
 from mayfly.store.ballast import BALLAST_BYTES, BALLAST_FILE
+from mayfly.verbs.contracts.folder_sockets import MQ_SOCKET_FILE
 from tests.cli.conftest import Invoke
 from tests.facts import wait_until
 

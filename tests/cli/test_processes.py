@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.bulk.client import LedgerClient
-from mayfly.bulk.errors import ServerNotReachable, WrongToken
 from mayfly.cli import hosting
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import SERVED_FILE
 from mayfly.client import Client
-from mayfly.connection.endpoint import Endpoint
-from mayfly.connection.remote import connect
-from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE
+from mayfly.client.connection.endpoint import Endpoint
+from mayfly.client.connection.remote import connect
+from mayfly.pipeline.bulk.client import LedgerClient
+from mayfly.pipeline.bulk.errors import ServerNotReachable, WrongToken
+from mayfly.verbs.contracts.folder_sockets import MQ_SOCKET_FILE
 from tests.cli.conftest import COMMAND, Invoke, environment, run_here, run_process
 from tests.facts import wait_until
 from tests.servers.certificates import certificate

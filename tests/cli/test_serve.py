@@ -16,8 +16,8 @@ import pytest
 from mayfly.cli import ping
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import SERVED_FILE
-from mayfly.connection.endpoint import Address, Endpoint, Tls
-from mayfly.connection.remote import connect
+from mayfly.client.connection.endpoint import Address, Endpoint, Tls
+from mayfly.client.connection.remote import connect
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import pytest
 
 from mayfly import QueueManager
-from mayfly.bulk.folder_socket import SOCKET_FILE
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import SERVED_FILE
+from mayfly.pipeline.bulk.folder_socket import SOCKET_FILE
 from tests.cli.conftest import COMMAND, Invoke, environment, run_here, run_process
 from tests.cli.test_processes import serving
 from tests.servers.certificates import certificate

@@ -16,12 +16,12 @@ from mayfly.cli import held_folder
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.ping import Health, health_of
 from mayfly.cli.served import SERVED_FILE, Served, Serving
-from mayfly.connection.served_folder import connect_to_server_of
-from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE
+from mayfly.client.connection.served_folder import connect_to_server_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import FolderInUse, MQError, StoreError
 from mayfly.servers.standing import State
 from mayfly.store.folder_lock import holder_of
+from mayfly.verbs.contracts.folder_sockets import MQ_SOCKET_FILE
 from tests.cli.conftest import COMMAND, Invoke, environment
 from tests.cli.folders import listening, listening_server
 from tests.facts import wait_until

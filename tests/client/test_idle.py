@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.connection.endpoint import Address, Endpoint, Tls
-from mayfly.connection.remote import RemoteConnection, connect
+from mayfly.client.connection.endpoint import Address, Endpoint, Tls
+from mayfly.client.connection.remote import RemoteConnection, connect
 from tests.client.processes import serving
 
 CONNECTIONS = 1_000

@@ -20,7 +20,7 @@ with mayfly.connect("QM1", transacted=True) as client:
     message = client.get("Q1")
     print(message.body[-1:], message.properties, client.schedule.count())
     client.commit()
-OWN = {"mayfly.engine", "mayfly.store", "mayfly.queue_manager", "mayfly.admin", "mayfly.mqsc"}
+OWN = {"mayfly.engine", "mayfly.store", "mayfly.queue_manager", "mayfly.admin"}
 print(sorted(name for name in sys.modules if name in OWN))
 """
 

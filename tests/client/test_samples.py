@@ -14,10 +14,10 @@ from typing import NamedTuple
 import pytest
 
 from mayfly import pymqi
+from mayfly.admin.security.developer import self_signed_certificate
 from mayfly.client import Client
 from mayfly.mqi import reasons as rc
 from mayfly.runtime import SystemClock
-from mayfly.security.developer import self_signed_certificate
 from tests.client.processes import Samples, operating, process, samples, serving
 from tests.facts import wait_until
 from tests.machines import Machine, TwoMachines, two_machines

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from mayfly import MQError, QueueManager, SystemClock
+from mayfly.admin.security.admission import Admission
 from mayfly.client import Client
-from mayfly.connection.endpoint import Endpoint
-from mayfly.connection.remote import connect
-from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE
-from mayfly.dead_letter import DeadLetterHandler, Outcome, parse_rules
+from mayfly.client.connection.endpoint import Endpoint
+from mayfly.client.connection.remote import connect
 from mayfly.engine import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.security.admission import Admission
 from mayfly.servers.wire import WireServer
+from mayfly.services.dead_letter import DeadLetterHandler, Outcome, parse_rules
 from mayfly.testing import VirtualClock
+from mayfly.verbs.contracts.folder_sockets import MQ_SOCKET_FILE
 from mayfly.verbs.messages import Message, position_of, token_of
 from mayfly.verbs.schedule import Receipt, ScheduleFilter
 from tests.connection.serving import Served, serving

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from mayfly.aio.client import AsyncClient
 from mayfly.client import Client
+from mayfly.client.aio.client import AsyncClient
 from mayfly.engine import Session
 
 #: What only one of them can have, and why.

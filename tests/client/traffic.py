@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mayfly.client import Client, connect
-from mayfly.connection.endpoint import Reconnect
+from mayfly.client.connection.endpoint import Reconnect
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import LostAnswer, MQError
 

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Connection, LocalConnection
-from mayfly.connection.remote import connect as connect_remote
+from mayfly.client.connection import Connection, LocalConnection
+from mayfly.client.connection.remote import connect as connect_remote
 from tests.conftest import Connect
 from tests.connection.serving import Served, serving
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Connection
-from mayfly.connection.endpoint import Address, Endpoint
-from mayfly.connection.reconnecting import ReconnectingConnection
-from mayfly.connection.reconnection import Patience
-from mayfly.connection.remote import RemoteConnection, connect
+from mayfly.client.connection import Connection
+from mayfly.client.connection.endpoint import Address, Endpoint
+from mayfly.client.connection.reconnecting import ReconnectingConnection
+from mayfly.client.connection.reconnection import Patience
+from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.servers.wire import WireServer

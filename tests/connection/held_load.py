@@ -7,7 +7,7 @@ says ``ready`` and waits.
 import sys
 
 from mayfly import QueueManager
-from mayfly.connection import LocalConnection
+from mayfly.client.connection import LocalConnection
 from mayfly.verbs.messages import Settlement
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import got

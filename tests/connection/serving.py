@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mayfly import QueueManager
-from mayfly.connection.endpoint import Address, AnyAddress, Endpoint
-from mayfly.connection.remote import RemoteConnection, connect
+from mayfly.admin.security.applicant import Admitted, Applicant
+from mayfly.client.connection.endpoint import Address, AnyAddress, Endpoint
+from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.budget import Budget
 from mayfly.servers.wire import Limits, WireServer
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Connection
-from mayfly.connection.interface import UnderWay
+from mayfly.client.connection import Connection
+from mayfly.client.connection.interface import UnderWay
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import LocalConnection
-from mayfly.connection.interface import put_request
+from mayfly.client.connection import LocalConnection
+from mayfly.client.connection.interface import put_request
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

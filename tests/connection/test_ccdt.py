@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from mayfly.connection.ccdt import ChannelTable, ClientChannel, read_table
-from mayfly.connection.endpoint import Address, Endpoint, Reconnect, Tls
+from mayfly.client.connection.ccdt import ChannelTable, ClientChannel, read_table
+from mayfly.client.connection.endpoint import Address, Endpoint, Reconnect, Tls
 from mayfly.mqi.errors import MQError
 
 Write = Callable[[object], Path]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.connection import Asynchronous, Connection, Held, Objects, Onward, Topics
+from mayfly.client.connection import Asynchronous, Connection, Held, Objects, Onward, Topics
 from mayfly.engine.callbacks import MOST_PUTS_UNDER_WAY
 from mayfly.mqi import reasons as rc
 from mayfly.verbs.messages import Settlement

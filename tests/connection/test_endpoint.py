@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.connection.endpoint import Address, Endpoint, Tls, addresses_of
+from mayfly.client.connection.endpoint import Address, Endpoint, Tls, addresses_of
 from mayfly.mqi.errors import MQError
 
 

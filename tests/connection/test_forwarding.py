@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Connection
+from mayfly.client.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from tests.conftest import Connect

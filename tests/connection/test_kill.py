@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import LocalConnection
+from mayfly.client.connection import LocalConnection
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import PERSISTENT, put
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from mayfly import QueueManager
-from mayfly.connection import LocalConnection
-from mayfly.connection.interface import UnderWay
+from mayfly.client.connection import LocalConnection
+from mayfly.client.connection.interface import UnderWay
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock

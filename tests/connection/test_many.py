@@ -8,10 +8,10 @@ from typing import cast
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Connection
-from mayfly.connection.endpoint import Reconnect
-from mayfly.connection.reconnecting import ReconnectingConnection
-from mayfly.connection.remote import connect as connect_remote
+from mayfly.client.connection import Connection
+from mayfly.client.connection.endpoint import Reconnect
+from mayfly.client.connection.reconnecting import ReconnectingConnection
+from mayfly.client.connection.remote import connect as connect_remote
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from tests.client.ways import connect

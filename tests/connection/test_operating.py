@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Connection
-from mayfly.contracts.claims import ConsumerState
-from mayfly.contracts.ledger import PositionTrimmed
+from mayfly.client.connection import Connection
 from mayfly.engine.face.bulk import ClaimLimit
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
+from mayfly.verbs.contracts.claims import ConsumerState
+from mayfly.verbs.contracts.ledger import PositionTrimmed
 from mayfly.verbs.schedule import Receipt, ScheduleFilter
 from tests.conftest import Connect
 from tests.connection.scene import PERSISTENT, put

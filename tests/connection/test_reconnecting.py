@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Connection
-from mayfly.connection.endpoint import Reconnect
-from mayfly.connection.reconnecting import ReconnectingConnection
-from mayfly.connection.reconnection import Patience
+from mayfly.client.connection import Connection
+from mayfly.client.connection.endpoint import Reconnect
+from mayfly.client.connection.reconnecting import ReconnectingConnection
+from mayfly.client.connection.reconnection import Patience
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mayfly.connection import Connection
-from mayfly.connection.endpoint import Reconnect
-from mayfly.connection.interface import UnderWay
-from mayfly.connection.reconnecting import ReconnectingConnection
-from mayfly.connection.reconnection import Attempts, Patience
+from mayfly.client.connection import Connection
+from mayfly.client.connection.endpoint import Reconnect
+from mayfly.client.connection.interface import UnderWay
+from mayfly.client.connection.reconnecting import ReconnectingConnection
+from mayfly.client.connection.reconnection import Attempts, Patience
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection.endpoint import Address, Endpoint
-from mayfly.connection.remote import RemoteConnection, connect
-from mayfly.contracts.wire import HEADER, MAGIC, PREAMBLE
+from mayfly.client.connection.endpoint import Address, Endpoint
+from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import ConnectionBroken, MQError
 from mayfly.testing import VirtualClock
+from mayfly.verbs.contracts.wire import HEADER, MAGIC, PREAMBLE
 from mayfly.verbs.messages import Settlement
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, PERSISTENT, VOLATILE, Told, got, put

@@ -10,14 +10,14 @@ from typing import NamedTuple
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection.remote_sender import Sender
-from mayfly.connection.remote_stream import PlainStream
-from mayfly.contracts.wire import OURS
+from mayfly.client.connection.remote_sender import Sender
+from mayfly.client.connection.remote_stream import PlainStream
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import ConnectionBroken, MQError
 from mayfly.runtime import Runtime
+from mayfly.verbs.contracts.wire import OURS
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, Told
 from tests.connection.serving import Served, serving

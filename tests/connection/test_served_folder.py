@@ -18,7 +18,7 @@ SERVER = """
 import sys
 from pathlib import Path
 from mayfly import QueueManager
-from mayfly.security.admission import Admission
+from mayfly.admin.security.admission import Admission
 from mayfly.servers.wire import WireServer
 
 folder = Path(sys.argv[1])

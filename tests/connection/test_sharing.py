@@ -11,12 +11,12 @@ from dataclasses import replace
 import pytest
 
 from mayfly import QueueManager, jms, pymqi
-from mayfly.connection.endpoint import Address
-from mayfly.connection.remote import RemoteConnection
+from mayfly.admin.security.applicant import Admitted
+from mayfly.client.connection.endpoint import Address
+from mayfly.client.connection.remote import RemoteConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
-from mayfly.security.applicant import Admitted
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, put
 from tests.connection.serving import HOST, Served, serving

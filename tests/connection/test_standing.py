@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Connection
+from mayfly.client.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError

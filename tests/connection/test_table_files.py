@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mayfly import MQError
-from mayfly.connection import table_files
-from mayfly.connection.choose import routes
+from mayfly.client.connection import table_files
+from mayfly.client.connection.choose import routes
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 

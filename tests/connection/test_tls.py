@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.connection.endpoint import Address, Endpoint, Tls
-from mayfly.connection.remote import RemoteConnection, connect
+from mayfly.client.connection.endpoint import Address, Endpoint, Tls
+from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

@@ -13,12 +13,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from mayfly.bulk import errors
-from mayfly.bulk import queue_client as bulk_claims
-from mayfly.bulk import stages as bulk_stages
-from mayfly.bulk.schema import LEDGER, MESSAGE, schema_of
-from mayfly.contracts import channels, claims, ledger, messages, reasons, stages
-from mayfly.contracts.channels import (
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.pipeline.bulk import errors
+from mayfly.pipeline.bulk import queue_client as bulk_claims
+from mayfly.pipeline.bulk import stages as bulk_stages
+from mayfly.pipeline.bulk.schema import LEDGER, MESSAGE, schema_of
+from mayfly.verbs.contracts import channels, claims, ledger, messages, reasons, stages
+from mayfly.verbs.contracts.channels import (
     REQUESTS,
     VERSION,
     ChannelRequest,
@@ -29,11 +30,10 @@ from mayfly.contracts.channels import (
     parcel_of,
     row_of_parcel,
 )
-from mayfly.contracts.columns import Column, names_of
-from mayfly.contracts.outcomes import OUTCOME_CODES, pack_counts, unpack_counts
-from mayfly.contracts.requests import kinds_of
-from mayfly.contracts.wire_fields import WrongFrame, decoded, packed
-from mayfly.mqi.descriptor import Descriptor
+from mayfly.verbs.contracts.columns import Column, names_of
+from mayfly.verbs.contracts.outcomes import OUTCOME_CODES, pack_counts, unpack_counts
+from mayfly.verbs.contracts.requests import kinds_of
+from mayfly.verbs.contracts.wire_fields import WrongFrame, decoded, packed
 from mayfly.verbs.requests import VERBS
 
 CONTRACTS: tuple[ModuleType, ...] = (channels, claims, ledger, messages, stages)

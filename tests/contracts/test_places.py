@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 import mayfly
-from mayfly.contracts.places import local_path, scheme_of
-from mayfly.contracts.tokens import TokenMissing, read_token
-from mayfly.contracts.toml_tables import ConfigurationError, read_tables
 from mayfly.everyplace import EveryplaceError, EveryplaceQueueManager
-from mayfly.lake.errors import LakeError
-from mayfly.lake.files import local_folder
-from mayfly.replay.errors import ReplayError
-from mayfly.replay.read import read_trace
+from mayfly.pipeline.lake.errors import LakeError
+from mayfly.pipeline.lake.files import local_folder
+from mayfly.pipeline.replay.errors import ReplayError
+from mayfly.pipeline.replay.read import read_trace
+from mayfly.verbs.contracts.places import local_path, scheme_of
+from mayfly.verbs.contracts.tokens import TokenMissing, read_token
+from mayfly.verbs.contracts.toml_tables import ConfigurationError, read_tables
 
 BUCKET = "s3a://bucket/lake"
 

@@ -10,7 +10,7 @@ import sys
 import threading
 
 from mayfly import QueueManager
-from mayfly.dead_letter import DeadLetterHandler, Outcome, parse_rules
+from mayfly.services.dead_letter import DeadLetterHandler, Outcome, parse_rules
 
 #: Letters of each kind end in another way; those for NOWHERE stay.
 RULES = """

@@ -6,12 +6,12 @@ from collections import Counter
 from typing import Any
 
 from mayfly import QueueManager
-from mayfly.dead_letter import DeadLetterHandler, Outcome, parse_rules
 from mayfly.engine import Session
 from mayfly.lifetime.dead_letters import Refusal, behind_header
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.services.dead_letter import DeadLetterHandler, Outcome, parse_rules
 from mayfly.verbs.messages import Message
 from tests.spec.report_scene import BODY, CORREL_ID, MSG_ID, ORIGINAL
 from tests.spec.scene import DEAD, Running, put_md, waiting

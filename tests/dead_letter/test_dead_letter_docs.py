@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from mayfly import QueueManager
-from mayfly.dead_letter import Outcome, parse_rules
-from mayfly.dead_letter.rules import NUMBERS, TEXTS, Action
+from mayfly.services.dead_letter import Outcome, parse_rules
+from mayfly.services.dead_letter.rules import NUMBERS, TEXTS, Action
 from tests.dead_letter.scene import put_dead_letter
 
 DOCS = (Path(__file__).parents[2] / "docs/DEAD_LETTERS.md").read_text("utf-8")

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.dead_letter import DeadLetterHandler, dead_letter_of, parse_rules
-from mayfly.dead_letter.rule_progress import LIMIT, Returns, RuleState
 from mayfly.engine import put_dead_letter as engine_bury
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.structures import DLH
+from mayfly.services.dead_letter import DeadLetterHandler, dead_letter_of, parse_rules
+from mayfly.services.dead_letter.rule_progress import LIMIT, Returns, RuleState
 from mayfly.testing import VirtualClock
 from tests.dead_letter.scene import (
     LETTER,

@@ -10,11 +10,11 @@ from random import Random
 import pytest
 
 from mayfly import QueueManager
-from mayfly.dead_letter import dead_letter_of, parse_rules
-from mayfly.dead_letter.handler import DeadLetterHandler
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.runtime.clocks import SystemClock
+from mayfly.services.dead_letter import dead_letter_of, parse_rules
+from mayfly.services.dead_letter.handler import DeadLetterHandler
 from mayfly.testing import VirtualClock
 from tests.dead_letter.letter_load import RULES
 from tests.dead_letter.scene import bury_in

@@ -7,9 +7,9 @@ from threading import Thread
 import pytest
 
 from mayfly import QueueManager
-from mayfly.dead_letter import Outcome
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.services.dead_letter import Outcome
 from mayfly.testing import VirtualClock
 from tests.dead_letter.scene import (
     PLAIN,

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly import QueueManager
-from mayfly.dead_letter import Action, RuleTableError, parse_patterns, parse_rules
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.services.dead_letter import Action, RuleTableError, parse_patterns, parse_rules
 from tests.dead_letter.scene import LETTER, handled, put_dead_letter
 
 

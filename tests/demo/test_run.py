@@ -10,15 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from mayfly.bulk.schema import ledger_batch
-from mayfly.cli.demo import tell
+from mayfly.cli.demo import flights, run, summary, tell
+from mayfly.cli.demo.day import (
+    REPORTS,
+    Day,
+    DaySnapshot,
+    drive_day,
+    open_queue_manager,
+    problems_of,
+)
+from mayfly.cli.demo.flights import DELAY_MS, LIFE_MS, MINUTE_MS, Flight
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.demo import flights, run, summary
-from mayfly.demo.day import REPORTS, Day, DaySnapshot, drive_day, open_queue_manager, problems_of
-from mayfly.demo.flights import DELAY_MS, LIFE_MS, MINUTE_MS, Flight
 from mayfly.lifetime.life import State
+from mayfly.pipeline.bulk.schema import ledger_batch
+from mayfly.pipeline.spark.replay import EXPIRED, GOT, replay_in_process
 from mayfly.queue_manager import QueueManager
-from mayfly.spark.replay import EXPIRED, GOT, replay_in_process
 from tests.demo.wall_days import exact_day, late_day
 from tests.readme import demo_excerpt
 

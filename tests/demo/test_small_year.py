@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.demo import run
-from mayfly.demo.day import DaySnapshot
-from mayfly.demo.flights import flights_table
-from mayfly.demo.run import DemoResult, Plan, Watcher
-from mayfly.demo.wall_clock import WallSeen
+from mayfly.cli.demo import run
+from mayfly.cli.demo.day import DaySnapshot
+from mayfly.cli.demo.flights import flights_table
+from mayfly.cli.demo.run import DemoResult, Plan, Watcher
+from mayfly.cli.demo.wall_clock import WallSeen
 from tests.cli.conftest import Invoke
 
 EVERY = 40

@@ -5,11 +5,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from mayfly.demo import flights, summary
-from mayfly.demo.flights import DELAY_MS, LIFE_MS, MINUTE_MS
-from mayfly.demo.summary import Difference, End
+from mayfly.cli.demo import flights, summary
+from mayfly.cli.demo.flights import DELAY_MS, LIFE_MS, MINUTE_MS
+from mayfly.cli.demo.summary import Difference, End
 from mayfly.lifetime.life import State
-from mayfly.spark.replay import EXPIRED, GOT, WhatIf, replay_in_process
+from mayfly.pipeline.spark.replay import EXPIRED, GOT, WhatIf, replay_in_process
 
 DEADLINE_MS = 1_357_019_130_000
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from mayfly.cli.demo import wall_check
+from mayfly.cli.demo.flights import LIFE_MS, Flight, flights_of_day, spelled
+from mayfly.cli.demo.wall_clock import WallDay
 from mayfly.cli.demo_picture import picture
-from mayfly.demo import wall_check
-from mayfly.demo.flights import LIFE_MS, Flight, flights_of_day, spelled
-from mayfly.demo.wall_clock import WallDay
 from tests.demo.wall_days import exact_day, late_day, with_changes
 
 

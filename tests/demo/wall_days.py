@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.demo.calls import Compression, deadline_ms
-from mayfly.demo.flights import DELAY_MS, LIFE_MS, Flight
-from mayfly.demo.gates import Answer
-from mayfly.demo.wall_clock import QueueSeen, WallDay, WallSeen
-from mayfly.spark.replay import EXPIRED, GOT
+from mayfly.cli.demo.calls import Compression, deadline_ms
+from mayfly.cli.demo.flights import DELAY_MS, LIFE_MS, Flight
+from mayfly.cli.demo.gates import Answer
+from mayfly.cli.demo.wall_clock import QueueSeen, WallDay, WallSeen
+from mayfly.pipeline.spark.replay import EXPIRED, GOT
 
 BEGIN_MS = 1_700_000_000_000
 #: A minute of the day is 16 or 17 ms.

@@ -8,8 +8,8 @@ from threading import Thread
 import pytest
 
 from mayfly import QueueManager
-from mayfly.contracts.claims import ConsumerState
 from mayfly.engine.face.bulk import ClaimLimit as Limit
+from mayfly.verbs.contracts.claims import ConsumerState
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ import apsw
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.contracts.endings import MetBy
 from mayfly.engine import GetRequest, PutRequest, Session
 from mayfly.engine.end_non_persistent import end_non_persistent
 from mayfly.engine.expired import discard_expired
@@ -33,6 +32,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import StoreDamaged
 from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
+from mayfly.verbs.contracts.endings import MetBy
 from tests.spec.scene import INPUT, JOIN_SECONDS, OUTPUT, Running, bodies, local, refused, waiting
 from tests.store.scene import failing_disk, raw, statement
 

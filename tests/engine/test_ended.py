@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 import pytest
 
 from mayfly import QueueManager
-from mayfly.bulk.schema import ledger_batch
 from mayfly.engine.face.operating import (
     EndedFilter,
     ended_lives,
@@ -20,8 +19,9 @@ from mayfly.engine.face.operating import (
     write_trace,
 )
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
-from mayfly.replay.lives import LIFE_COLUMNS, REPLAYED, trace_of_lives
-from mayfly.replay.read import read_trace
+from mayfly.pipeline.bulk.schema import ledger_batch
+from mayfly.pipeline.replay.lives import LIFE_COLUMNS, REPLAYED, trace_of_lives
+from mayfly.pipeline.replay.read import read_trace
 from mayfly.testing import VirtualClock
 
 

@@ -16,7 +16,6 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.contracts.endings import NOBODY
 from mayfly.engine import Session
 from mayfly.engine.face.administration import QLOCAL
 from mayfly.engine.face.programs import ANY
@@ -31,6 +30,7 @@ from mayfly.lifetime.life import NEXT, OUTCOMES, Event, State, TransitionError, 
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from mayfly.verbs.contracts.endings import NOBODY
 from tests.spec.scene import (
     DEAD,
     JOIN_SECONDS,

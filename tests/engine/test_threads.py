@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.contracts.ledger import PositionTrimmed
-from mayfly.contracts.outcomes import unpack_counts
 from mayfly.engine import GetRequest, Session
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.runtime.clocks import SystemClock
+from mayfly.verbs.contracts.ledger import PositionTrimmed
+from mayfly.verbs.contracts.outcomes import unpack_counts
 from tests.spec.scene import BROWSE, INPUT, JOIN_SECONDS, REPLIES, Running, bodies, local
 
 PLACE = {name: n for n, name in enumerate(LEDGER_COLUMNS)}

@@ -25,9 +25,9 @@ from mayfly.everyplace import (
     QueueRule,
     RuleOwner,
 )
-from mayfly.everyplace.mq_queues import move_from_mq, move_to_mq
 from mayfly.lifetime.everyplace import Timepiece
 from mayfly.mqi.reasons import MQRC_OBJECT_ALREADY_EXISTS
+from mayfly.services.everyplace.mq_queues import move_from_mq, move_to_mq
 
 #: Pushed from A to B and moved by way of MQ to A's BACK; pushed and soon over; fetched by A from B.
 THROUGH, SHORT, FETCHED = "THROUGH", "SHORT", "FETCHED"

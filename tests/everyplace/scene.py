@@ -17,9 +17,9 @@ from mayfly.everyplace import (
     QueueEntry,
     QueueRule,
 )
-from mayfly.everyplace.held import Held
-from mayfly.everyplace.peers import Peers
 from mayfly.lifetime.everyplace import Timepiece
+from mayfly.services.everyplace.held import Held
+from mayfly.services.everyplace.peers import Peers
 
 START_MS = 1_700_000_000_000
 #: Where a sync costs nothing: only a machine that loses its power would need it.

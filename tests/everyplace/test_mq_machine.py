@@ -25,9 +25,6 @@ from mayfly.everyplace import (
     QueueEntry,
     SkewedClock,
 )
-from mayfly.everyplace.mq_body import MQ_DATA, fields_as_body, fields_of_body
-from mayfly.everyplace.mq_queues import move_from_mq, move_to_mq
-from mayfly.everyplace.mq_reports import ReportsToMq
 from mayfly.mqi.constants import (
     MQMT_DATAGRAM,
     MQMT_MQE_FIELDS,
@@ -36,6 +33,9 @@ from mayfly.mqi.constants import (
 )
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import MQRC_Q_FULL, MQRC_SYNCPOINT_NOT_AVAILABLE
+from mayfly.services.everyplace.mq_body import MQ_DATA, fields_as_body, fields_of_body
+from mayfly.services.everyplace.mq_queues import move_from_mq, move_to_mq
+from mayfly.services.everyplace.mq_reports import ReportsToMq
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message
 from tests.everyplace.scene import START_MS, quick_folder, reopened

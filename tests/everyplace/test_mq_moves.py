@@ -9,11 +9,11 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.everyplace import Ended, EveryplaceQueueManager, QueueEntry, QueueRule
-from mayfly.everyplace.mq_body import MQ_DATA
-from mayfly.everyplace.mq_queues import move_from_mq, move_to_mq, settle_moves
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQPER_PERSISTENT
 from mayfly.mqi.errors import MQError
+from mayfly.services.everyplace.mq_body import MQ_DATA
+from mayfly.services.everyplace.mq_queues import move_from_mq, move_to_mq, settle_moves
 from mayfly.testing import VirtualClock
 from tests.everyplace.scene import fail_commit, quick_folder, refused, reopened, seen, text
 

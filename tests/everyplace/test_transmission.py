@@ -15,8 +15,8 @@ from mayfly.everyplace import (
     RuleRefused,
     SkewedClock,
 )
-from mayfly.everyplace.exchanges import Exchange
 from mayfly.mqi import reasons as rc
+from mayfly.services.everyplace.exchanges import Exchange
 from mayfly.testing import VirtualClock
 from tests.everyplace.scene import START_MS, Remembering, refused, seen, take, text
 

@@ -9,10 +9,10 @@ from contextlib import ExitStack
 import pytest
 
 from mayfly import QueueManager
+from mayfly.channel.hierarchy.announcements import REQUESTS
+from mayfly.channel.hierarchy.publications import PUT_ASIDE
 from mayfly.engine import GetRequest
 from mayfly.engine.face.transit import PUBLICATIONS
-from mayfly.hierarchy.announcements import REQUESTS
-from mayfly.hierarchy.publications import PUT_ASIDE
 from mayfly.mqi import constants as c
 from tests.facts import wait_until
 from tests.hierarchy.scene import connect, proxies, run, subscribe

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.channel.hierarchy.announcements import REQUESTS, Announcement, read_announcement
 from mayfly.engine import GetRequest, PutRequest
 from mayfly.engine.face.transit import PUBLICATIONS
 from mayfly.engine.pubsub.proxies import proxy_name
-from mayfly.hierarchy.announcements import REQUESTS, Announcement, read_announcement
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

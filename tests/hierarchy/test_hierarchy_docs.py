@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from mayfly import QueueManager
+from mayfly.channel.hierarchy.announcements import REQUESTS
+from mayfly.channel.hierarchy.publications import PUT_ASIDE
 from mayfly.engine.face.transit import PUBLICATIONS
-from mayfly.hierarchy.announcements import REQUESTS
-from mayfly.hierarchy.publications import PUT_ASIDE
 from mayfly.testing import VirtualClock
 
 DOCS = (Path(__file__).parents[2] / "docs/HIERARCHY.md").read_text("utf-8")

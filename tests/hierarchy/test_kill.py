@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
+from mayfly.channel.hierarchy.announcements import REQUESTS
+from mayfly.channel.hierarchy.publications import PUT_ASIDE
 from mayfly.engine.face.transit import PUBLICATIONS
-from mayfly.hierarchy.announcements import REQUESTS
-from mayfly.hierarchy.publications import PUT_ASIDE
 from mayfly.testing import VirtualClock
 from tests.channel.network_scene import TOKEN
 from tests.hierarchy.load import KEPT, NEIGHBOURS

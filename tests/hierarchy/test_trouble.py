@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.channel.hierarchy.announcements import REQUESTS
+from mayfly.channel.hierarchy.publications import PUT_ASIDE, TURN_COUNT, Publications
 from mayfly.engine import PutRequest
 from mayfly.engine.face.transit import PUBLICATIONS
-from mayfly.hierarchy.announcements import REQUESTS
-from mayfly.hierarchy.publications import PUT_ASIDE, TURN_COUNT, Publications
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

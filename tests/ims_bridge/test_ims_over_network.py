@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Connection
+from mayfly.client.connection import Connection
 from mayfly.engine import Session
 from mayfly.ims_bridge import ImsBridge, Request
 from mayfly.mqi import reasons as rc

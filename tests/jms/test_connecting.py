@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, jms
-from mayfly.connection.endpoint import Address
+from mayfly.client.connection.endpoint import Address
 from mayfly.mqi import reasons as rc
 from tests.connection.serving import HOST, Served, serving
 from tests.jms.scene import refused

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from mayfly import QueueManager, jms
-from mayfly.connection.endpoint import Reconnect
+from mayfly.client.connection.endpoint import Reconnect
 from tests.connection.cut import Cut
 from tests.connection.serving import HOST
 from tests.facts import wait_until

@@ -9,10 +9,10 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.cli.lake_archive import LakeArchive
-from mayfly.lake.errors import LakeError
-from mayfly.lake.lives import lives_with_ids
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, LifeRecord
 from mayfly.mqi import constants as c
+from mayfly.pipeline.lake.errors import LakeError
+from mayfly.pipeline.lake.lives import lives_with_ids
 from mayfly.testing import VirtualClock
 from mayfly.verbs.stories import Whereabouts
 from tests.bulk.books import START_MS, life

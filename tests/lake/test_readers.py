@@ -9,8 +9,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from mayfly.lake.errors import LakeError
-from mayfly.lake.files import MARKS, Manifest, reading
+from mayfly.pipeline.lake.errors import LakeError
+from mayfly.pipeline.lake.files import MARKS, Manifest, reading
 from tests.bulk.books import life
 from tests.lake.made import small_lake
 from tests.spark.lakes import balance, forget_columns, forget_outcomes, write_lake

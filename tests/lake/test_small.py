@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from mayfly.cli.progress import seconds_told
-from mayfly.lake import small
-from mayfly.lake.errors import LakeError, PartError, PlotError
-from mayfly.lake.part import LakePart, part_between
-from mayfly.lake.plot import draw_timeline
-from mayfly.lake.timeline import STEPS_MS, QueueShare, step_between
 from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.pipeline.lake import small
+from mayfly.pipeline.lake.errors import LakeError, PartError, PlotError
+from mayfly.pipeline.lake.part import LakePart, part_between
+from mayfly.pipeline.lake.plot import draw_timeline
+from mayfly.pipeline.lake.timeline import STEPS_MS, QueueShare, step_between
 from tests.bulk.books import START_MS, life
 from tests.lake.made import small_lake
 from tests.spark.lakes import balance, forget_columns, forget_outcomes, write_lake

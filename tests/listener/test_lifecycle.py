@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, jms
-from mayfly.connection.waits import Wait
+from mayfly.client.connection.waits import Wait
 from mayfly.jms.roles import OwningConnection
 from mayfly.listener import ListenerPort, current_transaction
 from mayfly.mqi import reasons as rc

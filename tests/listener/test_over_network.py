@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager, jms
-from mayfly.connection.endpoint import Address
+from mayfly.admin.security.applicant import Admitted
+from mayfly.client.connection.endpoint import Address
 from mayfly.listener import ListenerPort, MessageListenerService, current_transaction
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.security.applicant import Admitted
 from mayfly.servers.wire import WireServer
 from mayfly.testing import VirtualClock
 from tests.connection.serving import HOST, AdmitEverybody, Served, serving

@@ -18,10 +18,10 @@ import pytest
 
 from mayfly import jms
 from mayfly.client import Client
-from mayfly.connection import Connection
-from mayfly.connection.endpoint import Address, Endpoint, Reconnect
-from mayfly.connection.reconnecting import ReconnectingConnection
-from mayfly.connection.remote import RemoteConnection, connect
+from mayfly.client.connection import Connection
+from mayfly.client.connection.endpoint import Address, Endpoint, Reconnect
+from mayfly.client.connection.reconnecting import ReconnectingConnection
+from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.ims_bridge import ImsBridge, Request
 from mayfly.listener import current_transaction
 from mayfly.pymqi import IIH

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from mayfly import QueueManager
-from mayfly.dead_letter import DeadLetterHandler, parse_rules
 from mayfly.lifetime.life import State
 from mayfly.mqi import constants as c
+from mayfly.services.dead_letter import DeadLetterHandler, parse_rules
 from mayfly.testing import VirtualClock
 from mayfly.verbs.schedule import Receipt
 from tests.examples import examples

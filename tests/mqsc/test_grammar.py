@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mayfly.mqsc.grammar import (
+from mayfly.admin.mqsc.grammar import (
     Command,
     MqscSyntaxError,
     Statement,

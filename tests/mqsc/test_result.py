@@ -1,10 +1,10 @@
 """What a program reads from a script's result, and what a person does."""
 
 import mayfly
+from mayfly.admin.mqsc.grammar import parse, statements
+from mayfly.admin.mqsc.outcome import failure
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.reasons import MQRC_STORAGE_MEDIUM_FULL
-from mayfly.mqsc.grammar import parse, statements
-from mayfly.mqsc.outcome import failure
 
 
 def test_ok_is_false_when_any_command_fails_and_the_rest_still_run(

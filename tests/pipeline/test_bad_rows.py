@@ -20,7 +20,7 @@ from mayfly.pipeline.failures import failure_of
 from mayfly.pipeline.marks import tie_checkpoint
 from mayfly.pipeline.readers import Readers
 from mayfly.pipeline.rows import routed_rows
-from mayfly.spark.queue_source import RowRange
+from mayfly.pipeline.spark.queue_source import RowRange
 from tests.pipeline.test_build import Scene, scene, session, taken, written
 from tests.spec.scene import DEAD
 

@@ -27,10 +27,10 @@ from mayfly.pipeline.config import PipelineConfig, load
 from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.marks import tie_checkpoint, tie_output
 from mayfly.pipeline.parts import FileSink
+from mayfly.pipeline.spark.delay_line import SESSION_SETTINGS
+from mayfly.pipeline.spark.errors import CheckpointError
 from mayfly.runtime.clocks import SystemClock
 from mayfly.servers.flight import FlightServer
-from mayfly.spark.delay_line import SESSION_SETTINGS
-from mayfly.spark.errors import CheckpointError
 from mayfly.testing import VirtualClock
 from tests.bulk.books import TOKEN
 from tests.spec.scene import STAGING, START_MS, local

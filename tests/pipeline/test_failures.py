@@ -8,12 +8,12 @@ import pytest
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j ships no types
 from pyspark.errors import AnalysisException, StreamingQueryException
 
-from mayfly.bulk.errors import ServerNotReachable, WrongToken
-from mayfly.bulk.queue_client import ConsumerFenced
+from mayfly.pipeline.bulk.errors import ServerNotReachable, WrongToken
+from mayfly.pipeline.bulk.queue_client import ConsumerFenced
 from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.failures import failure_of
-from mayfly.spark.errors import CheckpointError, OptionError
-from mayfly.spark.jvm import JavaNotFound
+from mayfly.pipeline.spark.errors import CheckpointError, OptionError
+from mayfly.pipeline.spark.jvm import JavaNotFound
 
 #: As a query says it: its own first line, the traceback of a worker, and a page of plans.
 QUERY = """\

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from mayfly.bulk.errors import ServerNotReachable, WrongToken
+from mayfly.pipeline.bulk.errors import ServerNotReachable, WrongToken
 from mayfly.pipeline.progress import Progress
+from mayfly.pipeline.spark.errors import CheckpointError
 from mayfly.pipeline.supervise import DEFAULT_LIMITS, Claims, End, Ending, Limits, Supervisor
-from mayfly.spark.errors import CheckpointError
 from tests.pipeline.queries import Hand, Seen, Timetable, Work
 
 GONE = ServerNotReachable("no Mayfly server answers at grpc://127.0.0.1:9414")

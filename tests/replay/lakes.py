@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mayfly import QueueManager
-from mayfly.bulk.schema import ledger_batch
+from mayfly.pipeline.bulk.schema import ledger_batch
 from mayfly.testing import VirtualClock
 
 START_MS = 1_700_000_000_000

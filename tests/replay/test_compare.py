@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mayfly.replay.compare import compare, turned
-from mayfly.replay.errors import ReplayError
-from mayfly.replay.lives import trace_of_lives
-from mayfly.replay.run import EXPIRED, GOT, replay_in_process
-from mayfly.replay.settings import AS_IT_WAS, Settings, WhatIf
-from mayfly.replay.split import read_split, write_split
-from mayfly.replay.trace import FULL_TRACE_SCHEMA
-from mayfly.spark.replay import lives_in_lake
+from mayfly.pipeline.replay.compare import compare, turned
+from mayfly.pipeline.replay.errors import ReplayError
+from mayfly.pipeline.replay.lives import trace_of_lives
+from mayfly.pipeline.replay.run import EXPIRED, GOT, replay_in_process
+from mayfly.pipeline.replay.settings import AS_IT_WAS, Settings, WhatIf
+from mayfly.pipeline.replay.split import read_split, write_split
+from mayfly.pipeline.replay.trace import FULL_TRACE_SCHEMA
+from mayfly.pipeline.spark.replay import lives_in_lake
 from tests.replay import lakes
 
 PUT_MS = 1_700_000_000_000

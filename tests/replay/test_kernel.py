@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
-from mayfly.replay import kernel
-from mayfly.replay.errors import ReplayError
-from mayfly.replay.run import EXPIRED, GOT, replay_in_process
-from mayfly.replay.settings import FIFO, Settings, WhatIf
+from mayfly.pipeline.replay import kernel
+from mayfly.pipeline.replay.errors import ReplayError
+from mayfly.pipeline.replay.run import EXPIRED, GOT, replay_in_process
+from mayfly.pipeline.replay.settings import FIFO, Settings, WhatIf
 from tests.replay import walk
 from tests.replay.walk import End, Message, ends_of, trace_of
 

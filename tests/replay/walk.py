@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from mayfly.lifetime import moments, window
 from mayfly.mqi.errors import MQError
-from mayfly.replay.run import EXPIRED, GOT, LEFT, REFUSED
-from mayfly.replay.settings import FIFO, PRIORITY, WhatIf
-from mayfly.replay.trace import FULL_TRACE_SCHEMA
+from mayfly.pipeline.replay.run import EXPIRED, GOT, LEFT, REFUSED
+from mayfly.pipeline.replay.settings import FIFO, PRIORITY, WhatIf
+from mayfly.pipeline.replay.trace import FULL_TRACE_SCHEMA
 
 Message = dict[str, Any]
 #: Outcome, when, and how long the receiver had waited.

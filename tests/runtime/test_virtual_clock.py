@@ -393,7 +393,7 @@ def test_a_wait_that_another_thread_can_end_is_none() -> None:
 SERVED = """
 import subprocess, sys
 import mayfly
-from mayfly.security.admission import Admission
+from mayfly.admin.security.admission import Admission
 from mayfly.servers.wire import WireServer
 from mayfly.testing import VirtualClock
 
@@ -401,8 +401,8 @@ PUT = '''
 import sys
 from pathlib import Path
 from mayfly.client import Client
-from mayfly.connection.endpoint import Endpoint
-from mayfly.connection.remote import connect
+from mayfly.client.connection.endpoint import Endpoint
+from mayfly.client.connection.remote import connect
 with Client(connect(Endpoint((Path(sys.argv[1]),), "", "QM1"), "anna", "t")) as client:
     client.put("Q1", b"from another process")
 '''

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import mayfly
+from mayfly.admin.security.admission import Admission, Admitted, Applicant
+from mayfly.admin.security.authentication import REMEMBERED_MS
+from mayfly.admin.security.users import FILE, Users, users_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
-from mayfly.security.admission import Admission, Admitted, Applicant
-from mayfly.security.authentication import REMEMBERED_MS
-from mayfly.security.users import FILE, Users, users_of
 from mayfly.testing import VirtualClock
 from tests.facts import wait_until
 

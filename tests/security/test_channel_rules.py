@@ -9,9 +9,9 @@ import pytest
 
 import mayfly
 from mayfly import admin
+from mayfly.admin.security import addresses
 from mayfly.mqi import command_constants as k
 from mayfly.mqi.errors import MQError
-from mayfly.security import addresses
 
 
 @pytest.fixture

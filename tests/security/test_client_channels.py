@@ -10,8 +10,8 @@ import pytest
 
 import mayfly
 from mayfly import admin
-from mayfly.connection.ccdt import read_table
-from mayfly.connection.endpoint import Address, Reconnect
+from mayfly.client.connection.ccdt import read_table
+from mayfly.client.connection.endpoint import Address, Reconnect
 from mayfly.mqi.attribute_selectors import MQCHT_CLNTCONN, MQCHT_SVRCONN
 
 

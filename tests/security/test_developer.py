@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 
 import mayfly
-from mayfly.lifetime.times import SECOND_MS
-from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError, StoreDamaged
-from mayfly.runtime import SystemClock
-from mayfly.security.admission import Admission, Applicant
-from mayfly.security.developer import (
+from mayfly.admin.security.admission import Admission, Applicant
+from mayfly.admin.security.developer import (
     DEFINITIONS,
     PASSWORDS_FILE,
     developer_users,
     self_signed_certificate,
 )
-from mayfly.security.passwords import is_right
-from mayfly.security.users import Users, users_of
+from mayfly.admin.security.passwords import is_right
+from mayfly.admin.security.users import Users, users_of
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, StoreDamaged
+from mayfly.runtime import SystemClock
 
 GIVEN = {"MAYFLY_APP_PASSWORD": "app-secret", "MAYFLY_ADMIN_PASSWORD": "admin-secret"}
 DAY_MS = 86_400 * SECOND_MS

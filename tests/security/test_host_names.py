@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import MQError, QueueManager
+from mayfly.admin.security import host_names
+from mayfly.admin.security.admission import Admission, Admitted, Applicant
 from mayfly.mqi import reasons as rc
-from mayfly.security import host_names
-from mayfly.security.admission import Admission, Admitted, Applicant
 from mayfly.testing import VirtualClock
 from tests.facts import PATIENCE_SECONDS
 

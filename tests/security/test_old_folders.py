@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import mayfly
+from mayfly.admin.security.admission import Admission, Applicant
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
-from mayfly.security.admission import Admission, Applicant
 from mayfly.testing import VirtualClock
 
 FIXTURES = Path(__file__).parents[1] / "store" / "fixtures"

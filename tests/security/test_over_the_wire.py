@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 import mayfly
-from mayfly.connection.endpoint import Address, Endpoint, Tls
-from mayfly.connection.remote import RemoteConnection, connect
+from mayfly.admin.security.admission import Admission
+from mayfly.admin.security.developer import self_signed_certificate
+from mayfly.admin.security.users import users_of
+from mayfly.client.connection.endpoint import Address, Endpoint, Tls
+from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import SystemClock
-from mayfly.security.admission import Admission
-from mayfly.security.developer import self_signed_certificate
-from mayfly.security.users import users_of
 from mayfly.servers.wire import WireServer
 from tests.servers.certificates import certificate_of
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.admin.security.users import Users
 from mayfly.client import Client
-from mayfly.connection.endpoint import Address, Endpoint
-from mayfly.connection.remote import connect
-from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE
+from mayfly.client.connection.endpoint import Address, Endpoint
+from mayfly.client.connection.remote import connect
 from mayfly.mqi import constants as c
-from mayfly.security.users import Users
+from mayfly.verbs.contracts.folder_sockets import MQ_SOCKET_FILE
 from tests.cli.test_processes import serving
 from tests.facts import wait_until
 

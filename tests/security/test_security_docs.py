@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import mayfly
+from mayfly.admin.security import admission, channel_checks
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import reasons as rc
-from mayfly.security import admission, channel_checks
 
 DOCS = (Path(__file__).parents[2] / "docs/SECURITY.md").read_text("utf-8")
 

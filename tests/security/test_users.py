@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import mayfly
+from mayfly.admin.security.passwords import hashed, is_right
+from mayfly.admin.security.users import FILE, User, Users, users_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreDamaged
-from mayfly.security.passwords import hashed, is_right
-from mayfly.security.users import FILE, User, Users, users_of
 
 
 def test_a_hash_is_argon2id_with_19_MiB_and_two_rounds_and_a_salt_of_its_own() -> None:

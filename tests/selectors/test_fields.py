@@ -25,7 +25,7 @@ from mayfly.mqi.properties import (
     property_element,
     read_properties,
 )
-from mayfly.selectors import MessageFields, compile_selector
+from mayfly.properties.selectors import MessageFields, compile_selector
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message as QueueMessage
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayfly.selectors import patterns
-from mayfly.selectors.patterns import Gapped, Pattern
+from mayfly.properties.selectors import patterns
+from mayfly.properties.selectors.patterns import Gapped, Pattern
 
 
 class Examined(str):

@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from mayfly.selectors import compile_selector, selector
+from mayfly.properties.selectors import compile_selector, selector
 
 ID = "414d5120514d312020202020202020200102030405060708"
 ID_BYTES = bytes.fromhex(ID)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mayfly import QueueManager
-from mayfly.bulk.client import LedgerClient
-from mayfly.bulk.errors import BulkError
 from mayfly.mqi.errors import MQError
+from mayfly.pipeline.bulk.client import LedgerClient
+from mayfly.pipeline.bulk.errors import BulkError
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 

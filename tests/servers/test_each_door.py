@@ -23,22 +23,22 @@ from hypothesis import strategies as st
 from proton import Data, Delivery
 
 from mayfly import MQError, QueueManager, jms, pymqi
-from mayfly.bulk.queue_client import Filters, QueueClient
 from mayfly.cli.dlq_show import letter_cells
 from mayfly.cli.show import as_json, as_line
-from mayfly.connection import Connection, connect
-from mayfly.dead_letter import dead_letter_of
-from mayfly.dead_letter.json_values import letter_as_json
+from mayfly.client.connection import Connection, connect
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import pack_folder, pack_header
 from mayfly.mqi.structures import DDH, DLH, XQH
+from mayfly.pipeline.bulk.queue_client import Filters, QueueClient
 from mayfly.properties.folders import properties_of_mapping
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Array, Described, Scalar, Section, Value, symbol, text
 from mayfly.servers.amqp.server import AmqpServer
 from mayfly.servers.flight import FlightServer
+from mayfly.services.dead_letter import dead_letter_of
+from mayfly.services.dead_letter.json_values import letter_as_json
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message
 from mayfly.verbs.stories import PropertyQuestion

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
 
-from mayfly.bulk.client import LedgerClient
-from mayfly.bulk.errors import (
+from mayfly.pipeline.bulk.client import LedgerClient
+from mayfly.pipeline.bulk.errors import (
     BadRequest,
     BulkError,
     NoCertificate,
@@ -30,11 +30,11 @@ from mayfly.bulk.errors import (
     WrongToken,
     from_flight,
 )
-from mayfly.bulk.folder_socket import SOCKET_FILE, folder_url
-from mayfly.bulk.schema import LEDGER
-from mayfly.contracts.ledger import LedgerInfo
+from mayfly.pipeline.bulk.folder_socket import SOCKET_FILE, folder_url
+from mayfly.pipeline.bulk.schema import LEDGER
 from mayfly.servers.flight import FlightServer
 from mayfly.servers.flight_ledger import PAGE_ROWS
+from mayfly.verbs.contracts.ledger import LedgerInfo
 from tests.bulk.books import TOKEN, KeptBooks, kept_books, life
 from tests.ports import held_port
 from tests.servers.certificates import certificate

@@ -10,8 +10,9 @@ import pyarrow.flight as flight
 import pytest
 
 from mayfly import QueueManager
-from mayfly.bulk.errors import BadRequest, WrongToken, from_flight
-from mayfly.bulk.queue_client import (
+from mayfly.engine import Session
+from mayfly.pipeline.bulk.errors import BadRequest, WrongToken, from_flight
+from mayfly.pipeline.bulk.queue_client import (
     ClaimsAhead,
     ClaimsClosed,
     ConsumerFenced,
@@ -21,11 +22,10 @@ from mayfly.bulk.queue_client import (
     QueueClient,
     QueueManagerRefused,
 )
-from mayfly.bulk.schema import MESSAGE
-from mayfly.contracts.claims import Attached, ConsumerState
-from mayfly.engine import Session
+from mayfly.pipeline.bulk.schema import MESSAGE
 from mayfly.servers.flight import FlightServer
 from mayfly.testing import VirtualClock
+from mayfly.verbs.contracts.claims import Attached, ConsumerState
 from tests.bulk.books import TOKEN, kept_books
 
 START_MS = 1_700_000_000_000

@@ -12,26 +12,32 @@ import pyarrow.flight as flight
 import pytest
 
 from mayfly import QueueManager
-from mayfly.bulk.errors import BadRequest, BulkError, UnknownManager, WrongToken, from_flight
-from mayfly.bulk.stages import (
+from mayfly.engine import Session
+from mayfly.engine.face.bulk import TRANSACTION_ROWS
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.structures import DLH
+from mayfly.pipeline.bulk.errors import (
+    BadRequest,
+    BulkError,
+    UnknownManager,
+    WrongToken,
+    from_flight,
+)
+from mayfly.pipeline.bulk.stages import (
     STAGED,
     Committed,
     RowsRefused,
     StageClient,
     StageLost,
 )
-from mayfly.contracts.stages import (
+from mayfly.servers.flight import FlightServer
+from mayfly.verbs.contracts.stages import (
     COMMIT_ACTION,
     KIND_COLUMNS,
     ROW_COLUMNS,
     SOURCE_ROW,
     STAGE_VERB,
 )
-from mayfly.engine import Session
-from mayfly.engine.face.bulk import TRANSACTION_ROWS
-from mayfly.mqi import reasons as rc
-from mayfly.mqi.structures import DLH
-from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN, kept_books
 from tests.spec.scene import DEAD, bodies, local
 

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 
 from mayfly import MQError, QueueManager
+from mayfly.admin.security.admission import Admission
+from mayfly.admin.security.developer import self_signed_certificate
 from mayfly.channel import Status
 from mayfly.cli.hosting import _next_signal
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.client import Client
-from mayfly.connection.endpoint import Address, Endpoint
-from mayfly.connection.remote import RemoteConnection, connect
+from mayfly.client.connection.endpoint import Address, Endpoint
+from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.security.admission import Admission
-from mayfly.security.developer import self_signed_certificate
 from mayfly.servers.exposure import ListenAddress
 from mayfly.servers.host import Host
 from mayfly.servers.listeners import MqListener

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from mayfly.connection.endpoint import Address, Endpoint
-from mayfly.connection.remote import connect
+from mayfly.client.connection.endpoint import Address, Endpoint
+from mayfly.client.connection.remote import connect
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError

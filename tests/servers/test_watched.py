@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import connect
+from mayfly.admin.security.admission import Admission
+from mayfly.admin.security.applicant import Admitted, Applicant
+from mayfly.admin.security.users import users_of
+from mayfly.client.connection import connect
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Loop
-from mayfly.security.admission import Admission
-from mayfly.security.applicant import Admitted, Applicant
-from mayfly.security.users import users_of
 from mayfly.servers.amqp.unhurried import Unhurried
 from mayfly.servers.exposure import ListenAddress
 from mayfly.servers.host import Host

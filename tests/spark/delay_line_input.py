@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from mayfly.mqi.constants import MQRO_EXPIRATION
-from mayfly.spark.delay_line import lifetime, prepare_session, write_stream
+from mayfly.pipeline.spark.delay_line import lifetime, prepare_session, write_stream
 
 INPUT_TYPE = (
     "id bigint, queue string, delay_ms bigint, life_ms bigint, report int, reply_to_q string, "

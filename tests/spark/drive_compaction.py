@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from mayfly.pipeline.spark.compaction import compact_lake
 from mayfly.spark import create_session
-from mayfly.spark.compaction import compact_lake
 from tests.bulk.books import life
 from tests.spark.lakes import INSTANCE, write_lake
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from mayfly.pipeline.spark.lake import ledger_to_lake
 from mayfly.spark import create_session
-from mayfly.spark.lake import ledger_to_lake
 
 
 def main(url: str, token_file: str, lake: str, warehouse: str) -> None:

@@ -19,8 +19,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from mayfly.pipeline.spark.sink import SinkOptions, StreamSink, Written
 from mayfly.spark import MayflyDataSource, create_session
-from mayfly.spark.sink import SinkOptions, StreamSink, Written
 from tests.spark.killing import kill_tree
 
 CONF = {

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mayfly.bulk.schema import ledger_batch
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LifeRecord
+from mayfly.pipeline.bulk.schema import ledger_batch
 from tests.bulk.books import START_MS
 
 INSTANCE = "5" * 32

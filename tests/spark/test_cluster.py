@@ -18,10 +18,10 @@ import pytest
 
 import mayfly
 from mayfly.cli.outcomes import ExitCode
-from mayfly.spark import keeper
-from mayfly.spark.cluster import ClusterFailed, Daemon, Worker, cluster
-from mayfly.spark.jvm import JavaNotFound
-from mayfly.spark.session import _is_this_machine
+from mayfly.pipeline.spark import keeper
+from mayfly.pipeline.spark.cluster import ClusterFailed, Daemon, Worker, cluster
+from mayfly.pipeline.spark.jvm import JavaNotFound
+from mayfly.pipeline.spark.session import _is_this_machine
 from tests.spark.killing import descendants
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.bulk.queue_client import QueueClient
 from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.pipeline.bulk.queue_client import QueueClient
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 from tests.spark.test_queue_source_kill import Journal, Reader, process, read_until_killed

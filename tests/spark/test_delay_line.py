@@ -16,7 +16,7 @@ from mayfly.lifetime.moments import is_due, is_expired
 from mayfly.lifetime.window import LATEST_DUE_MS, LONGEST_LIFE_MS, check_life_ms, window_at_put
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import MQRC_MD_ERROR
-from mayfly.spark.delay_line import (
+from mayfly.pipeline.spark.delay_line import (
     ADDED_COLUMNS,
     SESSION_SETTINGS,
     TtlRule,
@@ -25,7 +25,7 @@ from mayfly.spark.delay_line import (
     prepare_session,
     write_stream,
 )
-from mayfly.spark.errors import CheckpointError, OptionError
+from mayfly.pipeline.spark.errors import CheckpointError, OptionError
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -278,4 +278,4 @@ def test_importing_the_package_loads_no_pandas() -> None:
     answer = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert answer.stdout.split() == ["False", "mayfly.spark.delay_line", "True"]
+    assert answer.stdout.split() == ["False", "mayfly.pipeline.spark.delay_line", "True"]

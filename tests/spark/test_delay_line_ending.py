@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayfly.bulk.schema import MESSAGE
 from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.reports import Cause, Original, build_report, is_owed
 from mayfly.lifetime.window import remaining_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR
-from mayfly.spark.ending import end_rows
-from mayfly.spark.messages import REPORT
+from mayfly.pipeline.bulk.schema import MESSAGE
+from mayfly.pipeline.spark.ending import end_rows
+from mayfly.pipeline.spark.messages import REPORT
 
 T = 1_700_000_000_000
 WITH_REASON = MESSAGE.append(pa.field("reason", pa.int32()))

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from mayfly.spark.cluster import Cluster, cluster
+from mayfly.pipeline.spark.cluster import Cluster, cluster
 from tests.spark.delay_line_input import check_ended, commit_count, ended, write_file
 from tests.spark.transfer import Child, executors_of
 

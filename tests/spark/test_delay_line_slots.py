@@ -18,8 +18,16 @@ from pyspark.sql.streaming.stateful_processor import (
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR
-from mayfly.spark.errors import CheckpointError
-from mayfly.spark.slots import DUE, NOW_COLUMN, Slots, blobs_by_slot, packer, unpacked, unpacker
+from mayfly.pipeline.spark.errors import CheckpointError
+from mayfly.pipeline.spark.slots import (
+    DUE,
+    NOW_COLUMN,
+    Slots,
+    blobs_by_slot,
+    packer,
+    unpacked,
+    unpacker,
+)
 
 NOW_MS = 1_700_000_000_000
 SLOT_MS = 250

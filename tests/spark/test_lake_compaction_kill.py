@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.lake.files import Lease, Manifest
-from mayfly.spark.compaction import compact_lake
-from mayfly.spark.lake import rows_of
-from mayfly.spark.lake_check import verify_lake
-from mayfly.spark.report import ledger_report
+from mayfly.pipeline.lake.files import Lease, Manifest
+from mayfly.pipeline.spark.compaction import compact_lake
+from mayfly.pipeline.spark.lake import rows_of
+from mayfly.pipeline.spark.lake_check import verify_lake
+from mayfly.pipeline.spark.report import ledger_report
 from tests.spark.killing import kill_tree
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.soak]

@@ -12,13 +12,13 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from mayfly.lake.errors import ExportError, PlotError
-from mayfly.lake.part import part_between
-from mayfly.lake.plot import draw_timeline
-from mayfly.lake.timeline import QueueShare
 from mayfly.lifetime.life import State
-from mayfly.spark.export import export_lives
-from mayfly.spark.timeline import timeline_of
+from mayfly.pipeline.lake.errors import ExportError, PlotError
+from mayfly.pipeline.lake.part import part_between
+from mayfly.pipeline.lake.plot import draw_timeline
+from mayfly.pipeline.lake.timeline import QueueShare
+from mayfly.pipeline.spark.export import export_lives
+from mayfly.pipeline.spark.timeline import timeline_of
 from tests.bulk.books import START_MS, life
 from tests.spark.lakes import balance, write_lake
 

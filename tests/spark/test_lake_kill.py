@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from mayfly import QueueManager
 from mayfly.lifetime.life import LEDGER_COLUMNS
+from mayfly.pipeline.spark.lake import ledger_to_lake
+from mayfly.pipeline.spark.report import verify_lake
 from mayfly.servers.flight import FlightServer
-from mayfly.spark.lake import ledger_to_lake
-from mayfly.spark.report import verify_lake
 from tests.bulk.books import TOKEN
 from tests.bulk.lives import live, queue_manager
 from tests.spark.killing import kill_tree

@@ -9,8 +9,8 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.lake.files import Snapshot, move_in, reading
-from mayfly.spark.compaction import compact_lake
+from mayfly.pipeline.lake.files import Snapshot, move_in, reading
+from mayfly.pipeline.spark.compaction import compact_lake
 from tests.bulk.books import life
 from tests.spark.lakes import write_lake
 

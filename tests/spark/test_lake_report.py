@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly.lifetime.life import OUTCOMES, LifeRecord, State
-from mayfly.spark.report import ledger_report, verify_lake
+from mayfly.pipeline.spark.report import ledger_report, verify_lake
 from tests.bulk.books import START_MS, life
 from tests.spark.lakes import Entry, balance, write_lake
 

@@ -9,9 +9,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.lake.errors import PartError
-from mayfly.lake.files import Manifest, Snapshot, maintained
-from mayfly.lake.part import LakePart, part_between
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.mqi.constants import (
     MQRO_COA,
@@ -20,9 +17,12 @@ from mayfly.mqi.constants import (
     MQRO_EXPIRATION_WITH_DATA,
 )
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.spark.errors import LakeError
-from mayfly.spark.report import QueueBalance, QueueReport, ledger_report
-from mayfly.spark.sketches import rebuild_sketches, sketch_lake, small_tail
+from mayfly.pipeline.lake.errors import PartError
+from mayfly.pipeline.lake.files import Manifest, Snapshot, maintained
+from mayfly.pipeline.lake.part import LakePart, part_between
+from mayfly.pipeline.spark.errors import LakeError
+from mayfly.pipeline.spark.report import QueueBalance, QueueReport, ledger_report
+from mayfly.pipeline.spark.sketches import rebuild_sketches, sketch_lake, small_tail
 from tests.bulk.books import START_MS, life
 from tests.spark.lakes import balance, write_lake
 

@@ -16,19 +16,18 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, IsNotNull
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from mayfly import QueueManager
-from mayfly.bulk import client as bulk_client
-from mayfly.bulk.batch_log import ClaimOffset, LocalFiles, WrittenClaims, written_claims
-from mayfly.bulk.errors import ServerNotReachable
-from mayfly.bulk.queue_client import (
+from mayfly.lifetime.claims import CLAIM_LAPSE_MS
+from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.pipeline.bulk import client as bulk_client
+from mayfly.pipeline.bulk.batch_log import ClaimOffset, LocalFiles, WrittenClaims, written_claims
+from mayfly.pipeline.bulk.errors import ServerNotReachable
+from mayfly.pipeline.bulk.queue_client import (
     ConsumerFenced,
     ConsumerOfOtherQueue,
 )
-from mayfly.lifetime.claims import CLAIM_LAPSE_MS
-from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.servers.flight import FlightServer
-from mayfly.spark.checkpoints import Folder
-from mayfly.spark.errors import CheckpointError, OptionError
-from mayfly.spark.queue_source import (
+from mayfly.pipeline.spark.checkpoints import Folder
+from mayfly.pipeline.spark.errors import CheckpointError, OptionError
+from mayfly.pipeline.spark.queue_source import (
     MESSAGE_TYPE,
     FilteredQueueReader,
     QueueOptions,
@@ -37,6 +36,7 @@ from mayfly.spark.queue_source import (
     RowRanges,
     queue_reader,
 )
+from mayfly.servers.flight import FlightServer
 from mayfly.testing import VirtualClock
 from tests.bulk.books import TOKEN
 from tests.bulk.line import Line

@@ -18,12 +18,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly import QueueManager
-from mayfly.bulk.errors import ServerFailed, ServerNotReachable
-from mayfly.bulk.queue_client import QueueClient
-from mayfly.contracts.claims import Attached
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
+from mayfly.pipeline.bulk.errors import ServerFailed, ServerNotReachable
+from mayfly.pipeline.bulk.queue_client import QueueClient
+from mayfly.pipeline.spark.queue_source import MESSAGE_TYPE
 from mayfly.servers.flight import FlightServer
-from mayfly.spark.queue_source import MESSAGE_TYPE
+from mayfly.verbs.contracts.claims import Attached
 from tests.bulk.books import TOKEN
 from tests.bulk.lives import queue_manager
 from tests.spark.drive_queue_source import COMMIT_MESSAGES

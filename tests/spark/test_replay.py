@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from mayfly.demo import flights
+from mayfly.cli.demo import flights
 from mayfly.lifetime import columns, moments, window
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_NONE, MQRC_OPTIONS_ERROR
-from mayfly.spark.replay import (
+from mayfly.pipeline.spark.replay import (
     AS_IT_WAS,
     EXPIRED,
     GOT,

@@ -9,14 +9,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from mayfly.replay import kernel
-from mayfly.replay.compare import compare
-from mayfly.replay.errors import ReplayError
-from mayfly.replay.lives import trace_of_lives
-from mayfly.replay.run import replay_in_process
-from mayfly.replay.settings import Settings, WhatIf
-from mayfly.replay.split import write_split
-from mayfly.spark.replay import (
+from mayfly.pipeline.replay import kernel
+from mayfly.pipeline.replay.compare import compare
+from mayfly.pipeline.replay.errors import ReplayError
+from mayfly.pipeline.replay.lives import trace_of_lives
+from mayfly.pipeline.replay.run import replay_in_process
+from mayfly.pipeline.replay.settings import Settings, WhatIf
+from mayfly.pipeline.replay.split import write_split
+from mayfly.pipeline.spark.replay import (
     compare_in_spark,
     lives_in_lake,
     lives_to_replay,

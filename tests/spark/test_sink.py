@@ -17,14 +17,20 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from mayfly import QueueManager
-from mayfly.bulk.schema import MESSAGE
-from mayfly.bulk.stages import STAGED
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
+from mayfly.pipeline.bulk.schema import MESSAGE
+from mayfly.pipeline.bulk.stages import STAGED
+from mayfly.pipeline.spark.errors import OptionError
+from mayfly.pipeline.spark.messages import MESSAGE_TYPE
+from mayfly.pipeline.spark.sink import (
+    SinkOptions,
+    batch_sink,
+    check_columns,
+    staged_rows,
+    stream_sink,
+)
 from mayfly.servers.flight import FlightServer
-from mayfly.spark.errors import OptionError
-from mayfly.spark.messages import MESSAGE_TYPE
-from mayfly.spark.sink import SinkOptions, batch_sink, check_columns, staged_rows, stream_sink
 from tests.bulk.books import TOKEN
 from tests.spec.scene import DEAD, bodies, local
 

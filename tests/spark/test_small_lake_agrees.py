@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.lake import small
-from mayfly.lake.part import EVERYTHING, LakePart, part_between
-from mayfly.spark.export import export_lives
-from mayfly.spark.report import QueueReport, ledger_report
-from mayfly.spark.timeline import timeline_of
+from mayfly.pipeline.lake import small
+from mayfly.pipeline.lake.part import EVERYTHING, LakePart, part_between
+from mayfly.pipeline.spark.export import export_lives
+from mayfly.pipeline.spark.report import QueueReport, ledger_report
+from mayfly.pipeline.spark.timeline import timeline_of
 from tests.bulk.books import START_MS
 from tests.lake.made import varied_lake
 

@@ -12,13 +12,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from mayfly.bulk import client as bulk_client
-from mayfly.bulk.errors import ServerNotReachable
-from mayfly.bulk.schema import LEDGER_ROW_BYTES_MAX
 from mayfly.lifetime.life import LifeRecord
+from mayfly.pipeline.bulk import client as bulk_client
+from mayfly.pipeline.bulk.errors import ServerNotReachable
+from mayfly.pipeline.bulk.schema import LEDGER_ROW_BYTES_MAX
+from mayfly.pipeline.spark.errors import CheckpointError, OptionError
+from mayfly.pipeline.spark.source import LedgerStreamReader, SourceOptions, split_range
 from mayfly.servers.flight import FlightServer
-from mayfly.spark.errors import CheckpointError, OptionError
-from mayfly.spark.source import LedgerStreamReader, SourceOptions, split_range
 from tests.bulk.books import TOKEN, KeptBooks, kept_books, life
 
 URL = "grpc://127.0.0.1:9414"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mayfly.lifetime.life import State
-from mayfly.spark.cluster import Cluster, cluster
+from mayfly.pipeline.spark.cluster import Cluster, cluster
 from tests.spark.transfer import Transfer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -18,12 +18,12 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from mayfly import QueueManager
-from mayfly.bulk.errors import BulkError
-from mayfly.bulk.queue_client import Filters, QueueClient
-from mayfly.bulk.stages import STAGED, StageClient
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, State
-from mayfly.spark import keeper
-from mayfly.spark.cluster import Cluster
+from mayfly.pipeline.bulk.errors import BulkError
+from mayfly.pipeline.bulk.queue_client import Filters, QueueClient
+from mayfly.pipeline.bulk.stages import STAGED, StageClient
+from mayfly.pipeline.spark import keeper
+from mayfly.pipeline.spark.cluster import Cluster
 from tests.bulk.books import TOKEN
 from tests.ports import held_port
 from tests.spark.drive_transfer import ROWS_PER_BATCH

@@ -2,7 +2,7 @@
 
 from typing import TypeAlias
 
-from mayfly.connection import Schedule as Requested
+from mayfly.client.connection import Schedule as Requested
 from mayfly.engine import Session
 from mayfly.engine.face.programs import Schedule
 from mayfly.mqi.properties import pack_folder, pack_header

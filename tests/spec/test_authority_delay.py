@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, pymqi
+from mayfly.admin.security.users import users_of
 from mayfly.engine import PutRequest, Session
 from mayfly.engine.attributes.of_manager import AUTHCHK_RELEASE
 from mayfly.engine.face.administration import QMGR, SELF
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
-from mayfly.security.users import users_of
 from mayfly.testing import VirtualClock
 from mayfly.verbs.schedule import ScheduleFilter
 from tests.over import NewSession

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
-from mayfly.contracts.claims import ConsumerState
 from mayfly.engine import Session
 from mayfly.engine.claims.consumer import CLAIM_ROWS_MAX, BackedOut
 from mayfly.engine.claims.consumers import Claimed
@@ -22,6 +21,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
+from mayfly.verbs.contracts.claims import ConsumerState
 from mayfly.verbs.facts import Counts
 from tests.over import NewSession
 from tests.spec.scene import (

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.contracts.outcomes import unpack_counts
 from mayfly.engine import Session
 from mayfly.engine.face.administration import QLOCAL
 from mayfly.engine.objects import administration
@@ -13,6 +12,7 @@ from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS, LifeRecord
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from mayfly.verbs.contracts.outcomes import unpack_counts
 from tests.over import NewSession
 from tests.spec.scene import (
     BROWSE,

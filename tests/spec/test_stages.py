@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.contracts.stages import JOB_PREFIX
 from mayfly.engine import Session
 from mayfly.engine.bulk.stages import ORPHAN_MS
 from mayfly.engine.face.bulk import TRANSACTION_ROWS, StageMissing
@@ -19,6 +18,7 @@ from mayfly.mqi.errors import MQError
 from mayfly.mqi.structures import DLH
 from mayfly.store.stages import StagePlace
 from mayfly.testing import VirtualClock
+from mayfly.verbs.contracts.stages import JOB_PREFIX
 from tests.over import NewSession
 from tests.spec.scene import (
     DEAD,

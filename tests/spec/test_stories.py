@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import MQError, QueueManager, QueueSharingGroup
-from mayfly.connection import connect
+from mayfly.client.connection import connect
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

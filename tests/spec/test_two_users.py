@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Connection
-from mayfly.connection import connect as connect_to
+from mayfly.client.connection import Connection
+from mayfly.client.connection import connect as connect_to
 from mayfly.engine import Session
 from mayfly.engine.face.administration import QMGR, SELF, TOPIC
 from mayfly.mqi import constants as c

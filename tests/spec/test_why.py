@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.dead_letter import DeadLetterHandler, parse_rules
 from mayfly.engine import PutRequest, Session
 from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.lifetime.life import State
@@ -17,6 +16,7 @@ from mayfly.lifetime.spelling import spelled_moment
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.services.dead_letter import DeadLetterHandler, parse_rules
 from mayfly.testing import VirtualClock
 from mayfly.verbs.schedule import Receipt
 from mayfly.verbs.stories import MOST_STAYS, Whereabouts

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.contracts.ledger import PositionTrimmed
-from mayfly.contracts.outcomes import unpack_counts
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS
 from mayfly.store.book import LIVES_BEFORE_BALANCE
 from mayfly.store.store import Store
 from mayfly.store.totals import POSITIONS_UNSAVED
 from mayfly.store.units import Unit
+from mayfly.verbs.contracts.ledger import PositionTrimmed
+from mayfly.verbs.contracts.outcomes import unpack_counts
 from tests.store.scene import (
     NOW_MS,
     NUMBER,

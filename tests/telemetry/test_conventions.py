@@ -12,7 +12,7 @@ from opentelemetry.semconv.attributes import error_attributes
 from opentelemetry.semconv.schemas import Schemas
 
 from mayfly import telemetry
-from mayfly.telemetry import conventions
+from mayfly.client.telemetry import conventions
 
 DOCS = (Path(__file__).parents[2] / "docs/TELEMETRY.md").read_text("utf-8")
 

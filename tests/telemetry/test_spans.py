@@ -12,12 +12,12 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 import mayfly
 from mayfly import QueueManager, jms, pymqi, telemetry
-from mayfly.connection import connect
+from mayfly.client.connection import connect
+from mayfly.client.telemetry.messages import TracedMessage
 from mayfly.listener import ListenerPort
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, NoMessage
-from mayfly.telemetry.messages import TracedMessage
 from mayfly.testing import VirtualClock
 from mayfly.testing.served import served
 from mayfly.verbs.messages import Settlement

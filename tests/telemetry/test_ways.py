@@ -12,10 +12,10 @@ from opentelemetry.sdk.trace import ReadableSpan
 
 import mayfly
 from mayfly import QueueManager, telemetry
+from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.cli.outcomes import CommandFailed
 from mayfly.cli.telemetry import telemetry_of
-from mayfly.connection import LocalConnection
-from mayfly.security.admission import Admitted, Applicant
+from mayfly.client.connection import LocalConnection
 from mayfly.testing import VirtualClock
 from tests.channel.scene import CHANNEL, done, receiving, sending
 from tests.cli.conftest import COMMAND, environment

@@ -17,7 +17,7 @@ from mayfly.engine import Session
 from mayfly.engine.face.administration import PROCESS, alter_named, define_named
 from mayfly.mqi.constants import MQAT_UNIX
 from mayfly.mqi.structures import TM, TMC2
-from mayfly.trigger_monitor import Outcome, TriggerMonitor
+from mayfly.services.trigger_monitor import Outcome, TriggerMonitor
 from tests.spec.scene import JOIN_SECONDS, Running
 from tests.spec.trigger_scene import EVERY, INITQ, PROGRAM, triggering
 

@@ -17,7 +17,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.structures import DLH, TM, TMC2
-from mayfly.trigger_monitor import Outcome, TriggerMessage, TriggerMonitor
+from mayfly.services.trigger_monitor import Outcome, TriggerMessage, TriggerMonitor
 from tests.connection.serving import serving as over_network
 from tests.facts import wait_until
 from tests.spec.scene import (

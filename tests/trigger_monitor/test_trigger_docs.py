@@ -13,7 +13,7 @@ from mayfly.cli.app import app
 from mayfly.engine.face.administration import QLOCAL, attributes_of
 from mayfly.engine.triggering.trigger import CONDITIONS
 from mayfly.mqi.constants import MQOO_INPUT_SHARED
-from mayfly.trigger_monitor import Outcome
+from mayfly.services.trigger_monitor import Outcome
 
 DOCS = (Path(__file__).parents[2] / "docs/TRIGGERING.md").read_text("utf-8")
 

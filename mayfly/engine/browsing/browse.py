@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.contracts.endings import MetBy
 from mayfly.engine.browsing.marking import HandleMarks
 from mayfly.engine.core import Core
 from mayfly.engine.expired import discard_expired
@@ -30,6 +29,7 @@ from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs.contracts.endings import MetBy
 from mayfly.verbs.messages import GetResult
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.contracts.endings import Ending, MetBy
-from mayfly.contracts.stages import SOURCE_ROW
 from mayfly.engine.bulk.bulk_puts import BulkPuts, Lane
 from mayfly.engine.bulk.staged_rows import (
     Kind,
@@ -38,6 +36,8 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts.endings import Ending, MetBy
+from mayfly.verbs.contracts.stages import SOURCE_ROW
 
 #: The queue manager is going: no fault of the row.
 _NOT_THE_ROW = (

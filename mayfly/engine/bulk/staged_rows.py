@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mayfly.contracts.stages import IDS, KIND_COLUMNS, TEXT_BYTES
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.attribute_selectors import MQ_MSG_ID_LENGTH
@@ -17,6 +16,7 @@ from mayfly.mqi.constants import (
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.verbs.checks import stored_id
+from mayfly.verbs.contracts.stages import IDS, KIND_COLUMNS, TEXT_BYTES
 
 
 class StagedRows(NamedTuple):

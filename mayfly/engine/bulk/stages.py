@@ -15,7 +15,6 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from zlib import crc32
 
-from mayfly.contracts.stages import JOB_PREFIX
 from mayfly.engine.bulk.promotion import Promotion, Surrendered
 from mayfly.engine.bulk.staged_rows import StagedRows
 from mayfly.engine.core import Core
@@ -36,6 +35,7 @@ from mayfly.store.stages import (
     removed,
     state_written,
 )
+from mayfly.verbs.contracts.stages import JOB_PREFIX
 
 _LOG = logging.getLogger("mayfly.stages")
 #: Rows of one transaction, less than one blob more; others' commits wait that long.

@@ -10,9 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mayfly.contracts import reasons
-from mayfly.contracts.claims import ConsumerState
-from mayfly.contracts.messages import MessageColumns
 from mayfly.engine.core import Core
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.transaction import Transaction
@@ -25,10 +22,13 @@ from mayfly.store.claimed import (
     forget_claims,
     save_consumer,
 )
+from mayfly.verbs.contracts import reasons
+from mayfly.verbs.contracts.claims import ConsumerState
+from mayfly.verbs.contracts.messages import MessageColumns
 
 
 class ClaimError(Exception):
-    """A consumer is refused; ``reason`` is for programs (contracts/reasons.py)."""
+    """A consumer is refused; ``reason`` is for programs (verbs/contracts/reasons.py)."""
 
     def __init__(self, reason: str, text: str) -> None:
         """Say in ``text`` what is wrong and what to do."""

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from mayfly.contracts import reasons
-from mayfly.contracts.claims import ConsumerState
 from mayfly.engine.claims.consumer import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
@@ -31,6 +29,8 @@ from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.claimed import ConsumerRow
 from mayfly.verbs.checks import check_name
+from mayfly.verbs.contracts import reasons
+from mayfly.verbs.contracts.claims import ConsumerState
 
 
 class Claimed(NamedTuple):

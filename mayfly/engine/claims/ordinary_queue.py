@@ -11,7 +11,6 @@ import logging
 from collections.abc import Iterable, Iterator
 from heapq import merge
 
-from mayfly.contracts.endings import Ending, MetBy
 from mayfly.engine.claims.consumer import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
@@ -41,6 +40,7 @@ from mayfly.store import claimed as store
 from mayfly.store.claimed import ClaimRow, Rows
 from mayfly.store.keys import SEQUENCE_BITS
 from mayfly.store.units import EndedRows, StoredMessage
+from mayfly.verbs.contracts.endings import Ending, MetBy
 
 _LOG = logging.getLogger("mayfly.claims")
 _ANY_SEQUENCE = 2**SEQUENCE_BITS - 1

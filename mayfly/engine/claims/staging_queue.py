@@ -11,8 +11,6 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from mayfly.contracts import reasons
-from mayfly.contracts.messages import NO_MESSAGES, MessageColumns
 from mayfly.engine.claims.consumer import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
@@ -38,6 +36,8 @@ from mayfly.store.claimed import (
     save_consumer,
 )
 from mayfly.store.messages import limited
+from mayfly.verbs.contracts import reasons
+from mayfly.verbs.contracts.messages import NO_MESSAGES, MessageColumns
 
 _MARKS_KEPT = 64
 

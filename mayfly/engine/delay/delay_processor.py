@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 
-from mayfly.contracts.endings import MetBy
 from mayfly.engine.attributes.of_manager import DDELAY_SPARK
 from mayfly.engine.core import Core
 from mayfly.engine.delay.alike import due_alike
@@ -24,6 +23,7 @@ from mayfly.mqi.constants import MQQA_GET_INHIBITED, MQQA_PUT_INHIBITED
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.delayed import Due
 from mayfly.store.keys import STAGING_LOW, due_ms_of, due_times_of, staging_key
+from mayfly.verbs.contracts.endings import MetBy
 
 #: Bounded, so that a flood of due messages never holds other clients up for long; large enough
 #: that the pages which one transaction dirties are shared by many messages.

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 
-from mayfly.contracts.endings import NOBODY, Ending
 from mayfly.engine.authority.checks import check_release
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import CAP_AT_RELEASE
@@ -33,6 +32,7 @@ from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.delayed import Alike, Due
 from mayfly.store.units import Move, StoredMessage
+from mayfly.verbs.contracts.endings import NOBODY, Ending
 
 _LOG = logging.getLogger("mayfly.delay")
 

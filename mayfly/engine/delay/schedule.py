@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from mayfly.contracts.endings import Ending
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.core import Core
@@ -27,6 +26,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import due_ms_of
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.checks import Identifier, stored_id
+from mayfly.verbs.contracts.endings import Ending
 from mayfly.verbs.schedule import (
     EVERYTHING,
     LAST_POSITION,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from mayfly.contracts.endings import Ending
 from mayfly.engine.core import Core
 from mayfly.engine.holding import messages
 from mayfly.engine.queues import Found
@@ -17,6 +16,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.store.keys import due_ms_of, id_hash
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts.endings import Ending
 from mayfly.verbs.schedule import Receipt
 
 

@@ -1,6 +1,6 @@
 """The face of the engine for admission: an operator's definitions about clients and partners.
 
-Only ``mayfly.security`` uses it.
+Only ``mayfly.admin.security`` uses it.
 """
 
 from mayfly.engine.attributes import (

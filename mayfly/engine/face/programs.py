@@ -1,6 +1,6 @@
 """The face of the engine for programs: verbs, what they are given and what they return.
 
-Only ``mayfly.connection`` uses it; facades and servers stand on ``mayfly.connection``.
+Only ``mayfly.client.connection`` uses it, on which facades and servers stand.
 """
 
 from mayfly.engine.callbacks import Completion

@@ -14,7 +14,7 @@ from mayfly.engine.finding.search_starts import MANY_HIDDEN, SearchStarts
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.mqi.descriptor import unpack_descriptor
-from mayfly.selectors import MessageFields, Selector, compile_selector
+from mayfly.properties.selectors import MessageFields, Selector, compile_selector
 from mayfly.store.by_id import by_msg_id
 from mayfly.store.keys import id_hash, key_of_delayed_id, key_of_token, staging_id
 from mayfly.store.pages import page_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mayfly.engine.finding.search import fields_of
-from mayfly.selectors import Selector
+from mayfly.properties.selectors import Selector
 from mayfly.store.units import StoredMessage
 
 #: Characters that a selector may compare for one message under the lock, some 0.1 ms: more, and it

@@ -10,7 +10,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.headers import headers_length
 from mayfly.mqi.properties import FORMAT, read_texts
-from mayfly.selectors.folders import find_folder, value_in
+from mayfly.properties.selectors.folders import find_folder, value_in
 
 IN_GROUP = c.MQMF_MSG_IN_GROUP | c.MQMF_LAST_MSG_IN_GROUP
 IN_SEGMENTS = c.MQMF_SEGMENT | c.MQMF_LAST_SEGMENT

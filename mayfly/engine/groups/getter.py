@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mayfly.contracts.endings import MetBy
 from mayfly.engine.core import Core
 from mayfly.engine.expired import discard_expired
 from mayfly.engine.finding.alive import DISCARD_BATCH, REFUSALS
@@ -30,6 +29,7 @@ from mayfly.mqi.errors import mq_error
 from mayfly.store.keys import id_hash, may_tell
 from mayfly.store.outlines import present
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts.endings import MetBy
 from mayfly.verbs.messages import GetResult
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from mayfly.contracts.endings import Ending
 from mayfly.engine.delay.staged_row import staged_identity
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.lifetime.life import NEXT, OUTCOMES, Event, LifeRecord, State
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.store.units import EndedLives, EndedMessages, StoredMessage
+from mayfly.verbs.contracts.endings import Ending
 
 #: The outcome of a life by state and event: those pairs of the table that end a life.
 ENDS: dict[State, dict[Event, str]] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from mayfly.contracts.endings import Ending
 from mayfly.engine.holding import messages
 from mayfly.engine.holding.lives import LOCKED_ENDS, OPEN_ENDS, lives_of
 from mayfly.engine.holding.messages import Hold, not_free, show, unhide
@@ -12,6 +11,7 @@ from mayfly.engine.holding.puts import count_staged
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue, QueueOwner
 from mayfly.engine.transaction import Claiming, Moving, Transaction, Unclaiming
 from mayfly.lifetime.life import Event, TransitionError
+from mayfly.verbs.contracts.endings import Ending
 
 #: How the lives end of those that are released together.
 RELEASED = OPEN_ENDS[True][Event.DUE]

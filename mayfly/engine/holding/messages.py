@@ -6,13 +6,13 @@ only the one that hides it may go on with it.
 
 from __future__ import annotations
 
-from mayfly.contracts.endings import NOBODY, Ending
 from mayfly.engine.holding.lives import LOCKED_ENDS, OPEN_ENDS, life_of
 from mayfly.engine.holding.puts import count_staged, reserve
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue, QueueOwner
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import Event, State, TransitionError
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts.endings import NOBODY, Ending
 
 #: The event of a get in the life of a message: on an ordinary queue, on the staging queue (D3).
 GETS = Event.GET, Event.CANCEL

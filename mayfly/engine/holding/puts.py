@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mayfly.contracts.endings import Ending, MetBy
 from mayfly.engine.holding.lives import LOCKED_ENDS, OPEN_ENDS, life_of
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue, QueueOwner
 from mayfly.engine.transaction import Moving, Transaction
 from mayfly.lifetime.life import Event, LifeRecord, TransitionError
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts.endings import Ending, MetBy
 
 
 def reserve(queue: LocalQueue, message_count: int = 1) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mayfly.contracts.endings import NOBODY, Ending
 from mayfly.engine.attributes.attribute import (
     LARGEST,
     LONGEST_MESSAGE_BYTES,
@@ -33,6 +32,7 @@ from mayfly.mqi.constants import (
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.verbs.checks import check_name
+from mayfly.verbs.contracts.endings import NOBODY, Ending
 from mayfly.verbs.facts import Value
 
 _SAVE = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?)"

@@ -46,7 +46,7 @@ from mayfly.mqi.attribute_selectors import MQPSM_ENABLED
 from mayfly.mqi.constants import MQRO_COA
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.selectors import MessageFields, Selector
+from mayfly.properties.selectors import MessageFields, Selector
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.topic_strings import check_topic_string
 

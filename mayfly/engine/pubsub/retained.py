@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from mayfly.contracts.endings import NOBODY, MetBy
 from mayfly.engine.attributes.attribute import LARGEST, LONGEST_MESSAGE_BYTES, QLOCAL
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
@@ -42,8 +41,9 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.selectors import Selector
+from mayfly.properties.selectors import Selector
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts.endings import NOBODY, MetBy
 from mayfly.verbs.topic_strings import has_wildcards, levels_of, matches
 
 RETAINED_QUEUE = "SYSTEM.RETAINED.PUB.QUEUE"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from mayfly.security.admission import Admitted, Applicant
+from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.service import Service
 from mayfly.servers.client_status import ClientStatus

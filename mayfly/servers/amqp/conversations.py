@@ -9,8 +9,8 @@ from concurrent.futures import Executor
 from itertools import count
 from typing import Final, NamedTuple
 
-from mayfly.connection import Connection
-from mayfly.connection.topics import is_temporary_topic
+from mayfly.client.connection import Connection
+from mayfly.client.connection.topics import is_temporary_topic
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error

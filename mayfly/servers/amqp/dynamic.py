@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from proton import Described, Terminus
 
-from mayfly.connection import Connection
-from mayfly.connection.topics import is_temporary_topic
+from mayfly.client.connection import Connection
+from mayfly.client.connection.topics import is_temporary_topic
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error

@@ -6,8 +6,8 @@ import asyncio
 import logging
 from typing import Final, Protocol
 
+from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.mqi.errors import MQError
-from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp import sasl
 from mayfly.servers.amqp.errors import AmqpError
 from mayfly.servers.amqp.service import Service

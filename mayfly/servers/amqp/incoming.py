@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from proton import Data
 
-from mayfly.connection.topics import is_temporary_topic
+from mayfly.client.connection.topics import is_temporary_topic
 from mayfly.lifetime.window import LATEST_DUE_MS, LONGEST_LIFE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -23,7 +23,7 @@ from mayfly.mqi.properties import Typed, format_value
 from mayfly.properties import said_times
 from mayfly.properties.folders import Property
 from mayfly.properties.names import checked_name
-from mayfly.selectors.identifiers import correlation_bytes
+from mayfly.properties.selectors.identifiers import correlation_bytes
 from mayfly.servers.amqp import addresses, codec, identifiers
 from mayfly.servers.amqp.codec import Scalar, Section, Value, encoded, plain
 from mayfly.servers.amqp.delays import (

@@ -9,9 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from proton import Data
 
-from mayfly.connection.topics import is_temporary_topic
-from mayfly.dead_letter import DeadLetter, dead_letter_of
-from mayfly.lifetime.expired import EXPIRED_AT, ORIGINAL_QUEUE, REASON
+from mayfly.client.connection.topics import is_temporary_topic
 from mayfly.mqi import constants as c
 from mayfly.mqi.causes import cause_name
 from mayfly.mqi.code_pages import codec_name
@@ -20,10 +18,11 @@ from mayfly.mqi.delay_header import DelayHeader, find_delay_header
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import CannotBeGiven, MQError
 from mayfly.mqi.properties import Typed, parse
+from mayfly.properties.expired import EXPIRED_AT, ORIGINAL_QUEUE, REASON
 from mayfly.properties.folders import Parts, parts_of
 from mayfly.properties.said_times import as_said
-from mayfly.selectors.identifiers import correlation_text, timestamp_of
-from mayfly.selectors.names import JMS_MAYFLY_DELAYED
+from mayfly.properties.selectors.identifiers import correlation_text, timestamp_of
+from mayfly.properties.selectors.names import JMS_MAYFLY_DELAYED
 from mayfly.servers.amqp import addresses, codec, identifiers
 from mayfly.servers.amqp.codec import Scalar, Section, Value, symbol, text
 from mayfly.servers.amqp.delays import DELIVERY_TIME
@@ -39,6 +38,7 @@ from mayfly.servers.amqp.incoming import (
 )
 from mayfly.servers.amqp.patterns import LONGEST_TTL_MS, Specimen, patterned
 from mayfly.servers.amqp.values import scalar
+from mayfly.services.dead_letter import DeadLetter, dead_letter_of
 from mayfly.verbs.messages import Message
 
 _TEXT_FORMAT, _WHOLE_FORMAT = "MQSTR", "AMQP"

@@ -24,8 +24,8 @@ from proton import (
     Transport,
 )
 
+from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.mqi.errors import MQError
-from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp import transfers
 from mayfly.servers.amqp.calls import Calls
 from mayfly.servers.amqp.clients import Client, Traffic

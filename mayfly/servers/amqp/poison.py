@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from mayfly.connection import Connection
+from mayfly.client.connection import Connection
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp.calls import Call

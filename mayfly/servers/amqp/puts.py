@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol, TypeAlias
 
+from mayfly.client.connection import Connection
 from mayfly.client.open_objects import OUTDATED
-from mayfly.connection import Connection
 from mayfly.lifetime.until import Until
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

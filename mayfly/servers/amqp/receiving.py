@@ -10,7 +10,7 @@ from typing import Final
 
 from proton import Condition, Link, Session
 
-from mayfly.connection import Connection, UnderWay
+from mayfly.client.connection import Connection, UnderWay
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import CannotBeGiven, MQError

@@ -9,9 +9,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from mayfly.connection import Connection
+from mayfly.admin.security.admission import Admitted, Applicant
+from mayfly.client.connection import Connection
 from mayfly.runtime import Loop, Runtime
-from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp import sasl
 from mayfly.servers.amqp.amended import Amended
 from mayfly.servers.amqp.dynamic import Nodes

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import NamedTuple
 
-from mayfly.connection import Connection
-from mayfly.security.admission import Admitted, Applicant
+from mayfly.admin.security.admission import Admitted, Applicant
+from mayfly.client.connection import Connection
 from mayfly.servers.amqp.amended import Amended
 from mayfly.servers.amqp.dynamic import Nodes
 from mayfly.servers.amqp.unhurried import Unhurried

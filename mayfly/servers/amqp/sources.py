@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from proton import Link, Terminus
 
-from mayfly.connection import Connection
-from mayfly.connection.topics import is_temporary_topic, quoted_client_id
+from mayfly.client.connection import Connection
+from mayfly.client.connection.topics import is_temporary_topic, quoted_client_id
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import addresses

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Final
 
-from mayfly.contracts.wire import spoken_by
 from mayfly.servers.amqp.peer import ENTRANCE_SECONDS, Peer
+from mayfly.verbs.contracts.wire import spoken_by
 
 #: As many connections at a time as of the network protocol of Mayfly.
 MOST_CONNECTIONS: Final = 10_000

@@ -8,9 +8,9 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from mayfly.admin.security.roles import Role
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.runtime.virtual_clock import VirtualClock
-from mayfly.security.roles import Role
 from mayfly.servers.http.resources.operations import OWN, Call, NoQuery, Operation
 
 _MS: Final = "ms since 1970, UTC"

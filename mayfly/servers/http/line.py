@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from starlette.requests import HTTPConnection
 
-from mayfly.connection import Connection
+from mayfly.client.connection import Connection
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.servers.budget import WAIT_SECONDS, Budget, Held, Room

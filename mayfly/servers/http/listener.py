@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mayfly.channel import clients_known
-from mayfly.connection.instruments import instrumented_application
+from mayfly.client.connection.instruments import instrumented_application
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.budget import Budget
 from mayfly.servers.exposure import ListenAddress

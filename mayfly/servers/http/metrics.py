@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from mayfly.admin import CHANNEL, inquire
+from mayfly.admin.security.roles import Role
 from mayfly.channel import Status, channels_of, client_connections
 from mayfly.engine.face.operating import (
     BOUNDS_MS,
@@ -29,7 +30,6 @@ from mayfly.engine.face.operating import (
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import ConnectionBroken, ObjectError
 from mayfly.queue_manager import QueueManager
-from mayfly.security.roles import Role
 from mayfly.servers.http.resources.operations import Call, NoQuery, Operation
 from mayfly.servers.standing import Standing
 

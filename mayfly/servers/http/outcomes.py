@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from mayfly.connection import OnDone
+from mayfly.client.connection import OnDone
 from mayfly.mqi.errors import MQError
 
 _T = TypeVar("_T")

@@ -13,13 +13,13 @@ from typing import Final, NamedTuple
 
 from starlette.requests import Request
 
-from mayfly.connection import Connection, LocalConnection
-from mayfly.connection.instruments import instrumented
+from mayfly.admin.security.applicant import Admitted, Applicant
+from mayfly.client.connection import Connection, LocalConnection
+from mayfly.client.connection.instruments import instrumented
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NotAuthorized, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import SystemClock
-from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.admitted import connection_of
 from mayfly.servers.http.clients import APPLICATION
 from mayfly.servers.http.credentials import Credentials, Mechanism, cookie_of, of_header

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from mayfly.connection import UnderWay
+from mayfly.client.connection import UnderWay
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.servers.http.line import Line, finish

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mayfly.contracts.wire import DONE_BYTES, FAILED_BYTES
-from mayfly.contracts.wire_fields import packed
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
+from mayfly.verbs.contracts.wire import DONE_BYTES, FAILED_BYTES
+from mayfly.verbs.contracts.wire_fields import packed
 
 
 def answered(value: Any) -> bytes:

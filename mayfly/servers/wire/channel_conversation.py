@@ -8,9 +8,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from mayfly.admin.security.applicant import Admitted, Applicant
 from mayfly.channel import Caller, IncomingLink, LinkDown, Opening, Parcel, Traffic
 from mayfly.channel.channels import channels_of
-from mayfly.contracts.channels import (
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.queue_manager import QueueManager
+from mayfly.servers.wire.answers import answered, failed
+from mayfly.servers.wire.conversation import Carrier
+from mayfly.servers.wire.status import ConnectionStatus
+from mayfly.verbs.contracts.channels import (
     ChannelRequest,
     Confirm,
     End,
@@ -24,14 +31,7 @@ from mayfly.contracts.channels import (
     channel_request_of,
     parcel_of,
 )
-from mayfly.contracts.wire_fields import WrongFrame
-from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError, mq_error
-from mayfly.queue_manager import QueueManager
-from mayfly.security.applicant import Admitted, Applicant
-from mayfly.servers.wire.answers import answered, failed
-from mayfly.servers.wire.conversation import Carrier
-from mayfly.servers.wire.status import ConnectionStatus
+from mayfly.verbs.contracts.wire_fields import WrongFrame
 
 _LOG = logging.getLogger("mayfly.wire")
 #: A sender waits for the answer to all but parts of a batch: no more of them queue up.

@@ -10,18 +10,18 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from mayfly.connection import LocalConnection
-from mayfly.connection.interface import UnderWay
-from mayfly.contracts.wire import MET, MOST_REQUESTS
-from mayfly.contracts.wire_fields import WrongFrame, packed
+from mayfly.admin.security.applicant import Admitted, Applicant
+from mayfly.client.connection import LocalConnection
+from mayfly.client.connection.interface import UnderWay
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
-from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.wire.answers import answered, failed
 from mayfly.servers.wire.status import ConnectionStatus
 from mayfly.servers.wire.verbs import AT_ONCE, begun, carried_out, is_begun
 from mayfly.verbs import requests as ask
+from mayfly.verbs.contracts.wire import MET, MOST_REQUESTS
+from mayfly.verbs.contracts.wire_fields import WrongFrame, packed
 
 _LOG = logging.getLogger("mayfly.wire")
 #: Requests whose answers are long.

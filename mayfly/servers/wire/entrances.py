@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
-from mayfly.connection import LocalConnection
-from mayfly.contracts.channels import Introduction, Welcome, introduction_of
-from mayfly.contracts.wire_fields import verb_of
+from mayfly.admin.security.applicant import Admitted, Applicant
+from mayfly.client.connection import LocalConnection
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import MQError
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime.virtual_clock import this_process
-from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.admitted import connection_of, manager_of
 from mayfly.servers.wire.channel_conversation import ChannelConversation
 from mayfly.servers.wire.conversation import Carrier, Conversation
 from mayfly.servers.wire.peer import Peer
 from mayfly.servers.wire.status import ConnectionStatus
+from mayfly.verbs.contracts.channels import Introduction, Welcome, introduction_of
+from mayfly.verbs.contracts.wire_fields import verb_of
 from mayfly.verbs.requests import Connect, Connected, request_of_kind
 
 

@@ -11,11 +11,11 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from typing import NoReturn, Protocol, TypeAlias
 
+from mayfly.admin.security.applicant import Admitted, Applicant
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Runtime
-from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.budget import Budget
 from mayfly.servers.wire.entrances import AnyConversation, Entered, Entrance
 from mayfly.servers.wire.limits import Limits

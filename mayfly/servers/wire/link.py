@@ -8,7 +8,18 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from mayfly.contracts.wire import (
+from mayfly.admin.security.applicant import Applicant
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, failure_of, mq_error
+from mayfly.servers.budget import OWN_BYTES, Held, Later, Patience, Room
+from mayfly.servers.no_delay import send_at_once
+from mayfly.servers.wire.answers import answered, failed
+from mayfly.servers.wire.conversation import Threads
+from mayfly.servers.wire.entrances import AnyConversation, Entrance, entrance_of
+from mayfly.servers.wire.exchange import Exchange, Outcome
+from mayfly.servers.wire.peer import Peer
+from mayfly.servers.wire.status import ConnectionStatus
+from mayfly.verbs.contracts.wire import (
     ALIVE,
     ENDED,
     FIRST_FRAME_BYTES,
@@ -19,19 +30,8 @@ from mayfly.contracts.wire import (
     framed,
     spoken_by,
 )
-from mayfly.contracts.wire_fields import WrongFrame, first_of, packed
-from mayfly.contracts.wire_frames import Frames
-from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError, failure_of, mq_error
-from mayfly.security.applicant import Applicant
-from mayfly.servers.budget import OWN_BYTES, Held, Later, Patience, Room
-from mayfly.servers.no_delay import send_at_once
-from mayfly.servers.wire.answers import answered, failed
-from mayfly.servers.wire.conversation import Threads
-from mayfly.servers.wire.entrances import AnyConversation, Entrance, entrance_of
-from mayfly.servers.wire.exchange import Exchange, Outcome
-from mayfly.servers.wire.peer import Peer
-from mayfly.servers.wire.status import ConnectionStatus
+from mayfly.verbs.contracts.wire_fields import WrongFrame, first_of, packed
+from mayfly.verbs.contracts.wire_frames import Frames
 
 _ALIVE = framed(0, ALIVE, packed([ALIVE]))
 #: Ticks without a byte from the client after which it is taken for gone: a tick is half an

@@ -12,15 +12,15 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from mayfly.connection import LocalConnection
-from mayfly.connection.interface import UnderWay
-from mayfly.contracts.wire import MOST_GOT_BYTES, MOST_GOT_IN_FRAME
-from mayfly.contracts.wire_fields import WrongFrame, decoded
+from mayfly.client.connection import LocalConnection
+from mayfly.client.connection.interface import UnderWay
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import check_most
+from mayfly.verbs.contracts.wire import MOST_GOT_BYTES, MOST_GOT_IN_FRAME
+from mayfly.verbs.contracts.wire_fields import WrongFrame, decoded
 from mayfly.verbs.messages import PutResult
 from mayfly.verbs.rows import FORMS, FailedPut, PutsRow, row_of_put
 

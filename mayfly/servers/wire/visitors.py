@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mayfly.contracts.wire import ENDED, MAGIC, OURS, framed, spoken_by
-from mayfly.contracts.wire_fields import packed
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import failure_of, mq_error
 from mayfly.servers.instances import INSTANCE_NUMBERS
 from mayfly.servers.wire.exchange import Exchange
 from mayfly.servers.wire.link import Link
+from mayfly.verbs.contracts.wire import ENDED, MAGIC, OURS, framed, spoken_by
+from mayfly.verbs.contracts.wire_fields import packed
 
 
 class Visitors:

@@ -10,10 +10,10 @@ import pytest
 pytest.importorskip("proton", reason="python-qpid-proton is built by a C compiler; there is none")
 
 from mayfly import QueueManager
-from mayfly.connection import connect
+from mayfly.admin.security.admission import Admitted, Applicant
+from mayfly.client.connection import connect
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp.server import AmqpServer
 from mayfly.servers.amqp.service import Limits
 from mayfly.servers.budget import Budget

@@ -11,7 +11,7 @@ import pytest
 from proton import Delivery, Endpoint, Message
 
 from mayfly import QueueManager
-from mayfly.security.admission import Admitted, Applicant
+from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.servers.amqp.listener import AmqpListener
 from mayfly.servers.exposure import ListenAddress
 from mayfly.servers.settings import TlsFiles

@@ -14,8 +14,7 @@ import pytest
 from proton import Data, Delivery, Link, Message, symbol
 
 from mayfly import QueueManager
-from mayfly.connection import connect
-from mayfly.dead_letter import dead_letter_of
+from mayfly.client.connection import connect
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -25,6 +24,7 @@ from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Scalar, Section, text
 from mayfly.servers.amqp.outgoing import outgoing
 from mayfly.servers.amqp.server import AmqpServer
+from mayfly.services.dead_letter import dead_letter_of
 from tests.servers.amqp.client import Client
 from tests.servers.amqp.conftest import OneUser
 from tests.servers.amqp.test_amqp_types import CHAR, of_value, put, sections

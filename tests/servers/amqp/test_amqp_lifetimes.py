@@ -22,7 +22,7 @@ from proton import (
 )
 
 from mayfly import QueueManager, jms
-from mayfly.connection import connect
+from mayfly.client.connection import connect
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi.delay_header import STAGING_QUEUE

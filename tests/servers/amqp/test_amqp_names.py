@@ -11,10 +11,10 @@ import pytest
 from proton import Data, Delivery, Endpoint, Link, Message, byte, symbol, ulong
 
 from mayfly import QueueManager, jms
-from mayfly.connection import Connection, connect
+from mayfly.admin.security.admission import Admitted, Applicant
+from mayfly.client.connection import Connection, connect
 from mayfly.mqi import constants as c
-from mayfly.security.admission import Admitted, Applicant
-from mayfly.selectors import compile_selector
+from mayfly.properties.selectors import compile_selector
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Section
 from mayfly.servers.amqp.server import AmqpServer

@@ -9,7 +9,7 @@ from proton import Message as AmqpMessage
 from proton import symbol
 
 from mayfly import QueueManager
-from mayfly.connection import connect
+from mayfly.client.connection import connect
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import Typed

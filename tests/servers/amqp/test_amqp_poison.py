@@ -9,7 +9,7 @@ import pytest
 from proton import Delivery, Link, Message
 
 from mayfly import QueueManager
-from mayfly.connection import connect
+from mayfly.client.connection import connect
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.servers.amqp.poison import Postponed

@@ -15,7 +15,7 @@ import pytest
 from proton import Delivery, Endpoint, Message
 
 from mayfly import QueueManager
-from mayfly.connection import connect
+from mayfly.client.connection import connect
 from mayfly.servers.amqp.server import AmqpServer
 from tests.facts import wait_until
 from tests.servers.amqp.client import SECONDS, Client

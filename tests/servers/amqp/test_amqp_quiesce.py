@@ -11,7 +11,7 @@ from proton import Delivery, Endpoint, Message
 
 from mayfly import QueueManager
 from mayfly.channel import clients_known
-from mayfly.connection import connect
+from mayfly.client.connection import connect
 from mayfly.servers.amqp.server import AmqpServer
 from tests.facts import PATIENCE_SECONDS, wait_until
 from tests.servers.amqp.client import Client

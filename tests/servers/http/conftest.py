@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from mayfly import QueueManager
-from mayfly.security.admission import Admission
-from mayfly.security.developer import DEFINITIONS, PASSWORD_VARIABLES, developer_users
-from mayfly.security.users import users_of
+from mayfly.admin.security.admission import Admission
+from mayfly.admin.security.developer import DEFINITIONS, PASSWORD_VARIABLES, developer_users
+from mayfly.admin.security.users import users_of
 from mayfly.servers.budget import Budget
 from mayfly.servers.exposure import ListenAddress
 from mayfly.servers.http.listener import HttpListener

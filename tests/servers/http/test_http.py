@@ -13,12 +13,12 @@ import uvicorn
 from starlette.applications import Starlette
 
 from mayfly import QueueManager
-from mayfly.connection import LocalConnection
+from mayfly.admin.security.admission import Admission
+from mayfly.admin.security.developer import self_signed_certificate
+from mayfly.client.connection import LocalConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.runtime import SystemClock
-from mayfly.security.admission import Admission
-from mayfly.security.developer import self_signed_certificate
 from mayfly.servers.budget import Budget
 from mayfly.servers.exposure import ListenAddress
 from mayfly.servers.http.bodies import MOST_BYTES

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from mayfly import QueueManager
-from mayfly.security.admission import Admission, Admitted
-from mayfly.security.users import users_of
+from mayfly.admin.security.admission import Admission, Admitted
+from mayfly.admin.security.users import users_of
 from mayfly.testing import VirtualClock
 from tests.connection.serving import AdmitEverybody
 from tests.facts import wait_until

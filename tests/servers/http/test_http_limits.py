@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from mayfly import QueueManager
-from mayfly.security.admission import Admission
+from mayfly.admin.security.admission import Admission
 from mayfly.servers.http.protocol import HEAD_BYTES, MOST_HEADERS
 from tests.facts import PATIENCE_SECONDS
 from tests.servers.http.conftest import APP, Site, Web, listening

@@ -13,8 +13,8 @@ import pytest
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from mayfly import QueueManager
+from mayfly.admin.security.admission import Admission
 from mayfly.mqi import reasons as rc
-from mayfly.security.admission import Admission
 from mayfly.servers.budget import Budget
 from tests.connection.serving import AdmitEverybody
 from tests.facts import wait_until

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mayfly import QueueManager
 from mayfly.channel import clients_known
-from mayfly.connection import LocalConnection
+from mayfly.client.connection import LocalConnection
 from mayfly.engine.face.bulk import ClaimLimit
 from mayfly.engine.lateness import BOUNDS_MS, Lateness
 from mayfly.mqi import constants as c

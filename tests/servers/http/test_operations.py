@@ -9,12 +9,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from mayfly.connection.json_values import AuditJson, ScheduledJson, StayJson, StepJson
-from mayfly.dead_letter.handler import Outcome
-from mayfly.dead_letter.json_values import SummaryJson
+from mayfly.client.connection.json_values import AuditJson, ScheduledJson, StayJson, StepJson
 from mayfly.servers.http.application import OPERATIONS
 from mayfly.servers.http.resources.checking import SECRET, checked_body, checked_query
 from mayfly.servers.http.resources.operations import Operation
+from mayfly.services.dead_letter.handler import Outcome
+from mayfly.services.dead_letter.json_values import SummaryJson
 from mayfly.verbs.schedule import AuditEntry, Scheduled
 from mayfly.verbs.stories import Stay, Whereabouts
 

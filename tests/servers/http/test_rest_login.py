@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.admin.security.admission import Admission
+from mayfly.admin.security.developer import DEFINITIONS, self_signed_certificate
+from mayfly.admin.security.users import users_of
 from mayfly.runtime import SystemClock
-from mayfly.security.admission import Admission
-from mayfly.security.developer import DEFINITIONS, self_signed_certificate
-from mayfly.security.users import users_of
 from mayfly.servers.http.credentials import Mechanism
 from mayfly.servers.http.line import REMEMBERED_SECONDS
 from mayfly.servers.http.sessions import LIFE_SECONDS, MOST_OF_A_USER, Sessions
@@ -234,7 +234,7 @@ def test_a_login_is_json_and_short(rest: RestClient) -> None:
 
 def test_a_login_ends_with_its_password(rest: RestClient, developed: QueueManager) -> None:
     """A changed password counts, as the next request is checked like the login was."""
-    from mayfly.security.users import users_of
+    from mayfly.admin.security.users import users_of
 
     cookie = cookie_of(log_in(rest))
     users_of(developed.engine).change(APP[0], password="another one")

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import LocalConnection
+from mayfly.client.connection import LocalConnection
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.selectors.identifiers import correlation_bytes
+from mayfly.properties.selectors.identifiers import correlation_bytes
 from mayfly.servers.standing import State
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.admin.security.admission import Admission
+from mayfly.admin.security.developer import self_signed_certificate
 from mayfly.runtime import SystemClock
-from mayfly.security.admission import Admission
-from mayfly.security.developer import self_signed_certificate
 from mayfly.servers.settings import TlsFiles
 from tests.servers.http.conftest import APP, listening
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.mqsc import heads_of
-from mayfly.security.roles import Role
-from mayfly.security.users import users_of
+from mayfly.admin.mqsc import heads_of
+from mayfly.admin.security.roles import Role
+from mayfly.admin.security.users import users_of
 from mayfly.servers.http.application import OPERATIONS
 from tests.connection.serving import AdmitEverybody
 from tests.servers.http.conftest import ADMIN, TOKEN, Answer, Web, listening

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
+from mayfly.admin.security.users import users_of
 from mayfly.mqi import reasons as rc
-from mayfly.security.users import users_of
 from tests.servers.http.conftest import ADMIN, APP, Answer, Web
 
 QM1 = "/mayfly/v1/qmgr/QM1"

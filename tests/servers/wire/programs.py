@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mayfly import QueueManager
-from mayfly.connection.endpoint import Address, Endpoint
-from mayfly.connection.remote import RemoteConnection, connect
+from mayfly.admin.security.applicant import Admitted
+from mayfly.client.connection.endpoint import Address, Endpoint
+from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
-from mayfly.security.applicant import Admitted
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import got
 from tests.connection.serving import HOST, serving

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection.remote import RemoteConnection
+from mayfly.client.connection.remote import RemoteConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

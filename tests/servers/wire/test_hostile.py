@@ -15,15 +15,15 @@ import pytest
 from msgspec import MsgspecError, msgpack
 
 from mayfly import QueueManager
-from mayfly.connection.endpoint import Address
-from mayfly.contracts.wire import DONE, FAILED, HEADER, OURS, PREAMBLE, Preamble
-from mayfly.contracts.wire_fields import decoder, packed_descriptor, verb_of
+from mayfly.admin.security.applicant import Admitted
+from mayfly.client.connection.endpoint import Address
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.security.applicant import Admitted
 from mayfly.servers.wire import Limits
 from mayfly.verbs import requests as ask
+from mayfly.verbs.contracts.wire import DONE, FAILED, HEADER, OURS, PREAMBLE, Preamble
+from mayfly.verbs.contracts.wire_fields import decoder, packed_descriptor, verb_of
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, VOLATILE, put
 from tests.connection.serving import Served, serving

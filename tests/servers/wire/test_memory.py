@@ -9,14 +9,14 @@ import pytest
 from msgspec import msgpack
 
 from mayfly import QueueManager
-from mayfly.connection.remote import RemoteConnection
-from mayfly.contracts.wire import ALIVE, DONE, HEADER, framed
-from mayfly.contracts.wire_fields import verb_of
+from mayfly.client.connection.remote import RemoteConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ResourceError
 from mayfly.servers.budget import Budget
 from mayfly.verbs import requests as ask
+from mayfly.verbs.contracts.wire import ALIVE, DONE, HEADER, framed
+from mayfly.verbs.contracts.wire_fields import verb_of
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import VOLATILE, put
 from tests.connection.serving import Served, serving

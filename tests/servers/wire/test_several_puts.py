@@ -9,15 +9,15 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.aio.client import AsyncClient
-from mayfly.connection.remote import RemoteConnection
-from mayfly.contracts.wire import DONE, FAILED, MOST_PUTS_IN_FRAME, Preamble
-from mayfly.contracts.wire_fields import packed_descriptor, verb_of
+from mayfly.client.aio.client import AsyncClient
+from mayfly.client.connection.remote import RemoteConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.verbs import requests as ask
+from mayfly.verbs.contracts.wire import DONE, FAILED, MOST_PUTS_IN_FRAME, Preamble
+from mayfly.verbs.contracts.wire_fields import packed_descriptor, verb_of
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, VOLATILE, Told
 from tests.connection.serving import Served, serving

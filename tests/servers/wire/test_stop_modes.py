@@ -9,9 +9,9 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.channel import clients_known
-from mayfly.connection import Connection
-from mayfly.connection.endpoint import Reconnect
-from mayfly.connection.reconnecting import ReconnectingConnection
+from mayfly.client.connection import Connection
+from mayfly.client.connection.endpoint import Reconnect
+from mayfly.client.connection.reconnecting import ReconnectingConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection.endpoint import Address, Endpoint
-from mayfly.connection.remote import RemoteConnection, connect
+from mayfly.admin.security.applicant import Admitted
+from mayfly.client.connection.endpoint import Address, Endpoint
+from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, LostAnswer, MQError
-from mayfly.security.applicant import Admitted
 from mayfly.verbs.messages import Settlement
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, PERSISTENT, VOLATILE, Told, put

@@ -7,9 +7,12 @@ import io
 import re
 from pathlib import Path
 
-from mayfly.connection import local
-from mayfly.connection.local import CALLS, HERE
-from mayfly.contracts.wire import (
+from mayfly.client.connection import local
+from mayfly.client.connection.local import CALLS, HERE
+from mayfly.servers.wire import Limits
+from mayfly.servers.wire.verbs import AT_ONCE, BEGUN
+from mayfly.verbs import requests as ask
+from mayfly.verbs.contracts.wire import (
     ALIVE,
     ENDED,
     FIRST_FRAME_BYTES,
@@ -23,9 +26,6 @@ from mayfly.contracts.wire import (
     MOST_UNANSWERED_PUTS,
     PREAMBLE,
 )
-from mayfly.servers.wire import Limits
-from mayfly.servers.wire.verbs import AT_ONCE, BEGUN
-from mayfly.verbs import requests as ask
 
 DOCS = (Path(__file__).parents[3] / "docs/WIRE.md").read_text("utf-8")
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta, Struct
 
 from mayfly import admin
-from mayfly.security.roles import Role
+from mayfly.admin.security.roles import Role
 from mayfly.servers.http.problems import wrong_request
 from mayfly.servers.http.resources.etags import (
     IF_MATCH,

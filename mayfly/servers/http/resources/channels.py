@@ -9,9 +9,9 @@ from msgspec import Meta, Struct
 
 from mayfly.admin import CHANNEL, inquire, named, object_type, stop_channel
 from mayfly.admin.model import Record
+from mayfly.admin.security.roles import Role
 from mayfly.channel import ChannelStatus, ClientConnection, Status, channels_of, client_connections
 from mayfly.engine import Engine
-from mayfly.security.roles import Role
 from mayfly.servers.http.problems import wrong_request
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 

@@ -7,11 +7,11 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from mayfly.connection import LocalConnection
-from mayfly.contracts.claims import ConsumerState
-from mayfly.security.roles import Role
+from mayfly.admin.security.roles import Role
+from mayfly.client.connection import LocalConnection
 from mayfly.servers.http.problems import wrong_request
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
+from mayfly.verbs.contracts.claims import ConsumerState
 
 
 class Claims(Struct):

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from mayfly.admin import OpenConnection, open_connections, stop_connection
 from mayfly.admin.errors import WrongObject
-from mayfly.security.roles import Role
+from mayfly.admin.security.roles import Role
 from mayfly.servers.http.problems import wrong_request
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 

@@ -11,8 +11,14 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from mayfly.connection import LocalConnection
-from mayfly.dead_letter import (
+from mayfly.admin.security.roles import Role
+from mayfly.client.connection import LocalConnection
+from mayfly.mqi import constants as c
+from mayfly.mqi.errors import NoMessage
+from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
+from mayfly.servers.http.resources.paging import Next
+from mayfly.services.dead_letter import (
     DeadLetterHandler,
     RuleTable,
     RuleTableError,
@@ -22,13 +28,12 @@ from mayfly.dead_letter import (
     parse_rules,
     preview,
 )
-from mayfly.dead_letter.json_values import LetterJson, RedrivenJson, letter_as_json, summary_as_json
-from mayfly.mqi import constants as c
-from mayfly.mqi.errors import NoMessage
-from mayfly.security.roles import Role
-from mayfly.servers.http.problems import wrong_request
-from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
-from mayfly.servers.http.resources.paging import Next
+from mayfly.services.dead_letter.json_values import (
+    LetterJson,
+    RedrivenJson,
+    letter_as_json,
+    summary_as_json,
+)
 from mayfly.verbs.messages import Message, token_of
 
 _BROWSE: Final = c.MQGMO_PROPERTIES_FORCE_MQRFH2

@@ -12,7 +12,7 @@ from typing import Annotated, Final, TypeVar
 from msgspec import Meta, Struct
 
 from mayfly import admin
-from mayfly.security.roles import Role
+from mayfly.admin.security.roles import Role
 from mayfly.servers.http.problems import wrong_request
 from mayfly.servers.http.resources.etags import (
     IF_MATCH,

@@ -10,8 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from mayfly.admin.security.roles import Role, check_role
 from mayfly.mqi.errors import MQError
-from mayfly.security.roles import Role, check_role
 from mayfly.servers.http.feed import Feed, Frame, Listener
 from mayfly.servers.http.frames import end_event
 from mayfly.servers.http.line import line_of

@@ -9,14 +9,14 @@ from msgspec import Meta, Struct
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from mayfly.connection.json_values import (
+from mayfly.admin.security.roles import Role, check_role
+from mayfly.client.connection.json_values import (
     StoriesJson,
     WhereaboutsJson,
     stories_as_json,
     whereabouts_as_json,
 )
 from mayfly.mqi.errors import MQError
-from mayfly.security.roles import Role, check_role
 from mayfly.servers.http.problems import Unauthorized
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 from mayfly.verbs.stories import MOST_STORIES, PropertyQuestion

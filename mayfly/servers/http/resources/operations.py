@@ -19,9 +19,9 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mayfly.connection import LocalConnection
+from mayfly.admin.security.roles import Role
+from mayfly.client.connection import LocalConnection
 from mayfly.queue_manager import QueueManager
-from mayfly.security.roles import Role
 from mayfly.servers.http.service import Service, Visit
 
 _Q = TypeVar("_Q")

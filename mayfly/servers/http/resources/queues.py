@@ -8,8 +8,8 @@ from typing import Annotated, Final, TypedDict
 
 from msgspec import Meta, Struct
 
+from mayfly.admin.security.roles import Role
 from mayfly.engine.face.operating import QueueFigures, figures
-from mayfly.security.roles import Role
 from mayfly.servers.http.problems import wrong_request
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 from mayfly.servers.http.resources.paging import AfterName, Next

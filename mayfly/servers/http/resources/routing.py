@@ -18,8 +18,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from mayfly.admin.security.roles import check_role
 from mayfly.mqi.errors import MQError
-from mayfly.security.roles import check_role
 from mayfly.servers.http import problems
 from mayfly.servers.http.bodies import read_object
 from mayfly.servers.http.line import line_of

@@ -8,16 +8,16 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from mayfly.connection import LocalConnection
-from mayfly.connection.json_values import (
+from mayfly.admin.security.roles import Role
+from mayfly.client.connection import LocalConnection
+from mayfly.client.connection.json_values import (
     AuditJson,
     ScheduledJson,
     audit_as_json,
     scheduled_as_json,
 )
-from mayfly.connection.operating import Schedule
+from mayfly.client.connection.operating import Schedule
 from mayfly.lifetime.window import LATEST_DUE_MS
-from mayfly.security.roles import Role
 from mayfly.servers.http.problems import wrong_request
 from mayfly.servers.http.resources.etags import (
     IF_MATCH,

@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from mayfly.admin.security.roles import Role
 from mayfly.engine.face.operating import Span, Timeline
 from mayfly.lifetime.window import LATEST_DUE_MS
-from mayfly.security.roles import Role
 from mayfly.servers.http.problems import wrong_request
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Operation
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from mayfly.security.channel_checks import is_administrator
-from mayfly.security.roles import Role
-from mayfly.security.users import User, Users, users_of
+from mayfly.admin.security.channel_checks import is_administrator
+from mayfly.admin.security.roles import Role
+from mayfly.admin.security.users import User, Users, users_of
 from mayfly.servers.http.problems import wrong_request
 from mayfly.servers.http.resources.checking import SECRET
 from mayfly.servers.http.resources.etags import (

@@ -10,11 +10,11 @@ from typing import Any, Final
 from starlette.concurrency import run_in_threadpool
 
 from mayfly.admin import CHANNEL, CONN
+from mayfly.admin.mqsc import heads_of
+from mayfly.admin.security.roles import Role, check_role
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
-from mayfly.mqsc import heads_of
-from mayfly.security.roles import Role, check_role
 from mayfly.servers.http.bodies import read_object
 from mayfly.servers.http.problems import wrong_request
 from mayfly.servers.http.rest.answers import Answer, json_answer

@@ -18,7 +18,7 @@ from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed
 from mayfly.mqi.report_options import REPORT_OPTIONS, report_option
 from mayfly.properties.folders import Property
-from mayfly.selectors.identifiers import correlation_bytes, id_bytes
+from mayfly.properties.selectors.identifiers import correlation_bytes, id_bytes
 from mayfly.servers.http.bodies import read_body
 from mayfly.servers.http.rest import user_properties
 from mayfly.servers.http.rest.errors import (

@@ -8,12 +8,12 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 
+from mayfly.admin.security.applicant import Admitted
+from mayfly.admin.security.channel_checks import failure_delay_s, is_administrator
+from mayfly.admin.security.roles import Role, roles_of
+from mayfly.admin.security.users import User, users_of
 from mayfly.engine import Engine
 from mayfly.mqi.errors import MQError, StoreError
-from mayfly.security.applicant import Admitted
-from mayfly.security.channel_checks import failure_delay_s, is_administrator
-from mayfly.security.roles import Role, roles_of
-from mayfly.security.users import User, users_of
 from mayfly.servers.http.bodies import read_body
 from mayfly.servers.http.credentials import Credentials, Mechanism, cookie_of
 from mayfly.servers.http.problems import Unauthorized

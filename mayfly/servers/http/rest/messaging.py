@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 
+from mayfly.client.connection import Connection
+from mayfly.client.connection.interface import put_request
 from mayfly.client.open_objects import OUTDATED
-from mayfly.connection import Connection
-from mayfly.connection.interface import put_request
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import InhibitedError, MQError, NoMessage, mq_error

@@ -10,7 +10,7 @@ from mayfly.mqi.code_pages import MANAGER_CCSID, codec_name
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.report_options import report_names
 from mayfly.properties.folders import Parts, parts_of
-from mayfly.selectors.identifiers import correlation_text, id_text
+from mayfly.properties.selectors.identifiers import correlation_text, id_text
 from mayfly.servers.http.rest import user_properties
 from mayfly.servers.http.rest.answers import Answer
 from mayfly.servers.http.rest.errors import FAILED, RestError

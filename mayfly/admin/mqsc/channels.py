@@ -1,0 +1,168 @@
+"""The MQSC commands about channels that are not about their definitions: status, start, stop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from mayfly.admin import (
+    CHANNEL,
+    CLNTCONN,
+    SEQUENCE,
+    channels_of,
+    inquire,
+    named,
+    number_of,
+    object_type,
+    stop_channel,
+)
+from mayfly.admin.mqsc.display import selection
+from mayfly.admin.mqsc.grammar import Command, Parameter, fold
+from mayfly.admin.mqsc.outcome import Outcome, done, nothing_else, shown
+from mayfly.admin.mqsc.values import GENERIC, distinct, object_name, one_value
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
+from mayfly.verbs.mqsc_result import Message
+
+if TYPE_CHECKING:
+    from mayfly.admin import Engine
+
+_NAME_LENGTH: Final = 20
+_TYPE: Final = "CHLTYPE"
+_TYPE_ROW: Final = object_type(CHANNEL).attributes[_TYPE]
+_ALL_TYPES: Final = "ALL"
+_TABLES: Final = ("QMGRTAB", "CLNTTAB")
+_DETAILS = ("AMQ8417I", "Display Channel Status details.")
+
+
+def display(queue_manager: Engine, command: Command, _kind: str) -> Outcome:
+    """DISPLAY CHANNEL(generic) [TYPE(a type | ALL)] [attributes] [WHERE()]; clients' as well."""
+    pattern = object_name(command.object, generic=True)
+    given = distinct(command.parameters)
+    channel_type = _type_asked(given)
+    kinds = (CHANNEL, CLNTCONN)
+    wanted = selection(given, kinds, generic=pattern.endswith(GENERIC))
+    found = [
+        record
+        for record in inquire(queue_manager, kinds, pattern)
+        if channel_type in (_ALL_TYPES, named(_TYPE_ROW, record.values[_TYPE]))
+    ]
+    found.sort(key=lambda record: record.name)
+    return shown(found, wanted, pattern, ("AMQ8414I", "Display Channel details."))
+
+
+def kind_of(given: Mapping[str, Parameter], kind: str) -> str:
+    """Return the kind of object that DEFINE and ALTER mean: CHLTYPE(CLNTCONN) is one of its own."""
+    channel_type = given.get(_TYPE)
+    is_client = kind == CHANNEL and channel_type is not None and channel_type.values
+    return CLNTCONN if is_client and fold(one_value(given[_TYPE])) == CLNTCONN else kind
+
+
+def kind_to_delete(given: dict[str, Parameter], kind: str) -> str:
+    """Take CHLTABLE(QMGRTAB | CLNTTAB) out of the parameters; return the kind that DELETE means."""
+    if kind != CHANNEL:
+        return kind
+    return CLNTCONN if _word(given.pop("CHLTABLE", None), _TABLES) == _TABLES[1] else kind
+
+
+def display_status(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    """DISPLAY CHSTATUS(generic) [attributes] [WHERE()]: channels that were ever started."""
+    pattern = object_name(command.object, generic=True)
+    wanted = selection(distinct(command.parameters), (kind,), generic=False)
+    found = inquire(queue_manager, (kind,), pattern)
+    if not found:
+        text = "Channel Status not found."
+        return Outcome((Message("AMQ8420I", text, reason=rc.MQRC_UNKNOWN_OBJECT_NAME),))
+    return shown(found, wanted, pattern, _DETAILS)
+
+
+def start(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    """START CHANNEL(name)."""
+    name = name_of(command.object)
+    nothing_else(command, kind, distinct(command.parameters))
+    channels_of(queue_manager).start(name)
+    return done("AMQ8018I", "Start IBM MQ channel accepted.")
+
+
+def stop(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    """STOP CHANNEL(name) [MODE(QUIESCE | FORCE | TERMINATE)] [STATUS(STOPPED | INACTIVE)]."""
+    name = name_of(command.object)
+    given = distinct(command.parameters)
+    mode = _word(given.pop("MODE", None), ("QUIESCE", "FORCE", "TERMINATE"))
+    status = _word(given.pop("STATUS", None), ("STOPPED", "INACTIVE"))
+    nothing_else(command, kind, given)
+    stop_channel(queue_manager, name, is_forced=mode != "QUIESCE", is_inactive=status == "INACTIVE")
+    return done("AMQ8019I", "Stop IBM MQ channel accepted.")
+
+
+def reset(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    """RESET CHANNEL(name) [SEQNUM(n)]: the number of the next message, 1 without it."""
+    name = name_of(command.object)
+    given = distinct(command.parameters)
+    number = given.pop("SEQNUM", None)
+    sequence = 1 if number is None else _sequence(number)
+    nothing_else(command, kind, given)
+    channels_of(queue_manager).reset(name, sequence)
+    return done("AMQ8023I", "IBM MQ channel reset.")
+
+
+def resolve(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    """RESOLVE CHANNEL(name) ACTION(COMMIT | BACKOUT)."""
+    name = name_of(command.object)
+    given = distinct(command.parameters)
+    if "ACTION" not in given:
+        raise command.object.wrong("ACTION is missing: COMMIT or BACKOUT")
+    action = _word(given.pop("ACTION"), ("COMMIT", "BACKOUT"))
+    nothing_else(command, kind, given)
+    channels_of(queue_manager).resolve(name, is_committed=action == "COMMIT")
+    return done("AMQ8025I", "IBM MQ channel resolved.")
+
+
+def ping(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    """PING CHANNEL(name): whether its partner answers."""
+    name = name_of(command.object)
+    nothing_else(command, kind, distinct(command.parameters))
+    try:
+        channels_of(queue_manager).ping(name)
+    except OSError as error:
+        text = f"The remote channel '{name}' is not currently available: {error}."
+        return Outcome((Message("AMQ9558E", text, reason=rc.MQRC_Q_MGR_NOT_AVAILABLE),))
+    except MQError as error:
+        if error.reason != rc.MQRC_UNKNOWN_CHANNEL_NAME:
+            raise
+        return Outcome((Message("AMQ9519E", f"Channel '{name}' not found.", reason=error.reason),))
+    return done("AMQ8020I", "Ping IBM MQ channel complete.")
+
+
+def name_of(parameter: Parameter) -> str:
+    """Return the name of a channel, which is shorter than that of other objects."""
+    name = object_name(parameter)
+    if len(name) > _NAME_LENGTH:
+        raise parameter.wrong(f"{name} is {len(name)} characters long; it may have {_NAME_LENGTH}")
+    return name
+
+
+def _word(parameter: Parameter | None, words: tuple[str, ...]) -> str:
+    if parameter is None:
+        return words[0]
+    word = fold(one_value(parameter))
+    if word not in words:
+        raise parameter.wrong(f"{parameter} is not right: it must be {' or '.join(words)}")
+    return word
+
+
+def _sequence(parameter: Parameter) -> int:
+    number = number_of(SEQUENCE, one_value(parameter))
+    if number is None:
+        raise parameter.wrong(f"{parameter} is not right: it must be 1 to {SEQUENCE.high}")
+    return number
+
+
+def _type_asked(given: dict[str, Parameter]) -> str:
+    """Take TYPE() or CHLTYPE() with a value out of the parameters; return the type to show."""
+    for keyword in ("TYPE", _TYPE):
+        parameter = given.get(keyword)
+        if parameter is not None and parameter.values is not None:
+            del given[keyword]
+            return _word(parameter, (_ALL_TYPES, *(word for word, _ in _TYPE_ROW.words)))
+    return _ALL_TYPES

@@ -1,0 +1,342 @@
+"""The MQSC commands: each a function of the queue manager and the parsed command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from mayfly import admin
+from mayfly.admin import (
+    AUTHINFO,
+    AUTHREC,
+    CHANNEL,
+    CHLAUTH,
+    CHSTATUS,
+    CLNTCONN,
+    CONN,
+    DEFINABLE,
+    ENTAUTH,
+    GROUP_STATUS,
+    PROCESS,
+    PUBSUB,
+    QALIAS,
+    QLOCAL,
+    QMGR,
+    QMODEL,
+    QMSTATUS,
+    QREMOTE,
+    QSTATUS,
+    QUEUE_KINDS,
+    SETTING,
+    SUB,
+    TOPIC,
+    TPSTATUS,
+    AdminError,
+    UnknownModel,
+    WrongObject,
+)
+from mayfly.admin.mqsc import authority, channels, configuration, connections, security
+from mayfly.admin.mqsc.display import Selection, selection
+from mayfly.admin.mqsc.grammar import Command, MqscSyntaxError, Parameter, fold
+from mayfly.admin.mqsc.outcome import Outcome, done, failure, not_found, nothing_else, shown
+from mayfly.admin.mqsc.values import (
+    GENERIC,
+    distinct,
+    nearest,
+    no_value,
+    object_name,
+    one_value,
+    settings,
+    switch,
+)
+from mayfly.mqi.errors import MQError
+
+if TYPE_CHECKING:
+    from mayfly.admin import Engine
+
+_QUEUE: Final = "QUEUE"
+_ALL_TYPES: Final = "ALL"
+_TOPIC_STRING: Final = "TOPICSTR"
+_RETAINED: Final = "RETAINED"
+_SECURITY: Final = "SECURITY"
+_VERB_SYNONYMS = {
+    "DEF": "DEFINE",
+    "ALT": "ALTER",
+    "DIS": "DISPLAY",
+    "DISP": "DISPLAY",
+    "STA": "START",
+    "REF": "REFRESH",
+}
+_OBJECT_SYNONYMS = {
+    "QL": QLOCAL,
+    "QA": QALIAS,
+    "QM": QMODEL,
+    "QR": QREMOTE,
+    "PRO": PROCESS,
+    "CHL": CHANNEL,
+    "CHS": CHSTATUS,
+    "Q": _QUEUE,
+    "QS": QSTATUS,
+    "TPS": TPSTATUS,
+}
+
+_Action: TypeAlias = Callable[["Engine", Command, str], Outcome]
+
+
+class _Replies(NamedTuple):
+    """Messages of runmqsc when objects of a kind were defined, altered, deleted or displayed."""
+
+    created: tuple[str, str]
+    changed: tuple[str, str]
+    deleted: tuple[str, str]
+    details: tuple[str, str]
+
+
+def _replies(noun: str, codes: tuple[str, str, str], details: tuple[str, str]) -> _Replies:
+    words = "created", "changed", "deleted"
+    said = [(code, f"IBM MQ {noun} {word}.") for code, word in zip(codes, words, strict=True)]
+    return _Replies(said[0], said[1], said[2], details)
+
+
+_REPLIES: dict[str, _Replies] = {
+    **dict.fromkeys(
+        QUEUE_KINDS,
+        _replies(
+            "queue", ("AMQ8006I", "AMQ8008I", "AMQ8007I"), ("AMQ8409I", "Display Queue details.")
+        ),
+    ),
+    TOPIC: _replies(
+        "topic", ("AMQ8690I", "AMQ8691I", "AMQ8692I"), ("AMQ8633I", "Display topic details.")
+    ),
+    SUB: _replies(
+        "subscription",
+        ("AMQ8094I", "AMQ8095I", "AMQ8091I"),
+        ("AMQ8096I", "IBM MQ subscription inquired."),
+    ),
+    PROCESS: _replies(
+        "process", ("AMQ8010I", "AMQ8012I", "AMQ8011I"), ("AMQ8407I", "Display Process details.")
+    ),
+    **dict.fromkeys(
+        (CHANNEL, CLNTCONN),
+        _replies(
+            "channel",
+            ("AMQ8014I", "AMQ8016I", "AMQ8015I"),
+            ("AMQ8414I", "Display Channel details."),
+        ),
+    ),
+    AUTHINFO: _replies(
+        "authentication information object",
+        ("AMQ8563I", "AMQ8567I", "AMQ8564I"),
+        ("AMQ8566I", "Display authentication information details."),
+    ),
+}
+
+
+def head_of(command: Command) -> tuple[str, str]:
+    """Return the verb of a command and the kind of its object, both in full."""
+    verb, kind = command.verb.keyword, command.object.keyword
+    return _VERB_SYNONYMS.get(verb, verb), _OBJECT_SYNONYMS.get(kind, kind)
+
+
+def execute(queue_manager: Engine, command: Command) -> Outcome:
+    """Carry a command out; raises MqscSyntaxError when it is wrong, and then nothing is done."""
+    verb, kind = head_of(command)
+    actions = _ACTIONS.get(verb)
+    if actions is None:
+        raise command.verb.wrong(f"{verb} is not a command here" + nearest(verb, _ACTIONS))
+    action = actions.get(kind)
+    if action is None:
+        raise command.object.wrong(f"{verb} knows {', '.join(actions)}, not {kind}")
+    if kind in (QMGR, QMSTATUS):
+        no_value(command.object)
+    try:
+        return action(queue_manager, command, kind)
+    except AdminError as error:
+        raise _placed(error, command) from error
+    except UnknownModel as error:
+        return not_found(error.name)
+    except MQError as error:
+        return Outcome((failure(error, command.object),))
+
+
+def _placed(error: AdminError, command: Command) -> MqscSyntaxError:
+    """Return an error about an attribute at the place where the command gives the attribute."""
+    given = {} if isinstance(error, WrongObject) else distinct(command.parameters)
+    return given.get(error.attribute, command.object).wrong(error.detail)
+
+
+def _name(parameter: Parameter, kind: str) -> str:
+    """Return the name of one object; that of a subscription can be any text."""
+    if kind == SUB:
+        return one_value(parameter)
+    is_channel = kind in (CHANNEL, CLNTCONN)
+    return channels.name_of(parameter) if is_channel else object_name(parameter)
+
+
+def _define(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    name = _name(command.object, kind)
+    given = distinct(command.parameters)
+    kind = channels.kind_of(given, kind)
+    replace = switch(given, "REPLACE")
+    model = given.pop("LIKE", None)
+    like = None if model is None else _name(model, kind)
+    attributes = settings(given, kind)
+    admin.define(queue_manager, kind, name, attributes, like=like, replace=replace)
+    return done(*_REPLIES[kind].created)
+
+
+def _alter(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    name = _name(command.object, kind)
+    given = distinct(command.parameters)
+    kind = channels.kind_of(given, kind)
+    admin.alter(queue_manager, kind, name, settings(given, kind))
+    return done(*_REPLIES[kind].changed)
+
+
+def _alter_manager(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    attributes = settings(distinct(command.parameters), kind)
+    admin.alter(queue_manager, kind, queue_manager.name, attributes)
+    return done("AMQ8005I", "IBM MQ queue manager changed.")
+
+
+def _delete(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    name = _name(command.object, kind)
+    given = distinct(command.parameters)
+    purge = kind == QLOCAL and switch(given, "PURGE")
+    kind = channels.kind_to_delete(given, kind)
+    nothing_else(command, kind, given)
+    admin.delete(queue_manager, kind, name, purge=purge)
+    return done(*_REPLIES[kind].deleted)
+
+
+def _clear(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    name = object_name(command.object)
+    nothing_else(command, kind, distinct(command.parameters))
+    admin.clear_queue(queue_manager, name)
+    return done("AMQ8022I", "IBM MQ queue cleared.")
+
+
+def _clear_topic(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    """CLEAR TOPICSTR(topic string) CLRTYPE(RETAINED)."""
+    topic = one_value(command.object)
+    given = distinct(command.parameters)
+    way = given.pop("CLRTYPE", None)
+    if way is None or fold(one_value(way)) != _RETAINED:
+        raise command.object.wrong(f"CLEAR {kind} needs CLRTYPE({_RETAINED})")
+    nothing_else(command, kind, given)
+    admin.clear_topic(queue_manager, topic)
+    return done("AMQ8684I", "Topic string cleared.")
+
+
+def _ping(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    nothing_else(command, kind, distinct(command.parameters))
+    queue_manager.check_running()
+    return done("AMQ8415I", "Ping IBM MQ Queue Manager command complete.")
+
+
+def _display(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    """DISPLAY kind(generic) [attributes] [WHERE()]."""
+    name = command.object
+    pattern = one_value(name) if kind == SUB else object_name(name, generic=True)
+    given = distinct(command.parameters)
+    kinds = _types(given) if kind == _QUEUE else (kind,)
+    wanted = selection(given, kinds, generic=pattern.endswith(GENERIC))
+    found = admin.inquire(queue_manager, kinds, pattern)
+    return shown(found, wanted, pattern, _REPLIES[kinds[0]].details)
+
+
+def _types(given: dict[str, Parameter]) -> tuple[str, ...]:
+    """Take TYPE(kind) out of the parameters; return the kinds that DISPLAY QUEUE shows."""
+    if "TYPE" not in given or given["TYPE"].values is None:
+        return QUEUE_KINDS
+    parameter = given.pop("TYPE")
+    kind = fold(one_value(parameter))
+    kind = _OBJECT_SYNONYMS.get(kind, kind)
+    if kind not in (*QUEUE_KINDS, _ALL_TYPES):
+        choices = " or ".join((*QUEUE_KINDS, _ALL_TYPES))
+        raise parameter.wrong(f"{parameter} is not right: it must be {choices}")
+    return QUEUE_KINDS if kind == _ALL_TYPES else (kind,)
+
+
+def _display_status(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    pattern = object_name(command.object, generic=True)
+    given = distinct(command.parameters)
+    view = given.get("TYPE")
+    if view is not None and view.values is not None:
+        if fold(one_value(view)) != _QUEUE:
+            raise view.wrong(f"{view} is not right: it must be {_QUEUE}")
+        del given["TYPE"]
+    wanted = selection(given, (kind,), generic=pattern.endswith(GENERIC))
+    found = admin.inquire(queue_manager, (kind,), pattern)
+    return shown(found, wanted, pattern, ("AMQ8450I", "Display queue status details."))
+
+
+def _display_topic_status(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    """DISPLAY TPSTATUS(topic string): the values that apply there, none of them ASPARENT."""
+    topic = one_value(command.object)
+    wanted = selection(distinct(command.parameters), (kind,), generic=False)
+    found = admin.inquire(queue_manager, (kind,), topic)
+    return shown(found, wanted, topic, ("AMQ8754I", "Display topic status details."))
+
+
+def _display_manager(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    given = distinct(command.parameters)
+    if "WHERE" in given:
+        raise given["WHERE"].wrong(f"WHERE is not a keyword of DISPLAY {kind}")
+    wanted = selection(given, (kind,), generic=False)
+    found = admin.inquire(queue_manager, (kind,), queue_manager.name)
+    return shown(found, wanted, queue_manager.name, _OF_MANAGER[kind])
+
+
+def _display_all(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    """DISPLAY PUBSUB, its neighbours in a hierarchy; DISPLAY GROUP, its queue-sharing group."""
+    no_value(command.object)
+    nothing_else(command, kind, distinct(command.parameters))
+    found = admin.inquire(queue_manager, (kind,), queue_manager.name)
+    return shown(found, Selection(None, None), queue_manager.name, _OF_MANAGER[kind])
+
+
+_OF_MANAGER = {
+    QMGR: ("AMQ8408I", "Display Queue Manager details."),
+    QMSTATUS: ("AMQ8705I", "Display Queue Manager Status Details."),
+    PUBSUB: ("AMQ8723I", "Display pub/sub status details."),
+    GROUP_STATUS: ("CSQM201I", "Display queue-sharing group details."),
+}
+#: A channel of a client is defined as CHANNEL … CHLTYPE(CLNTCONN).
+_DEFINED = tuple(kind for kind in DEFINABLE if kind != CLNTCONN)
+_ACTIONS: dict[str, dict[str, _Action]] = {
+    "DEFINE": dict.fromkeys(_DEFINED, _define),
+    "ALTER": {
+        **dict.fromkeys(_DEFINED, _alter),
+        QMGR: _alter_manager,
+        SETTING: configuration.alter,
+    },
+    "DISPLAY": {
+        **dict.fromkeys((*QUEUE_KINDS, _QUEUE), _display),
+        QSTATUS: _display_status,
+        **dict.fromkeys((PROCESS, AUTHINFO), _display),
+        CHANNEL: channels.display,
+        CHSTATUS: channels.display_status,
+        CONN: connections.display,
+        TOPIC: _display,
+        TPSTATUS: _display_topic_status,
+        PUBSUB: _display_all,
+        GROUP_STATUS: _display_all,
+        SUB: _display,
+        QMGR: _display_manager,
+        QMSTATUS: _display_manager,
+        AUTHREC: authority.display_records,
+        ENTAUTH: authority.display_entity,
+        CHLAUTH: security.display_rules,
+        SETTING: configuration.display,
+    },
+    "DELETE": {**dict.fromkeys(_DEFINED, _delete), AUTHREC: authority.delete_record},
+    "SET": {AUTHREC: authority.set_record, CHLAUTH: security.set_rule},
+    "REFRESH": {_SECURITY: security.refresh},
+    "CLEAR": {QLOCAL: _clear, _TOPIC_STRING: _clear_topic},
+    "PING": {QMGR: _ping, CHANNEL: channels.ping},
+    "START": {CHANNEL: channels.start},
+    "STOP": {CHANNEL: channels.stop, CONN: connections.stop},
+    "RESET": {CHANNEL: channels.reset, SETTING: configuration.reset},
+    "RESOLVE": {CHANNEL: channels.resolve},
+}

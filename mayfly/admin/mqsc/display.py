@@ -1,0 +1,204 @@
+"""DISPLAY: the objects asked for, their rows, and the printed form of rows."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mayfly.admin import (
+    AUTHINFO,
+    AUTHREC,
+    CHANNEL,
+    CHLAUTH,
+    CHSTATUS,
+    CLNTCONN,
+    CONN,
+    ENTAUTH,
+    GROUP_STATUS,
+    HANDLE,
+    INQUIRABLE,
+    LIKE,
+    NOT_LIKE,
+    ORDERINGS,
+    PROCESS,
+    PUBSUB,
+    QMGR,
+    QMSTATUS,
+    QSTATUS,
+    SETTING,
+    SUB,
+    TOPIC,
+    TPSTATUS,
+    UNORDERED,
+    Attribute,
+    Filter,
+    Record,
+    Value,
+    displayed,
+    named,
+    number_of,
+    object_type,
+)
+from mayfly.admin.mqsc.grammar import MqscSyntaxError, Parameter, fold
+from mayfly.admin.mqsc.values import FLAGS, nearest, no_value, unknown
+
+_INDENT = "   "
+_COLUMN_WIDTH = 40
+_TYPE: Final = "TYPE"
+#: The attributes with which a row always begins, by kind, the name first; other kinds begin as a
+#: queue does.
+_ALWAYS: dict[str, tuple[str, ...]] = {
+    QMGR: ("QMNAME",),
+    TOPIC: ("TOPIC", _TYPE),
+    TPSTATUS: ("TPSTATUS",),
+    SUB: ("SUB", "SUBID"),
+    PROCESS: (PROCESS,),
+    CHANNEL: (CHANNEL, "CHLTYPE"),
+    CLNTCONN: (CHANNEL, "CHLTYPE"),
+    AUTHINFO: (AUTHINFO, "AUTHTYPE"),
+    CHSTATUS: (CHANNEL, "CHLTYPE"),
+    QMSTATUS: ("QMNAME",),
+    CONN: (CONN, _TYPE),
+    HANDLE: (CONN, _TYPE),
+    PUBSUB: ("QMNAME",),
+    GROUP_STATUS: ("QMNAME",),
+    SETTING: (SETTING,),
+    AUTHREC: (),
+    CHLAUTH: (
+        CHLAUTH,
+        _TYPE,
+        "SSLPEER",
+        "SSLCERTI",
+        "CLNTUSER",
+        "QMNAME",
+        "ADDRESS",
+        "ADDRLIST",
+        "USERLIST",
+        "USERSRC",
+        "MCAUSER",
+    ),
+    ENTAUTH: (),
+}
+_QUEUE_ALWAYS = ("QUEUE", _TYPE)
+#: TYPE of what is of one type only; a queue says its own.
+_ONE_TYPE = {TOPIC: "LOCAL", QSTATUS: "QUEUE"}
+#: Words that are shown and never set: any word may be asked for.
+_SHOWN_WORDS = frozenset(
+    row.keyword
+    for kind in INQUIRABLE
+    for row in object_type(kind).shown.values()
+    if row.words and not row.field
+)
+
+
+def row_of(record: Record) -> dict[str, Value]:
+    """Return an object as DISPLAY shows it: its name first, numbers that have a name as words."""
+    rows = object_type(record.kind)
+    shown = {k: named(rows.row(k), value) for k, value in record.values.items()}
+    always = _ALWAYS.get(record.kind, _QUEUE_ALWAYS)
+    if record.kind == SUB:
+        # Its id comes even before its name.
+        return {"SUBID": shown.pop("SUBID"), "SUB": record.name, **shown}
+    head: dict[str, Value] = dict.fromkeys(always[:1], record.name)
+    if _TYPE in always:
+        head[_TYPE] = _ONE_TYPE.get(record.kind, record.kind)
+    return {**head, **shown}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The request of a DISPLAY: objects, and keywords of them (None: all)."""
+
+    keywords: frozenset[str] | None
+    filter: Filter | None
+
+    def of(self, record: Record) -> dict[str, Value] | None:
+        """Return what is shown of an object, None when its filter leaves it out."""
+        if self.filter is not None and not self.filter.passes(record):
+            return None
+        row = row_of(record)
+        if self.keywords is None:
+            return row
+        return {k: v for k, v in row.items() if k in self.keywords}
+
+
+def selection(
+    given: Mapping[str, Parameter], kinds: tuple[str, ...], *, generic: bool
+) -> Selection:
+    """Return what the keywords of a DISPLAY ask for; raises MqscSyntaxError.
+
+    Without ALL and without a list all is shown of one object, only the name of generic ones.
+    """
+    known = displayed(kinds)
+    always = _ALWAYS.get(kinds[0], _QUEUE_ALWAYS)
+    wanted: set[str] = set()
+    for keyword, parameter in given.items():
+        if keyword == "WHERE":
+            continue
+        no_value(parameter)
+        if keyword in FLAGS and keyword != parameter.keyword:
+            raise parameter.wrong(f"DISPLAY takes {keyword}, not {parameter.keyword}")
+        if keyword not in known and keyword not in (*always, "ALL"):
+            raise unknown(parameter, kinds[0] if len(kinds) == 1 else "QUEUE", known)
+        wanted.add(keyword)
+    where = filter_of(given["WHERE"], kinds) if "WHERE" in given else None
+    if "ALL" in wanted or not (wanted or generic):
+        return Selection(None, where)
+    if where is not None:
+        wanted.add(where.keyword)
+    return Selection(frozenset(wanted.union(always)), where)
+
+
+def filter_of(parameter: Parameter, kinds: tuple[str, ...]) -> Filter:
+    """Return the filter WHERE(keyword operator value) gives."""
+    if parameter.values is None or len(parameter.values) != 3:
+        raise parameter.wrong("WHERE needs (keyword operator value), as in WHERE(CURDEPTH GT 0)")
+    keyword, sign, value = parameter.values
+    known = displayed(kinds)
+    if keyword.text not in known:
+        said = f"WHERE: {keyword.text} is not displayed here" + nearest(keyword.text, known)
+        raise MqscSyntaxError(said, keyword.start, keyword.end)
+    compared, possible = _compared(known[keyword.text], value.text)
+    if sign.text not in possible:
+        said = f"WHERE: {keyword.text} is compared by {', '.join(possible)}, not {sign.text}"
+        raise MqscSyntaxError(said, sign.start, sign.end)
+    if compared is None:
+        said = f"WHERE: {value.text} is no value of {keyword.text}"
+        raise MqscSyntaxError(said, value.start, value.end)
+    return Filter(keyword.text, sign.text, compared)
+
+
+def _compared(row: Attribute, text: str) -> tuple[Value | None, tuple[str, ...]]:
+    """Return the value to compare with, None when it is not one, and the operators that fit."""
+    if row.is_text:
+        return text, (*ORDERINGS, LIKE, NOT_LIKE)
+    if row.keyword in _SHOWN_WORDS:
+        return fold(text), UNORDERED
+    if row.low > row.high:
+        return number_of(row, text), UNORDERED
+    if fold(text) in dict(row.words):
+        return fold(text), UNORDERED
+    is_number = text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 19
+    return int(text) if is_number else None, ORDERINGS
+
+
+def body(row: Mapping[str, Value]) -> str:
+    """Return an object as DISPLAY prints it: three blanks, then two columns where they fit."""
+    items = deque(_item(keyword, value) for keyword, value in row.items())
+    lines: list[str] = []
+    while items:
+        line = items.popleft()
+        if items and max(len(line), len(items[0])) < _COLUMN_WIDTH:
+            line = f"{line:<{_COLUMN_WIDTH}}{items.popleft()}"
+        lines.append(_INDENT + line)
+    return "\n".join(lines)
+
+
+def _item(keyword: str, value: Value) -> str:
+    if keyword in FLAGS:
+        return str(value)
+    # A text set by a program can hold anything; a display line stays one line.
+    text = "".join(c if c.isprintable() else "." for c in str(value))
+    return f"{keyword}({text or ' '})"

@@ -1,0 +1,223 @@
+"""The definitions of ``mayfly serve --dev``: objects, users and a certificate to develop with.
+
+Names are those of IBM's image for developers, so that its tutorials and examples run.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from mayfly.admin.security.passwords import is_right
+from mayfly.admin.security.users import Users
+from mayfly.engine.face.admission import ADMINISTRATORS
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi.errors import StoreDamaged
+from mayfly.runtime.files import Files
+
+APP, ADMIN = "app", "admin"
+#: The environment variables that give the passwords.
+PASSWORD_VARIABLES: Final = {APP: "MAYFLY_APP_PASSWORD", ADMIN: "MAYFLY_ADMIN_PASSWORD"}
+PASSWORDS_FILE: Final = "developer.json"
+CERTIFICATE_FILE, KEY_FILE = "developer-cert.pem", "developer-key.pem"
+_GROUP: Final = "developers"
+_GROUPS: Final = {APP: (_GROUP,), ADMIN: (ADMINISTRATORS,)}
+_PASSWORD_BYTES: Final = 12
+_VALID_DAYS, _RENEWED_DAYS = 365, 30
+
+#: MQSC that is run at each start, as by IBM's image: it sets back what was altered of its objects.
+DEFINITIONS: Final = f"""\
+* Queues and topics
+DEFINE QLOCAL('DEV.QUEUE.1') REPLACE
+DEFINE QLOCAL('DEV.QUEUE.2') REPLACE
+DEFINE QLOCAL('DEV.QUEUE.3') REPLACE
+DEFINE QLOCAL('DEV.DEAD.LETTER.QUEUE') REPLACE
+DEFINE QMODEL('DEV.APP.MODEL.QUEUE') REPLACE
+ALTER QMGR DEADQ('DEV.DEAD.LETTER.QUEUE')
+DEFINE TOPIC('DEV.BASE.TOPIC') TOPICSTR('dev/') REPLACE
+* The string dev/ has an empty second level; dev is above dev/ and above dev/prices
+DEFINE TOPIC('DEV.TOPIC') TOPICSTR('dev') REPLACE
+
+* Passwords: administrators need one here, programs by the rule of their channel
+DEFINE AUTHINFO('DEV.AUTHINFO') AUTHTYPE(IDPWOS) CHCKCLNT(REQDADM) CHCKLOCL(OPTIONAL) +
+  ADOPTCTX(YES) REPLACE
+ALTER QMGR CONNAUTH('DEV.AUTHINFO') CHLAUTH(ENABLED)
+REFRESH SECURITY TYPE(CONNAUTH)
+
+* Channels, and who comes in by them: nobody by any other
+DEFINE CHANNEL('DEV.APP.SVRCONN') CHLTYPE(SVRCONN) MCAUSER('{APP}') REPLACE
+DEFINE CHANNEL('DEV.ADMIN.SVRCONN') CHLTYPE(SVRCONN) REPLACE
+SET CHLAUTH('*') TYPE(ADDRESSMAP) ADDRESS('*') USERSRC(NOACCESS) +
+  DESCR('All other channels are closed') ACTION(REPLACE)
+SET CHLAUTH('DEV.APP.SVRCONN') TYPE(ADDRESSMAP) ADDRESS('*') USERSRC(CHANNEL) +
+  CHCKCLNT(REQUIRED) DESCR('Programs with a password') ACTION(REPLACE)
+SET CHLAUTH('DEV.ADMIN.SVRCONN') TYPE(BLOCKUSER) USERLIST('nobody') +
+  DESCR('Administrators come in here') ACTION(REPLACE)
+SET CHLAUTH('DEV.ADMIN.SVRCONN') TYPE(USERMAP) CLNTUSER('{ADMIN}') USERSRC(CHANNEL) +
+  CHCKCLNT(REQUIRED) DESCR('The administrator with a password') ACTION(REPLACE)
+
+* Authority of programs
+SET AUTHREC OBJTYPE(QMGR) GROUP('{_GROUP}') AUTHADD(CONNECT,INQ)
+SET AUTHREC PROFILE('DEV.**') OBJTYPE(QUEUE) GROUP('{_GROUP}') AUTHADD(BROWSE,GET,INQ,PUT,DSP)
+SET AUTHREC PROFILE('SYSTEM.DEFAULT.MODEL.QUEUE') OBJTYPE(QUEUE) GROUP('{_GROUP}') +
+  AUTHADD(GET,PUT,DSP)
+SET AUTHREC PROFILE('AMQ*.**') OBJTYPE(QUEUE) GROUP('{_GROUP}') AUTHADD(BROWSE,GET,INQ,PUT,DSP)
+SET AUTHREC PROFILE('DEV.**') OBJTYPE(TOPIC) GROUP('{_GROUP}') AUTHADD(PUB,SUB,RESUME)
+"""
+
+
+class Credentials(NamedTuple):
+    """The passwords of the two users; ``file`` holds those that were generated, None for none."""
+
+    app: str
+    admin: str
+    file: Path | None
+
+
+def developer_users(
+    users: Users, folder: Path | None, environment: Mapping[str, str]
+) -> Credentials:
+    """Let there be the users app and admin, with the passwords of the environment.
+
+    A password that is not given is generated, once, and kept in a private file of the folder.
+    Raises ValueError for a wrong password, OSError, StoreDamaged.
+    """
+    kept = _kept(folder)
+    chosen, generated = {}, {}
+    for name, variable in PASSWORD_VARIABLES.items():
+        chosen[name] = environment.get(variable, "")
+        if not chosen[name]:
+            chosen[name] = generated[name] = kept.get(name) or secrets.token_urlsafe(
+                _PASSWORD_BYTES
+            )
+        _let_there_be(users, name, chosen[name])
+    file = None if folder is None or not generated else folder / PASSWORDS_FILE
+    if file is not None and generated != kept:
+        Files().write_whole(file, json.dumps(generated, indent=2) + "\n")
+    return Credentials(chosen[APP], chosen[ADMIN], file)
+
+
+def check_passwords(file: Path) -> None:
+    """Raise StoreDamaged for a file of generated passwords that cannot be read; OSError."""
+    _kept(file.parent)
+
+
+def check_certificate(certificate: Path, key: Path) -> None:
+    """Raise ValueError for a certificate that cannot be read, or is not of its key; OSError."""
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+        found.verify_directly_issued_by(found)
+    except (ValueError, TypeError, InvalidSignature) as error:
+        raise ValueError(f"{certificate} is damaged: {error!r}; remove it") from error
+    try:
+        own = load_pem_private_key(key.read_bytes(), None).public_key()
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{key} is damaged: {error!r}; remove it") from error
+    if own != found.public_key():
+        raise ValueError(f"{key} is not the key of {certificate.name}; remove both")
+
+
+def _let_there_be(users: Users, name: str, password: str) -> None:
+    found = users.find(name)
+    if found is None:
+        users.add(name, password, _GROUPS[name])
+    elif not is_right(password, found.password_hash):
+        users.change(name, password=password)
+
+
+def _kept(folder: Path | None) -> dict[str, str]:
+    if folder is None:
+        return {}
+    file = folder / PASSWORDS_FILE
+    try:
+        content: Any = json.loads(file.read_text("utf-8"))
+        return {str(name): str(password) for name, password in content.items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, AttributeError) as error:
+        raise StoreDamaged(f"the file {file} cannot be read: {error}", file) from error
+
+
+def self_signed_certificate(folder: Path, hosts: Sequence[str], now_ms: int) -> tuple[Path, Path]:
+    """Return the files of a certificate for some host names and addresses, and of its key.
+
+    The certificate is its own authority: clients trust the file itself. It is made anew for other
+    hosts, and when less than 30 of its 365 days are left. Raises OSError.
+    """
+    certificate, key = folder / CERTIFICATE_FILE, folder / KEY_FILE
+    now = datetime.fromtimestamp(now_ms / SECOND_MS, UTC)
+    if not _is_usable(certificate, key, hosts, now):
+        key_text, certificate_text = _made(hosts, now)
+        Files().write_whole(key, key_text)
+        Files().write_whole(certificate, certificate_text)
+    return certificate, key
+
+
+def _is_usable(certificate: Path, key: Path, hosts: Sequence[str], now: datetime) -> bool:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        own = load_pem_private_key(key.read_bytes(), None).public_key() == found.public_key()
+    except (FileNotFoundError, ValueError, TypeError, x509.ExtensionNotFound):
+        return False
+    is_fresh = found.not_valid_after_utc - now > timedelta(days=_RENEWED_DAYS)
+    return own and is_fresh and list(names) == _alternative_names(hosts)
+
+
+def _alternative_names(hosts: Sequence[str]) -> list[Any]:
+    from cryptography import x509
+
+    names: list[Any] = []
+    for host in hosts:
+        try:
+            names.append(x509.IPAddress(ip_address(host)))
+        except ValueError:
+            names.append(x509.DNSName(host))
+    return names
+
+
+def _made(hosts: Sequence[str], now: datetime) -> tuple[str, str]:
+    """Return a new key and a certificate for it, both in PEM."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Mayfly for developers"),
+            x509.NameAttribute(NameOID.COMMON_NAME, hosts[0]),
+        ]
+    )
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        # Clocks of clients may be behind.
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=_VALID_DAYS))
+        .add_extension(x509.SubjectAlternativeName(_alternative_names(hosts)), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    key_text = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    ).decode()
+    return key_text, made.public_bytes(serialization.Encoding.PEM).decode()

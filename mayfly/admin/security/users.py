@@ -1,0 +1,234 @@
+"""The users of a queue manager, with their groups and the hashes of their passwords.
+
+The file ``users.json`` in the folder of the queue manager holds them, private to its owner. It is
+replaced as a whole, and read again when it has changed: a served queue manager knows a new user at
+once. A queue manager in memory keeps them in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from mayfly.admin.security.passwords import hashed
+from mayfly.engine import Engine
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import StoreDamaged, StoreError, mq_error
+from mayfly.runtime.files import Files
+
+FILE: Final = "users.json"
+_LOCK: Final = "users.lock"
+_VERSION: Final = 1
+#: As many characters as MQMD.UserIdentifier holds.
+_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,12}")
+_GROUP = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
+_LONGEST_PASSWORD_BYTES = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One user: its groups, and the hash of its password, which is never shown."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    password_hash: str = field(default="", repr=False)
+
+
+class Users:
+    """The users of one queue manager; any thread or process may change them."""
+
+    def __init__(self, folder: Path | None = None, files: Files | None = None) -> None:
+        """Keep them in a folder, or in memory without one."""
+        self._folder = folder
+        self._files = Files() if files is None else files
+        self._known: Mapping[str, User] = {}
+        self._stamp: tuple[int, int, int] | None = None
+        self._changing = threading.RLock()
+
+    def all(self) -> list[User]:
+        """Return all users by name; raises StoreDamaged for a file that cannot be read."""
+        found = self._current()
+        return [found[name] for name in sorted(found)]
+
+    def find(self, name: str) -> User | None:
+        """Return a user, None when there is none; raises StoreDamaged."""
+        return self._current().get(name)
+
+    def check(self) -> None:
+        """Raise StoreDamaged for a file that is damaged, StoreError for one that cannot be read."""
+        self.read_again()
+        try:
+            self._current()
+        except NotADirectoryError:
+            # There is no folder for a file, of which its opening says more.
+            return
+        except OSError as error:
+            said = f"the file of users {error.filename} cannot be read: {error.strerror}"
+            raise StoreError(said, error.filename) from error
+
+    def groups_of(self, user: str) -> tuple[str, ...] | None:
+        """Return the groups of a user, None when there is none; raises StoreDamaged."""
+        found = self.find(user)
+        return None if found is None else found.groups
+
+    def add(self, name: str, password: str, groups: Sequence[str] = ()) -> None:
+        """Add a user; raises MQRC_OBJECT_ALREADY_EXISTS, ValueError for a wrong value."""
+        if not _NAME.fullmatch(name):
+            said = f"user {name!r} is not 1 to 12 characters of A-Z a-z 0-9 . _ @ -"
+            raise ValueError(said)
+        made = User(name, _checked_groups(groups), _hash_of(password))
+        with self._changed() as users:
+            if name in users:
+                raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"user {name} exists")
+            users[name] = made
+
+    def change(
+        self,
+        name: str,
+        *,
+        password: str | None = None,
+        groups: Sequence[str] | None = None,
+        check: Callable[[User], None] = lambda _before: None,
+    ) -> None:
+        """Change password or groups; raises MQRC_UNKNOWN_OBJECT_NAME, ValueError.
+
+        ``check`` is given the user as it is while nobody else changes it; nothing changes when it
+        raises.
+        """
+        password_hash = None if password is None else _hash_of(password)
+        checked = None if groups is None else _checked_groups(groups)
+        with self._changed() as users:
+            before = _existing(users, name)
+            check(before)
+            users[name] = User(
+                name,
+                before.groups if checked is None else checked,
+                before.password_hash if password_hash is None else password_hash,
+            )
+
+    def remove(self, name: str, check: Callable[[User], None] = lambda _before: None) -> None:
+        """Remove a user; raises MQRC_UNKNOWN_OBJECT_NAME. Connections that are open stay open.
+
+        ``check`` is as in :meth:`change`.
+        """
+        with self._changed() as users:
+            check(_existing(users, name))
+            del users[name]
+
+    def read_again(self) -> None:
+        """Read the file when the users are asked for next, even if it looks the same."""
+        self._stamp = None
+
+    def _current(self) -> Mapping[str, User]:
+        if self._folder is None:
+            return self._known
+        file = self._folder / FILE
+        try:
+            found = file.stat()
+        except FileNotFoundError:
+            self._known, self._stamp = {}, None
+            return self._known
+        stamp = found.st_mtime_ns, found.st_ino, found.st_size
+        if stamp != self._stamp:
+            # The stamp comes first: a change meanwhile makes the next caller read once more.
+            self._known, self._stamp = _read(file), stamp
+        return self._known
+
+    @contextlib.contextmanager
+    def _changed(self) -> Iterator[dict[str, User]]:
+        """Give the users to be changed, and keep them if nothing is raised."""
+        with self._changing, self._alone():
+            users = dict(self._current())
+            yield users
+            if self._folder is not None:
+                self._files.write_whole(self._folder / FILE, _written(users))
+                self._stamp = None
+            self._known = users
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes from changing the file; a killed one loses the lock."""
+        if self._folder is None:
+            yield
+            return
+        flags = os.O_CREAT | os.O_RDWR
+        descriptor = os.open(self._folder / _LOCK, flags, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def users_of(manager: Engine) -> Users:
+    """Return the users of a queue manager; a ``mayfly.QueueManager`` was given them."""
+    users = manager.users
+    assert isinstance(users, Users), f"{manager.label} was opened without users"
+    return users
+
+
+def _existing(users: Mapping[str, User], name: str) -> User:
+    if name not in users:
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"there is no user {name}")
+    return users[name]
+
+
+def _hash_of(password: str) -> str:
+    if not password or len(password.encode()) > _LONGEST_PASSWORD_BYTES:
+        raise ValueError(f"a password has 1 to {_LONGEST_PASSWORD_BYTES} bytes")
+    return hashed(password)
+
+
+def _checked_groups(groups: Sequence[str]) -> tuple[str, ...]:
+    for group in groups:
+        if not _GROUP.fullmatch(group):
+            raise ValueError(f"group {group!r} is not 1 to 64 characters of A-Z a-z 0-9 . _ @ -")
+    return tuple(dict.fromkeys(groups))
+
+
+def _written(users: Mapping[str, User]) -> str:
+    rows = {
+        user.name: {"password": user.password_hash, "groups": list(user.groups)}
+        for _, user in sorted(users.items())
+    }
+    content = {"version": _VERSION, "users": rows, "checksum": _checksum(rows)}
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _checksum(rows: Mapping[str, Any]) -> str:
+    """Return the checksum of users, whatever spaces and order the file has."""
+    text = json.dumps(rows, sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()
+
+
+def _read(file: Path) -> Mapping[str, User]:
+    """Return what a file holds; raises StoreDamaged with the place of what is wrong.
+
+    A file that an older Mayfly has written has no checksum.
+    """
+    try:
+        content: Any = json.loads(file.read_text("utf-8"))
+        if content["version"] != _VERSION:
+            raise ValueError(f"version {content['version']!r} is not known here")
+        unknown = content.keys() - {"version", "users", "checksum"}
+        if unknown:
+            raise ValueError(f"{sorted(unknown)} are not known here")
+        rows: dict[str, Any] = content["users"]
+        if "checksum" in content and content["checksum"] != _checksum(rows):
+            raise ValueError("its checksum is wrong")
+        return {
+            str(name): User(str(name), tuple(map(str, row["groups"])), str(row["password"]))
+            for name, row in rows.items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        said = f"the file of users {file} cannot be read: {error!r}"
+        raise StoreDamaged(said, file) from error

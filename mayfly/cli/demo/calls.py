@@ -1,0 +1,183 @@
+"""The calls of a day as a stream of Spark: each comes at its moment of the machine's clock.
+
+The day runs a fixed number of times as fast as the real one. A row has the delivery time and the
+deadline of its call as moments of the machine's clock. So a batch that comes late shortens the wait
+of its calls and shifts nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from mayfly.cli.demo.flights import DELAY_MS, LIFE_MS, MINUTE_MS, Flight, spelled
+from mayfly.mqi.constants import MQRO_EXPIRATION, MQRO_PASS_CORREL_ID
+from mayfly.pipeline.spark.source import MayflyDataSource
+from mayfly.runtime.clocks import SystemClock
+
+FORMAT = "boarding-calls"
+_MOMENT = "at_ms"
+_PATH, _OFFSET = "path", "calls"
+#: Columns for the sink.
+_COLUMNS = pa.schema(
+    [
+        pa.field("queue", pa.string()),
+        pa.field("correl_id", pa.binary()),
+        pa.field("deliver_at_ms", pa.int64()),
+        pa.field("expire_at_ms", pa.int64()),
+        pa.field("report", pa.int32()),
+        pa.field("reply_to_q", pa.string()),
+        pa.field("payload", pa.binary()),
+    ]
+)
+#: Interval of the batches; one that takes longer delays the next.
+_TRIGGER = "250 milliseconds"
+#: Two streams run at once: one puts calls, one brings rows into the lake.
+_TASKS_AT_ONCE = 2
+_OVERLAP_SECONDS = 1.0
+
+
+class Compression(NamedTuple):
+    """How a day runs on the machine's clock: from ``begin_ms`` on, ``factor`` times as fast."""
+
+    day_begin_ms: int
+    begin_ms: int
+    factor: int
+
+    def on_the_wall(self, day_ms: int) -> int:
+        """Return a moment of the day as one of the machine's clock, rounded down."""
+        return self.begin_ms + (day_ms - self.day_begin_ms) // self.factor
+
+    def in_the_day(self, at_ms: int) -> int:
+        """Return a moment of the machine's clock as one of the day."""
+        return self.day_begin_ms + (at_ms - self.begin_ms) * self.factor
+
+    def minutes(self, duration_ms: int) -> float:
+        """Return a duration on the machine's clock in minutes of the day."""
+        return duration_ms * self.factor / MINUTE_MS
+
+
+def write_calls(
+    flights: Sequence[Flight], compression: Compression, reports: str, path: Path
+) -> None:
+    """Write the calls, in put order, to the file that the stream waits for: the day begins.
+
+    ``reports`` names the reply-to queue of expiration reports.
+    """
+    on_the_wall = compression.on_the_wall
+    columns = {
+        "queue": [flight.queue for flight in flights],
+        "correl_id": [flight.correl_id for flight in flights],
+        "deliver_at_ms": [on_the_wall(flight.put_ms + DELAY_MS) for flight in flights],
+        "expire_at_ms": [deadline_ms(flight, compression) for flight in flights],
+        # With MQRO_PASS_CORREL_ID a report has the CorrelId of its call, which names the flight.
+        "report": [MQRO_EXPIRATION | MQRO_PASS_CORREL_ID] * len(flights),
+        "reply_to_q": [reports] * len(flights),
+        "payload": [f"Now boarding: {spelled(flight.correl_id)}".encode() for flight in flights],
+    }
+    moments = pa.array([on_the_wall(flight.put_ms) for flight in flights], pa.int64())
+    written = path.with_suffix(".new")
+    pq.write_table(pa.table(columns, _COLUMNS).append_column(_MOMENT, moments), written)
+    written.rename(path)
+
+
+def deadline_ms(flight: Flight, compression: Compression) -> int:
+    """Return the deadline of a call on the machine's clock."""
+    return compression.on_the_wall(flight.put_ms + LIFE_MS)
+
+
+def put_calls(
+    spark: SparkSession, calls: Path, url: str, token_file: Path, checkpoint: Path
+) -> StreamingQuery:
+    """Start the stream that puts the calls, exactly once, each at its moment.
+
+    Until `write_calls` has written them there are none.
+    """
+    spark.dataSource.register(CallsSource)
+    return (
+        spark.readStream.format(FORMAT)
+        .option(_PATH, str(calls))
+        .load()
+        .writeStream.format(MayflyDataSource.name())
+        .queryName("boarding calls to queues")
+        .options(url=url, tokenFile=str(token_file), checkpointLocation=str(checkpoint))
+        .trigger(processingTime=_TRIGGER)
+        .start()
+    )
+
+
+class CallsSource(DataSource):
+    """The data source; its option ``path`` names the file that `write_calls` writes."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what ``format`` takes."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """Return the columns that the sink puts."""
+        return from_arrow_schema(_COLUMNS)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        """Return the reader of the stream."""
+        return CallsReader(Path(self.options[_PATH]))
+
+
+class CallRange(InputPartition):
+    """The calls of one batch: ``[first, after)`` in put order."""
+
+    def __init__(self, first: int, after: int) -> None:
+        """Name the range."""
+        super().__init__((first, after))
+        self.first = first
+        self.after = after
+
+
+class CallsReader(DataSourceStreamReader):
+    """Reads the calls whose moment has come; the offset is their number."""
+
+    def __init__(self, path: Path) -> None:
+        """Hold the path; the file is read in each batch."""
+        self._path = path
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802  # Spark's name
+        """Return where the day begins."""
+        return {_OFFSET: 0}
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802  # Spark's name
+        """Return the number of calls whose moment has come."""
+        if not self._path.exists():
+            return start
+        moments = pq.read_table(self._path, columns=[_MOMENT])[_MOMENT].to_numpy()
+        due_count = int(np.searchsorted(moments, SystemClock().now_ms(), side="right"))
+        return {_OFFSET: max(start[_OFFSET], due_count)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        """Return the calls of a batch as one share; the first batch, which has none, as several.
+
+        Their tasks run at once and so have as many Python workers start as the streams will use: to
+        start one while the day goes by would cost hours of it.
+        """
+        share_count = 1 if end[_OFFSET] else _TASKS_AT_ONCE
+        return [CallRange(start[_OFFSET], end[_OFFSET]) for _ in range(share_count)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the calls of a share."""
+        assert isinstance(partition, CallRange)
+        if partition.first == partition.after:
+            threading.Event().wait(_OVERLAP_SECONDS)
+            return
+        calls = pq.read_table(self._path, columns=_COLUMNS.names)
+        yield from calls.slice(partition.first, partition.after - partition.first).to_batches()

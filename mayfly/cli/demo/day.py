@@ -1,0 +1,271 @@
+"""One day of boarding calls through the real queue manager, on a clock that jumps through it.
+
+Every put, get, release, discard and report of the day happens at its own moment; only the waiting
+in between is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from enum import IntEnum
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from mayfly.cli.demo.flights import DELAY_MS, LIFE_MS, MINUTE_MS, Flight, spelled
+from mayfly.engine import Session
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION
+from mayfly.queue_manager import QueueManager
+from mayfly.runtime.virtual_clock import VirtualClock
+
+NAME = "BOARDING"
+REPORTS = "BOARDING.REPORTS"
+#: The scan runs every half minute, and deadlines are half past a whole minute. So a call that no
+#: gate asks for is discarded at its deadline to the millisecond.
+SCAN_SECONDS = 30
+#: Interval of progress reports, in the time of the day.
+_TOLD_EVERY_MS = 10 * MINUTE_MS
+
+
+class DaySnapshot(NamedTuple):
+    """The day at one moment; the counts are of calls."""
+
+    now_ms: int
+    staged_count: int
+    available_count: int
+    got_count: int
+    expired_count: int
+
+
+class Waited(NamedTuple):
+    """A call that was asked for a millisecond too early, and again at its time.
+
+    ``found_early`` and ``found_in_time`` are True when it was there. ``got_ms`` is None when it was
+    never got; ``remaining_tenths`` is the Expiry that the get returned.
+    """
+
+    flight: Flight
+    msg_id: bytes
+    found_early: bool
+    found_in_time: bool
+    got_ms: int | None
+    remaining_tenths: int
+
+
+class Report(NamedTuple):
+    """An expiration report: the MsgId of the expired call, and the moment of the report."""
+
+    msg_id: bytes
+    about: bytes
+    feedback: int
+    put_ms: int
+
+
+class Day(NamedTuple):
+    """The outcome of the calls: MsgIds by correlation id, calls that were got, reports."""
+
+    flights: Sequence[Flight]
+    msg_ids: dict[bytes, bytes]
+    got_ms: dict[bytes, int]
+    reports: list[Report]
+    waited: Waited
+
+    @property
+    def expired(self) -> list[Flight]:
+        """The flights whose call no gate got."""
+        return [flight for flight in self.flights if flight.correl_id not in self.got_ms]
+
+
+class _Verb(IntEnum):
+    """The actions of one moment, in this order."""
+
+    PUT = 0
+    ASK_EARLY = 1
+    ASK_IN_TIME = 2
+    GET = 3
+
+
+class _Event(NamedTuple):
+    at_ms: int
+    verb: _Verb
+    flight: Flight
+
+
+def open_queue_manager(
+    flights: Sequence[Flight], folder: Path | None
+) -> tuple[QueueManager, VirtualClock]:
+    """Make the queue manager of the demo, at the whole minute before the first put of the day."""
+    first_put_ms = min(flight.put_ms for flight in flights)
+    clock = VirtualClock(first_put_ms // MINUTE_MS * MINUTE_MS - MINUTE_MS)
+    queue_manager = QueueManager(NAME, folder, clock)
+    queues = [*sorted({flight.queue for flight in flights}), REPORTS]
+    script = [f"DEFINE QLOCAL({queue}) DEFPSIST(YES) MAXDEPTH(50000)" for queue in queues]
+    result = queue_manager.mqsc("\n".join([*script, f"ALTER QMGR EXPRYINT({SCAN_SECONDS})"]))
+    assert result.ok, result.text
+    return queue_manager, clock
+
+
+def drive_day(
+    queue_manager: QueueManager,
+    clock: VirtualClock,
+    flights: Sequence[Flight],
+    tell: Callable[[DaySnapshot], None] = lambda _seen: None,
+) -> Day:
+    """Run the day to the end of its last life, take all reports, and let the books settle.
+
+    ``tell`` is called every ten minutes of the day. Needs at least one flight that was got.
+    """
+    drive = _Drive(queue_manager, clock, flights, tell)
+    moments = groupby(_events(flights), key=lambda event: event.at_ms)
+    with queue_manager.session(program="boarding demo") as session:
+        for at_ms, events in moments:
+            drive.pass_time(at_ms)
+            for event in events:
+                drive.do(session, event)
+        drive.pass_time(max(flight.put_ms for flight in flights) + LIFE_MS)
+        reports = list(_take_reports(session))
+    # Balance rows are written a second after the last change.
+    clock.advance(SECOND_MS)
+    return drive.result(reports)
+
+
+class _Drive:
+    """Runs the events of a day and keeps their results."""
+
+    def __init__(
+        self,
+        queue_manager: QueueManager,
+        clock: VirtualClock,
+        flights: Sequence[Flight],
+        tell: Callable[[DaySnapshot], None],
+    ) -> None:
+        self._queue_manager = queue_manager
+        self._clock = clock
+        self._flights = flights
+        self._queues = sorted({flight.queue for flight in flights})
+        self._tell = tell
+        self._told_ms = clock.now_ms()
+        self._msg_ids: dict[bytes, bytes] = {}
+        self._got_ms: dict[bytes, int] = {}
+        self._example = _example(flights)
+        self._found: dict[_Verb, bool] = {}
+        self._remaining_tenths = 0
+
+    def pass_time(self, until_ms: int) -> None:
+        while self._clock.now_ms() < until_ms:
+            next_ms = min(until_ms, self._told_ms + _TOLD_EVERY_MS)
+            self._clock.advance(next_ms - self._clock.now_ms())
+            if next_ms == self._told_ms + _TOLD_EVERY_MS:
+                self._told_ms = next_ms
+                self._tell(self._seen())
+
+    def do(self, session: Session, event: _Event) -> None:
+        flight = event.flight
+        if event.verb is _Verb.PUT:
+            self._msg_ids[flight.correl_id] = _put(session, flight)
+        elif event.verb is _Verb.ASK_EARLY:
+            found = session.get(flight.queue, correl_id=flight.correl_id)
+            self._found[event.verb] = found is not None
+        elif event.verb is _Verb.ASK_IN_TIME:
+            browsed = session.browse(flight.queue, correl_id=flight.correl_id)
+            self._found[event.verb] = next(browsed, None) is not None
+        else:
+            self._get(session, flight)
+
+    def result(self, reports: list[Report]) -> Day:
+        example = self._example
+        waited = Waited(
+            example,
+            self._msg_ids[example.correl_id],
+            self._found[_Verb.ASK_EARLY],
+            self._found[_Verb.ASK_IN_TIME],
+            self._got_ms.get(example.correl_id),
+            self._remaining_tenths,
+        )
+        return Day(self._flights, self._msg_ids, self._got_ms, reports, waited)
+
+    def _get(self, session: Session, flight: Flight) -> None:
+        message = session.get(flight.queue, correl_id=flight.correl_id)
+        if message is None:
+            return
+        assert message.msg_id == self._msg_ids[flight.correl_id], "another call came"
+        self._got_ms[flight.correl_id] = self._clock.now_ms()
+        if flight is self._example:
+            self._remaining_tenths = message.remaining_tenths
+
+    def _seen(self) -> DaySnapshot:
+        counts = [self._queue_manager.counts(queue) for queue in self._queues]
+        staged_count = sum(count.staged for count in counts)
+        available_count = sum(count.live for count in counts)
+        gone_count = len(self._msg_ids) - staged_count - available_count
+        return DaySnapshot(
+            self._clock.now_ms(),
+            staged_count,
+            available_count,
+            len(self._got_ms),
+            gone_count - len(self._got_ms),
+        )
+
+
+def _events(flights: Sequence[Flight]) -> list[_Event]:
+    """Return the events of the day in order; one flight is also asked for too early."""
+    example = _example(flights)
+    due_ms = example.put_ms + DELAY_MS
+    events = [_Event(flight.put_ms, _Verb.PUT, flight) for flight in flights]
+    events += [_Event(due_ms - 1, _Verb.ASK_EARLY, example)]
+    events += [_Event(due_ms, _Verb.ASK_IN_TIME, example)]
+    events += [
+        _Event(flight.departed_ms, _Verb.GET, flight)
+        for flight in flights
+        if flight.departed_ms is not None
+    ]
+    return sorted(events, key=lambda event: (event.at_ms, event.verb))
+
+
+def _example(flights: Sequence[Flight]) -> Flight:
+    """Return the first flight that leaves after its schedule and before its call expires."""
+    return next(
+        flight
+        for flight in flights
+        if flight.departed_ms is not None
+        and flight.put_ms + DELAY_MS <= flight.departed_ms < flight.put_ms + LIFE_MS
+    )
+
+
+def _put(session: Session, flight: Flight) -> bytes:
+    return session.put(
+        flight.queue,
+        f"Now boarding: {spelled(flight.correl_id)}".encode(),
+        time_to_live_ms=LIFE_MS,
+        delay_ms=DELAY_MS,
+        persistent=True,
+        correl_id=flight.correl_id,
+        report=MQRO_EXPIRATION,
+        reply_to_q=REPORTS,
+    )
+
+
+def _take_reports(session: Session) -> Iterator[Report]:
+    while (message := session.get(REPORTS)) is not None:
+        feedback = message.descriptor.feedback
+        yield Report(message.msg_id, message.correl_id, feedback, message.put_ms)
+
+
+def problems_of(day: Day) -> list[str]:
+    """Return broken rules that show without ledger and replay."""
+    problems = []
+    if day.waited.found_early:
+        problems.append(f"{spelled(day.waited.flight.correl_id)} was got before its delivery time")
+    if not day.waited.found_in_time:
+        problems.append(f"{spelled(day.waited.flight.correl_id)} was not there at its time")
+    if day.waited.got_ms is None:
+        problems.append(f"{spelled(day.waited.flight.correl_id)} was not got")
+    owed = {day.msg_ids[flight.correl_id] for flight in day.expired}
+    told = [report.about for report in day.reports]
+    if owed != set(told) or len(told) != len(set(told)):
+        problems.append(f"{len(owed)} calls expired, but {len(told)} reports tell of others")
+    strange = {report.feedback for report in day.reports} - {MQFB_EXPIRATION}
+    if strange:
+        problems.append(f"reports have feedback {sorted(strange)}")
+    return problems

@@ -1,0 +1,371 @@
+"""Pictures of the demo: one day of boarding calls life by life, and the year by day and hour.
+
+Each picture exists twice from the same numbers: interactive in one HTML file that needs nothing
+else (Plotly), and as a PNG (matplotlib). All take outcome tables of `mayfly.pipeline.spark.replay`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.patches
+import numpy as np
+import plotly.graph_objects as go
+import pyarrow as pa
+import pyarrow.compute as pc
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from plotly.subplots import make_subplots
+
+from mayfly.cli.demo import summary
+from mayfly.cli.demo.drawing import (
+    AVAILABLE,
+    CREDIT,
+    INK,
+    LATE,
+    STAGED,
+    mark_hours,
+    moments,
+    plain,
+    save,
+    span_ms,
+)
+from mayfly.cli.demo.flights import DAY_MS, MINUTE_MS
+from mayfly.lifetime.columns import Ints
+from mayfly.pipeline.spark.replay import EXPIRED
+
+AIRPORTS = {"EWR": "Newark", "JFK": "JFK", "LGA": "LaGuardia"}
+LINES = {"EWR": "#8a5fb0", "JFK": "#2f7fb8", "LGA": "#3a9a6b"}
+_NAMES = {
+    STAGED: "waits for delivery (delay 60 min)",
+    AVAILABLE: "delivered, can be got",
+    LATE: "expired, 210.5 min after its put",
+}
+_AREA_STEP_MS = 5 * MINUTE_MS
+_BAR_STEP_MS = 30 * MINUTE_MS
+#: An hour with fewer flights of an airport in the whole year is left out: its share says nothing.
+_FEW_CALLS = 100
+_HOUR_AXIS = f"hour of scheduled departure, local time (hours with {_FEW_CALLS} calls or more)"
+#: Number of the worst days that carry their date.
+_NAMED_DAYS = 4
+_DAY_TITLE = "Share of calls that expired, by day of scheduled departure"
+_HOUR_TITLE = "Share by hour of scheduled departure: delays pile up over the day"
+_WEEKDAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+_RULE = (
+    "A boarding call is put 180 min before the scheduled departure and got when the flight leaves;"
+    " more than 30 min late or cancelled, it expires."
+)
+
+
+def write_html(outcomes: pa.Table, month: int, day: int, path: Path) -> None:
+    """Write the day and the year as one interactive page that needs no network."""
+    figures = [day_figure(outcomes, month, day), year_figure(outcomes)]
+    parts = [
+        figure.to_html(full_html=False, include_plotlyjs=index == 0, config={"displaylogo": False})
+        for index, figure in enumerate(figures)
+    ]
+    page = "\n".join(
+        [
+            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
+            "<title>Mayfly: boarding calls of 2013</title>",
+            "<style>body{margin:0 auto;max-width:1500px;font-family:sans-serif}</style></head>",
+            "<body>",
+            *parts,
+            "</body></html>",
+        ]
+    )
+    path.write_text(page, encoding="utf-8")
+
+
+def day_figure(outcomes: pa.Table, month: int, day: int) -> go.Figure:
+    """Return the interactive picture of one day: every life above, calls on the queue below."""
+    of_day = summary.of_day(outcomes, month, day)
+    figure = make_subplots(
+        rows=2,
+        cols=3,
+        shared_xaxes=True,
+        shared_yaxes=True,
+        row_heights=[0.62, 0.38],
+        vertical_spacing=0.05,
+        horizontal_spacing=0.05,
+        subplot_titles=[_airport_title(of_day, airport) for airport in AIRPORTS],
+    )
+    for column, airport in enumerate(AIRPORTS, start=1):
+        calls = summary.of_airport(of_day, airport)
+        for trace in _life_traces(summary.lives_of(calls), is_named=column == 1):
+            figure.add_trace(trace, row=1, col=column)
+        for trace in _presence_traces(calls, span_ms(of_day)):
+            figure.add_trace(trace, row=2, col=column)
+    figure.update_yaxes(autorange="reversed", row=1)
+    # Plotly finds no range of its own for areas on shared axes.
+    heights = np.concatenate([trace.y for trace in figure.select_traces(row=2)])
+    figure.update_yaxes(range=[1.1 * heights.min() - 1, 1.05 * heights.max() + 1], row=2)
+    ticks = {count: str(abs(count)) for count in range(-100, 201, 20)}
+    figure.update_yaxes(tickvals=list(ticks), ticktext=list(ticks.values()), row=2)
+    figure.update_yaxes(title_text="flight, by scheduled departure", row=1, col=1)
+    figure.update_yaxes(
+        title_text="calls on the queue<br>(below 0: expired in 30 min)", row=2, col=1
+    )
+    figure.update_xaxes(title_text="local time", row=2)
+    figure.update_xaxes(range=[moments(ms) for ms in span_ms(of_day)], tickformat="%H:%M")
+    return _dressed(figure, f"{_day_title(of_day, month, day)}<br><sup>{_RULE}</sup>", 900)
+
+
+def year_figure(outcomes: pa.Table) -> go.Figure:
+    """Return the interactive picture of the year: share expired by day and by hour."""
+    calendar = summary.calendar_of(summary.by_day(outcomes))
+    figure = make_subplots(
+        rows=2,
+        cols=1,
+        row_heights=[0.42, 0.58],
+        vertical_spacing=0.14,
+        subplot_titles=[_DAY_TITLE, _HOUR_TITLE],
+    )
+    heat = go.Heatmap(
+        z=calendar.share * 100,
+        text=calendar.label,
+        hovertemplate="%{text}<extra></extra>",
+        colorscale="YlOrRd",
+        zmin=0,
+        zmax=np.nanmax(calendar.share) * 100,
+        xgap=2,
+        ygap=2,
+        hoverongaps=False,
+        colorbar={"title": "expired, %", "len": 0.42, "y": 0.8},
+    )
+    figure.add_trace(heat, row=1, col=1)
+    for text, week, weekday in summary.worst_days(calendar, _NAMED_DAYS):
+        place = {"x": week + 0.5, "y": weekday, "xanchor": "left", "row": 1, "col": 1}
+        figure.add_annotation(text=text, showarrow=False, bgcolor="rgba(255,255,255,.75)", **place)
+    for trace in _hour_traces(outcomes):
+        figure.add_trace(trace, row=2, col=1)
+    ticks = {"tickmode": "array", "tickvals": calendar.month_column, "ticktext": summary.MONTHS}
+    figure.update_xaxes(**ticks, showgrid=False, row=1)
+    days = {"tickmode": "array", "tickvals": list(range(7)), "ticktext": _WEEKDAYS}
+    figure.update_yaxes(**days, autorange="reversed", showgrid=False, row=1)
+    figure.update_xaxes(title_text=_HOUR_AXIS, dtick=1, range=[4.5, 23.5], row=2)
+    figure.update_yaxes(title_text="expired, % of calls", rangemode="tozero", row=2)
+    return _dressed(figure, f"{_year_title(outcomes)}<br><sup>{_RULE}</sup>", 850)
+
+
+def draw_day_png(outcomes: pa.Table, month: int, day: int, path: Path) -> None:
+    """Draw the day as a PNG of 1920 x 1080."""
+    of_day = summary.of_day(outcomes, month, day)
+    figure = Figure(figsize=(16, 9), dpi=120, layout="constrained")
+    axes = figure.subplots(2, 3, sharex=True, sharey="row", height_ratios=[3, 2])
+    for column, airport in enumerate(AIRPORTS):
+        calls = summary.of_airport(of_day, airport)
+        _draw_lives(axes[0, column], summary.lives_of(calls))
+        _draw_presence(axes[1, column], calls, span_ms(of_day))
+        axes[0, column].set_title(_airport_title(of_day, airport), fontsize=12)
+        axes[1, column].set_xlabel("local time")
+    axes[0, 0].invert_yaxis()
+    axes[0, 0].set_ylabel("flight, by scheduled departure")
+    axes[1, 0].set_ylabel("calls on the queue\n(below 0: expired in 30 min)")
+    mark_hours(axes[1, 0], span_ms(of_day))
+    handles = [matplotlib.patches.Patch(color=color, label=name) for color, name in _NAMES.items()]
+    figure.legend(handles=handles, loc="outside lower left", ncols=3, frameon=False, fontsize=11)
+    save(figure, _day_title(of_day, month, day), _RULE, path)
+
+
+def draw_year_png(outcomes: pa.Table, path: Path) -> None:
+    """Draw the year as a PNG of 1920 x 1080."""
+    figure = Figure(figsize=(16, 9), dpi=120, layout="constrained")
+    top, bottom = figure.subplots(2, 1, height_ratios=[3, 4])
+    calendar = summary.calendar_of(summary.by_day(outcomes))
+    heat = top.pcolormesh(
+        calendar.share * 100, cmap="YlOrRd", vmin=0, edgecolors="white", linewidth=2
+    )
+    top.invert_yaxis()
+    top.set_aspect("equal")
+    top.set_yticks(np.arange(7) + 0.5, _WEEKDAYS)
+    top.set_xticks(np.array(calendar.month_column) + 0.5, summary.MONTHS)
+    top.tick_params(length=0)
+    top.spines[:].set_visible(False)
+    top.set_title(_DAY_TITLE, fontsize=12)
+    for text, week, weekday in summary.worst_days(calendar, _NAMED_DAYS):
+        top.annotate(
+            text,
+            (week + 1, weekday + 0.5),
+            (4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9,
+            weight="bold",
+            bbox={"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 1},
+        )
+    figure.colorbar(heat, ax=top, label="expired, % of calls", shrink=0.5, aspect=12, pad=0.01)
+    _draw_hours(bottom, outcomes)
+    save(figure, _year_title(outcomes), _RULE, path)
+
+
+def _life_traces(lives: summary.Lives, *, is_named: bool) -> list[go.Scatter]:
+    return [
+        _segments(lives, lives.put_ms, lives.deliver_at_ms, STAGED, is_named),
+        _segments(lives, lives.deliver_at_ms, lives.ended_ms, AVAILABLE, is_named),
+        go.Scatter(
+            x=moments(lives.ended_ms[lives.is_expired]),
+            y=lives.place[lives.is_expired],
+            text=[text for text, gone in zip(lives.label, lives.is_expired, strict=True) if gone],
+            hovertemplate="%{text}<extra></extra>",
+            mode="markers",
+            marker={"color": LATE, "size": 4},
+            name=_NAMES[LATE],
+            legendgroup=LATE,
+            showlegend=is_named,
+        ),
+    ]
+
+
+def _segments(
+    lives: summary.Lives, start_ms: Ints, end_ms: Ints, color: str, is_named: bool
+) -> go.Scatter:
+    gap = np.full(len(start_ms), np.datetime64("NaT"), dtype="datetime64[ms]")
+    return go.Scatter(
+        x=np.column_stack([moments(start_ms), moments(end_ms), gap]).ravel(),
+        y=np.repeat(lives.place, 3),
+        text=np.repeat(np.array(lives.label), 3),
+        hovertemplate="%{text}<extra></extra>",
+        mode="lines",
+        line={"color": color, "width": 1.6},
+        name=_NAMES[color],
+        legendgroup=color,
+        showlegend=is_named,
+    )
+
+
+def _presence_traces(calls: pa.Table, span: tuple[int, int]) -> list[Any]:
+    fine, coarse = _presences(calls, span)
+    shared = {"showlegend": False}
+    # Stacked here, the lower layer last: the range of the axis needs the heights.
+    available = fine.available_count
+    layers = [(STAGED, fine.staged_count, fine.staged_count + available)]
+    layers += [(AVAILABLE, available, available)]
+    areas = [
+        go.Scatter(
+            x=moments(fine.moments_ms),
+            y=height,
+            customdata=count,
+            fill="tozeroy",
+            mode="lines",
+            line={"width": 0},
+            fillcolor=color,
+            hovertemplate=f"%{{x|%H:%M}}: %{{customdata}} {_NAMES[color]}<extra></extra>",
+            legendgroup=color,
+            **shared,
+        )
+        for color, count, height in layers
+    ]
+    bars = go.Bar(
+        x=moments(coarse.moments_ms - _BAR_STEP_MS // 2),
+        y=-coarse.expired_count,
+        customdata=coarse.expired_count,
+        hovertemplate="%{customdata} expired in the half-hour around %{x|%H:%M}<extra></extra>",
+        marker={"color": LATE},
+        legendgroup=LATE,
+        **shared,
+    )
+    return [*areas, bars]
+
+
+def _hour_traces(outcomes: pa.Table) -> list[go.Scatter]:
+    traces = []
+    for airport, name in AIRPORTS.items():
+        rows = _hours(outcomes, airport)
+        traces.append(
+            go.Scatter(
+                x=np.asarray(rows["hour"]),
+                y=np.asarray(rows["share_expired"]) * 100,
+                customdata=np.column_stack([rows["expired"], rows["calls"]]),
+                hovertemplate="%{y:.1f} % (%{customdata[0]:,} of %{customdata[1]:,})",
+                mode="lines+markers",
+                line={"color": LINES[airport], "width": 3},
+                name=name,
+            )
+        )
+    return traces
+
+
+def _dressed(figure: go.Figure, title: str, height: int) -> go.Figure:
+    figure.update_layout(
+        title={"text": title, "x": 0.01},
+        template="plotly_white",
+        height=height,
+        margin={"t": 130, "b": 110},
+        bargap=0.1,
+        legend={"orientation": "h", "y": -0.1, "x": 0, "itemsizing": "constant"},
+    )
+    credit = {"xref": "paper", "yref": "paper", "x": 1, "y": -0.13, "xanchor": "right"}
+    figure.add_annotation(text=CREDIT, showarrow=False, font={"size": 11}, **credit)
+    return figure
+
+
+def _draw_lives(axes: Axes, lives: summary.Lives) -> None:
+    put, delivered, ended = map(moments, (lives.put_ms, lives.deliver_at_ms, lives.ended_ms))
+    axes.hlines(lives.place, put, delivered, color=STAGED, linewidth=1.2)
+    axes.hlines(lives.place, delivered, ended, color=AVAILABLE, linewidth=1.2)
+    late = lives.is_expired
+    axes.scatter(ended[late], lives.place[late], s=5, color=LATE, zorder=3)
+    plain(axes)
+
+
+def _draw_presence(axes: Axes, calls: pa.Table, span: tuple[int, int]) -> None:
+    fine, coarse = _presences(calls, span)
+    counts = [fine.available_count, fine.staged_count]
+    axes.stackplot(moments(fine.moments_ms), counts, colors=[AVAILABLE, STAGED])
+    middles = moments(coarse.moments_ms - _BAR_STEP_MS // 2)
+    axes.bar(middles, -coarse.expired_count, width=0.9 * _BAR_STEP_MS / DAY_MS, color=LATE)
+    axes.axhline(0, color=INK, linewidth=0.8)
+    axes.yaxis.set_major_formatter(lambda value, _position: f"{abs(value):g}")
+    plain(axes)
+
+
+def _draw_hours(axes: Axes, outcomes: pa.Table) -> None:
+    for airport, name in AIRPORTS.items():
+        rows = _hours(outcomes, airport)
+        hours, shares = np.asarray(rows["hour"]), np.asarray(rows["share_expired"]) * 100
+        axes.plot(hours, shares, marker="o", linewidth=2.5, color=LINES[airport], label=name)
+    axes.set_title(_HOUR_TITLE, fontsize=12)
+    axes.set_xlabel(_HOUR_AXIS)
+    axes.set_ylabel("expired, % of calls")
+    axes.set_xticks(range(5, 24))
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper left", frameon=False, fontsize=11)
+    plain(axes)
+
+
+def _presences(calls: pa.Table, span: tuple[int, int]) -> tuple[summary.Presence, summary.Presence]:
+    start_ms = span[0] // _BAR_STEP_MS * _BAR_STEP_MS
+    end_ms = span[1] + _BAR_STEP_MS
+    fine, coarse = (
+        summary.presence(calls, np.arange(start_ms, end_ms, step_ms))
+        for step_ms in (_AREA_STEP_MS, _BAR_STEP_MS)
+    )
+    return fine, coarse
+
+
+def _hours(outcomes: pa.Table, airport: str) -> pa.Table:
+    rows = summary.by_hour(summary.of_airport(outcomes, airport))
+    return rows.filter(pc.greater_equal(rows["calls"], _FEW_CALLS))
+
+
+def _airport_title(of_day: pa.Table, airport: str) -> str:
+    calls = summary.of_airport(of_day, airport)
+    gone = _expired_count(calls)
+    return f"{AIRPORTS[airport]}: {gone:,} of {len(calls):,} calls expired"
+
+
+def _day_title(of_day: pa.Table, month: int, day: int) -> str:
+    gone, calls = _expired_count(of_day), len(of_day)
+    date = f"{day} {summary.MONTHS[month - 1]} 2013"
+    return f"Boarding calls of {date}: {calls - gone:,} got, {gone:,} expired"
+
+
+def _year_title(outcomes: pa.Table) -> str:
+    gone, calls = _expired_count(outcomes), len(outcomes)
+    return f"Boarding calls of 2013: {calls - gone:,} got, {gone:,} expired ({gone / calls:.1%})"
+
+
+def _expired_count(calls: pa.Table) -> int:
+    return int(np.asarray(pc.equal(calls["outcome"], EXPIRED)).sum())

@@ -1,0 +1,356 @@
+"""The whole demo: a real day on a virtual clock and on the machine's, then its year in Spark.
+
+Everything is checked against everything else: books of the store, lake, replay, known answer.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pandas  # noqa: F401  # imported here: two threads that import it at once fail
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mayfly.cli.demo import plots, summary, wall_check
+from mayfly.cli.demo.day import (
+    REPORTS,
+    Day,
+    DaySnapshot,
+    drive_day,
+    open_queue_manager,
+    problems_of,
+)
+from mayfly.cli.demo.flights import (
+    DAY_MS,
+    YEAR_EXPIRED_COUNT,
+    YEAR_GOT_COUNT,
+    Flight,
+    day_of_year,
+    flights_table,
+    trace_of,
+)
+from mayfly.cli.demo.wall_clock import COMPRESSION, WallDay, WallSeen, live_by_the_wall
+from mayfly.cli.demo.wall_plot import draw_wall_png
+from mayfly.lifetime.life import State
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.pipeline.spark.lake import ledger_to_lake, read_lake, read_ledger
+from mayfly.pipeline.spark.replay import EXPIRED, GOT, ordered, replay_in_process, replay_in_spark
+from mayfly.pipeline.spark.report import verify_lake
+from mayfly.pipeline.spark.session import create_session
+from mayfly.queue_manager import QueueManager
+from mayfly.servers.flight import FlightServer
+
+#: Marks a folder as the demo's own, so that nothing else is ever removed.
+MARK = ".mayfly-demo"
+#: Files and folders that the demo makes, and removes when it is run again.
+_MADE = ("queue-manager", "lake", "wall-clock", "year", "pictures", "summary.json")
+#: Shortest duration of the live day, so that spectators can follow.
+DAY_SECONDS = 6.0
+#: Number of times that the day waits for the lake to catch up with the time before. So both go on
+#: together, however slow the machine is.
+_MEETINGS = 4
+_LOOK_SECONDS = 0.1
+_TOKEN_BYTES = 32
+_HOUR_MS = 3600 * SECOND_MS
+_YEAR_COUNT = YEAR_GOT_COUNT + YEAR_EXPIRED_COUNT
+
+
+class Watcher(Protocol):
+    """Takes the progress of the demo."""
+
+    def step(self, text: str) -> None:
+        """A step begins; the one before it is done."""
+
+    def day(self, seen: DaySnapshot, done: float, lake_rows: int) -> None:
+        """The live day has come so far (``done`` of 1), and so many ledger rows are in the lake."""
+
+    def wall(self, seen: WallSeen) -> None:
+        """The day on the machine's clock looks like this now."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The input of a run: the date in 2013, the folder to write to, and the flights of the year.
+
+    The day goes by in ``day_seconds`` on the virtual clock, if the machine can, and ``compression``
+    times as fast as it did on the machine's.
+    """
+
+    out: Path
+    month: int = 3
+    day: int = 8
+    day_seconds: float = DAY_SECONDS
+    compression: int = COMPRESSION
+    flights: Callable[[], pa.Table] = flights_table
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """The results; ``problems`` is empty when everything agrees.
+
+    ``lives`` are the ends of the day's calls by the lake, ``wall`` is the day on the machine's
+    clock, ``year_outcomes`` the outcome table of the year replayed in Spark. Of the ``lake_rows``
+    ledger rows, ``rows_during_day`` were in the lake before the day was over.
+    """
+
+    plan: Plan
+    day: Day
+    lives: pa.Table
+    year_outcomes: pa.Table
+    wall: WallDay
+    lake_rows: int
+    rows_during_day: int
+    batch_count: int
+    difference_count: int
+    problems: list[str]
+    files: list[Path]
+
+    def day_counts(self) -> dict[str, int]:
+        """Return the day as it was lived: calls put, got and expired by the lake, reports."""
+        counts = _counts(self.lives) | {"calls": len(self.day.msg_ids)}
+        return counts | {"reports": len(self.day.reports)}
+
+    def year_counts(self) -> dict[str, int]:
+        """Return calls, got and expired of the year."""
+        return _counts(self.year_outcomes)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the numbers for JSON."""
+        return {
+            "ok": not self.problems,
+            "date": f"2013-{self.plan.month:02d}-{self.plan.day:02d}",
+            "day": self.day_counts(),
+            "lake": {
+                "rows": self.lake_rows,
+                "rows_during_day": self.rows_during_day,
+                "batches": self.batch_count,
+            },
+            "differences": self.difference_count,
+            "wall_clock": wall_check.as_json(self.wall, self.day.got_ms),
+            "year": self.year_counts(),
+            "by_airport": summary.by_airport(self.lives).to_pylist(),
+            "by_hour": summary.by_hour(self.lives).to_pylist(),
+            "problems": self.problems,
+            "files": [str(file) for file in self.files],
+        }
+
+
+@dataclass(frozen=True)
+class _LiveDay:
+    """The day as the queue manager and the lake have it."""
+
+    day: Day
+    lives: pa.Table
+    lake_rows: int
+    rows_during_day: int
+    batch_count: int
+    problems: list[str]
+
+
+def run_demo(plan: Plan, watcher: Watcher) -> DemoResult:
+    """Run it all; raises FileExistsError when the folder holds something that is not the demo's."""
+    _make_room(plan.out)
+    watcher.step("Reading the flights of 2013 while Spark starts")
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(plan.flights)
+        with _session(plan.out) as spark:
+            flights = reading.result()
+            live = _live_day(plan, spark, flights, watcher)
+            wall = _wall_day(plan, spark, live.day.flights, watcher)
+            watcher.step(f"Replaying all {len(flights):,} flights of the year in Spark")
+            year = _replay_year(plan.out / "year", spark, flights)
+    watcher.step("Comparing and drawing")
+    differences = summary.compare(live.lives, summary.of_day(year, plan.month, plan.day))
+    problems = [*live.problems, *map(str, differences[:10]), *_year_problems(year, flights)]
+    problems += wall_check.problems_of(wall, live.day.got_ms)
+    result = DemoResult(
+        plan,
+        live.day,
+        live.lives,
+        year,
+        wall,
+        live.lake_rows,
+        live.rows_during_day,
+        live.batch_count,
+        len(differences),
+        problems,
+        _draw(plan, year, wall),
+    )
+    (plan.out / "summary.json").write_text(json.dumps(result.as_json(), indent=2) + "\n")
+    return result
+
+
+def _make_room(out: Path) -> None:
+    """Remove the files of an earlier run; a file that is not the demo's stays and stops the run."""
+    if out.is_dir() and any(out.iterdir()) and not (out / MARK).exists():
+        raise FileExistsError(f"{out} holds files that the demo did not make; name a new folder")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / MARK).touch()
+    for name in _MADE:
+        made = out / name
+        if made.is_dir():
+            shutil.rmtree(made)
+        else:
+            made.unlink(missing_ok=True)
+
+
+@contextmanager
+def _session(out: Path) -> Iterator[SparkSession]:
+    """Yield a session of this very thread: on another, Spark does not find the sink."""
+    # Many short jobs: the settings for tests, but the three airports side by side.
+    conf = {
+        "spark.sql.warehouse.dir": str(out.absolute() / "lake"),
+        "spark.sql.shuffle.partitions": "3",
+    }
+    spark = create_session(app_name="mayfly demo", conf=conf, fast=True)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: Watcher) -> _LiveDay:
+    """Drive the day while the stream fills the lake; return both once they have settled."""
+    lake, folder = plan.out / "lake", plan.out / "queue-manager"
+    of_day = _flights_of(flights, plan.month, plan.day)
+    queue_manager, clock = open_queue_manager(of_day, folder)
+    token_file = folder / "token"
+    token_file.touch(mode=0o600)
+    token_file.write_text(secrets.token_urlsafe(_TOKEN_BYTES))
+    with (
+        queue_manager,
+        FlightServer(queue_manager, port=0, token=token_file.read_text()) as server,
+    ):
+        watcher.step(f"Living through {plan.day} {summary.MONTHS[plan.month - 1]} 2013")
+        query = ledger_to_lake(spark, server.url, token_file, lake)
+        pace = _Pace(plan, queue_manager, query, watcher)
+        day = drive_day(queue_manager, clock, of_day, pace.tell)
+        rows_during_day = _lake_rows(query)
+        watcher.step("Letting the stream finish, and proving the lake complete")
+        query.processAllAvailable()
+        batch_count = sum(progress["numInputRows"] > 0 for progress in query.recentProgress)
+        query.stop()
+        lake_rows = read_ledger(spark, lake).count()
+        problems = [*problems_of(day), *_book_problems(queue_manager, lake_rows)]
+    problems += verify_lake(spark, lake)
+    return _LiveDay(day, _lives(spark, lake), lake_rows, rows_during_day, batch_count, problems)
+
+
+class _Pace:
+    """Slows the live day down to its pace, and to the stream beside it."""
+
+    def __init__(
+        self, plan: Plan, queue_manager: QueueManager, query: StreamingQuery, watcher: Watcher
+    ) -> None:
+        self._day_seconds = plan.day_seconds
+        self._begin_ms = queue_manager.now_ms()
+        self._ledger = queue_manager.ledger
+        self._query = query
+        self._watcher = watcher
+        self._began_seconds = time.perf_counter()
+        self._met_count = 0
+        self._met_position = 0
+        self._rest = threading.Event()
+
+    def tell(self, seen: DaySnapshot) -> None:
+        done = min((seen.now_ms - self._begin_ms) / DAY_MS, 1.0)
+        self._watcher.day(seen, done, _lake_rows(self._query))
+        early_seconds = done * self._day_seconds - (time.perf_counter() - self._began_seconds)
+        if early_seconds > 0:
+            self._rest.wait(early_seconds)
+        if done * _MEETINGS >= self._met_count + 1:
+            self._meet()
+            self._watcher.day(seen, done, _lake_rows(self._query))
+
+    def _meet(self) -> None:
+        while self._query.isActive and _lake_rows(self._query) < self._met_position:
+            self._rest.wait(_LOOK_SECONDS)
+        self._met_count += 1
+        self._met_position = self._ledger.last_position()
+
+
+def _lake_rows(query: StreamingQuery) -> int:
+    return sum(progress["numInputRows"] for progress in query.recentProgress)
+
+
+def _book_problems(queue_manager: QueueManager, lake_rows: int) -> list[str]:
+    problems = list(queue_manager.verify().problems)
+    last_position = queue_manager.ledger.last_position()
+    if lake_rows != last_position:
+        problems.append(f"the ledger has {last_position} rows, the lake {lake_rows}")
+    return problems
+
+
+def _lives(spark: SparkSession, lake: Path) -> pa.Table:
+    """Return the ends of the calls by the lake, without the lives of reports and on staging."""
+    lives = read_lake(spark, lake).where(f.col("queue") != REPORTS)
+    lives = lives.where(f.col("outcome") != State.RELEASED.value)
+    return lives.select("queue", "correl_id", "put_ms", "outcome", "ended_ms").toArrow()
+
+
+def _wall_day(
+    plan: Plan, spark: SparkSession, flights: Sequence[Flight], watcher: Watcher
+) -> WallDay:
+    hours = plan.compression * SECOND_MS / _HOUR_MS
+    watcher.step(f"The same day on the wall clock, {hours:g} h a second: Spark puts, gates get")
+    folder = plan.out / "wall-clock"
+    folder.mkdir()
+    return live_by_the_wall(spark, flights, folder, plan.compression, watcher.wall)
+
+
+def _replay_year(folder: Path, spark: SparkSession, flights: pa.Table) -> pa.Table:
+    folder.mkdir()
+    trace_file = folder / "trace.parquet"
+    pq.write_table(trace_of(flights), trace_file)
+    outcomes = ordered(replay_in_spark(spark.read.parquet(str(trace_file))).toArrow())
+    pq.write_table(outcomes, folder / "outcomes.parquet")
+    return outcomes
+
+
+def _year_problems(outcomes: pa.Table, flights: pa.Table) -> list[str]:
+    """Compare the year in Spark with the same in this process, and with the known answer."""
+    problems = []
+    if not outcomes.equals(replay_in_process(trace_of(flights))):
+        problems.append("the year replayed in Spark is not the year replayed in one process")
+    counts = _counts(outcomes)
+    known = {"calls": _YEAR_COUNT, "got": YEAR_GOT_COUNT, "expired": YEAR_EXPIRED_COUNT}
+    if len(flights) == _YEAR_COUNT and counts != known:
+        problems.append(f"the year gave {counts}, the known answer is {known}")
+    return problems
+
+
+def _counts(outcomes: pa.Table) -> dict[str, int]:
+    kinds = outcomes["outcome"].to_pylist()
+    return {"calls": len(kinds), "got": kinds.count(GOT), "expired": kinds.count(EXPIRED)}
+
+
+def _flights_of(flights: pa.Table, month: int, day: int) -> list[Flight]:
+    rows = flights.filter(pc.equal(flights["day"], day_of_year(month, day)))
+    return [Flight(**row) for row in rows.to_pylist()]
+
+
+def _draw(plan: Plan, year: pa.Table, wall: WallDay) -> list[Path]:
+    folder = plan.out / "pictures"
+    folder.mkdir()
+    names = ("day.png", "wall-clock.png", "year.png", "demo.html")
+    day_png, wall_png, year_png, page = (folder / name for name in names)
+    draw_wall_png(wall, summary.of_day(year, plan.month, plan.day), wall_png)
+    plots.draw_day_png(year, plan.month, plan.day, day_png)
+    plots.draw_year_png(year, year_png)
+    plots.write_html(year, plan.month, plan.day, page)
+    made = ("lake", "year", "queue-manager", "wall-clock", "summary.json")
+    return [day_png, wall_png, year_png, page, *(plan.out / name for name in made)]

@@ -1,0 +1,380 @@
+"""The client whose verbs are coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Self, TypeVar
+
+from mayfly.client.aio.open_objects import AsyncOpenObjects
+from mayfly.client.aio.outcomes import Outcomes
+from mayfly.client.aio.subscription import AsyncSubscription
+from mayfly.client.asking import (
+    from_queue,
+    get_options,
+    id_of,
+    life,
+    to_browse,
+    to_queue,
+    to_topic,
+)
+from mayfly.client.connection import Connection
+from mayfly.client.many import Outcome, msg_ids_of, put_all
+from mayfly.client.subscriptions import resumed, subscribed
+from mayfly.lifetime.window import check_life_ms
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, NoMessage
+from mayfly.verbs.checks import MOST_BYTES, Identifier, bytes_of, check_most, plain_descriptor
+from mayfly.verbs.messages import Message, PutResult
+from mayfly.verbs.mqsc_result import MqscResult
+
+_T = TypeVar("_T")
+
+
+class AsyncClient:
+    """One connection of one user, for all tasks of one event loop; they share its unit of work.
+
+    Verbs, parameters and errors are those of :class:`mayfly.client.Client`. A get that is cancelled
+    loses no message: one that was on its way goes back to its place, its backout count as it was. A
+    put or commit that is cancelled goes on.
+    """
+
+    def __init__(self, connection: Connection, *, transacted: bool = False) -> None:
+        """Stand on a connection, which ends with it, in the running event loop."""
+        self._connection = connection
+        self._outcomes = Outcomes(connection)
+        self._objects = AsyncOpenObjects(self._outcomes)
+        self._put_option = c.MQPMO_SYNCPOINT if transacted else c.MQPMO_NO_SYNCPOINT
+        #: The conversation whose unit of work takes what is got, 0 for none.
+        self._within = connection.number if transacted else 0
+        self._is_closed = False
+
+    async def put(
+        self,
+        queue: str,
+        body: bytes,
+        *,
+        time_to_live_ms: int | None = None,
+        delay_ms: int = 0,
+        priority: int | None = None,
+        persistent: bool | None = None,
+        msg_id: Identifier | None = None,
+        correl_id: Identifier | None = None,
+        report: int = c.MQRO_NONE,
+        reply_to_q: str = "",
+        msg_type: int = c.MQMT_DATAGRAM,
+        format_name: str = "",
+        properties: Mapping[str, object] | None = None,
+    ) -> bytes:
+        """Put a message and return its MsgId; puts that are awaited together share a sync.
+
+        Raises MQRC_RESOURCE_PROBLEM when 10,000 puts are on their way to the disk.
+        """
+        described = plain_descriptor(
+            priority, persistent, report, reply_to_q, msg_type, format_name
+        )
+        begin = partial(
+            self._connection.asynchronous.put,
+            body=bytes_of(body),
+            descriptor=described,
+            options=self._put_option,
+            **life(
+                msg_id=msg_id,
+                correl_id=correl_id,
+                time_to_live_ms=time_to_live_ms,
+                delay_ms=delay_ms,
+                properties=properties,
+            ),
+        )
+
+        async def verb(handle: int) -> PutResult:
+            result: PutResult | None = await self._outcomes.put(
+                lambda on_done: begin(handle, on_done=on_done)
+            )
+            # Only a put with MQPMO_ASYNC_RESPONSE ends with nothing.
+            assert result is not None
+            return result
+
+        return (await self._objects.use(to_queue(queue), verb)).msg_id
+
+    async def put_many(
+        self,
+        queue: str,
+        bodies: Sequence[bytes],
+        *,
+        time_to_live_ms: int | None = None,
+        delay_ms: int = 0,
+        priority: int | None = None,
+        persistent: bool | None = None,
+    ) -> list[bytes]:
+        """Put messages in their order and return their MsgIds; they travel together.
+
+        A task that is cancelled does not wait for the outcomes; the messages are put.
+        """
+        described = plain_descriptor(priority, persistent, c.MQRO_NONE, "", c.MQMT_DATAGRAM, "")
+        check_life_ms(time_to_live_ms)
+        plain = [bytes_of(body) for body in bodies]
+
+        async def verb(handle: int) -> list[Outcome]:
+            work = partial(
+                put_all,
+                self._connection,
+                handle,
+                plain,
+                described,
+                self._put_option,
+                time_to_live_ms=time_to_live_ms,
+                delay_ms=delay_ms,
+            )
+            return await self._outcomes.run(work)
+
+        return msg_ids_of(await self._objects.use(to_queue(queue), verb))
+
+    async def get(
+        self,
+        queue: str,
+        *,
+        wait_ms: int = 0,
+        msg_id: Identifier | None = None,
+        correl_id: Identifier | None = None,
+        selector: str | None = None,
+    ) -> Message | None:
+        """Take the next message, or None when none came within ``wait_ms`` (-1 waits for ever)."""
+        verb = partial(
+            self._get_by,
+            wait_ms=wait_ms,
+            msg_id=id_of(msg_id, "msg_id"),
+            correl_id=id_of(correl_id, "correl_id"),
+        )
+        return await self._objects.use(from_queue(queue, selector), verb)
+
+    async def get_many(self, queue: str, most: int, *, wait_ms: int = 0) -> list[Message]:
+        """Take the next messages that are there; only the first one is waited for.
+
+        A cancel ends the wait; while messages are being taken it is left to the task's next verb.
+        """
+        check_most(most)
+        self._outcomes.raise_late_cancel()
+        verb = partial(self._get_many_by, most=most, wait_ms=wait_ms)
+        return await self._objects.use(from_queue(queue, None), verb)
+
+    async def messages(
+        self,
+        queue: str,
+        *,
+        wait_ms: int = c.MQWI_UNLIMITED,
+        selector: str | None = None,
+    ) -> AsyncIterator[Message]:
+        """Take messages one by one until none has come within ``wait_ms`` (-1: for ever)."""
+        while (message := await self.get(queue, wait_ms=wait_ms, selector=selector)) is not None:
+            yield message
+
+    async def browse(
+        self,
+        queue: str,
+        *,
+        msg_id: Identifier | None = None,
+        correl_id: Identifier | None = None,
+        selector: str | None = None,
+    ) -> AsyncIterator[Message]:
+        """Yield the messages of a queue in get order, each read when it is asked for."""
+        run, connection = self._outcomes.run, self._connection
+        handle = await run(partial(to_browse(queue, selector).open, connection))
+        step = partial(
+            connection.get,
+            handle,
+            c.MQGMO_BROWSE_NEXT | get_options(0),
+            msg_id=id_of(msg_id, "msg_id"),
+            correl_id=id_of(correl_id, "correl_id"),
+        )
+        try:
+            while True:
+                yield (await run(step)).message
+        except NoMessage:
+            return
+        finally:
+            if connection.is_open and not connection.is_broken:
+                await run(partial(connection.close_object, handle))
+
+    async def publish(
+        self,
+        topic: str,
+        body: bytes,
+        *,
+        time_to_live_ms: int | None = None,
+        delay_ms: int = 0,
+        priority: int | None = None,
+        persistent: bool | None = None,
+        retain: bool = False,
+        msg_id: Identifier | None = None,
+        correl_id: Identifier | None = None,
+        report: int = c.MQRO_NONE,
+        reply_to_q: str = "",
+        format_name: str = "",
+        warn_if_no_subscribers: bool = False,
+        topic_object: str = "",
+        properties: Mapping[str, object] | None = None,
+    ) -> PutResult:
+        """Publish to all who subscribe now."""
+        options = self._put_option | (c.MQPMO_RETAIN if retain else 0)
+        options |= c.MQPMO_WARN_IF_NO_SUBS_MATCHED if warn_if_no_subscribers else 0
+        begin = partial(
+            self._connection.asynchronous.put,
+            body=bytes_of(body),
+            descriptor=plain_descriptor(
+                priority, persistent, report, reply_to_q, c.MQMT_DATAGRAM, format_name
+            ),
+            options=options,
+            **life(
+                msg_id=msg_id,
+                correl_id=correl_id,
+                time_to_live_ms=time_to_live_ms,
+                delay_ms=delay_ms,
+                properties=properties,
+            ),
+        )
+
+        async def verb(handle: int) -> PutResult:
+            result: PutResult | None = await self._outcomes.put(
+                lambda on_done: begin(handle, on_done=on_done)
+            )
+            # Only a put with MQPMO_ASYNC_RESPONSE ends with nothing.
+            assert result is not None
+            return result
+
+        return await self._objects.use(to_topic(topic, topic_object), verb)
+
+    async def subscribe(
+        self,
+        topic: str = "",
+        *,
+        name: str = "",
+        durable: bool = False,
+        shared: bool = False,
+        no_local: bool = False,
+        queue: str = "",
+        selector: str = "",
+        time_to_live_ms: int | None = None,
+        correl_id: Identifier | None = b"",
+        retained: bool = True,
+        topic_object: str = "",
+        on_request: bool = False,
+    ) -> AsyncSubscription:
+        """Subscribe to a topic string with ``+`` and ``#``."""
+        work = partial(
+            subscribed,
+            self._connection,
+            topic,
+            topic_object=topic_object,
+            name=name,
+            durable=durable,
+            shared=shared,
+            no_local=no_local,
+            queue=queue,
+            selector=selector,
+            time_to_live_ms=time_to_live_ms,
+            correl_id=correl_id,
+            retained=retained,
+            on_request=on_request,
+        )
+        opened = await self._outcomes.run(work)
+        return AsyncSubscription(self._outcomes, opened, self._get_by)
+
+    async def resume(self, name: str) -> AsyncSubscription:
+        """Open a durable subscription again; publications that came meanwhile are there."""
+        opened = await self._outcomes.run(partial(resumed, self._connection, name))
+        return AsyncSubscription(self._outcomes, opened, self._get_by)
+
+    async def unsubscribe(self, name: str) -> None:
+        """End a durable subscription with what is on its managed queue."""
+        await (await self.resume(name)).close(remove=True)
+
+    async def commit(self) -> None:
+        """Commit the unit of work; verbs that tasks call meanwhile belong to the next one."""
+        await self._outcomes.done(self._connection.asynchronous.commit)
+
+    async def backout(self) -> None:
+        """Back the unit of work out: puts vanish, gets return with their backout count raised."""
+        await self._outcomes.run(self._connection.backout)
+
+    async def mqsc(self, script: str) -> MqscResult:
+        """Close what no task uses and run MQSC commands; the result tells which were wrong."""
+        await self._objects.close()
+        return await self.run(lambda connection: connection.admin.mqsc(script))
+
+    async def run(self, work: Callable[[Connection], _T]) -> _T:
+        """Do on the client's thread what has no coroutine: ``lambda c: c.schedule.list()``."""
+        return await self._outcomes.run(partial(work, self._connection))
+
+    async def close(self, *, commit: bool = True) -> None:
+        """Disconnect: commits what is open, or backs it out. Gets that wait raise 2018."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._objects.end()
+            end = self._outcomes.end(partial(self._connection.close, commit=commit))
+            # The connection ends also when the task that closes it is cancelled.
+            await asyncio.shield(asyncio.ensure_future(end))
+
+    @property
+    def name(self) -> str:
+        """The name of the queue manager."""
+        return self._connection.name
+
+    async def __aenter__(self) -> Self:
+        """Return the client."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Commit or, after an exception, back out; then disconnect."""
+        await self.close(commit=kind is None)
+
+    async def _get_many_by(self, handle: int, most: int, wait_ms: int) -> list[Message]:
+        options = get_options(0) | (c.MQGMO_SYNCPOINT if self._within else c.MQGMO_NO_SYNCPOINT)
+        there = partial(self._connection.many.get, handle, options)
+        found = await self._outcomes.kept(partial(there, most, MOST_BYTES))
+        if found or not wait_ms:
+            return found
+        first = await self._get_by(handle, wait_ms)
+        if first is None or most == 1:
+            return [] if first is None else [first]
+        try:
+            return [first, *await self._outcomes.kept(partial(there, most - 1, MOST_BYTES))]
+        except MQError:
+            # The first one is got, whatever becomes of others.
+            return [first]
+
+    async def _get_by(
+        self, handle: int, wait_ms: int, *, msg_id: bytes = b"", correl_id: bytes = b""
+    ) -> Message | None:
+        begin = partial(
+            self._connection.asynchronous.get,
+            handle,
+            get_options(wait_ms),
+            wait_ms=wait_ms,
+            msg_id=msg_id,
+            correl_id=correl_id,
+        )
+        while True:
+            try:
+                delivery = await self._outcomes.delivery(lambda on_done: begin(on_done=on_done))
+            except NoMessage:
+                return None
+            try:
+                await self._outcomes.taken(delivery, self._within)
+            except MQError as error:
+                # The connection was lost, and made again: with the message, or before it.
+                if error.reason != rc.MQRC_BACKED_OUT:
+                    raise
+                self._outcomes.give_back(delivery)
+                if self._within:
+                    raise
+            else:
+                return delivery.result.message

@@ -1,0 +1,123 @@
+"""The objects that an asynchronous client has open, shared by its tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from mayfly.client.aio.outcomes import Outcomes
+from mayfly.client.asking import Opening
+from mayfly.client.open_objects import LOOK_MS, MOST_OPEN, OUTDATED
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi.errors import MQError
+
+_T = TypeVar("_T")
+
+
+class _Shared:
+    """A handle that is open, or being opened, and how many tasks use it."""
+
+    def __init__(self, handle: asyncio.Future[int]) -> None:
+        self.handle = handle
+        self.users = 0
+        self.is_dropped = False
+        #: The look before which it was used last.
+        self.look = 0
+
+    @property
+    def is_open(self) -> bool:
+        return (
+            self.handle.done() and not self.handle.cancelled() and self.handle.exception() is None
+        )
+
+
+class AsyncOpenObjects:
+    """Handles by what they are open for; those that no task uses give way to new ones."""
+
+    def __init__(self, outcomes: Outcomes) -> None:
+        """Begin with none."""
+        self._outcomes = outcomes
+        self._shared: dict[Opening, _Shared] = {}
+        self._look = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing: set[asyncio.Future[None]] = set()
+
+    async def use(self, opening: Opening, verb: Callable[[int], Awaitable[_T]]) -> _T:
+        """Await a verb with the handle; again with a new one when the object was changed."""
+        was_open = opening in self._shared
+        shared = self._find(opening)
+        shared.users += 1
+        try:
+            # The task that opens it may be cancelled; the others go on waiting for the handle.
+            return await verb(await asyncio.shield(shared.handle))
+        except MQError as error:
+            is_open = shared.is_open
+            if not is_open or error.reason in OUTDATED:
+                self._drop(opening, shared)
+            if not (is_open and was_open and error.reason in OUTDATED):
+                raise
+        finally:
+            shared.users -= 1
+            shared.look = self._look
+            self._watch()
+            if shared.is_dropped and not shared.users:
+                await self._close(shared)
+        return await self.use(opening, verb)
+
+    async def close(self) -> None:
+        """Close those that no task uses, so that the objects can be changed and deleted."""
+        idle = [opening for opening, shared in self._shared.items() if not shared.users]
+        for opening in idle:
+            await self._close(self._shared.pop(opening))
+
+    def end(self) -> None:
+        """Look no more: the connection is being closed."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._shared.clear()
+
+    def _watch(self) -> None:
+        """Look at the handles in a while, as ``client.open_objects`` does."""
+        if self._timer is None and self._shared:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_MS / SECOND_MS, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._look += 1
+        for opening, shared in list(self._shared.items()):
+            if not shared.users and shared.look < self._look - 1:
+                del self._shared[opening]
+                closing = asyncio.ensure_future(self._close(shared))
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
+        self._watch()
+
+    def _find(self, opening: Opening) -> _Shared:
+        shared = self._shared.pop(opening, None)
+        if shared is None:
+            shared = _Shared(asyncio.ensure_future(self._open(opening)))
+        # In again at the end: the first is the one that was longest not used.
+        self._shared[opening] = shared
+        return shared
+
+    def _drop(self, opening: Opening, shared: _Shared) -> None:
+        """Let the next task open the object anew; the last one to use the handle closes it."""
+        shared.is_dropped = True
+        if self._shared.get(opening) is shared:
+            del self._shared[opening]
+
+    async def _open(self, opening: Opening) -> int:
+        if len(self._shared) >= MOST_OPEN:
+            idle = next((key for key, shared in self._shared.items() if not shared.users), None)
+            if idle is not None:
+                await self._close(self._shared.pop(idle))
+        return await self._outcomes.run(partial(opening.open, self._outcomes.connection))
+
+    async def _close(self, shared: _Shared) -> None:
+        # A handle that its queue manager knows no more is closed.
+        with suppress(MQError):
+            handle = await shared.handle
+            await self._outcomes.run(partial(self._outcomes.connection.close_object, handle))

@@ -1,0 +1,51 @@
+"""Connections: programs, facades and servers use a queue manager by these, wherever it is.
+
+``interface`` has the verbs, ``connect`` connects by name, in this process or over a network
+(docs/CONNECTION.md). A client of a server elsewhere loads no engine: a connection in this process
+is imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mayfly.client.connection.by_name import connect
+from mayfly.client.connection.interface import (
+    Asynchronous,
+    Connection,
+    Objects,
+    OnDone,
+    UnderWay,
+)
+from mayfly.client.connection.onward import Held, Onward
+from mayfly.client.connection.operating import Administration, Claims, Schedule
+from mayfly.client.connection.topics import Topics
+from mayfly.verbs.messages import Settlement
+
+if TYPE_CHECKING:
+    from mayfly.client.connection.local import LocalConnection
+
+__all__ = [
+    "Administration",
+    "Asynchronous",
+    "Claims",
+    "Connection",
+    "Held",
+    "LocalConnection",
+    "Objects",
+    "OnDone",
+    "Onward",
+    "Schedule",
+    "Settlement",
+    "Topics",
+    "UnderWay",
+    "connect",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name == "LocalConnection":
+        from mayfly.client.connection.local import LocalConnection
+
+        return LocalConnection
+    raise AttributeError(f"module 'mayfly.client.connection' has no attribute {name!r}")

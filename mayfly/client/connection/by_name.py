@@ -1,0 +1,139 @@
+"""Connections by the name of a queue manager, in this process or over a network."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from mayfly.client.connection.choose import NOTHING_WANTED, Route, Sharing, Wanted, routes
+from mayfly.client.connection.endpoint import Reconnect
+from mayfly.client.connection.instruments import instrumented
+from mayfly.client.connection.interface import Connection
+from mayfly.client.connection.reconnecting import ReconnectingConnection
+from mayfly.client.connection.served_folder import connect_to_server_of
+from mayfly.client.connection.virtual_time import open_here
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs.checks import HOME_VARIABLE, folder_in_home
+
+#: After an error with one of these reasons, the next channel of a table is tried.
+_TRY_NEXT = frozenset(
+    {
+        rc.MQRC_CHANNEL_NOT_AVAILABLE,
+        rc.MQRC_CONNECTION_BROKEN,
+        rc.MQRC_HOST_NOT_AVAILABLE,
+        rc.MQRC_Q_MGR_NAME_ERROR,
+        rc.MQRC_Q_MGR_NOT_AVAILABLE,
+        rc.MQRC_Q_MGR_QUIESCING,
+        rc.MQRC_Q_MGR_STOPPING,
+        rc.MQRC_SSL_INITIALIZATION_ERROR,
+        rc.MQRC_UNKNOWN_CHANNEL_NAME,
+    }
+)
+
+
+def connect(
+    name: str,
+    user: str | None = None,
+    *,
+    password: str | None = None,
+    program: str = "mayfly",
+    wanted: Wanted = NOTHING_WANTED,
+) -> Connection:
+    """Connect to a queue manager by its name, over a network if it is not on this machine.
+
+    The channel of ``wanted`` comes first, then MQSERVER, MQCCDTURL, and MQCHLLIB with MQCHLTAB
+    (``choose.routes``). Without any of these the queue manager is on this machine:
+
+    * the one that is open in this process; a blank name means the only one open here;
+    * else the one in ``$MAYFLY_HOME`` that another process serves, through its server.
+
+    A folder is never opened. ``user`` None is the user that runs the program; in this process no
+    password is checked. ``program`` becomes PutApplName. Raises MQRC_Q_MGR_NAME_ERROR when there is
+    no such queue manager, MQRC_Q_MGR_NOT_AVAILABLE when nobody has it open, and as
+    ``choose.routes`` and ``remote.connect``.
+    """
+    ways = routes(name, wanted)
+    if ways is None:
+        return instrumented(_connect_here(name, user, program))
+    return instrumented(_connect_away(name, ways, user, password, program=program, wanted=wanted))
+
+
+def _connect_away(
+    name: str,
+    ways: Iterator[Route],
+    user: str | None,
+    password: str | None,
+    *,
+    program: str,
+    wanted: Wanted,
+) -> Connection:
+    account = getpass.getuser() if user is None else user
+    first = next(ways)
+    how = wanted.reconnect or first.reconnect
+    if first.reconnect is Reconnect.DISABLED:
+        how = Reconnect.DISABLED
+    if not wanted.may_reconnect or how in (Reconnect.NO, Reconnect.DISABLED):
+        return _connect_by(chain([first], ways), account, password, program, wanted.sharing)
+
+    def again() -> Connection:
+        found = routes(name, wanted)
+        assert found is not None
+        return _connect_by(found, account, password, program, wanted.sharing)
+
+    return ReconnectingConnection(again, how, attempts=wanted.attempts)
+
+
+def _connect_by(
+    ways: Iterable[Route],
+    account: str,
+    password: str | None,
+    program: str,
+    sharing: Sharing | None,
+) -> Connection:
+    from mayfly.client.connection.remote import connect as connect_remote
+
+    failure: MQError | None = None
+    for way in ways:
+        try:
+            return connect_remote(
+                way.endpoint, account, password or "", application=program, sharing=sharing
+            )
+        except MQError as error:
+            if error.reason not in _TRY_NEXT:
+                raise
+            failure = error
+    assert failure is not None
+    raise failure
+
+
+def _connect_here(name: str, user: str | None, program: str) -> Connection:
+    running = {n: m for n, m in open_here().items() if not m.is_stopped}
+    if not name and len(running) == 1:
+        (name,) = running
+    manager = running.get(name)
+    if manager is not None:
+        from mayfly.client.connection.local import LocalConnection
+
+        return LocalConnection(manager.session(user, program=program, groups=None), manager)
+    try:
+        folder = folder_in_home(name)
+    except MQError:
+        raise _unknown(name) from None
+    served = connect_to_server_of(folder, name, user, program)
+    if served is not None:
+        return served
+    if not folder.is_dir():
+        raise _unknown(name)
+    # A program that opened the folder would be the queue manager, and keep its server from
+    # starting again.
+    said = f"no server has {folder} open: start one, mayfly serve {name}, or open it yourself"
+    raise mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, f"{said}, mayfly.QueueManager.open({name!r})")
+
+
+def _unknown(name: str) -> MQError:
+    return mq_error(
+        rc.MQRC_Q_MGR_NAME_ERROR,
+        f"{name!r} is not open in this process and has no folder in {HOME_VARIABLE} (~/.mayfly)",
+    )

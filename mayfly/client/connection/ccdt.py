@@ -1,0 +1,283 @@
+"""IBM's client channel definition table in JSON: read strictly, and chosen from (docs/CLIENTS.md).
+
+IBM's client passes over a key that it does not know, so that a typing error leaves a channel
+without TLS. Here such a key is an error, which names its place in the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mayfly.client.connection.endpoint import (
+    DEFAULT_HEARTBEAT_S,
+    DEFAULT_MESSAGE_BYTES,
+    DEFAULT_PORT,
+    DEFAULT_SHARE_CONVERSATIONS,
+    Address,
+    Endpoint,
+    Reconnect,
+    Tls,
+)
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs.contracts.toml_tables import suggestion
+
+_RECONNECTS = {
+    "no": Reconnect.NO,
+    "yes": Reconnect.YES,
+    "queueManager": Reconnect.QUEUE_MANAGER,
+    "disabled": Reconnect.DISABLED,
+}
+_NO_EXITS = "exits are programs for IBM's client: they cannot run here"
+#: Sections with values that change nothing here, and their keys.
+_PASSED_OVER = {
+    "compression": ("header", "message"),
+    "timestamps": ("altered",),
+}
+
+
+class ClientChannel(NamedTuple):
+    """A row of the table.
+
+    ``group`` is its queueManager: the name, or the name of the group, under which it is asked for.
+    Rows of ``weight`` 0 are tried first, in the order of their names. ``is_preferred`` is affinity:
+    a process that has chosen the row stays with it. ``label`` is that of the client's certificate.
+    """
+
+    endpoint: Endpoint
+    group: str
+    weight: int
+    is_preferred: bool
+    reconnect: Reconnect
+    label: str
+
+
+class ChannelTable:
+    """The rows of one file, and in which order this process has come to try them."""
+
+    def __init__(self, channels: Sequence[ClientChannel]) -> None:
+        """Take the rows in the order of the file."""
+        self.channels = tuple(channels)
+        self._orders: dict[str, list[ClientChannel]] = {}
+
+    def candidates(
+        self, name: str, random_bytes: Callable[[int], bytes]
+    ) -> Iterator[ClientChannel]:
+        """Yield the rows for a name in the order in which they are to be tried.
+
+        ``QM1`` finds the rows of that queueManager, ``*GROUP`` those of GROUP, whichever queue
+        manager answers; blank and ``*`` find the rows without a queueManager. A row with another
+        one after it was no success: with a weight it goes behind all others of an affinity. Raises
+        MQRC_Q_MGR_NAME_ERROR when there is no row.
+        """
+        group = name.removeprefix("*")
+        rows = [row for row in self.channels if row.group in (group, group or "*")]
+        if not rows:
+            known = ", ".join(sorted({row.group or "(blank)" for row in self.channels}))
+            said = f"no channel for queueManager {group!r}; the table has {known or 'none'}"
+            raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
+        is_kept = rows[0].is_preferred
+        order = self._orders.get(group) if is_kept else None
+        if order is None:
+            order = _weighted(rows, random_bytes)
+        if is_kept:
+            self._orders[group] = order
+        is_any = not group or name.startswith("*")
+        for row in tuple(order):
+            asked = "" if is_any else name
+            yield row._replace(endpoint=row.endpoint._replace(queue_manager=asked))
+            if row.weight and is_kept:
+                order.remove(row)
+                order.append(row)
+
+
+def _weighted(
+    rows: Sequence[ClientChannel], random_bytes: Callable[[int], bytes]
+) -> list[ClientChannel]:
+    """Return rows without a weight by name, then the others drawn one by one by their weights."""
+    order = sorted((row for row in rows if not row.weight), key=lambda row: row.endpoint.channel)
+    left = [row for row in rows if row.weight]
+    while left:
+        at = int.from_bytes(random_bytes(8)) % sum(row.weight for row in left)
+        for row in left:
+            at -= row.weight
+            if at < 0:
+                break
+        left.remove(row)
+        order.append(row)
+    return order
+
+
+def read_table(path: Path) -> ChannelTable:
+    """Return the table in a file.
+
+    Raises OSError, and MQRC_CLIENT_CONN_ERROR for what is no JSON table, with the place in the file
+    and the value there.
+    """
+    return table_of(path.read_bytes(), str(path))
+
+
+def table_of(content: bytes, path: str) -> ChannelTable:
+    """Return the table that a file or a web server has sent; raises MQRC_CLIENT_CONN_ERROR."""
+    try:
+        text = content.decode("utf-8-sig")
+        if "\0" in text:
+            raise _wrong(path, "", _BINARY)
+        values = json.loads(text, object_pairs_hook=_once)
+    except UnicodeDecodeError:
+        raise _wrong(path, "", _BINARY) from None
+    except (ValueError, RecursionError) as error:
+        raise _wrong(path, "", f"is no JSON: {error}") from error
+    top = _Object(values, path, "")
+    channels = [_channel(row) for row in top.objects("channel")]
+    top.refuse_the_rest()
+    return ChannelTable(channels)
+
+
+_BINARY = (
+    "is a binary table (AMQCLCHL.TAB), which only IBM's client reads: name a table in JSON, as"
+    " runmqsc or the documentation of IBM MQ shows it"
+)
+
+
+def _channel(row: _Object) -> ClientChannel:
+    row.word("type", {"clientConnection": None})
+    name = row.text("name")
+    if not name or len(name) > 20:
+        raise row.error("name", f"{name!r} is no channel name of 1 to 20 characters")
+    connection = row.object("clientConnection")
+    addresses = tuple(map(_address, connection.objects("connection")))
+    if not addresses:
+        raise connection.error("connection", "has no host")
+    group = connection.text("queueManager", "")
+    managed = row.object("connectionManagement")
+    weight = managed.number("clientWeight", 0, 99, default=0)
+    affinity = managed.word("affinity", {"preferred": True, "none": False}, default=True)
+    reconnect = managed.word("defaultReconnect", _RECONNECTS, default=Reconnect.NO)
+    heartbeat_s = managed.number("heartbeatInterval", 0, 999_999, default=DEFAULT_HEARTBEAT_S)
+    share = managed.number(
+        "sharingConversations", 0, 999_999_999, default=DEFAULT_SHARE_CONVERSATIONS
+    )
+    for passed_over in ("disconnectInterval", "keepAliveInterval", "localAddress"):
+        managed.take(passed_over)
+    general = row.object("general")
+    general.take("description")
+    longest = general.number("maximumMessageLength", 0, 104_857_600, default=DEFAULT_MESSAGE_BYTES)
+    security = row.object("transmissionSecurity")
+    cipher, peer = (
+        security.text("cipherSpecification", ""),
+        security.text("certificatePeerName", ""),
+    )
+    label = security.text("certificateLabel", "")
+    _refuse_exits(row.object("exits"))
+    for section, keys in _PASSED_OVER.items():
+        inner = row.object(section)
+        for key in keys:
+            inner.take(key)
+        inner.refuse_the_rest()
+    for part in (connection, managed, general, security, row):
+        part.refuse_the_rest()
+    tls = Tls(cipher, peer_name=peer) if cipher else None
+    endpoint = Endpoint(addresses, name, "", tls, heartbeat_s, share, longest)
+    return ClientChannel(endpoint, group, weight, affinity, reconnect, label)
+
+
+def _address(row: _Object) -> Address:
+    host = row.text("host")
+    if not host.strip():
+        raise row.error("host", f"{host!r} is no host")
+    port = row.number("port", 1, 65_535, default=DEFAULT_PORT)
+    row.refuse_the_rest()
+    return Address(host.strip(), port)
+
+
+def _refuse_exits(exits: _Object) -> None:
+    for kind in ("receive", "send", "security"):
+        value = exits.take(kind)
+        entries = value if isinstance(value, list) else [value]
+        if any(entry and any(entry.values()) for entry in entries if isinstance(entry, dict)):
+            raise exits.error(kind, _NO_EXITS)
+    exits.refuse_the_rest()
+
+
+class _Object:
+    """An object of the file with its place; remembers the keys that were read."""
+
+    def __init__(self, values: object, path: str, where: str) -> None:
+        if not isinstance(values, dict):
+            raise _wrong(path, where, f"{values!r} is no object: write {{…}}")
+        self._left: dict[str, Any] = dict(values)
+        self._asked: list[str] = []
+        self._path, self._where = path, where
+
+    def error(self, key: str, text: str) -> MQError:
+        return _wrong(self._path, self._place(key), text)
+
+    def take(self, key: str) -> Any:
+        self._asked.append(key)
+        return self._left.pop(key, None)
+
+    def text(self, key: str, default: str | None = None) -> str:
+        value = self.take(key)
+        if value is None and default is not None:
+            return default
+        if value is None:
+            raise self.error(key, "is missing")
+        if not isinstance(value, str):
+            raise self.error(key, f"{value!r} is no text")
+        return value
+
+    def word(self, key: str, words: dict[str, Any], default: Any = None) -> Any:
+        value = self.text(key, None if default is None else "")
+        if not value and default is not None:
+            return default
+        if value not in words:
+            raise self.error(key, f"{value!r} is none of {', '.join(words)}")
+        return words[value]
+
+    def number(self, key: str, least: int, most: int, *, default: int) -> int:
+        value = self.take(key)
+        if value is None:
+            return default
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise self.error(key, f"{value!r} is no whole number from {least} to {most}")
+        return value
+
+    def object(self, key: str) -> _Object:
+        value = self.take(key)
+        return _Object({} if value is None else value, self._path, self._place(key))
+
+    def objects(self, key: str) -> list[_Object]:
+        value = self.take(key)
+        if not isinstance(value, list):
+            said = "is missing" if value is None else f"{value!r} is no list: write […]"
+            raise self.error(key, said)
+        return [
+            _Object(row, self._path, f"{self._place(key)}[{number}]")
+            for number, row in enumerate(value)
+        ]
+
+    def refuse_the_rest(self) -> None:
+        for key in self._left:
+            raise self.error(key, f"is no key here{suggestion(key, self._asked)}")
+
+    def _place(self, key: str) -> str:
+        return f"{self._where}.{key}" if self._where else key
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a key that stands twice in an object: JSON would take the last."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return made
+
+
+def _wrong(path: str, where: str, text: str) -> MQError:
+    said = f"{path}: {where}: {text}" if where else f"{path}: {text}"
+    return mq_error(rc.MQRC_CLIENT_CONN_ERROR, said)

@@ -1,0 +1,296 @@
+"""The link of a sender channel to a queue manager that another process serves (docs/WIRE.md)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mayfly.channel import ChannelDefinition, LinkDown, Traffic
+from mayfly.client.connection.endpoint import Address, Endpoint, Tls, addresses_of
+from mayfly.client.connection.remote_link import Link
+from mayfly.client.connection.remote_requests import answer_of
+from mayfly.client.connection.remote_stream import CONNECT_SECONDS, Stream, opened
+from mayfly.lifetime.transmission import silence_ms
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.runtime import Runtime
+from mayfly.verbs.contracts.channels import (
+    VERSION,
+    ChannelRequest,
+    Confirm,
+    End,
+    GoOn,
+    Introduction,
+    KeepBatch,
+    Negotiation,
+    Opening,
+    Parcel,
+    Parcels,
+    Ping,
+    PutBatch,
+    ReceiverState,
+    Welcome,
+    packed_request,
+    parts,
+    row_of_parcel,
+)
+from mayfly.verbs.contracts.tls_files import CERTIFICATE_VARIABLE, KEY_VARIABLE, ROOTS_VARIABLE
+from mayfly.verbs.contracts.tokens import TOKEN_VARIABLE, TokenMissing, read_token
+from mayfly.verbs.contracts.wire import HEAD_BYTES
+
+#: The one conversation of a connection.
+_CONVERSATION = 1
+_MS_PER_S = 1_000
+#: How long an end is told; a partner that does not hear of it finds out by itself.
+_END_SECONDS = 5.0
+#: A frame of messages has about so many bytes, unless one message alone is longer.
+_FRAME_BYTES = 1_048_576
+#: With these the partner cannot be reached, or has not answered.
+_DOWN = frozenset(
+    {
+        rc.MQRC_CONNECTION_BROKEN,
+        rc.MQRC_HCONN_ERROR,
+        rc.MQRC_HOST_NOT_AVAILABLE,
+        rc.MQRC_Q_MGR_NOT_AVAILABLE,
+        rc.MQRC_Q_MGR_QUIESCING,
+        rc.MQRC_Q_MGR_STOPPING,
+    }
+)
+
+
+class ChannelLink:
+    """One sender's connection to a receiver elsewhere; see ``channel.Link``."""
+
+    def __init__(self, definition: ChannelDefinition, manager: str, runtime: Runtime) -> None:
+        """Connect to the first address of CONNAME that answers, as the queue manager ``manager``.
+
+        Raises LinkDown; MQRC_NOT_AUTHORIZED for a token file that cannot be read; and why the
+        server does not let the channel in.
+        """
+        silent_ms = silence_ms(definition.hbint)
+        #: How long a server may take to let the channel in: signs of life come from then on.
+        self._admission_seconds = CONNECT_SECONDS
+        if silent_ms is not None:
+            self._admission_seconds = min(CONNECT_SECONDS, silent_ms / _MS_PER_S)
+        #: Held by the call under way; a close meanwhile cuts that call off.
+        self._calling = runtime.lock("channel link")
+        self._is_open, self._has_begun = True, False
+        self._most_bytes = 0
+        said = Introduction(
+            VERSION,
+            definition.name,
+            definition.qmname,
+            manager,
+            _token_of(definition),
+            definition.hbint * _MS_PER_S,
+        )
+        self._link, self._stream = self._first_that_answers(definition, said, runtime)
+
+    def negotiate(self, opening: Opening) -> ReceiverState:
+        """Begin to send."""
+        state: ReceiverState = self._ask(
+            Negotiation(
+                opening.sequence,
+                opening.batch_size,
+                opening.max_message_bytes,
+                opening.is_reset,
+                opening.heartbeat_s,
+                opening.instance_id,
+            )
+        )
+        self._has_begun = True
+        self._most_bytes = min(_FRAME_BYTES, state.max_message_bytes + HEAD_BYTES // 2)
+        return state
+
+    def send(self, parcels: Sequence[Parcel]) -> int | None:
+        """Put a batch."""
+        wait_ms: int | None = self._upload(PutBatch, parcels)
+        return wait_ms
+
+    def hand_over(self, parcels: Sequence[Parcel]) -> int:
+        """Bring a batch there, where it is kept."""
+        had_ms: int = self._upload(KeepBatch, parcels)
+        return had_ms
+
+    def go_on(self, transit_ms: int) -> int | None:
+        """Put what is kept, or could not be put."""
+        wait_ms: int | None = self._ask(GoOn(transit_ms))
+        return wait_ms
+
+    def confirm(self, luw: str, sequence: int) -> None:
+        """Commit the batch."""
+        self._ask(Confirm(luw, sequence))
+
+    def ping(self, channel: str) -> None:
+        """Find out whether the receiver of the channel answers, which hears of its sender."""
+        self._ask(Ping())
+
+    def traffic(self) -> Traffic:
+        """Return the bytes of the connection."""
+        return Traffic(self._stream.sent_bytes, self._stream.received_bytes)
+
+    def close(self) -> None:
+        """End; a receiver that cannot be told ends when the connection is gone."""
+        was_open, self._is_open = self._is_open, False
+        if was_open and self._calling.acquire(blocking=False):
+            try:
+                if self._has_begun and not self._link.is_over:
+                    self._say_end()
+            finally:
+                self._calling.release()
+        self._link.close()
+
+    def _say_end(self) -> None:
+        self._stream.limit(_END_SECONDS)
+        try:
+            _call(self._link, End())
+        except MQError:
+            # The partner is gone, or does not answer: it will miss the connection.
+            return
+
+    def _first_that_answers(
+        self, definition: ChannelDefinition, said: Introduction, runtime: Runtime
+    ) -> tuple[Link, _CountedStream]:
+        tls, failures = _tls_of(definition), []
+        for address in addresses_of(definition.conname):
+            endpoint = Endpoint((address,), definition.name, definition.qmname, tls)
+            try:
+                return self._connected(endpoint, address, said, runtime)
+            except MQError as error:
+                failure = _failed(error)
+                if not isinstance(failure, LinkDown):
+                    raise failure from error
+                failures.append(str(failure))
+        raise LinkDown("; ".join(failures))
+
+    def _connected(
+        self, endpoint: Endpoint, address: Address, said: Introduction, runtime: Runtime
+    ) -> tuple[Link, _CountedStream]:
+        stream = _CountedStream(opened(endpoint, address, runtime))
+        stream.limit(self._admission_seconds)
+        link = Link(stream, address, runtime)
+        try:
+            welcome: Welcome = _call(link, said)
+        except MQError as error:
+            link.close()
+            raise _explained(error, address, said) from error
+        except BaseException:
+            link.close()
+            raise
+        stream.limit(None)
+        link.let_in(welcome.heartbeat_ms)
+        return link, stream
+
+    def _upload(self, kind: type[PutBatch | KeepBatch], parcels: Sequence[Parcel]) -> Any:
+        *parts_before, rest = parts(parcels, self._most_bytes)
+        if kind is KeepBatch and not parts_before:
+            # The receiver counts the time from here on: the batch may take long to come in.
+            parts_before = [[]]
+        with self._calling:
+            self._check_open()
+            try:
+                posted = [
+                    self._link.post(
+                        _CONVERSATION, _packed(Parcels([row_of_parcel(each) for each in part]))
+                    )
+                    for part in parts_before
+                ]
+                try:
+                    return _call(
+                        self._link, kind(len(parcels), [row_of_parcel(each) for each in rest])
+                    )
+                finally:
+                    # A part that was refused says more than a batch of which a part is missing.
+                    for request in posted:
+                        self._link.read_until(request)
+                        answer_of(request.payload, Parcels.ANSWER)
+            except MQError as error:
+                raise _failed(error) from error
+
+    def _ask(self, request: ChannelRequest) -> Any:
+        with self._calling:
+            self._check_open()
+            try:
+                return _call(self._link, request)
+            except MQError as error:
+                raise _failed(error) from error
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise LinkDown("the link is closed")
+
+
+class _CountedStream:
+    """A stream that counts its bytes; one thread sends at a time, and one receives."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self.sent_bytes = self.received_bytes = 0
+        self.limit, self.abort, self.close = stream.limit, stream.abort, stream.close
+
+    def send(self, data: bytes) -> None:
+        self._stream.send(data)
+        self.sent_bytes += len(data)
+
+    def receive(self) -> bytes:
+        data = self._stream.receive()
+        self.received_bytes += len(data)
+        return data
+
+    def receive_now(self) -> bytes | None:
+        data = self._stream.receive_now()
+        if data is not None:
+            self.received_bytes += len(data)
+        return data
+
+
+def _call(link: Link, request: ChannelRequest) -> Any:
+    return link.call(_CONVERSATION, _packed(request), request.ANSWER)
+
+
+def _packed(request: ChannelRequest) -> bytes:
+    try:
+        return packed_request(request)
+    except ValueError as error:
+        raise mq_error(rc.MQRC_UNEXPECTED_ERROR, f"{type(request).__name__}: {error}") from None
+
+
+def _token_of(definition: ChannelDefinition) -> str:
+    """Return the token that the channel shows, empty for none: a certificate may do."""
+    if not definition.tokenfile and not os.environ.get(TOKEN_VARIABLE, "").strip():
+        return ""
+    try:
+        return read_token(definition.tokenfile or None)
+    except TokenMissing as error:
+        raise mq_error(rc.MQRC_NOT_AUTHORIZED, str(error)) from error
+
+
+def _tls_of(definition: ChannelDefinition) -> Tls | None:
+    if not definition.sslciph:
+        return None
+    roots, certificate, key = (
+        Path(named) if (named := os.environ.get(variable, "")) else None
+        for variable in (ROOTS_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE)
+    )
+    return Tls(definition.sslciph, roots, certificate, definition.sslpeer, key)
+
+
+def _failed(error: MQError) -> LinkDown | MQError:
+    """Return the error of a link: another way, or another time, may mend a LinkDown."""
+    return LinkDown(error.detail or str(error)) if error.reason in _DOWN else error
+
+
+def _explained(error: MQError, address: Address, said: Introduction) -> MQError:
+    """Say more than a server that tells nothing but a reason to those whom it does not let in."""
+    if error.reason == rc.MQRC_Q_MGR_NAME_ERROR:
+        wanted = f"no queue manager {said.queue_manager!r} is served at {address}"
+        if not said.queue_manager:
+            wanted = f"{address} serves several queue managers, or none: QMNAME says which"
+        return mq_error(error.reason, wanted)
+    if error.reason == rc.MQRC_HCONN_ERROR:
+        return mq_error(error.reason, f"{address} is served by a Mayfly that takes no channels")
+    if error.detail:
+        return error
+    return mq_error(error.reason, f"{address} refuses channel {said.channel}: its log says why")

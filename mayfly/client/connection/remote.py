@@ -1,0 +1,318 @@
+"""A connection to a queue manager that another process serves (docs/WIRE.md)."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Final, TypeVar, cast
+
+from mayfly.client.connection.choose import Sharing
+from mayfly.client.connection.dropped import end_dropped
+from mayfly.client.connection.endpoint import Address, AnyAddress, Endpoint
+from mayfly.client.connection.interface import (
+    DECIDED,
+    Connection,
+    OnDone,
+    OnRefused,
+    UnderWay,
+    check_one_queue,
+)
+from mayfly.client.connection.remote_conversation import Conversation
+from mayfly.client.connection.remote_link import Link
+from mayfly.client.connection.remote_put_frames import ToldPuts
+from mayfly.client.connection.remote_puts import UnansweredPuts
+from mayfly.client.connection.remote_sharing import Way, shared_links
+from mayfly.client.connection.remote_stream import opened
+from mayfly.client.connection.virtual_time import VirtualTime, virtual_time_here
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
+from mayfly.runtime import Runtime
+from mayfly.runtime.virtual_clock import this_process
+from mayfly.verbs import requests as ask
+from mayfly.verbs.messages import PutResult
+from mayfly.verbs.requests import Opened, Request, Subscribed
+
+_R = TypeVar("_R")
+#: After an error with one of these reasons, the next address of the list is tried.
+_TRY_NEXT = frozenset(
+    {
+        rc.MQRC_Q_MGR_NOT_AVAILABLE,
+        rc.MQRC_HOST_NOT_AVAILABLE,
+        rc.MQRC_Q_MGR_NAME_ERROR,
+        rc.MQRC_Q_MGR_QUIESCING,
+        rc.MQRC_Q_MGR_STOPPING,
+        rc.MQRC_CONNECTION_BROKEN,
+    }
+)
+
+
+def connect(
+    endpoint: Endpoint,
+    user: str = "",
+    password: str = "",
+    *,
+    application: str = "",
+    sharing: Sharing | None = None,
+) -> RemoteConnection:
+    """Connect to the queue manager of an endpoint, whose addresses are tried in order.
+
+    ``application`` becomes PutApplName. ``sharing`` None shares sockets with all of the process, as
+    far as the endpoint does. Raises MQRC_Q_MGR_NOT_AVAILABLE where nobody listens,
+    or somebody of another protocol or version does, MQRC_HOST_NOT_AVAILABLE,
+    MQRC_Q_MGR_NAME_ERROR, MQRC_UNKNOWN_CHANNEL_NAME, MQRC_CHANNEL_NOT_AVAILABLE,
+    MQRC_SSL_INITIALIZATION_ERROR, MQRC_NOT_AUTHORIZED. Of several addresses the last one says why.
+    """
+    failure: MQError | None = None
+    for address in endpoint.addresses:
+        try:
+            return _connected_to(address, endpoint, (user, password), application, sharing)
+        except MQError as error:
+            if error.reason not in _TRY_NEXT:
+                raise
+            failure = error
+    if failure is None:
+        raise mq_error(rc.MQRC_HOST_NOT_AVAILABLE, "the endpoint has no address")
+    raise failure
+
+
+def _connected_to(
+    address: AnyAddress,
+    endpoint: Endpoint,
+    who: tuple[str, str],
+    application: str,
+    sharing: Sharing | None,
+) -> RemoteConnection:
+    """Connect over a socket that others share, if there is one with room, else over a new one."""
+    way, group = None, None
+    if sharing is not None:
+        group, most = sharing.group, min(sharing.most, endpoint.share_conversations)
+        endpoint = endpoint._replace(share_conversations=most)
+    if isinstance(address, Address) and endpoint.share_conversations > 1:
+        way = Way(address, endpoint._replace(addresses=()), *who, group)
+        conversation = shared_links().place(way)
+        if conversation is not None:
+            link = conversation.link
+            try:
+                return _connected(conversation, endpoint, who, application)
+            except MQError as error:
+                conversation.leave()
+                # It was about to end, or the server has not yet forgotten one that has ended.
+                if not link.is_over and error.reason != rc.MQRC_CHANNEL_NOT_AVAILABLE:
+                    raise
+            except BaseException:
+                conversation.leave()
+                raise
+    runtime = Runtime()
+    link = Link(opened(endpoint, address, runtime), address, runtime)
+    try:
+        made = _connected(Conversation(link), endpoint, who, application)
+    except BaseException:
+        link.close()
+        raise
+    if way is not None:
+        shared_links().add(way, link)
+    return made
+
+
+def _connected(
+    conversation: Conversation, endpoint: Endpoint, who: tuple[str, str], application: str
+) -> RemoteConnection:
+    user, password = who
+    # A user or program name from the environment may contain bytes that are no text.
+    named = [each.encode(errors="replace").decode() for each in (user, application)]
+    said = endpoint.channel, endpoint.queue_manager, named[0], password, named[1]
+    terms = conversation.call(ask.Connect(*said, endpoint.heartbeat_s * SECOND_MS, this_process()))
+    if terms.process == this_process():
+        conversation.virtual_time = virtual_time_here(terms.queue_manager, terms.number)
+    most_members = min(terms.share_conversations, endpoint.share_conversations)
+    conversation.link.let_in(terms.heartbeat_ms, most_members)
+    most_bytes = min(terms.max_message_bytes, endpoint.max_message_bytes)
+    return RemoteConnection(conversation, terms.queue_manager, terms.number, most_bytes)
+
+
+class RemoteConnection(Connection):
+    """One conversation over a link."""
+
+    def __init__(
+        self, conversation: Conversation, name: str, number: int, max_message_bytes: int
+    ) -> None:
+        """Take a conversation that was let in."""
+        self.name, self.number = name, number
+        self.runtime = conversation.link.runtime
+        self._conversation = conversation
+        self._max_message_bytes = max_message_bytes
+        self._unanswered = UnansweredPuts(conversation)
+        self._told = ToldPuts(conversation)
+        self._finish = weakref.finalize(self, conversation.drop)
+        self._finish.atexit = False
+
+    def call(self, request: Request[_R]) -> _R:
+        """Send a request and return its answer."""
+        prepares = _PREPARES.get(type(request))
+        if prepares is not None:
+            done = prepares(self, request)
+            if done is not None:
+                return cast("_R", done)
+        answer = self._conversation.call(request)
+        notes = _NOTES.get(type(request))
+        if notes is not None:
+            notes(self._conversation.open_handles, request, answer)
+        return answer
+
+    def begin(
+        self,
+        request: Request[_R],
+        on_done: OnDone[_R],
+        on_event: OnRefused | None = None,
+    ) -> UnderWay:
+        """Send a request whose answer is told."""
+        try:
+            if isinstance(request, ask.Put):
+                self._check_length(request)
+                if self._told.are_together:
+                    self._told.put(request, cast("OnDone[PutResult | None]", on_done))
+                    return DECIDED
+            number = self._conversation.begin(request, on_done, on_met=on_event)
+        except MQError as error:
+            self.tell(on_done, error)
+            return DECIDED
+        is_decided = type(request) in _DECIDED
+        return DECIDED if is_decided else _Begun(self._conversation, number)
+
+    def tell(self, on_done: OnDone[_R], outcome: _R | MQError) -> None:
+        """Tell an outcome that is known."""
+        self._conversation.link.tell(lambda _payload: on_done(outcome))
+
+    def together(self) -> AbstractContextManager[object]:
+        """Let puts travel together."""
+        return self._told.together()
+
+    def close(self, *, commit: bool = True) -> None:
+        """MQDISC."""
+        conversation = self._conversation
+        if conversation.is_closed:
+            return
+        self._finish.detach()
+        try:
+            if not conversation.link.is_over:
+                if commit:
+                    self._unanswered.check_before_commit()
+                conversation.call(ask.Disconnect(commit))
+        except ConnectionBroken:
+            # A unit of work whose connection is gone is backed out: only a commit has failed.
+            if commit:
+                raise
+        finally:
+            conversation.close()
+
+    def has_open(self, handle: int) -> bool:
+        """Return True if the object of a handle is open on this connection."""
+        return handle in self._conversation.open_handles
+
+    def end_dropped(self, end: Callable[[], None]) -> None:
+        """Run ``end`` of an object that its program has dropped, now or at the next verb."""
+        end_dropped(end, self._conversation.dropped.append)
+
+    @property
+    def virtual_time(self) -> VirtualTime | None:
+        """The virtual clock of a server in this process, None for any other."""
+        return self._conversation.virtual_time
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has closed it."""
+        return not self._conversation.is_closed
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the server is gone."""
+        self._conversation.link.check()
+        return self._conversation.link.is_over and not self._conversation.is_closed
+
+    @property
+    def socket(self) -> int:
+        """The number of its socket, 0 when it is gone."""
+        link = self._conversation.link
+        return 0 if link.is_over or self._conversation.is_closed else link.number
+
+    def _check_length(self, request: ask.Put | ask.Put1) -> None:
+        body_bytes = len(request.message.body)
+        if body_bytes > self._max_message_bytes:
+            said = f"{body_bytes} bytes; the channel takes {self._max_message_bytes}"
+            raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, said)
+
+    def _prepare_put(self, request: ask.Put) -> PutResult | None:
+        """Send a put that need not wait for its answer, and return its result."""
+        self._check_length(request)
+        if request.options & c.MQPMO_ASYNC_RESPONSE and self._unanswered.is_one(request):
+            return self._unanswered.send(request)
+        return None
+
+    def _prepare_commit(self, _request: ask.Commit) -> None:
+        self._unanswered.check_before_commit()
+
+    def _prepare_status(self, _request: ask.AskStatus) -> None:
+        failure = self._unanswered.end()
+        if failure is not None:
+            raise failure
+
+
+class _Begun:
+    """A verb that waits for a message."""
+
+    def __init__(self, conversation: Conversation, request: int) -> None:
+        self._conversation, self._request = conversation, request
+
+    def stands(self) -> bool:
+        """Return False when it is answered, although the callback may not have been told yet."""
+        self._conversation.turn()
+        return self._conversation.link.awaits(self._request)
+
+    def cancel(self) -> bool:
+        """End it without effect: True, and the callback is never called."""
+        conversation = self._conversation
+        try:
+            is_cancelled = conversation.call(ask.Cancel(self._request))
+        except MQError:
+            # The connection is gone, and the callback is told so.
+            return False
+        if is_cancelled:
+            conversation.link.forget(self._request)
+        return is_cancelled
+
+
+def _note_opened(handles: dict[int, int], _request: ask.Open, opened: Opened) -> None:
+    handles[opened.handle] = opened.kind
+
+
+def _note_subscribed(
+    handles: dict[int, int], _request: Request[Subscribed], subscribed: Subscribed
+) -> None:
+    if subscribed.handle != c.MQHO_NONE:
+        handles[subscribed.handle] = c.MQOT_Q
+
+
+def _note_closed(handles: dict[int, int], request: ask.CloseObject, _reason: int) -> None:
+    handles.pop(request.handle, None)
+
+
+#: Functions that are called before a request is sent; an answer of theirs is that of the request.
+_PREPARES: Final[dict[type[Request[Any]], Callable[[RemoteConnection, Any], Any]]] = {
+    ask.Put: RemoteConnection._prepare_put,
+    ask.Put1: RemoteConnection._check_length,
+    ask.GetAny: lambda _connection, request: check_one_queue(request),
+    ask.Commit: RemoteConnection._prepare_commit,
+    ask.AskStatus: RemoteConnection._prepare_status,
+}
+#: Functions that note the objects that are open, MQOT_* by number, when an answer has come.
+_NOTES: Final[dict[type[Request[Any]], Callable[[dict[int, int], Any, Any], None]]] = {
+    ask.Open: _note_opened,
+    ask.CloseObject: _note_closed,
+    ask.Subscribe: _note_subscribed,
+    ask.JoinSubscription: _note_subscribed,
+}
+#: Requests that cannot be taken back.
+_DECIDED: Final = frozenset({ask.Put, ask.Commit, ask.Settle})

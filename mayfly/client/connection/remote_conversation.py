@@ -1,0 +1,206 @@
+"""A conversation of a client: its requests, its handles, its end."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from mayfly.client.connection.remote_link import Link
+from mayfly.client.connection.remote_requests import OnMet, answer_of
+from mayfly.client.connection.remote_requests import Request as Slot
+from mayfly.client.connection.virtual_time import VirtualTime
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs.contracts.wire_fields import packed
+from mayfly.verbs.requests import (
+    Cancel,
+    Disconnect,
+    Get,
+    GetAny,
+    NewMessage,
+    Now,
+    Put,
+    Request,
+    answer_type,
+    reason_of,
+    verb_name,
+)
+from mayfly.verbs.rows import FORMS
+
+_R = TypeVar("_R")
+
+
+class Conversation:
+    """One of those that share a link."""
+
+    def __init__(self, link: Link) -> None:
+        """Begin one; its first request is Connect."""
+        self.link = link
+        #: The virtual clock of the server, where that is in this process.
+        self.virtual_time: VirtualTime | None = None
+        self.number = next(link.conversation_numbers)
+        link.members.add(self)
+        self.is_closed = self.is_dropped = False
+        #: The objects that are open: MQOT_* by number.
+        self.open_handles: dict[int, int] = {}
+        #: Functions that end objects that the program has dropped; the next verb calls them.
+        self.dropped: deque[Callable[[], None]] = deque()
+
+    def call(self, request: Request[_R]) -> _R:
+        """Make a request and return its answer; raises MQError, as ``Link.call``."""
+        if self.is_closed or self.dropped:
+            self._look_round()
+        time, kind = self.virtual_time, answer_type(type(request))
+        form = FORMS.get(kind)
+        answer = self.link.call(
+            self.number,
+            _travelling(request),
+            kind if form is None else form.row,
+            is_doubtful=request.is_doubtful,
+            wait=None if time is None else self._wait_for(time, request),
+        )
+        found: _R = answer if form is None else form.answer_of(answer)
+        return found
+
+    def begin(
+        self,
+        request: Request[_R],
+        on_done: Callable[[_R | MQError], object],
+        *,
+        on_met: OnMet | None = None,
+    ) -> int:
+        """Make a request that ends with ``on_done``, told its answer or MQError; raises MQError."""
+        if self.is_closed or self.dropped:
+            self._look_round()
+        kind = answer_type(type(request))
+        form = FORMS.get(kind)
+
+        def tell(payload: bytes | MQError) -> None:
+            answer: _R | MQError
+            try:
+                answer = answer_of(payload, kind if form is None else form.row)
+            except MQError as error:
+                answer = error
+            else:
+                answer = answer if form is None else form.answer_of(answer)
+            on_done(answer)
+
+        return self.link.begin(
+            self.number,
+            _travelling(request),
+            tell,
+            is_doubtful=request.is_doubtful,
+            on_met=on_met,
+        )
+
+    def packed_message(self, message: NewMessage) -> bytes:
+        """Return one of several messages to be put as it travels; raises MQError."""
+        if self.is_closed or self.dropped:
+            self._look_round()
+        return _travelling(message)
+
+    def gather(self, made: Callable[[], bytes], slot: Slot) -> None:
+        """Send a request soon, packed then; raises MQError. See ``Sender.gather``."""
+        self.link.gather(self.number, made, slot)
+
+    def close(self) -> None:
+        """Forget it; its link ends with the last conversation."""
+        if not self.is_closed:
+            while self.dropped:
+                self.dropped.popleft()()
+            self.is_closed = True
+            self.open_handles.clear()
+            self.link.members.discard(self)
+            if not self.link.members:
+                self.link.close()
+
+    def leave(self) -> None:
+        """End one that nobody waits for; the server backs out."""
+        with suppress(MQError):
+            self.link.post(self.number, _travelling(Disconnect(commit=False)))
+        self.close()
+
+    def drop(self) -> None:
+        """End a conversation that its program has dropped; the server backs out.
+
+        Python may collect it at any moment, also while a frame is being sent, so nothing is sent
+        here. When others share the socket, the next verb of one of them tells the server.
+        """
+        if self.is_closed:
+            return
+        self.is_dropped = True
+        others = [each for each in tuple(self.link.members) if not each.is_dropped]
+        if others:
+            others[0].dropped.append(self.leave)
+        else:
+            self.is_closed = True
+            self.link.abort()
+
+    def _wait_for(
+        self, time: VirtualTime, request: Request[Any]
+    ) -> Callable[[int, Slot], None] | None:
+        """Return what waits for the answer of a get under the virtual clock of this process."""
+        clock = time.clock
+        if clock.autojump:
+            clock.note_use()
+        if not isinstance(request, (Get, GetAny)) or not request.wait_ms:
+            return None
+
+        def wait(number: int, slot: Slot) -> None:
+            # Behind its answer the get has its own, or stands.
+            self.turn()
+            if not slot.is_open:
+                return
+            try:
+                if clock.autojump:
+                    clock.wait_until(partial(self._is_over, slot), self.turn)
+                else:
+                    time.check()
+            except RuntimeError:
+                if self.call(Cancel(number)):
+                    raise
+
+        return wait
+
+    def turn(self) -> None:
+        """Return when all verbs before have been run, or stand: verbs run in turn."""
+        self.call(Now())
+
+    def _is_over(self, slot: Slot) -> bool:
+        self.link.check()
+        return not slot.is_open
+
+    def _look_round(self) -> None:
+        if self.is_closed:
+            raise mq_error(rc.MQRC_HCONN_ERROR, "the connection is closed")
+        while self.dropped:
+            self.dropped.popleft()()
+
+
+def _travelling(request: Request[Any] | NewMessage) -> bytes:
+    """Return a request as it travels; raises the reason code of a value that cannot."""
+    try:
+        return packed(request)
+    except (ValueError, TypeError) as error:
+        kind = Put if isinstance(request, NewMessage) else type(request)
+        fields = list(_fields_that_cannot_travel(request))
+        said = f"{verb_name(kind)}.{'.'.join(fields)}: {error}"
+        raise mq_error(reason_of(kind, fields[-1]), said) from None
+
+
+def _fields_that_cannot_travel(values: msgspec.Struct) -> Iterator[str]:
+    """Yield the first field that cannot travel, and behind a struct that of its own."""
+    for field in values.__struct_fields__:
+        value = getattr(values, field)
+        try:
+            packed(value)
+        except (ValueError, TypeError):
+            yield field
+            if isinstance(value, msgspec.Struct):
+                yield from _fields_that_cannot_travel(value)
+            return

@@ -1,0 +1,426 @@
+"""The client's end of a connection to a server: requests, their answers, signs of life, the end.
+
+A thread that waits for an answer reads the socket itself. One thread reads at a time, and hands the
+answers of other threads to them. While verbs with callbacks are under way, a thread of the link
+reads when no other does, and another one calls the callbacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import Any
+
+from mayfly.client.connection.endpoint import AnyAddress
+from mayfly.client.connection.remote_callbacks import Callbacks
+from mayfly.client.connection.remote_forks import note_link
+from mayfly.client.connection.remote_keeper import keeper
+from mayfly.client.connection.remote_requests import OnAnswer, OnMet, Request, answer_of
+from mayfly.client.connection.remote_sender import Sender
+from mayfly.client.connection.remote_stream import NoStream, Stream, broken
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import Failure, LostAnswer, MQError, error_of, mq_error
+from mayfly.runtime import Runtime
+from mayfly.verbs.contracts.wire import (
+    ALIVE,
+    ANSWER_BYTES,
+    ENDED,
+    FIRST_FRAME_BYTES,
+    HEADER,
+    MET,
+    OURS,
+    Preamble,
+    framed,
+    spoken_by,
+)
+from mayfly.verbs.contracts.wire_fields import WrongFrame, decoded, packed
+from mayfly.verbs.contracts.wire_frames import Frames
+
+_ALIVE = framed(0, ALIVE, packed([ALIVE]))
+_link_numbers = count(1)
+#: The end of the connection; and a get under way with a queue that it cannot get from.
+_ENDED = tuple[int, Failure]
+_MET = tuple[int, int, int, Failure]
+#: Looks without a byte from the server after which it is taken for gone; see ``servers.wire``.
+_SILENT_TICKS = 3
+
+
+class Link:
+    """One socket to a server, for all conversations that share it; any thread may use it."""
+
+    def __init__(self, stream: Stream, address: AnyAddress, runtime: Runtime) -> None:
+        """Begin to speak."""
+        self._stream, self.runtime = stream, runtime
+        #: Other than those of all other links of the process.
+        self.number = next(_link_numbers)
+        self.sender = Sender(stream, runtime, lambda error: self.abandon(broken(error)))
+        self.address = address
+        self.tick_ms = 0
+        #: The version that both sides speak, 0 before the first frame of the server.
+        self.version = 0
+        self._numbers = count(1)
+        #: For those that begin a conversation.
+        self.conversation_numbers = count(1)
+        #: The conversations that share it, and how many of them may.
+        self.members: set[Any] = set()
+        self.most_members = 1
+        self._slots: dict[int, Request] = {}
+        self._roles = runtime.lock("wire-roles")
+        self._is_reading = False
+        #: Threads that wait for their answer while another one reads.
+        self._waiting: dict[Request, None] = {}
+        self._frames = Frames(self._begin, self._hand_over, FIRST_FRAME_BYTES)
+        self._error: MQError | None = None
+        self._has_received, self._silent_ticks = True, 0
+        #: How many requests with callbacks are under way.
+        self._begun_count = 0
+        self._calls, self._has_reader = runtime.condition(), False
+        self._callbacks = Callbacks(runtime)
+        note_link(self)
+
+    # Conversations.
+
+    def let_in(self, heartbeat_ms: int, most_members: int = 1) -> None:
+        """Take longer frames, and show signs of life: a conversation was let in."""
+        self._frames.most_bytes = ANSWER_BYTES
+        self.most_members = most_members
+        if heartbeat_ms and not self.tick_ms:
+            self.tick_ms = max(heartbeat_ms // 2, 1)
+            keeper().keep(self)
+
+    # Requests.
+
+    def call(
+        self,
+        conversation: int,
+        payload: bytes,
+        kind: Any,
+        *,
+        is_doubtful: bool = False,
+        wait: Callable[[int, Request], None] | None = None,
+    ) -> Any:
+        """Send a request and return its answer; raises MQError.
+
+        With a ``wait``, that is called with the number of the request before its answer is read.
+
+        Raises MQRC_CONNECTION_BROKEN when the connection is gone, as LostAnswer if ``is_doubtful``:
+        the server may have run the request.
+        """
+        slot = Request(is_doubtful=is_doubtful)
+        request = self._send(conversation, payload, slot)
+        try:
+            if wait is not None:
+                wait(request, slot)
+            self._await(slot)
+        finally:
+            # Interrupted, nobody waits any more, and the answer is dropped when it comes.
+            self._slots.pop(request, None)
+        return answer_of(slot.payload, kind)
+
+    def begin(
+        self,
+        conversation: int,
+        payload: bytes,
+        on_answer: OnAnswer,
+        *,
+        is_doubtful: bool = False,
+        on_met: OnMet | None = None,
+    ) -> int:
+        """Send a request whose answer is told on another thread; return its number.
+
+        Raises MQRC_CONNECTION_BROKEN when it cannot be sent.
+        """
+        slot = Request(is_doubtful=is_doubtful, on_answer=on_answer, on_met=on_met)
+        self._read_beside()
+        try:
+            return self._send(conversation, payload, slot)
+        except MQError:
+            self._end_begun()
+            raise
+
+    def forget(self, request: int) -> None:
+        """Drop the answer of a request that was cancelled: none will come."""
+        if self._slots.pop(request, None) is not None:
+            self._end_begun()
+
+    def awaits(self, request: int) -> bool:
+        """Return True while a request is not answered."""
+        return request in self._slots
+
+    def post(self, conversation: int, payload: bytes) -> Request:
+        """Send a request and do not wait; its answer comes with later ones."""
+        slot = Request(is_doubtful=False)
+        self._send(conversation, payload, slot)
+        return slot
+
+    def gather(self, conversation: int, packed: Callable[[], bytes], slot: Request) -> None:
+        """Send a request soon, as :meth:`post`; it is packed then. See ``Sender.gather``."""
+        self._check_running()
+        if slot.on_answer is not None:
+            self._read_beside()
+        request = self._enter(slot)
+        self.sender.gather(lambda: framed(conversation, request, packed()))
+        if self.is_over and self._slots.pop(request, None) is not None:
+            # It was just broken off, and nobody else will settle the slot.
+            if slot.on_answer is not None:
+                self._end_begun()
+            self._check_running()
+
+    def read_until(self, request: Request) -> None:
+        """Wait until a request that was posted is answered, or the connection gone."""
+        if request.is_open:
+            self.sender.flush()
+            self._await(request)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is gone."""
+        return self._error is not None
+
+    def close(self) -> None:
+        """End the connection; the server backs out what is not committed."""
+        keeper().leave(self)
+        self.abandon(mq_error(rc.MQRC_HCONN_ERROR, "the connection is closed"))
+
+    def abandon(self, error: MQError) -> None:
+        """Break it off: every request that is not answered fails."""
+        # The first cause counts: the reader finds the end of the stream as well.
+        error = self._error = self._error or error
+        self.sender.end()
+        self._stream.abort()
+        slots, self._slots = self._slots, {}
+        for slot in slots.values():
+            self._settle(
+                slot, LostAnswer(error.reason, error.detail) if slot.is_doubtful else error
+            )
+        self._callbacks.end()
+        with self._calls:
+            self._calls.notify_all()
+        if self._take_role():
+            self._leave_role()
+
+    def abort(self) -> None:
+        """End the socket, without a lock: Python may collect the connection at any moment."""
+        if self._error is None:
+            self._error = mq_error(rc.MQRC_HCONN_ERROR, "the connection was dropped")
+        self.sender.end()
+        self._stream.abort()
+        if not self._is_reading:
+            self._stream.close()
+
+    def leave_to_parent(self) -> None:
+        """Be unusable in a forked child, without a word to the server."""
+        self._error = mq_error(rc.MQRC_HCONN_ERROR, "the connection was made before a fork")
+        self._stream = NoStream()
+        self.sender.leave_to_parent()
+
+    def check(self) -> None:
+        """Read what has come, without waiting: a server that is gone is noticed."""
+        if self._error is None and self._take_role():
+            try:
+                while not self.is_over and (data := self._now()) is not None:
+                    self._take(data)
+            finally:
+                self._leave_role()
+
+    def tick(self) -> None:
+        """Show a sign of life; break it off when the server has shown none for long."""
+        self.check()
+        self._silent_ticks = 0 if self._has_received else self._silent_ticks + 1
+        self._has_received = False
+        if self._silent_ticks >= _SILENT_TICKS:
+            self.abandon(broken("the server sent nothing for two heartbeats"))
+        elif not self.sender.has_sent:
+            self.sender.try_send(_ALIVE)
+        self.sender.has_sent = False
+
+    # Sending.
+
+    def _enter(self, slot: Request) -> int:
+        """Return the number of a request."""
+        request = next(self._numbers) & 0xFFFFFFFF
+        self._slots[request] = slot
+        return request
+
+    def _check_running(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _send(self, conversation: int, payload: bytes, slot: Request) -> int:
+        """Send a request; after an error here the server has not received all of it."""
+        if self._error is not None:
+            raise self._error
+        request = self._enter(slot)
+        frame = HEADER.pack(len(payload), conversation, request) + payload
+        try:
+            self.sender.send(frame)
+        except OSError as error:
+            is_told = self._slots.pop(request, None) is None
+            failure = broken(error)
+            self.abandon(failure)
+            if not is_told:
+                raise failure from None
+        except BaseException:
+            # A part of the frame may be on its way.
+            self.abandon(broken("sending was interrupted"))
+            raise
+        return request
+
+    def _await(self, slot: Request, *, once: bool = False) -> None:
+        """Wait for an answer: read it, or take it from the thread that reads."""
+        while slot.payload is None:
+            if self._take_role():
+                try:
+                    self._read_until(slot, once=once)
+                finally:
+                    self._leave_role()
+                return
+            event = slot.event = slot.event or self.runtime.event()
+            with self._roles:
+                is_free = not self._is_reading
+                if not is_free:
+                    self._waiting[slot] = None
+            if not is_free and slot.is_open:
+                event.wait()
+                event.clear()
+            with self._roles:
+                self._waiting.pop(slot, None)
+            if once and not is_free:
+                return
+
+    def _read_until(self, slot: Request, *, once: bool) -> None:
+        while slot.is_open:
+            self._receive()
+            if once:
+                return
+
+    def _take_role(self) -> bool:
+        with self._roles:
+            if self._is_reading:
+                return False
+            self._is_reading = True
+            return True
+
+    def _leave_role(self) -> None:
+        """Let another thread read, if one waits."""
+        if self._error is not None:
+            self.sender.close()
+        with self._roles:
+            self._is_reading = False
+            while self._waiting:
+                slot = next(iter(self._waiting))
+                del self._waiting[slot]
+                if slot.payload is None and slot.event is not None:
+                    slot.event.set()
+                    return
+
+    def _receive(self) -> None:
+        """Read once, waiting for it."""
+        try:
+            data = self._stream.receive()
+        except OSError as error:
+            self._lose(broken(error))
+            return
+        self._take(data)
+
+    def _now(self) -> bytes | None:
+        try:
+            return self._stream.receive_now()
+        except OSError as error:
+            self._lose(broken(error))
+            return None
+
+    def _take(self, data: bytes) -> None:
+        if not data:
+            self._lose(broken("the server has closed it"))
+            return
+        self._has_received = True
+        try:
+            self._frames.take(data)
+        except WrongFrame as wrong:
+            self._lose(broken(str(wrong)))
+
+    def _begin(self, theirs: Preamble | None, first: bytes) -> bool:
+        if theirs is None:
+            said = f"{self.address} is no server of Mayfly: it speaks {spoken_by(first)}"
+        elif (version := OURS.common_with(theirs)) is None:
+            said = f"{self.address} speaks {theirs} of the protocol, this client {OURS}"
+        else:
+            self.version = version
+            return True
+        self._lose(mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, said))
+        return False
+
+    def _hand_over(self, conversation: int, request: int, payload: bytes) -> None:
+        if conversation:
+            slot = self._slots.pop(request, None)
+            if slot is not None:
+                self._settle(slot, payload)
+        elif request == ENDED:
+            self._lose(error_of(decoded(_ENDED, payload, "ended")[1]))
+        elif request == MET:
+            _met_number, number, handle, failure = decoded(_MET, payload, "met")
+            slot = self._slots.get(number)
+            if slot is not None and slot.on_met is not None:
+                self._callbacks.add(partial(slot.on_met, handle, error_of(failure)))
+
+    def _settle(self, slot: Request, payload: bytes | MQError) -> None:
+        slot.payload = payload
+        if slot.on_answer is not None:
+            self._tell(slot.on_answer, payload)
+        elif slot.event is not None:
+            slot.event.set()
+
+    def _lose(self, error: MQError) -> None:
+        keeper().leave(self)
+        self.abandon(error)
+
+    # Callbacks.
+
+    def _read_beside(self) -> None:
+        """Count a request with a callback, and have a thread that reads its answer."""
+        with self._calls:
+            self._begun_count += 1
+            is_first, self._has_reader = not self._has_reader, True
+            self._calls.notify_all()
+        if is_first:
+            self.runtime.thread(self._read_for_callbacks, "mayfly-wire-read").start()
+
+    def tell(self, on_answer: OnAnswer) -> None:
+        """Call a callback that needs no answer, after those that are to be called already."""
+        with self._calls:
+            self._begun_count += 1
+        self._tell(on_answer, b"")
+
+    def _tell(self, on_answer: OnAnswer, payload: bytes | MQError) -> None:
+        with self._calls:
+            self._begun_count -= 1
+        self._callbacks.add(partial(on_answer, payload))
+
+    def _end_begun(self) -> None:
+        with self._calls:
+            self._begun_count -= 1
+            self._calls.notify_all()
+
+    def _read_for_callbacks(self) -> None:
+        """Read as long as verbs with callbacks are under way."""
+        try:
+            self._read_while_begun()
+        except BaseException as error:
+            # Verbs with callbacks would wait for ever for a thread that is not there.
+            self._has_reader = False
+            self._lose(broken(f"what the server has sent cannot be read: {error!r}"))
+            raise
+
+    def _read_while_begun(self) -> None:
+        while True:
+            if not self._begun_count and self._take_role():
+                self._leave_role()  # to another thread: this one may have been woken to read
+            with self._calls:
+                while not self._begun_count and self._error is None:
+                    self._calls.wait()
+                if self._error is not None:
+                    self._has_reader = False
+                    return
+            self._await(Request(is_doubtful=False), once=True)

@@ -1,0 +1,1 @@
+"""OpenTelemetry; `mayfly.telemetry` has the public names."""

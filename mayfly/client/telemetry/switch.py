@@ -1,0 +1,113 @@
+"""Telemetry is switched on and off."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar, cast
+
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import TracerProvider
+
+from mayfly.client.connection import Connection
+from mayfly.client.connection.instruments import install
+from mayfly.client.telemetry.carrying import context_of
+from mayfly.client.telemetry.connections import Observed, TracedConnection
+from mayfly.client.telemetry.messages import creation_of
+from mayfly.client.telemetry.recording import Recorder
+from mayfly.client.telemetry.requests import Continuing
+from mayfly.engine.face.operating import Expired, watch_expiry
+from mayfly.queue_manager import QueueManager
+from mayfly.verbs.messages import Message
+
+_M = TypeVar("_M")
+_A = TypeVar("_A", bound=Callable[..., Awaitable[None]])
+#: In the body of a message with a context, as nearly all encodings write it.
+_MARK = b"traceparent"
+#: The recorder of connections that are made now.
+_recorders: list[Recorder] = []
+
+
+class _Instrument:
+    """Puts itself around connections and message listeners."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def connection(self, made: Connection, *, for_others: bool) -> Connection:
+        """Return a connection that records its verbs; others see the contexts of their messages."""
+        observed = Observed(self._recorder, made.name, shows_contexts=for_others)
+        traced = TracedConnection(made, observed)
+        return cast("Connection", traced)
+
+    def listener(self, mq: Connection, call: Callable[[_M], object]) -> Callable[[_M], object]:
+        """Return a function that calls a message listener within a span."""
+        traced: object = mq
+        if not isinstance(traced, TracedConnection):
+            # It was made before telemetry was switched on.
+            return call
+        observed = traced.observed
+
+        def within(message: _M) -> None:
+            received, creation = observed.last or (None, None)
+            with self._recorder.processing(received, creation, observed.manager):
+                call(message)
+
+        return within
+
+    def application(self, application: _A) -> _A:
+        """Return an application whose requests go on with the traces of their senders."""
+        return cast("_A", Continuing(application))
+
+
+def instrument(
+    *, tracer_provider: TracerProvider | None = None, meter_provider: MeterProvider | None = None
+) -> None:
+    """Record what is done by the connections that this process makes from now on.
+
+    Those of pymqi, JMS, ``mayfly.connect``, ``mayfly.aio`` and listener ports are recorded, as well
+    as HTTP requests of a server in this process. Without providers those of the process count, also
+    when they are set later.
+    """
+    recorder = Recorder(tracer_provider, meter_provider)
+    _recorders[:] = [recorder]
+    install(_Instrument(recorder))
+
+
+def uninstrument() -> None:
+    """Record no connection that is made from now on."""
+    _recorders.clear()
+    install(None)
+
+
+def watch(
+    manager: QueueManager, *, tracer_provider: TracerProvider | None = None
+) -> Callable[[], None]:
+    """Record the expiry of messages of a queue manager whose senders were recorded.
+
+    Each of them is a span in the trace of its sender, from the deadline until the expiry was met
+    and is durable. The function that is returned ends the watch.
+    """
+    recorder = Recorder(tracer_provider)
+
+    def met(expired: Expired) -> None:
+        if _MARK in expired.message.body:
+            creation, _content = context_of(expired.message)
+            if creation is not None:
+                recorder.expired(expired, manager.name, creation)
+
+    return watch_expiry(manager.engine, met)
+
+
+@contextmanager
+def processing(message: Message, manager: str = "") -> Iterator[None]:
+    """Have a span, while telemetry is on, for the work with a message that was got.
+
+    ``manager`` is the name of its queue manager. Message listeners need no such block: they have a
+    span of their own.
+    """
+    if not _recorders:
+        yield
+        return
+    with _recorders[0].processing(message, creation_of(message), manager):
+        yield

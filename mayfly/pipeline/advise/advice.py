@@ -1,0 +1,251 @@
+"""The advice: problems of a setting, a safe one, and the effects of both on recorded messages."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from mayfly.lifetime.columns import Ints
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.pipeline.advise.arrivals import HOUR_MS, Arrivals, ArrivalSummary, summary_of
+from mayfly.pipeline.advise.durations import Durations
+from mayfly.pipeline.advise.errors import AdviseError
+from mayfly.pipeline.advise.estimate import Estimate, estimate
+from mayfly.pipeline.advise.settings import (
+    BOUNDS,
+    Setting,
+    check_bounds,
+    check_setting,
+    problems_of,
+    spoken,
+)
+from mayfly.pipeline.advise.simulate import Simulated, simulate
+
+#: Margin of the lifetime after the longest on_message: for the commit, and for a slow day.
+MARGIN_MS = 1_000
+#: Idle rollbacks an hour that each session may cost.
+IDLE_PER_HOUR = 60
+_UNLIMITED = (
+    "no transaction times out (lifetime 0), so no receive timeout is unsafe; an on_message that "
+    "hangs keeps its message for ever"
+)
+
+
+class Outlook(NamedTuple):
+    """The effects of a setting: expected by the formula, found by the simulation."""
+
+    estimate: Estimate
+    simulated: Simulated
+
+
+class Advice(NamedTuple):
+    """Problems of the present setting (L10), the recommended one, and its reasons.
+
+    Without recorded arrivals there is no summary and no outlook, without a present receive timeout
+    no ``before``.
+    """
+
+    present: Setting
+    longest_on_message_ms: int
+    problems: list[str]
+    recommended: Setting
+    reasons: list[str]
+    arrivals: ArrivalSummary | None = None
+    before: Outlook | None = None
+    after: Outlook | None = None
+
+
+def advise(
+    present: Setting,
+    durations: Durations,
+    arrivals: Arrivals | None = None,
+    *,
+    longest_on_message_ms: int | None = None,
+    margin_ms: int = MARGIN_MS,
+    idle_per_hour: int = IDLE_PER_HOUR,
+    seed: int = 0,
+) -> Advice:
+    """Judge a setting, recommend one, and try both on recorded arrivals where there are any.
+
+    ``durations`` are the times of on_message; ``seed`` deals them out to the messages. The longest
+    on_message is the longest of them, unless a longer one is given. Raises AdviseError for a value
+    that makes no sense, with its name.
+    """
+    check_setting(present)
+    longest_ms = durations.longest_ms if longest_on_message_ms is None else longest_on_message_ms
+    if longest_ms < durations.longest_ms:
+        raise AdviseError(
+            f"longest_on_message_ms is {longest_ms}, but one takes {durations.longest_ms}"
+        )
+    recommended, reasons = recommend(
+        present, longest_ms, margin_ms=margin_ms, idle_per_hour=idle_per_hour
+    )
+    advice = Advice(present, longest_ms, problems_of(present, longest_ms), recommended, reasons)
+    if arrivals is None:
+        return advice
+    on_message_ms = durations.drawn(len(arrivals.available_ms), seed)
+    after = _outlook(arrivals, recommended, on_message_ms)
+    before = None
+    if present == recommended:
+        before = after
+    elif present.receive_timeout_ms is not None:
+        before = _outlook(arrivals, present, on_message_ms)
+    reasons = [
+        *reasons,
+        _tried(before, after),
+        *_overload(recommended, after.estimate.busy_share),
+    ]
+    return advice._replace(
+        reasons=reasons, arrivals=summary_of(arrivals), before=before, after=after
+    )
+
+
+def recommend(
+    present: Setting,
+    longest_on_message_ms: int,
+    *,
+    margin_ms: int = MARGIN_MS,
+    idle_per_hour: int = IDLE_PER_HOUR,
+) -> tuple[Setting, list[str]]:
+    """Return a safe setting and the reasons for it, each with its numbers.
+
+    The receive timeout is lifetime - longest on_message - margin: the longest that is safe, since a
+    shorter one only costs more idle rollbacks. Where that is so short that sessions would roll back
+    more often than ``idle_per_hour`` each, the lifetime is raised. A present timeout that is safe
+    and no shorter stays as it is.
+    """
+    check_bounds(
+        longest_on_message_ms=longest_on_message_ms,
+        margin_ms=margin_ms,
+        idle_per_hour=idle_per_hour,
+    )
+    shortest_ms = _shortest_ms(idle_per_hour)
+    needed_ms = longest_on_message_ms + margin_ms
+    room_ms = present.lifetime_ms - needed_ms
+    if not present.lifetime_ms:
+        return _without_lifetime(present, shortest_ms, idle_per_hour)
+    if present.receive_timeout_ms is not None and (
+        shortest_ms <= present.receive_timeout_ms <= room_ms
+    ):
+        return present, [_is_safe(present, longest_on_message_ms)]
+    reasons, lifetime_ms = [], present.lifetime_ms
+    if room_ms < shortest_ms:
+        lifetime_ms = _raised_ms(needed_ms + shortest_ms)
+        why = _too_short(present, longest_on_message_ms, room_ms, idle_per_hour)
+        reasons.append(f"{why}: it is raised to {spoken(lifetime_ms)}{_price(room_ms)}")
+    elif present.receive_timeout_ms is not None and present.receive_timeout_ms < shortest_ms:
+        reasons.append(f"it is safe, but {_too_often(shortest_ms, idle_per_hour)}")
+    advised_ms = _rounded(lifetime_ms - needed_ms, shortest_ms)
+    reasons.append(
+        f"receive timeout {spoken(advised_ms)} <= lifetime {spoken(lifetime_ms)} - longest "
+        f"on_message {spoken(longest_on_message_ms)} - margin {spoken(margin_ms)}: longer is a "
+        "risk, shorter only rolls back more empty transactions (at most "
+        f"{HOUR_MS / advised_ms:,.1f} an hour in each session)"
+    )
+    chosen = present._replace(
+        receive_timeout_ms=advised_ms, total_tran_lifetime_timeout_s=lifetime_ms // SECOND_MS
+    )
+    check_setting(chosen)
+    return chosen, reasons
+
+
+def _without_lifetime(
+    present: Setting, shortest_ms: int, idle_per_hour: int
+) -> tuple[Setting, list[str]]:
+    if present.receive_timeout_ms is not None and present.timeout_ms >= shortest_ms:
+        return present, [_UNLIMITED]
+    chosen = present._replace(receive_timeout_ms=shortest_ms)
+    return chosen, [_UNLIMITED, _too_often(shortest_ms, idle_per_hour)]
+
+
+def _tried(before: Outlook | None, after: Outlook) -> str:
+    """Return the simulations of the recommended setting and of the present one, in words."""
+    found = after.simulated
+    said = (
+        f"tried on {found.messages:,} messages: {found.needless:,} of {found.taken:,} transactions "
+        "with a message are rolled back needlessly"
+    )
+    if before is None or before is after:
+        return said
+    return f"{said}; as set now {before.simulated.needless:,} of {before.simulated.taken:,}"
+
+
+def _overload(setting: Setting, busy_share: float) -> list[str]:
+    """Return a warning of more work than the sessions have time for: no timeout mends that."""
+    if busy_share < 1:
+        return []
+    needed = math.floor(busy_share * setting.max_sessions) + 1
+    overload = (
+        f"there is {busy_share:.2f} times the work that the sessions have time for, so messages "
+        f"wait longer and longer: at least {needed} sessions are needed"
+    )
+    return [overload]
+
+
+def _raised_ms(needed_ms: int) -> int:
+    """Return a lifetime in whole seconds; raises AdviseError when there is none so long."""
+    seconds = -(-needed_ms // SECOND_MS)
+    _, most = BOUNDS["total_tran_lifetime_timeout_s"]
+    if seconds > most:
+        raise AdviseError(
+            f"no setting is safe: on_message, margin and receive together need a lifetime of "
+            f"{seconds} s, and it is at most {most} s"
+        )
+    return seconds * SECOND_MS
+
+
+def _too_short(
+    present: Setting, longest_on_message_ms: int, room_ms: int, idle_per_hour: int
+) -> str:
+    """Return why a lifetime cannot stay as it is."""
+    lifetime = spoken(present.lifetime_ms)
+    if longest_on_message_ms >= present.lifetime_ms:
+        return (
+            f"no receive timeout is safe with a lifetime of {lifetime}, as the longest on_message "
+            f"takes {spoken(longest_on_message_ms)}"
+        )
+    too_often = _too_often(_shortest_ms(idle_per_hour), idle_per_hour)
+    left = spoken(max(room_ms, 0))
+    return f"a lifetime of {lifetime} leaves {left} for the receive, and {too_often}"
+
+
+def _too_often(shortest_ms: int, idle_per_hour: int) -> str:
+    """Return why a receive timeout is no shorter than it need be."""
+    return (
+        f"below {spoken(shortest_ms)} a session can roll back more than {idle_per_hour:,} "
+        "times an hour for nothing"
+    )
+
+
+def _shortest_ms(idle_per_hour: int) -> int:
+    """Return the shortest receive timeout that costs no more idle rollbacks."""
+    return -(-HOUR_MS // idle_per_hour)
+
+
+def _price(room_ms: int) -> str:
+    """Return the price of a raised lifetime, and the setting that would avoid it, in words."""
+    price = ", and a transaction that hangs is found that much later"
+    if room_ms <= 0:
+        return price
+    allowed = -(-HOUR_MS // room_ms)
+    return f"{price}; it could stay where {allowed:,} idle rollbacks an hour are allowed"
+
+
+def _is_safe(present: Setting, longest_on_message_ms: int) -> str:
+    left_ms = present.lifetime_ms - present.timeout_ms - longest_on_message_ms
+    return (
+        f"it is safe: after a receive of {spoken(present.timeout_ms)} and an on_message of "
+        f"{spoken(longest_on_message_ms)}, {spoken(left_ms)} of the lifetime are left"
+    )
+
+
+def _rounded(timeout_ms: int, shortest_ms: int) -> int:
+    """Return a timeout in whole seconds, unless that falls below the least allowed."""
+    whole_ms = timeout_ms // SECOND_MS * SECOND_MS
+    return whole_ms if whole_ms >= shortest_ms else timeout_ms
+
+
+def _outlook(arrivals: Arrivals, setting: Setting, on_message_ms: Ints) -> Outlook:
+    return Outlook(
+        estimate(arrivals, setting, on_message_ms), simulate(arrivals, setting, on_message_ms)
+    )

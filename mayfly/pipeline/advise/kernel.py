@@ -1,0 +1,235 @@
+"""The loop of a non-ASF listener (L3 to L9) over recorded arrivals, one event after another.
+
+Every session is at any moment in a transaction: it waits in its receive, or works on a message. In
+one millisecond ends come first, then arrivals, then receives. A receive that ends without a message
+rolls its transaction back and begins the next; such rollbacks are not walked through one by one but
+counted when the session matters again. The functions here run as they stand, over lists, and
+compiled by numba, over int64 arrays.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from mayfly.lifetime.columns import Ints
+from mayfly.lifetime.moments import is_expired
+from mayfly.lifetime.transactions import is_timed_out
+from mayfly.pipeline.replay.kernel import COMPILED_FROM_COUNT, NEVER_MS
+
+#: An int64 array where numba runs, a list where Python does.
+Numbers: TypeAlias = Any
+
+#: Places in the row of counts.
+IDLE, TAKEN, AGAIN, COMMITTED, NEEDLESS, OVERLONG, REQUEUED, EXPIRED, LEFT, LAST_MS, WAITING = (
+    range(11)
+)
+COUNTS = 11
+_NOBODY = -1
+
+
+class Messages(NamedTuple):
+    """The messages in the order in which they came, and the heap of those that wait.
+
+    ``rank`` orders the messages that wait, lowest first; ``by_rank`` is its inverse. ``backouts``
+    counts the rollbacks of a message, ``needless`` those that another receive timeout had avoided.
+    """
+
+    available_ms: Numbers
+    expire_at_ms: Numbers
+    on_message_ms: Numbers
+    rank: Numbers
+    by_rank: Numbers
+    backouts: Numbers
+    needless: Numbers
+    waiting: Numbers
+
+
+class Sessions(NamedTuple):
+    """Begin of each session's transaction, the message in work (_NOBODY: it waits), and its end."""
+
+    begin_ms: Numbers
+    message: Numbers
+    until_ms: Numbers
+
+
+class Rules(NamedTuple):
+    """The setting; after ``give_up_ms`` a message that is rolled back is not tried again."""
+
+    timeout_ms: int
+    lifetime_ms: int
+    bothresh: int
+    give_up_ms: int
+
+
+def listen(messages: Messages, sessions: Sessions, rules: Rules, counts: Numbers) -> None:
+    """Let the sessions take and work on the messages; the events are counted in ``counts``."""
+    arrival_count, arrival = len(messages.available_ms), 0
+    while True:
+        now_ms = _next_end(sessions)
+        if arrival < arrival_count:
+            now_ms = min(now_ms, messages.available_ms[arrival])
+        if now_ms == NEVER_MS:
+            return
+        counts[LAST_MS] = now_ms
+        _end_work(now_ms, messages, sessions, rules, counts)
+        while arrival < arrival_count and messages.available_ms[arrival] <= now_ms:
+            _stand(messages.rank[arrival], messages.waiting, counts)
+            arrival += 1
+        _receive(now_ms, messages, sessions, rules, counts)
+
+
+def _next_end(sessions: Sessions) -> int:
+    end_ms = NEVER_MS
+    for until_ms in sessions.until_ms:
+        end_ms = min(end_ms, until_ms)
+    return end_ms
+
+
+def _end_work(
+    now_ms: int, messages: Messages, sessions: Sessions, rules: Rules, counts: Numbers
+) -> None:
+    """Commit or roll back what is done now."""
+    for session in range(len(sessions.until_ms)):
+        if sessions.until_ms[session] != now_ms:
+            continue
+        message = sessions.message[session]
+        begin_ms = sessions.begin_ms[session]
+        sessions.message[session] = _NOBODY
+        sessions.until_ms[session] = NEVER_MS
+        sessions.begin_ms[session] = now_ms
+        if not is_timed_out(now_ms - begin_ms, rules.lifetime_ms):
+            counts[COMMITTED] += 1
+            continue
+        messages.backouts[message] += 1
+        if is_timed_out(messages.on_message_ms[message], rules.lifetime_ms):
+            counts[OVERLONG] += 1
+        else:
+            counts[NEEDLESS] += 1
+            messages.needless[message] += 1
+        if now_ms > rules.give_up_ms:
+            counts[LEFT] += 1
+        else:
+            _stand(messages.rank[message], messages.waiting, counts)
+
+
+def _receive(
+    now_ms: int, messages: Messages, sessions: Sessions, rules: Rules, counts: Numbers
+) -> None:
+    """Hand waiting messages to waiting sessions, the one that has waited longest first."""
+    while counts[WAITING] > 0:
+        session = _longest_waiting(now_ms, sessions, rules.timeout_ms)
+        if session == _NOBODY:
+            return
+        message = messages.by_rank[messages.waiting[0]]
+        _leave(messages.waiting, counts)
+        if is_expired(messages.expire_at_ms[message], now_ms):
+            counts[EXPIRED] += 1
+            continue
+        empty = empty_receives(now_ms - sessions.begin_ms[session], rules.timeout_ms)
+        counts[IDLE] += empty
+        sessions.begin_ms[session] += empty * rules.timeout_ms
+        if not 0 < rules.bothresh <= messages.backouts[message]:
+            counts[TAKEN] += 1
+            counts[AGAIN] += min(messages.backouts[message], 1)
+            sessions.message[session] = message
+            sessions.until_ms[session] = now_ms + messages.on_message_ms[message]
+        elif is_timed_out(now_ms - sessions.begin_ms[session], rules.lifetime_ms):
+            # Moving the message away for BOTHRESH is part of the transaction, late already.
+            sessions.begin_ms[session] = now_ms
+            _stand(messages.rank[message], messages.waiting, counts)
+        else:
+            sessions.begin_ms[session] = now_ms
+            counts[REQUEUED] += 1
+
+
+def _longest_waiting(now_ms: int, sessions: Sessions, timeout_ms: int) -> int:
+    """Return the session whose present receive began first, _NOBODY when all work."""
+    chosen, longest_ms = _NOBODY, -1
+    for session in range(len(sessions.begin_ms)):
+        if sessions.message[session] != _NOBODY:
+            continue
+        waited_ms = now_ms - sessions.begin_ms[session]
+        waited_ms -= empty_receives(waited_ms, timeout_ms) * timeout_ms
+        if waited_ms > longest_ms:
+            chosen, longest_ms = session, waited_ms
+    return chosen
+
+
+def empty_receives(waited_ms: int, timeout_ms: int) -> int:
+    """Return the number of receives over before a moment; at the very end of one a message wins."""
+    return max(waited_ms - 1, 0) // timeout_ms
+
+
+def _stand(rank: int, heap: Numbers, counts: Numbers) -> None:
+    """Add a message to the heap of those that wait."""
+    place = counts[WAITING]
+    counts[WAITING] += 1
+    while place > 0:
+        above = (place - 1) // 2
+        if heap[above] <= rank:
+            break
+        heap[place] = heap[above]
+        place = above
+    heap[place] = rank
+
+
+def _leave(heap: Numbers, counts: Numbers) -> None:
+    """Take the message of the lowest rank off the heap."""
+    counts[WAITING] -= 1
+    count = counts[WAITING]
+    rank = heap[count]
+    place, below = 0, 1
+    while below < count:
+        if below + 1 < count and heap[below + 1] < heap[below]:
+            below += 1
+        if rank <= heap[below]:
+            break
+        heap[place] = heap[below]
+        place = below
+        below = 2 * place + 1
+    heap[place] = rank
+
+
+class Kernel(NamedTuple):
+    """The loop, plain or compiled, with the function that makes a column for it."""
+
+    listen: Callable[[Messages, Sessions, Rules, Numbers], None]
+    column: Callable[[Ints], Numbers]
+
+
+PLAIN = Kernel(listen, lambda column: column.tolist())
+
+_INNER = (
+    _next_end,
+    _end_work,
+    _receive,
+    _longest_waiting,
+    empty_receives,
+    _stand,
+    _leave,
+)
+
+
+@functools.cache
+def compiled() -> Kernel:
+    """Return the loop compiled by numba, kept on disk for later; ModuleNotFoundError without."""
+    numba = importlib.import_module("numba")
+    register = importlib.import_module("numba.extending").register_jitable
+    for function in (is_expired, is_timed_out, *_INNER):
+        register(function)
+    compile_ = numba.njit(cache=True, nogil=True, _nrt=False)
+    return Kernel(compile_(listen), np.ascontiguousarray)
+
+
+def kernel_for(message_count: int, session_count: int) -> Kernel:
+    """Return the loop that is faster for this amount of work; both give the same answer."""
+    is_small = message_count * session_count < COMPILED_FROM_COUNT
+    if is_small or importlib.util.find_spec("numba") is None:
+        return PLAIN
+    return compiled()

@@ -1,0 +1,131 @@
+"""A listener simulated over arrivals under one setting: the outcomes of its transactions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mayfly.lifetime.columns import Ints
+from mayfly.pipeline.advise import kernel
+from mayfly.pipeline.advise.arrivals import HOUR_MS, Arrivals
+from mayfly.pipeline.advise.kernel import Kernel, Messages, Rules, Sessions
+from mayfly.pipeline.advise.settings import Setting
+from mayfly.pipeline.replay.kernel import NEVER_MS
+
+#: A BOTHRESH above this is taken for none.
+_ATTEMPTS_MAX = 100
+
+
+class Simulated(NamedTuple):
+    """Counts of the transactions from the first arrival until all work was done.
+
+    ``taken`` counts transactions with a message: ``committed``, rolled back ``needless`` (L11: the
+    message came so late in the receive that on_message did not fit into the rest of the lifetime)
+    or ``overlong`` (on_message takes the whole lifetime: no receive timeout helps).
+    ``messages_hit`` were rolled back needlessly once or more. ``requeued`` messages are past
+    BOTHRESH, ``expired`` ones were found too late, ``left`` ones were still rolled back at the end.
+    """
+
+    messages: int
+    taken: int
+    committed: int
+    needless: int
+    overlong: int
+    messages_hit: int
+    redeliveries: int
+    backouts_max: int
+    requeued: int
+    expired: int
+    left: int
+    idle_rollbacks: int
+    idle_rollbacks_per_hour: float
+
+    @property
+    def needless_share(self) -> float:
+        """The share of the transactions with a message that were rolled back needlessly."""
+        return self.needless / self.taken if self.taken else 0.0
+
+
+def simulate(
+    arrivals: Arrivals,
+    setting: Setting,
+    on_message_ms: Ints,
+    *,
+    with_kernel: Kernel | None = None,
+) -> Simulated:
+    """Run the loop of L3 to L9 over arrivals; ``on_message_ms`` is how long each message takes.
+
+    All sessions begin their first receive at the first arrival. A message that is there at the very
+    end of a receive is taken; a transaction that ends at its lifetime to the millisecond is rolled
+    back. A message that is still rolled back long after the last arrival, and has no BOTHRESH, is
+    given up: it would come back for ever.
+    """
+    count = len(arrivals.available_ms)
+    chosen = with_kernel or kernel.kernel_for(count, setting.max_sessions)
+    messages = _messages(arrivals, on_message_ms, chosen)
+    sessions = _sessions(int(arrivals.available_ms[0]), setting.max_sessions, chosen)
+    rules = Rules(
+        setting.timeout_ms,
+        setting.lifetime_ms,
+        setting.bothresh,
+        give_up_ms(int(arrivals.available_ms[-1]), int(on_message_ms.max()), setting),
+    )
+    counts = chosen.column(np.zeros(kernel.COUNTS, dtype=np.int64))
+    chosen.listen(messages, sessions, rules, counts)
+    return _result(arrivals, setting, messages, sessions, counts)
+
+
+def give_up_ms(last_ms: int, longest_ms: int, setting: Setting) -> int:
+    """Return the moment after which a rollback is not tried again: never where BOTHRESH ends it."""
+    if 0 < setting.bothresh <= _ATTEMPTS_MAX:
+        return NEVER_MS
+    attempts = min(setting.bothresh, _ATTEMPTS_MAX) + 1
+    return last_ms + attempts * (setting.lifetime_ms + setting.timeout_ms + longest_ms)
+
+
+def _messages(arrivals: Arrivals, on_message_ms: Ints, chosen: Kernel) -> Messages:
+    column = chosen.column
+    nothing = np.zeros(len(on_message_ms), dtype=np.int64)
+    return Messages(
+        column(arrivals.available_ms),
+        column(arrivals.expire_at_ms),
+        column(on_message_ms),
+        column(arrivals.rank),
+        column(np.argsort(arrivals.rank)),
+        column(nothing.copy()),
+        column(nothing.copy()),
+        column(nothing.copy()),
+    )
+
+
+def _sessions(begin_ms: int, count: int, chosen: Kernel) -> Sessions:
+    column = chosen.column
+    return Sessions(*(column(np.full(count, value)) for value in (begin_ms, -1, NEVER_MS)))
+
+
+def _result(
+    arrivals: Arrivals, setting: Setting, messages: Messages, sessions: Sessions, counts: Ints
+) -> Simulated:
+    last_ms = int(counts[kernel.LAST_MS])
+    idle = int(counts[kernel.IDLE])
+    for begin_ms in sessions.begin_ms:
+        idle += kernel.empty_receives(last_ms - int(begin_ms), setting.timeout_ms)
+    hours = (last_ms - int(arrivals.available_ms[0])) / HOUR_MS
+    backouts = np.asarray(messages.backouts)
+    taken = int(counts[kernel.TAKEN])
+    return Simulated(
+        messages=len(backouts),
+        taken=taken,
+        committed=int(counts[kernel.COMMITTED]),
+        needless=int(counts[kernel.NEEDLESS]),
+        overlong=int(counts[kernel.OVERLONG]),
+        messages_hit=int(np.count_nonzero(messages.needless)),
+        redeliveries=int(counts[kernel.AGAIN]),
+        backouts_max=int(backouts.max()),
+        requeued=int(counts[kernel.REQUEUED]),
+        expired=int(counts[kernel.EXPIRED]),
+        left=int(counts[kernel.LEFT]),
+        idle_rollbacks=idle,
+        idle_rollbacks_per_hour=idle / hours if hours else 0.0,
+    )

@@ -1,0 +1,272 @@
+"""Read the ledger of a queue manager over Arrow Flight, by position.
+
+A reader's position is the number of the last row it has. A range ``(after, until]`` always gives
+the same rows, so a reader that fails half way asks again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from mayfly.pipeline.bulk.errors import (
+    NoCertificate,
+    NoRoots,
+    NoToken,
+    ServerFailed,
+    ServerNotReachable,
+    from_flight,
+)
+from mayfly.pipeline.bulk.folder_socket import FOLDER_SCHEME, FlightSocket, folder_of_url
+from mayfly.pipeline.bulk.patience import (
+    CALL_SECONDS,
+    RETRY_WAITS_SECONDS,
+    SILENCE_SECONDS,
+    Retries,
+    SilenceWatch,
+    channel_options,
+)
+from mayfly.verbs.contracts import ledger
+from mayfly.verbs.contracts.ledger import INFO_ACTION, LEDGER_VERB, LedgerInfo, LedgerRequest
+from mayfly.verbs.contracts.requests import PROTOCOL
+from mayfly.verbs.contracts.tls_files import CERTIFICATE_VARIABLE, KEY_VARIABLE, ROOTS_VARIABLE
+from mayfly.verbs.contracts.tokens import TokenMissing, check_token, read_token
+
+#: The action that answers with the url of the server's port.
+ADDRESS_ACTION = "address"
+#: Record batches of this size are few enough to be cheap and small enough to wait for.
+DEFAULT_MAX_BYTES = 2 * 1024 * 1024
+#: The default port of a server.
+DEFAULT_PORT = 9414
+_INFO_TIMEOUT_SECONDS = 30.0
+_PEM = b"-----BEGIN CERTIFICATE-----"
+#: Part of the first line of every key; the kind of key may stand in front of it.
+_KEY_PEM = b"PRIVATE KEY-----"
+_SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
+
+
+def check_url(url: str) -> str:
+    """Return the url of a Flight server.
+
+    Raises ValueError unless it is grpc://HOST:PORT, grpc+tls://HOST:PORT, or grpc+unix:///FOLDER
+    for the server that has the queue manager of a folder open.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == FOLDER_SCHEME:
+        folder_of_url(url)
+        return url
+    # Reading .port is what checks it: it raises ValueError when it is not a number.
+    if parts.scheme not in _SCHEMES or not parts.hostname or parts.port is None:
+        raise ValueError(f"url {url!r} is not grpc://HOST:PORT or grpc+tls://HOST:PORT")
+    return url
+
+
+def _token_in(token_file: str | Path | None) -> str:
+    """Return the token in a file or in MAYFLY_TOKEN; raises NoToken."""
+    try:
+        return read_token(token_file)
+    except TokenMissing as error:
+        raise NoToken(str(error)) from error
+
+
+def _tls_options(tls_root_certs: bytes | None) -> dict[str, bytes | None]:
+    """Return the options of TLS from MAYFLY_TLS_*; raises NoRoots, NoCertificate."""
+    if tls_root_certs is None and os.environ.get(ROOTS_VARIABLE):
+        try:
+            tls_root_certs = Path(os.environ[ROOTS_VARIABLE]).read_bytes()
+        except OSError as error:
+            text = f"{ROOTS_VARIABLE}: {error.filename} cannot be read: {error.strerror}"
+            raise NoRoots(text) from error
+        if _PEM not in tls_root_certs:
+            raise NoRoots(f"{ROOTS_VARIABLE}: {os.environ[ROOTS_VARIABLE]} has no certificate, PEM")
+    names = [os.environ.get(name) for name in (CERTIFICATE_VARIABLE, KEY_VARIABLE)]
+    if not any(names):
+        return {"tls_root_certs": tls_root_certs}
+    if not all(names):
+        raise NoCertificate(f"{CERTIFICATE_VARIABLE} and {KEY_VARIABLE} go together")
+    try:
+        chain, key = (Path(name).read_bytes() for name in names if name)
+    except OSError as error:
+        raise NoCertificate(
+            f"{CERTIFICATE_VARIABLE}, {KEY_VARIABLE}: {error.filename} cannot be read: "
+            f"{error.strerror}"
+        ) from error
+    # Checked here: gRPC would report a bad certificate as a server without an address.
+    if _PEM not in chain:
+        raise NoCertificate(f"{CERTIFICATE_VARIABLE}: {names[0]} has no certificate, PEM")
+    if _KEY_PEM not in key:
+        raise NoCertificate(f"{KEY_VARIABLE}: {names[1]} has no private key, PEM")
+    return {"tls_root_certs": tls_root_certs, "cert_chain": chain, "private_key": key}
+
+
+def _folder_socket(url: str) -> FlightSocket:
+    try:
+        return FlightSocket(folder_of_url(url))
+    except OSError as error:
+        text = f"no Mayfly server answers at {url}: {error.strerror}"
+        raise ServerNotReachable(text) from error
+
+
+class LedgerClient:
+    """A connection to the ledger of one queue manager; use it in a ``with`` block."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        token_file: str | Path | None = None,
+        tls_root_certs: bytes | None = None,
+        manager: str | None = None,
+        is_patient: bool = False,
+    ) -> None:
+        """Prepare a connection; the first call makes it.
+
+        ``is_patient``: a server that does not answer is asked again, for some seconds. Repeated
+        calls are safe, since each names its rows in full.
+
+        ``url`` is one that :func:`check_url` takes. ``manager`` names the queue manager where the
+        server serves several. With TLS the server's certificate is checked against
+        ``tls_root_certs``, PEM, else the file in MAYFLY_TLS_ROOTS, else gRPC's own roots. The
+        client's own certificate, for servers that ask for one, is in the files of
+        MAYFLY_TLS_CERTIFICATE and MAYFLY_TLS_KEY. Raises ValueError for a url or token that cannot
+        be one, NoToken, NoRoots and NoCertificate when there is none, ServerNotReachable when there
+        is no such folder.
+        """
+        self.url = check_url(url)
+        self._manager = manager
+        bearer = check_token(_token_in(token_file) if token is None else token)
+        self._headers = [(b"authorization", f"Bearer {bearer}".encode())]
+        self._folder_socket: FlightSocket | None = None
+        self._retry_waits = RETRY_WAITS_SECONDS if is_patient else ()
+        self._silence_seconds = SILENCE_SECONDS
+        location, options = url, {}
+        if url.startswith(f"{FOLDER_SCHEME}:"):
+            self._folder_socket = _folder_socket(url)
+            location = self._folder_socket.location
+        elif url.startswith("grpc+tls:"):
+            options = _tls_options(tls_root_certs)
+        self._flight = flight.connect(location, generic_options=channel_options(), **options)
+
+    def __repr__(self) -> str:
+        """Show where it leads, never the token."""
+        return f"LedgerClient({self.url!r})"
+
+    def __enter__(self) -> LedgerClient:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the connection."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._flight.close()
+        folder_socket, self._folder_socket = self._folder_socket, None
+        if folder_socket is not None:
+            folder_socket.close()
+
+    def address(self) -> str:
+        """Return the url of the server's port, for other processes; raises BulkError."""
+        return str(self._ask_action(ADDRESS_ACTION, {})["url"])
+
+    def info(self) -> LedgerInfo:
+        """Return the queue manager and the positions of the ledger; raises BulkError."""
+        return LedgerInfo(**self._ask_action(INFO_ACTION, {"manager": self._manager}))
+
+    def read(
+        self,
+        after_position: int,
+        until_position: int,
+        *,
+        instance_id: str | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of ``(after_position, until_position]`` in batches of schema LEDGER.
+
+        ``instance_id`` is the store that the positions are of. Every position comes exactly once
+        and in order, or a BulkError is raised: OtherInstance, PositionTrimmed, PositionBeyondEnd,
+        or ServerFailed when other rows came than those asked for.
+        """
+        common = {"manager": self._manager, PROTOCOL: ledger.VERSION, "max_bytes": max_bytes}
+        position, retries = after_position, Retries(self._retry_waits)
+        while True:
+            asked = LedgerRequest(position, until_position, instance_id)
+            try:
+                for batch in self._batches({LEDGER_VERB: {**common, **asked._asdict()}}):
+                    position = self._next_position(batch, position)
+                    retries.has_gone_on()
+                    yield batch
+                break
+            except flight.FlightUnavailableError as error:
+                if not retries.wait():
+                    raise from_flight(error, self.url) from None
+            except flight.FlightError as error:
+                raise from_flight(error, self.url) from None
+        if position != until_position:
+            raise ServerFailed(
+                f"the server {self.url} ended at position {position}, not {until_position}"
+            )
+
+    def _ask_action(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self._answer(name, request, _INFO_TIMEOUT_SECONDS)
+        except flight.FlightError as error:
+            raise from_flight(error, self.url) from None
+
+    def _answer(
+        self, name: str, request: dict[str, Any], timeout_seconds: float = CALL_SECONDS
+    ) -> dict[str, Any]:
+        """Make a call that may be made twice and return its answer; raises FlightError."""
+        action = flight.Action(name, json.dumps(request).encode())
+        options = flight.FlightCallOptions(timeout=timeout_seconds, headers=self._headers)
+
+        def ask() -> Any:
+            [answer] = self._flight.do_action(action, options)
+            return answer.body
+
+        found: dict[str, Any] = json.loads(Retries(self._retry_waits).run(ask).to_pybytes())
+        return found
+
+    def _batches(self, ticket: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        options = flight.FlightCallOptions(headers=self._headers)
+        reader = self._flight.do_get(flight.Ticket(json.dumps(ticket).encode()), options)
+        watch = SilenceWatch(reader.cancel, self._silence_seconds)
+        try:
+            while True:
+                with watch.waiting():
+                    chunk = next(reader, None)
+                if chunk is None:
+                    return
+                yield chunk.data
+        except flight.FlightCancelledError as error:
+            if not watch.is_cut:
+                raise
+            raise flight.FlightTimedOutError(
+                f"nothing has come for {self._silence_seconds:g} s"
+            ) from error
+        finally:
+            watch.stop()
+            # A reader given up half way would keep the server's generator alive.
+            reader.cancel()
+
+    def _next_position(self, batch: pa.RecordBatch, position: int) -> int:
+        """Return the position after a batch; raises ServerFailed unless it follows on."""
+        expected = range(position + 1, position + 1 + batch.num_rows)
+        if batch.column("position").to_numpy().tolist() != list(expected):
+            raise ServerFailed(f"the server {self.url} left out rows after position {position}")
+        return expected.stop - 1

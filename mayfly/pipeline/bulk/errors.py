@@ -1,0 +1,145 @@
+"""Errors between a client of the bulk plane and its server, and their form on the wire.
+
+BulkError
+├── WrongToken          wrong-token          the server does not know this token
+├── NoToken             no-token             no token was given
+├── NoRoots             no-roots             the file of trusted certificates cannot be read
+├── NoCertificate       no-certificate       the files of the client's certificate cannot be read
+├── BadRequest          bad-request          the server cannot read the request
+├── UnknownManager      unknown-manager      the server serves no queue manager of this name
+├── OtherInstance       other-instance       the positions belong to another store
+├── PositionTrimmed     position-trimmed     the ledger no longer holds the next row
+├── PositionBeyondEnd   position-beyond-end  the ledger ends before the position
+├── ServerNotReachable  server-not-reachable no server answers at the url
+└── ServerFailed        server-failed        anything else, the server's own words in it
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import ClassVar
+
+import pyarrow.flight as flight
+
+from mayfly.verbs.contracts import reasons
+
+_PREFIX = "mayfly:"
+_PREAMBLE = re.compile(r"^Flight returned [\w ]+ error, with message: ")
+_GRPC_CONTEXT = ". gRPC client debug context:"
+
+
+class BulkError(Exception):
+    """A call on the bulk plane that did not succeed; ``reason`` is for programs."""
+
+    reason: ClassVar[str]
+
+    def __init__(self, text: str) -> None:
+        """Take a sentence with the values concerned."""
+        super().__init__(text)
+        self.text = text
+
+
+class WrongToken(BulkError):
+    """The server does not know this token."""
+
+    reason = reasons.WRONG_TOKEN
+
+
+class NoToken(BulkError):
+    """No token was given and none is in MAYFLY_TOKEN."""
+
+    reason = "no-token"
+
+
+class NoRoots(BulkError):
+    """The file of trusted certificates that MAYFLY_TLS_ROOTS names cannot be read."""
+
+    reason = "no-roots"
+
+
+class NoCertificate(BulkError):
+    """The files of the client's own certificate cannot be read, or one is not named."""
+
+    reason = "no-certificate"
+
+
+class BadRequest(BulkError):
+    """The server cannot read the request."""
+
+    reason = reasons.BAD_REQUEST
+
+
+class UnknownManager(BulkError):
+    """The server serves no queue manager of this name."""
+
+    reason = reasons.UNKNOWN_MANAGER
+
+
+class OtherInstance(BulkError):
+    """The positions belong to another store: a queue manager made anew, or another one."""
+
+    reason = reasons.OTHER_INSTANCE
+
+
+class PositionTrimmed(BulkError):
+    """The ledger no longer holds the row after the position: retention has removed it."""
+
+    reason = reasons.POSITION_TRIMMED
+
+
+class PositionBeyondEnd(BulkError):
+    """The ledger ends before the position: the store was restored from an older copy."""
+
+    reason = reasons.POSITION_BEYOND_END
+
+
+class ServerNotReachable(BulkError):
+    """No server answers at the url."""
+
+    reason = "server-not-reachable"
+
+
+class ServerFailed(BulkError):
+    """The server failed for a reason that is none of the others."""
+
+    reason = "server-failed"
+
+
+_BY_REASON: dict[str, type[BulkError]] = {
+    kind.reason: kind
+    for kind in (
+        WrongToken,
+        BadRequest,
+        UnknownManager,
+        OtherInstance,
+        PositionTrimmed,
+        PositionBeyondEnd,
+    )
+}
+
+
+def to_flight(error: BulkError) -> flight.FlightError:
+    """Return the Flight error a server raises: ``mayfly: REASON TEXT``, and both as JSON."""
+    kind = flight.FlightServerError
+    if isinstance(error, WrongToken):
+        kind = flight.FlightUnauthenticatedError
+    detail = json.dumps({"reason": error.reason, "text": error.text})
+    return kind(f"{_PREFIX} {error.reason} {error.text}", detail.encode())
+
+
+def from_flight(error: flight.FlightError, url: str) -> BulkError:
+    """Return the BulkError of a Flight error, with the url of the server.
+
+    Its text is complete: raise it ``from None``, so that a user sees one error.
+    """
+    try:
+        detail = json.loads(error.extra_info)
+        return _BY_REASON[detail["reason"]](f"{detail['text']} (server {url})")
+    except (ValueError, KeyError, TypeError):
+        pass
+    # The context that gRPC adds is of no use to a user.
+    text = _PREAMBLE.sub("", str(error).partition(_GRPC_CONTEXT)[0])
+    if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
+        return ServerNotReachable(f"no Mayfly server answers at {url}: {text}")
+    return ServerFailed(f"the server {url} failed: {text}")

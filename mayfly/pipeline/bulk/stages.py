@@ -1,0 +1,202 @@
+"""Write rows into queues over Arrow Flight, exactly once: onto stages that a commit names.
+
+See engine/bulk/stages.py for what a stage is. A client that is not sure whether a call has reached
+the server makes it again: under a new attempt for a stage, as it is for a commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from mayfly.pipeline.bulk.client import DEFAULT_MAX_BYTES, LedgerClient
+from mayfly.pipeline.bulk.errors import BulkError, ServerFailed, from_flight
+from mayfly.pipeline.bulk.schema import pages, schema_of
+from mayfly.verbs.contracts import reasons
+from mayfly.verbs.contracts.requests import PROTOCOL
+from mayfly.verbs.contracts.stages import (
+    COLUMNS,
+    COMMIT_ACTION,
+    DECIDED,
+    STAGE_VERB,
+    SURRENDERED_ACTION,
+    VERSION,
+    CommitAnswer,
+    CommitRequest,
+    StageAnswer,
+    StageRequest,
+    SurrenderedRequest,
+    SurrenderedRows,
+)
+
+#: One row as it is put (verbs/contracts/stages.py).
+STAGED = schema_of(COLUMNS)
+
+
+class StageLost(BulkError):
+    """A commit names a stage that was swept or never completed; nothing of its batch was put."""
+
+    reason = reasons.STAGE_LOST
+
+
+class RowsRefused(BulkError):
+    """Neither a row's queue nor the dead-letter destination takes it, or the disk is full."""
+
+    reason = reasons.MQ_ERROR
+
+
+_BY_REASON: dict[str, type[BulkError]] = {kind.reason: kind for kind in (StageLost, RowsRefused)}
+
+
+class Committed(NamedTuple):
+    """The outcome of a commit; ``batch`` is the newest one that has been named."""
+
+    batch: int
+    put_count: int
+    expired_count: int
+    refused_count: int
+
+
+class StageClient(LedgerClient):
+    """A connection that writes to one queue manager; use it in a ``with`` block."""
+
+    def __enter__(self) -> StageClient:
+        """Return itself."""
+        return self
+
+    def __repr__(self) -> str:
+        """Show where it leads, never the token."""
+        return f"StageClient({self.url!r})"
+
+    def stage(
+        self,
+        query: str,
+        batch: int,
+        stage: tuple[int, str],
+        rows: Iterable[pa.RecordBatch],
+    ) -> int:
+        """Write rows of schema STAGED onto a stage; see :meth:`begin` and :class:`Upload`."""
+        upload = self.begin(query, batch, stage)
+        try:
+            for batch_of_rows in rows:
+                upload.write(batch_of_rows)
+        except BaseException:
+            upload.break_off()
+            raise
+        return upload.finish()
+
+    def begin(self, query: str, batch: int, stage: tuple[int, str]) -> Upload:
+        """Begin to write onto a new stage (partition, attempt)."""
+        partition, attempt = stage
+        request = self._request(StageRequest(query, batch, partition, attempt))
+        descriptor = flight.FlightDescriptor.for_command(json.dumps({STAGE_VERB: request}).encode())
+        options = flight.FlightCallOptions(headers=self._headers)
+        try:
+            return Upload(self, self._flight.do_put(descriptor, STAGED, options))
+        except flight.FlightError as error:
+            raise self.error(error) from None
+
+    def commit(
+        self,
+        query: str,
+        batch: int,
+        stages: Sequence[tuple[int, str]],
+        *,
+        dead_letter_queue: str = "",
+        surrenders: bool = False,
+    ) -> Committed:
+        """Put the rows of a batch; return when all are on their queues.
+
+        Of a batch that was named before, the rows not put yet are put, whatever ``stages`` holds;
+        of one that is done, none. Raises StageLost and RowsRefused. With ``surrenders`` rows that
+        have a number at their source, and that nobody will ever take, are left to
+        :meth:`surrendered`.
+        """
+        asked = CommitRequest(query, batch, list(stages), dead_letter_queue, surrenders)
+        request = self._request(asked)
+        while True:
+            try:
+                # The server puts some ten thousands of rows in a call.
+                state = CommitAnswer(**self._answer(COMMIT_ACTION, request))
+            except flight.FlightError as error:
+                raise self.error(error) from None
+            if state.is_done:
+                counts = state.put_count, state.expired_count, state.refused_count
+                return Committed(state.batch, *counts)
+
+    def surrendered(self, query: str, batch: int) -> list[tuple[int, int, str]]:
+        """Return the rows that a batch has left out: number at the source, reason code and text."""
+        request = self._request(SurrenderedRequest(query, batch))
+        try:
+            found = SurrenderedRows(**self._answer(SURRENDERED_ACTION, request))
+        except flight.FlightError as error:
+            raise self.error(error) from None
+        return [(row, reason, text) for row, reason, text in found.rows]
+
+    def _request(self, asked: NamedTuple) -> dict[str, Any]:
+        return {"manager": self._manager, PROTOCOL: VERSION, **asked._asdict()}
+
+    def error(self, error: flight.FlightError) -> BulkError:
+        """Return the BulkError of a Flight error."""
+        try:
+            detail = json.loads(error.extra_info)
+            return _BY_REASON[detail["reason"]](f"{detail['text']} (server {self.url})")
+        except (ValueError, KeyError, TypeError):
+            return from_flight(error, self.url)
+
+
+class Upload:
+    """Rows on their way onto one stage."""
+
+    def __init__(self, client: StageClient, call: tuple[Any, Any]) -> None:
+        """Take the two ends of a Flight call."""
+        self._client = client
+        self._writer, self._answers = call
+        self._sent_count = 0
+
+    def write(self, rows: pa.RecordBatch, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        """Send rows of schema STAGED, in batches of at most so many bytes; raises BulkError."""
+        if not rows.num_rows:
+            return
+        try:
+            for page in pages(rows, max_bytes):
+                self._writer.write_batch(page)
+        except flight.FlightError as error:
+            raise self._client.error(error) from None
+        self._sent_count += rows.num_rows
+
+    def finish(self) -> int:
+        """Return the number of rows once all are durable on the stage; raises BulkError.
+
+        0 when the batch is decided already, so that nothing was kept. Raises ServerFailed when
+        fewer have arrived than were sent.
+        """
+        try:
+            # An empty batch marks the end: an upload without it is no stage.
+            self._writer.write_batch(pa.RecordBatch.from_pylist([], schema=STAGED))
+            self._writer.done_writing()
+            answer = self._answers.read()
+            # A refusal of the server shows here at the latest.
+            self._writer.close()
+        except flight.FlightError as error:
+            raise self._client.error(error) from None
+        row_count = None
+        if answer is not None:
+            row_count = StageAnswer(**json.loads(answer.to_pybytes())).row_count
+        if row_count == DECIDED:
+            return 0
+        if row_count != self._sent_count:
+            raise ServerFailed(
+                f"the server {self._client.url} has {row_count} of {self._sent_count} rows"
+            )
+        return self._sent_count
+
+    def break_off(self) -> None:
+        """Give up: nothing of it is kept."""
+        with suppress(flight.FlightError):
+            self._writer.close()

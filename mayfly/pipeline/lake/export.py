@@ -1,0 +1,40 @@
+"""The filters and files of an export of lives, the same for both engines that write one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mayfly.pipeline.lake.errors import ExportError
+from mayfly.pipeline.lake.measures import DURATIONS
+from mayfly.pipeline.lake.part import LakePart
+from mayfly.verbs.contracts.outcomes import OUTCOME_CODES
+
+#: Formats by the ending of a file's name.
+FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json", ".json": "json"}
+#: Columns that CSV and JSON have in hexadecimal.
+ID_NAMES = ("msg_id", "correl_id", "origin_id")
+
+
+def wanted(part: LakePart, outcomes: Sequence[str], late_after_ms: int | None) -> str:
+    """Return all filters as one condition in SQL; :func:`check_export` checks outcomes."""
+    filters = [part.condition()]
+    if outcomes:
+        names = ", ".join(f"'{name}'" for name in outcomes)
+        filters.append(f"outcome IN ({names})")
+    if late_after_ms is not None:
+        filters.append(f"{DURATIONS['waited']} > {late_after_ms}")
+    return " AND ".join(filters)
+
+
+def check_export(file: Path, outcomes: Sequence[str]) -> None:
+    """Raise ExportError for a wrong ending or outcome, or a file that cannot be made anew."""
+    if file.suffix not in FORMATS:
+        raise ExportError(f"{file} ends in none of {', '.join(FORMATS)}")
+    if file.exists():
+        raise ExportError(f"{file} exists already")
+    if not file.absolute().parent.is_dir():
+        raise ExportError(f"there is no folder {file.absolute().parent}")
+    for name in outcomes:
+        if name not in OUTCOME_CODES:
+            raise ExportError(f"outcome {name!r} is not one of {', '.join(OUTCOME_CODES)}")

@@ -1,0 +1,368 @@
+"""The files of a lake that a reader must read: names, the manifest, and leases of readers.
+
+    LAKE/date=D/batch-<instance>-<batch>.parquet   rows of one batch of a stream
+    LAKE/date=D/run-<generation>-<id>.parquet      rows of many batches, sorted by queue (a run)
+    LAKE/_runs/date=D/run-….parquet                a run that has not yet taken the batches' place
+    LAKE/_mayfly/manifest.json                     which runs and sketches hold which batches
+    LAKE/_mayfly/leases/                           who reads, and since which generation
+
+The manifest is replaced whole. A batch's file is read unless the manifest says that a run holds it;
+a run is read when the manifest names it. A reader that lists the files first and then reads the
+manifest has every row once, at whatever point a compaction was killed. A batch that Spark repeats
+after it was compacted is still known by its number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mayfly.pipeline.lake.errors import LakeError
+from mayfly.verbs.contracts.places import local_path
+
+MARKS = "_mayfly"
+STAGING = "_staging"
+RUNS = "_runs"
+SKETCHES = "_sketches"
+_VERSION = 1
+_BATCH = re.compile(r"batch-(\w+)-(\d+)\.parquet")
+_RUN = re.compile(r"run-\d+-\w+\.parquet")
+_DATE = "date="
+#: A process that reads a lake again and again keeps its last leases only, so many of them.
+_LEASES_MAX = 64
+
+
+class BatchName(NamedTuple):
+    """The parts of a batch's file name: the (shortened) id of its store, and its number."""
+
+    store: str
+    batch: int
+
+
+def batch_name(name: str) -> BatchName | None:
+    """Return the parts of a file's name, None when it is not one of a batch."""
+    found = _BATCH.fullmatch(name)
+    return None if found is None else BatchName(found[1], int(found[2]))
+
+
+def is_run(name: str) -> bool:
+    """Return True if a file's name is one of a run."""
+    return _RUN.fullmatch(name) is not None
+
+
+@dataclass
+class DateEntry:
+    """The entry of the manifest for one date.
+
+    ``through`` is the last batch of each store that the runs hold. Runs in ``hidden`` lie beside
+    the lake as long as readers of a generation before ``since`` need the files that they replace.
+    """
+
+    runs: list[str] = field(default_factory=list)
+    hidden: list[str] = field(default_factory=list)
+    through: dict[str, int] = field(default_factory=dict)
+    since: int = 0
+
+
+@dataclass
+class Manifest:
+    """The state of a lake's runs and sketches; ``generation`` rises with every change.
+
+    ``sketched`` is, by date and store, the last batch that the sketches count. ``retired`` are
+    files that nothing needs but readers of a generation before the one beside them.
+    """
+
+    generation: int = 0
+    dates: dict[str, DateEntry] = field(default_factory=dict)
+    sketches: list[str] = field(default_factory=list)
+    sketched: dict[str, dict[str, int]] = field(default_factory=dict)
+    retired: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, lake: Path) -> Manifest:
+        """Return a lake's manifest, an empty one where there is none; raises LakeError."""
+        path = lake / MARKS / "manifest.json"
+        try:
+            held: dict[str, Any] = json.loads(path.read_text())
+        except FileNotFoundError:
+            return cls()
+        except ValueError as error:
+            raise LakeError(f"{path} is damaged: {error}") from error
+        if held.pop("version", None) != _VERSION:
+            raise LakeError(f"{path} is not of version {_VERSION}")
+        try:
+            dates = {name: DateEntry(**entry) for name, entry in held.pop("dates").items()}
+            return cls(dates=dates, **held)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise LakeError(f"{path} is damaged: {error}") from error
+
+    def publish(self, lake: Path) -> None:
+        """Replace the stored manifest by this one, as the next generation."""
+        self.generation += 1
+        held = {name: value for name, value in vars(self).items() if name != "dates"}
+        dates = {name: vars(entry) for name, entry in self.dates.items()}
+        path = lake / MARKS / "manifest.json"
+        write_safely(path, json.dumps({"version": _VERSION, **held, "dates": dates}))
+
+    def entry(self, date: str) -> DateEntry:
+        """Return the entry of a date, to be changed."""
+        return self.dates.setdefault(date, DateEntry())
+
+    def holds(self, date: str, name: str) -> bool:
+        """Return True if a run holds the rows of this batch's file, which may be gone."""
+        batch = batch_name(name)
+        through = self.dates[date].through if date in self.dates else {}
+        return batch is not None and batch.batch <= through.get(batch.store, -1)
+
+    def is_sketched(self, date: str, name: str) -> bool:
+        """Return True if the stored sketches count the rows of a batch's file."""
+        batch = batch_name(name)
+        through = self.sketched.get(date, {})
+        return batch is not None and batch.batch <= through.get(batch.store, -1)
+
+    def has_rows_of(self, store: str) -> bool:
+        """Return True if a run holds batches of a store."""
+        return any(store in entry.through for entry in self.dates.values())
+
+
+class LakeFile(NamedTuple):
+    """A file to be read, and the date of its rows."""
+
+    date: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The files to read at one moment: every row of a lake once.
+
+    ``missing`` are files that the manifest names and that are not there.
+    """
+
+    lake: Path
+    manifest: Manifest
+    batches: tuple[LakeFile, ...]
+    runs: tuple[LakeFile, ...]
+    missing: tuple[Path, ...]
+
+    @property
+    def files(self) -> tuple[LakeFile, ...]:
+        """Return all files, runs first."""
+        return self.runs + self.batches
+
+    @property
+    def unsketched(self) -> tuple[LakeFile, ...]:
+        """Return the files whose rows no stored sketch counts."""
+        if not self.manifest.sketched:
+            return self.files
+        # A run's batches were sketched before it was written.
+        is_sketched = self.manifest.is_sketched
+        return tuple(file for file in self.batches if not is_sketched(file.date, file.path.name))
+
+    @classmethod
+    def take(cls, lake: Path) -> Snapshot:
+        """List a lake's files, and only then read the manifest."""
+        listed = [
+            LakeFile(path.parent.name.removeprefix(_DATE), path)
+            for path in sorted(lake.glob(f"{_DATE}*/*.parquet"))
+            if not path.name.startswith(("_", "."))
+        ]
+        manifest = Manifest.load(lake)
+        if not manifest.generation:
+            # A copy of the dates without the manifest: all runs are read as they are.
+            for file in listed:
+                if is_run(file.path.name):
+                    manifest.entry(file.date).runs.append(file.path.name)
+        batches = [
+            file
+            for file in listed
+            if not is_run(file.path.name) and not manifest.holds(file.date, file.path.name)
+        ]
+        named = [
+            LakeFile(date, run_path(lake, date, name, is_hidden=name in entry.hidden))
+            for date, entry in sorted(manifest.dates.items())
+            for name in entry.runs
+        ]
+        runs = [file for file in named if file.path.exists()]
+        missing = [file.path for file in named if not file.path.exists()]
+        return cls(lake, manifest, tuple(batches), tuple(runs), tuple(missing))
+
+
+def run_path(lake: Path, date: str, name: str, *, is_hidden: bool) -> Path:
+    """Return where a run lies."""
+    root = lake / RUNS if is_hidden else lake
+    return root / f"{_DATE}{date}" / name
+
+
+def existing_lake(lake_path: str | Path) -> Path:
+    """Return the folder of a lake; raises LakeError when there is none."""
+    lake = local_folder(lake_path)
+    if not lake.is_dir():
+        raise LakeError(f"there is no lake at {lake}")
+    return lake
+
+
+def local_folder(path: str | Path) -> Path:
+    """Return a path as one of this machine; raises LakeError for one that is elsewhere."""
+    try:
+        return local_path(path).absolute()
+    except ValueError as error:
+        raise LakeError(str(error)) from error
+
+
+def check_complete(snapshot: Snapshot) -> None:
+    """Raise LakeError when a file that the manifest names is not there."""
+    if snapshot.missing:
+        raise LakeError(f"{snapshot.missing[0]} is missing: lake {snapshot.lake} is not complete")
+
+
+# Locks and leases
+
+
+@contextlib.contextmanager
+def locked(lake: Path, name: str = "lock", *, is_shared: bool = False) -> Iterator[None]:
+    """Hold a lock of a lake; the kernel releases it when this process dies."""
+    path = lake / MARKS / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def maintained(lake: Path) -> Iterator[bool]:
+    """Hold the maintenance of a lake; yields False when another process has it, or none can."""
+    path = lake / MARKS / "maintenance"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError:
+        # A read-only lake: no process can maintain it.
+        yield False
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(descriptor)
+
+
+class Lease:
+    """Keeps the files of a generation from being removed, until a close or the process's end."""
+
+    def __init__(self, lake: Path) -> None:
+        """Take a snapshot of a lake, and the lease on its files."""
+        self._descriptor: int | None = None
+        # A lake of bare files is never compacted, so it needs no lease; a read-only one has none.
+        if not os.access(lake / MARKS, os.W_OK):
+            self.snapshot = Snapshot.take(lake)
+            return
+        with locked(lake, is_shared=True):
+            self.snapshot = Snapshot.take(lake)
+            folder = lake / MARKS / "leases"
+            folder.mkdir(exist_ok=True)
+            self._path = folder / f"{self.snapshot.manifest.generation}-{uuid.uuid4().hex}"
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+
+    def close(self) -> None:
+        """Give the lease back; closing it again does nothing."""
+        if self._descriptor is not None:
+            self._path.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+@contextlib.contextmanager
+def reading(lake_path: str | Path) -> Iterator[list[str]]:
+    """Yield the files of a lake for a program that reads Parquet: every row once.
+
+    They stay until the end of the block, whatever a stream adds and a compaction replaces. The
+    newest date comes first: older files may lack columns. Raises LakeError when there is no lake,
+    or a file of it is gone.
+    """
+    lease = Lease(existing_lake(lake_path))
+    try:
+        check_complete(lease.snapshot)
+        newest_first = sorted(lease.snapshot.files, key=lambda file: file.date, reverse=True)
+        yield [str(file.path) for file in newest_first]
+    finally:
+        lease.close()
+
+
+_KEPT: dict[Path, list[Lease]] = {}
+
+
+def kept_snapshot(lake: Path) -> Snapshot:
+    """Return a snapshot whose files stay for as long as this process lives, as Spark reads late."""
+    lease = Lease(lake)
+    kept = _KEPT.setdefault(lake, [])
+    generation = lease.snapshot.manifest.generation
+    if kept and kept[-1].snapshot.manifest.generation == generation:
+        lease.close()
+        return lease.snapshot
+    kept.append(lease)
+    if len(kept) > _LEASES_MAX:
+        kept.pop(0).close()
+    return lease.snapshot
+
+
+def oldest_lease(lake: Path) -> int | None:
+    """Return the oldest generation that has a reader; call it with the lock held alone."""
+    generations = []
+    for path in (lake / MARKS / "leases").glob("*-*"):
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            generations.append(int(path.name.partition("-")[0]))
+        else:
+            # Its holder was killed: a live one would hold the lock.
+            path.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
+    return min(generations, default=None)
+
+
+# Files that stay
+
+
+def sync(path: Path) -> None:
+    """Make a file or the names in a folder safe from a crash of the machine."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_safely(path: Path, text: str) -> None:
+    """Replace a small file whole; after a crash it is the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".new")
+    unfinished.write_text(text)
+    sync(unfinished)
+    unfinished.replace(path)
+    sync(path.parent)
+
+
+def move_in(written: Path, target: Path) -> None:
+    """Give a finished file its name in the lake, for good."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    sync(written)
+    written.replace(target)
+    sync(target.parent)

@@ -1,0 +1,112 @@
+"""The part of a lake that a question is about: some hours, some queues."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from mayfly.pipeline.lake.errors import PartError
+from mayfly.pipeline.lake.files import LakeFile
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: The name of a queue, which may end in an asterisk.
+_NAME = re.compile(r"([A-Za-z0-9._/%]{0,48})(\*?)")
+#: The beginning of the hour of a stored sketch.
+_CELL_MS = f"(CAST(unix_date(date) AS BIGINT) * {DAY_MS} + hour * {HOUR_MS})"
+
+
+class LakePart(NamedTuple):
+    """Lives that ended in ``[from_ms, until_ms)`` on queues of these names; None is no bound.
+
+    A name may end in ``*``; no name is every queue.
+    """
+
+    from_ms: int | None = None
+    until_ms: int | None = None
+    queues: tuple[str, ...] = ()
+
+    @property
+    def is_of_whole_hours(self) -> bool:
+        """Return True if sketches, which are by the hour, can answer."""
+        bounds_ms = (self.from_ms, self.until_ms)
+        return all(bound_ms is None or bound_ms % HOUR_MS == 0 for bound_ms in bounds_ms)
+
+    def files(self, files: Iterable[LakeFile]) -> list[LakeFile]:
+        """Return the files that may hold rows of this part."""
+        first = "" if self.from_ms is None else _date(self.from_ms)
+        last = "9999" if self.until_ms is None else _date(self.until_ms - 1)
+        return [file for file in files if first <= file.date <= last]
+
+    def condition(self, at_ms: str = "ended_ms") -> str:
+        """Return the condition in SQL for rows of a ledger; ``at_ms`` is their moment."""
+        bounds = []
+        if self.from_ms is not None:
+            bounds.append(f"{at_ms} >= {self.from_ms}")
+        if self.until_ms is not None:
+            bounds.append(f"{at_ms} < {self.until_ms}")
+        if self.queues:
+            bounds.append(f"({' OR '.join(map(_named, self.queues))})")
+        return " AND ".join(bounds) or "true"
+
+    def cell_condition(self) -> str:
+        """Return the condition in SQL for sketches; the bounds must be whole hours."""
+        # The dates are given as well, so that Parquet skips files and row groups of other dates.
+        dates = []
+        if self.from_ms is not None:
+            dates.append(f"date >= DATE '{_date(self.from_ms)}'")
+        if self.until_ms is not None:
+            dates.append(f"date <= DATE '{_date(self.until_ms - 1)}'")
+        return " AND ".join([*dates, self.condition(_CELL_MS)])
+
+
+EVERYTHING = LakePart()
+
+
+def part_between(first: str | None, last: str | None, queues: Sequence[str] = ()) -> LakePart:
+    """Return the part from one date, hour or moment to another, all of the last one included.
+
+    Written 2026-11-20, 2026-11-20T14, 2026-11-20T14:30 or 2026-11-20T14:30:15, UTC. Raises
+    PartError for anything else, and for a text that cannot be the name of a queue.
+    """
+    for queue in queues:
+        _named(queue)
+    from_ms = None if first is None else _moment_and_length_ms(first)[0]
+    until_ms = None if last is None else sum(_moment_and_length_ms(last))
+    if from_ms is not None and until_ms is not None and until_ms <= from_ms:
+        raise PartError(f"{last} is before {first}")
+    return LakePart(from_ms, until_ms, tuple(queues))
+
+
+_FORMS = (
+    ("%Y-%m-%d", DAY_MS),
+    ("%Y-%m-%dT%H", HOUR_MS),
+    ("%Y-%m-%dT%H:%M", 60_000),
+    ("%Y-%m-%dT%H:%M:%S", 1000),
+)
+
+
+def _moment_and_length_ms(text: str) -> tuple[int, int]:
+    for form, length_ms in _FORMS:
+        try:
+            moment = datetime.strptime(text, form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+        return (moment - _EPOCH) // timedelta(milliseconds=1), length_ms
+    raise PartError(f"{text!r} is not a moment such as 2026-11-20 or 2026-11-20T14:30")
+
+
+def _date(at_ms: int) -> str:
+    return (_EPOCH + timedelta(milliseconds=at_ms)).date().isoformat()
+
+
+def _named(name: str) -> str:
+    """Return the condition in SQL for a queue's name, or its prefix; raises PartError."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise PartError(f"{name!r} is not the name of a queue, nor one that ends in *")
+    known, is_beginning = found.groups()
+    return f"left(queue, {len(known)}) = '{known}'" if is_beginning else f"queue = '{known}'"

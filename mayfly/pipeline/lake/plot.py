@@ -1,0 +1,174 @@
+"""Pictures of a lake's report: ends and waits of lives, over time and by queue.
+
+The same numbers make an interactive page that needs nothing else (Plotly) and an image
+(matplotlib); the ending of the file's name chooses.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import plotly.graph_objects as go
+from matplotlib.figure import Figure
+from plotly.subplots import make_subplots
+
+from mayfly.lifetime.spelling import spelled_duration
+from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.pipeline.lake.errors import PlotError
+from mayfly.pipeline.lake.timeline import QueueShare, Timeline
+
+_COLORS = {"got": "#2f7fb8", "expired": "#d1482f", "other": "#c3ccd8"}
+#: The widest is drawn first: where percentiles are equal, each is seen behind the next.
+_LINES = {"p99": ("#f0b7a8", 7), "p95": ("#8a5fb0", 4), "p50": ("#1f6f4a", 2)}
+_PAGE, _IMAGES = ".html", (".png", ".svg", ".pdf")
+_UNITS = ("lives", "seconds", "% of the lives of the queue")
+_ONE = {"1 s": "second", "1 min": "minute", "1 h": "hour", "1 d": "day"}
+_MINUTE_MS = 60_000
+
+
+def check_plot_file(file: Path) -> None:
+    """Raise PlotError unless a file's ending is one of a picture that can be made."""
+    if file.suffix not in (_PAGE, *_IMAGES):
+        raise PlotError(f"{file} ends in none of {', '.join((_PAGE, *_IMAGES))}")
+
+
+def draw_timeline(timeline: Timeline, file: Path) -> None:
+    """Draw the timeline of a lake's lives; raises PlotError for a wrong ending."""
+    check_plot_file(file)
+    if file.suffix == _PAGE:
+        _page(timeline).write_html(file, config={"displaylogo": False})
+    else:
+        _image(timeline).savefig(file)
+
+
+def _title(timeline: Timeline) -> str:
+    total = sum(float(counts.sum()) for counts in timeline.ended.values())
+    share = 100 * float(timeline.ended["expired"].sum()) / total
+    first, last = timeline.starts[0], timeline.starts[-1] + np.timedelta64(timeline.step_ms, "ms")
+    unit = "s" if timeline.step_ms < _MINUTE_MS else "m"
+    span = " to ".join(str(moment.astype(f"datetime64[{unit}]")) for moment in (first, last))
+    return f"{total:,.0f} lives, {share:.1f} % expired; {span.replace('T', ' ')} UTC"
+
+
+def _titles(timeline: Timeline) -> tuple[str, str, str]:
+    step = spelled_duration(timeline.step_ms)
+    per = f"per {_ONE.get(step, step)}"
+    return (
+        f"Lives that ended, {per}",
+        f"Wait from delivery time to get, {per}",
+        "Expired, by queue",
+    )
+
+
+def _staged(timeline: Timeline) -> str:
+    """Return the line about the staging queue, whose lives go on in others."""
+    if not timeline.staged:
+        return ""
+    ends = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in timeline.staged.items())
+    return f"Counted apart: {STAGING_QUEUE}, where delayed messages live first: {ends}"
+
+
+def _label(share: QueueShare) -> str:
+    return f"{share.expired_percent:.1f} %: {share.expired:,} of {share.lives:,}"
+
+
+def _page(timeline: Timeline) -> go.Figure:
+    figure = make_subplots(rows=3, cols=1, subplot_titles=_titles(timeline), vertical_spacing=0.11)
+    # In the middle of their step, as the bars of the image are.
+    middles = timeline.starts + np.timedelta64(timeline.step_ms // 2, "ms")
+    for name, counts in timeline.ended.items():
+        bars = go.Bar(
+            x=middles, y=counts, width=timeline.step_ms * 0.9, name=name, marker_color=_COLORS[name]
+        )
+        figure.add_trace(bars, row=1, col=1)
+    for name, (color, width) in _LINES.items():
+        trace = go.Scatter(
+            x=middles,
+            y=timeline.waited_s[name],
+            name=name,
+            mode="lines+markers",
+            line={"color": color, "width": width},
+            marker={"size": width + 2},
+        )
+        figure.add_trace(trace, row=2, col=1)
+    queues = timeline.queues[::-1]
+    shares = go.Bar(
+        x=[share.expired_percent for share in queues],
+        y=[share.queue for share in queues],
+        orientation="h",
+        marker_color=_COLORS["expired"],
+        text=[_label(share) for share in queues],
+        hovertemplate="%{y}: %{text}<extra></extra>",
+        showlegend=False,
+    )
+    figure.add_trace(shares, row=3, col=1)
+    figure.update_yaxes(rangemode="tozero")
+    begin, end = _ends(timeline)
+    for row in (1, 2):
+        figure.update_xaxes(range=[begin, end], matches="x", row=row)
+        figure.update_yaxes(title=_UNITS[row - 1], row=row)
+    figure.update_xaxes(title=_UNITS[2], range=[0, _percent_end(timeline)], row=3)
+    place = {"xref": "paper", "yref": "paper", "x": 0, "y": -0.1, "xanchor": "left"}
+    figure.add_annotation(text=_staged(timeline), showarrow=False, **place)
+    return figure.update_layout(
+        title=_title(timeline),
+        template="plotly_white",
+        barmode="stack",
+        height=1100,
+        margin={"b": 110},
+    )
+
+
+def _image(timeline: Timeline) -> Figure:
+    figure = Figure(figsize=(16, 13), dpi=120, layout="constrained")
+    ended, waited, share = figure.subplots(3, 1)
+    waited.sharex(ended)
+    step, width = (
+        np.timedelta64(ms, "ms") for ms in (timeline.step_ms, timeline.step_ms * 9 // 10)
+    )
+    below = np.zeros(len(timeline.starts))
+    for name, counts in timeline.ended.items():
+        color = _COLORS[name]
+        ended.bar(timeline.starts, counts, width, below, align="edge", color=color, label=name)
+        below = below + counts
+    for name, (color, line_width) in _LINES.items():
+        marker_size = line_width + 2
+        waited.plot(
+            timeline.starts + step // 2,
+            timeline.waited_s[name],
+            marker="o",
+            color=color,
+            linewidth=line_width,
+            markersize=marker_size,
+            label=name,
+        )
+    ended.set_xlim(*_ends(timeline))
+    percents = [one.expired_percent for one in timeline.queues]
+    bars = share.barh([one.queue for one in timeline.queues], percents, color=_COLORS["expired"])
+    share.bar_label(bars, [_label(one) for one in timeline.queues], padding=6)
+    share.invert_yaxis()
+    share.set_xlim(0, _percent_end(timeline))
+    share.set_xlabel(_UNITS[2])
+    for axes, title in zip((ended, waited, share), _titles(timeline), strict=True):
+        axes.set_title(title, fontsize=12)
+        axes.grid(color="#e6e9ed", linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes, unit in zip((ended, waited), _UNITS, strict=False):
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel(unit)
+        axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 1), borderpad=0)
+    figure.suptitle(_title(timeline), fontsize=17, x=0.01, ha="left", weight="bold")
+    figure.supxlabel(_staged(timeline), fontsize=11, x=0.01, ha="left")
+    return figure
+
+
+def _ends(timeline: Timeline) -> tuple[np.datetime64, np.datetime64]:
+    """Return the beginning of the first step and the end of the last one."""
+    return timeline.starts[0], timeline.starts[-1] + np.timedelta64(timeline.step_ms, "ms")
+
+
+def _percent_end(timeline: Timeline) -> float:
+    """Return the end of the axis of the shares, with room for a label behind the longest bar."""
+    return 1.25 * max([share.expired_percent for share in timeline.queues] + [1.0])

@@ -1,0 +1,86 @@
+"""The questions to a lake, as SQL that Spark and DuckDB know; ``{ledger}`` are the rows of a part.
+
+Only percentiles are spelled differently: each engine has a function for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mayfly.lifetime.life import State
+from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.pipeline.lake.measures import (
+    DURATIONS,
+    IS_BALANCE,
+    IS_LIFE,
+    RANKS,
+    conditions,
+    ended_in,
+)
+
+#: Return in SQL the exact percentiles of an expression at some ranks, null where it has no value.
+Percentiles = Callable[[str, Sequence[float]], str]
+
+_BOOKS = f"""
+SELECT manager, queue, max(at_ms) AS at_ms, sum(put) AS put, sum(ended) AS ended,
+    sum(present) AS present
+FROM (
+    SELECT manager, instance_id, queue, max_by(ended_ms, position) AS at_ms,
+        max_by(puts, position) AS put, max_by({ended_in()}, position) AS ended,
+        max_by(present, position) AS present
+    FROM {{ledger}} WHERE {IS_BALANCE} GROUP BY manager, instance_id, queue) AS newest
+GROUP BY manager, queue"""
+
+
+def report_of_queues(percentiles: Percentiles, late_after_ms: int) -> str:
+    """Return the query of a row for each queue: counts, percentiles, and the books.
+
+    A queue whose name was used again has the books of all its stores together.
+    """
+    measured = [
+        *(f"{_count(text)} AS {name}" for name, text in conditions(late_after_ms).items()),
+        *(f"{percentiles(DURATIONS[name], ranks)} AS {name}_ms" for name, ranks in RANKS.items()),
+    ]
+    return f"""
+WITH measured AS (
+    SELECT manager, queue, {", ".join(measured)} FROM {{ledger}} GROUP BY manager, queue),
+books AS ({_BOOKS})
+SELECT m.*, b.at_ms, b.put, b.ended, b.present
+FROM measured m LEFT JOIN books b ON b.manager = m.manager AND b.queue = m.queue
+WHERE m.lives > 0 OR b.put > 0"""
+
+
+def _count(condition: str) -> str:
+    # count_if of DuckDB is null where the condition is null for all rows.
+    return f"count(CASE WHEN {condition} THEN 1 END)"
+
+
+_EXPIRED = _count(conditions()[State.EXPIRED])
+#: Queues that a picture has room for.
+QUEUES_MAX = 12
+_OF_QUEUES = f"{IS_LIFE} AND queue <> '{STAGING_QUEUE}'"
+#: The moments of the first and last end of a life that is drawn, null where there is none.
+SPAN = (
+    f"SELECT min(ended_ms) AS first_ms, max(ended_ms) AS last_ms FROM {{ledger}} WHERE {_OF_QUEUES}"
+)
+#: The queues that lost the largest share of their lives, that one first.
+WORST_QUEUES = f"""
+SELECT queue, count(*) AS lives, {_EXPIRED} AS expired
+FROM {{ledger}} WHERE {_OF_QUEUES} GROUP BY queue
+ORDER BY {_EXPIRED} / count(*) DESC, count(*) DESC, queue
+LIMIT {QUEUES_MAX}"""
+#: The lives on the staging queue, by outcome.
+STAGED = f"""
+SELECT outcome, count(*) AS lives
+FROM {{ledger}} WHERE {IS_LIFE} AND queue = '{STAGING_QUEUE}' GROUP BY outcome"""
+
+
+def course_of_lives(percentiles: Percentiles, step_ms: int, ranks: Sequence[float]) -> str:
+    """Return the query of a row for each step of time in which lives ended, in their order."""
+    start = f"ended_ms - ended_ms % {step_ms}"
+    outcomes = (State.GOT, State.EXPIRED)
+    ends = [f"{_count(conditions()[name])} AS {name}" for name in outcomes]
+    return f"""
+SELECT {start} AS start_ms, count(*) AS lives, {", ".join(ends)},
+    {percentiles(DURATIONS["waited"], ranks)} AS waited
+FROM {{ledger}} WHERE {_OF_QUEUES} GROUP BY {start} ORDER BY 1"""

@@ -1,0 +1,193 @@
+"""Answers about small lakes, by DuckDB in this process: within about a second and without Java.
+
+The questions are those of ``queries.py``, which Spark answers for larger lakes. All rows are read,
+so percentiles are exact.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+
+from mayfly.lifetime.life import LifeRecord
+from mayfly.pipeline.bulk.schema import LEDGER
+from mayfly.pipeline.lake.errors import LakeError, PlotError
+from mayfly.pipeline.lake.export import FORMATS, ID_NAMES, check_export, wanted
+from mayfly.pipeline.lake.files import (
+    Lease,
+    Snapshot,
+    check_complete,
+    existing_lake,
+    local_folder,
+    move_in,
+)
+from mayfly.pipeline.lake.measures import IS_LIFE, LATE_AFTER_MS
+from mayfly.pipeline.lake.part import EVERYTHING, LakePart
+from mayfly.pipeline.lake.queries import (
+    SPAN,
+    STAGED,
+    WORST_QUEUES,
+    course_of_lives,
+    report_of_queues,
+)
+from mayfly.pipeline.lake.report import QueueReport, reports_of
+from mayfly.pipeline.lake.timeline import PLOT_RANKS, Timeline, course_from, step_between
+
+#: Up to this size, some two million lives, a question takes at most two seconds on two cores. For
+#: larger lakes Spark answers from sketches.
+SMALL_LAKE_BYTES = 128 * 1024 * 1024
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {"memory_limit": "1GB"}
+#: The name of the rows that a question is about.
+VIEW = "ledger"
+_COLUMNS = ("manager", "instance_id", "position", *LifeRecord._fields, "date")
+#: Spark's CSV has the same for an empty text and for none, so these become null.
+_TEXTS = (
+    "reply_to_q",
+    "user_identifier",
+    "outcome",
+    "capped_by",
+    "met_by",
+    "ended_by",
+    "ended_program",
+)
+
+
+def is_small(lake_path: str | Path, part: LakePart = EVERYTHING) -> bool:
+    """Return True if a part of a lake is small enough for DuckDB; raises LakeError without one."""
+    files = part.files(Snapshot.take(existing_lake(lake_path)).files)
+    return sum(file.path.stat().st_size for file in files if file.path.exists()) <= SMALL_LAKE_BYTES
+
+
+def ledger_report(
+    lake_path: str | Path, *, part: LakePart = EVERYTHING, late_after_ms: int = LATE_AFTER_MS
+) -> list[QueueReport]:
+    """Return a row for each queue used in a part of a lake, by queue manager and name; all exact.
+
+    Raises LakeError without a lake, or when a file is gone or damaged.
+    """
+    with ledger_view(lake_path, part) as ledger:
+        if ledger is None:
+            return []
+        return reports_of(_rows(ledger, report_of_queues(_percentiles, late_after_ms)))
+
+
+def timeline_of(lake_path: str | Path, *, part: LakePart = EVERYTHING) -> Timeline:
+    """Return the timeline to draw; raises LakeError, or PlotError without any lives."""
+    with ledger_view(lake_path, part) as ledger:
+        if ledger is None:
+            raise PlotError(f"no lives in {lake_path}")
+        step_ms = step_between(lake_path, _rows(ledger, SPAN)[0])
+        by_step = course_of_lives(_percentiles, step_ms, tuple(PLOT_RANKS.values()))
+        tables = [_rows(ledger, query) for query in (by_step, WORST_QUEUES, STAGED)]
+    return course_from(step_ms, *tables)
+
+
+def export_lives(
+    lake_path: str | Path,
+    target: str | Path,
+    *,
+    part: LakePart = EVERYTHING,
+    outcomes: Sequence[str] = (),
+    late_after_ms: int | None = None,
+) -> int:
+    """Write the lives that fit all filters to a file, which must not exist; return how many.
+
+    Files are as ``spark.export.export_lives`` writes them. Raises LakeError without a lake, or when
+    a file is gone or damaged, and ExportError as check_export says.
+    """
+    file = local_folder(target)
+    check_export(file, outcomes)
+    condition = f"{IS_LIFE} AND {wanted(part, outcomes, late_after_ms)}"
+    unfinished = file.with_name(f".{file.name}-{uuid.uuid4().hex}")
+    try:
+        with ledger_view(lake_path, part) as ledger:
+            if ledger is None:
+                unfinished.touch()
+                count = 0
+            else:
+                _write(ledger, condition, unfinished, FORMATS[file.suffix])
+                [[count]] = ledger.sql(f"SELECT count(*) FROM {VIEW} WHERE {condition}").fetchall()
+        move_in(unfinished, file)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return int(count)
+
+
+@contextmanager
+def ledger_view(
+    lake_path: str | Path, part: LakePart
+) -> Iterator[duckdb.DuckDBPyConnection | None]:
+    """Yield a connection with the rows of a part as a view, None where there are none.
+
+    Raises LakeError without a lake, or when a file is gone or damaged.
+    """
+    lease = Lease(existing_lake(lake_path))
+    try:
+        check_complete(lease.snapshot)
+        paths = [str(file.path) for file in part.files(lease.snapshot.files)]
+        if not paths:
+            yield None
+            return
+        # By default DuckDB would spill into the user's current folder.
+        with (
+            tempfile.TemporaryDirectory(prefix="mayfly-") as spilled,
+            duckdb.connect(config={**_CONFIG, "temp_directory": spilled}) as connection,
+        ):
+            # The first file decides the columns; older files may have fewer, and fewer outcomes.
+            paths.insert(0, _empty_file(Path(spilled)))
+            rows = connection.read_parquet(paths, hive_partitioning=True, union_by_name=True)
+            rows.filter(part.condition()).create_view(VIEW)
+            yield connection
+    except duckdb.Error as error:
+        first_line = str(error).partition("\n")[0]
+        raise LakeError(f"lake {lease.snapshot.lake} cannot be read: {first_line}") from error
+    finally:
+        lease.close()
+
+
+def _empty_file(folder: Path) -> str:
+    """Write a file of a lake that has the columns of this version and no rows."""
+    file = folder / "date=1970-01-01" / "empty.parquet"
+    file.parent.mkdir()
+    pq.write_table(LEDGER.empty_table(), file)
+    return str(file)
+
+
+def _rows(ledger: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
+    found = ledger.execute(query.format(ledger=VIEW))
+    names = [column[0] for column in found.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def _percentiles(value: str, ranks: Sequence[float]) -> str:
+    """Return exact percentiles in SQL, interpolated between two values."""
+    return f"quantile_cont({value}, [{', '.join(map(str, ranks))}])"
+
+
+def _write(ledger: duckdb.DuckDBPyConnection, condition: str, file: Path, kind: str) -> None:
+    spelled = {} if kind == "parquet" else {name: f"lower(hex({name}))" for name in ID_NAMES}
+    if kind == "csv":
+        texts = {name: spelled.get(name, name) for name in (*ID_NAMES, *_TEXTS)}
+        spelled |= {name: f"nullif({text}, '')" for name, text in texts.items()}
+    columns = ", ".join(f"{spelled.get(name, name)} AS {name}" for name in _COLUMNS)
+    lives = ledger.sql(
+        f"SELECT {columns} FROM {VIEW} WHERE {condition} ORDER BY queue, instance_id, position"
+    )
+    if kind == "parquet":
+        lives.write_parquet(str(file), compression="snappy")
+    elif kind == "csv":
+        lives.write_csv(str(file), header=True)
+    else:
+        # A merge patch leaves nulls out, as Spark does. JSON has control characters only as
+        # escapes, so no text needs quotes.
+        text = f"json_merge_patch('{{}}', to_json(struct_pack({', '.join(_COLUMNS)})))"
+        lives.select(duckdb.SQLExpression(text)).write_csv(
+            str(file), header=False, sep="\x01", quotechar="", escapechar=""
+        )

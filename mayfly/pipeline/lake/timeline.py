@@ -1,0 +1,99 @@
+"""The ends of a lake's lives over time, as the picture of a report shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mayfly.lifetime.life import State
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.pipeline.lake.errors import PlotError
+from mayfly.pipeline.lake.part import DAY_MS, HOUR_MS
+from mayfly.verbs.contracts.outcomes import OUTCOME_CODES
+
+#: Percentiles of the wait that are drawn, by name.
+PLOT_RANKS = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+#: More steps than this are hard to tell apart in a picture: a longer time has longer steps.
+_STEPS_MAX = 120
+_MINUTE_MS = 60 * SECOND_MS
+#: Lengths of a step: only familiar ones, from a second to a day.
+STEPS_MS = (
+    *(n * SECOND_MS for n in (1, 5, 15, 30)),
+    *(n * _MINUTE_MS for n in (1, 5, 15, 30)),
+    *(n * HOUR_MS for n in (1, 6)),
+    DAY_MS,
+)
+
+Floats = npt.NDArray[np.float64]
+
+
+class QueueShare(NamedTuple):
+    """The number of lives of a queue that have ended, and of those that expired."""
+
+    queue: str
+    lives: int
+    expired: int
+
+    @property
+    def expired_percent(self) -> float:
+        """The share of the expired, in percent."""
+        return 100 * self.expired / self.lives
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The ends of a lake's lives over time, and the queues that lost the largest share.
+
+    ``starts`` are the beginnings of the steps, UTC; ``waited_s`` has NaN where none was got.
+    ``staged`` are the lives on the staging queue by outcome. They are in no other figure here, as a
+    delayed message lives there first, and then on its queue.
+    """
+
+    step_ms: int
+    starts: npt.NDArray[np.datetime64]
+    ended: dict[str, Floats]
+    waited_s: dict[str, Floats]
+    queues: tuple[QueueShare, ...]
+    staged: dict[str, int]
+
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def step_between(
+    lake_path: str | Path, span: Mapping[str, Any] | None, least_ms: int = SECOND_MS
+) -> int:
+    """Return the length of a step that suits a time, at least ``least_ms``.
+
+    ``span`` has ``first_ms`` and ``last_ms``, ends of lives; raises PlotError where there is none.
+    """
+    if span is None or span["first_ms"] is None:
+        raise PlotError(f"no lives in {lake_path}")
+    length_ms = span["last_ms"] - span["first_ms"]
+    fitting = (ms for ms in STEPS_MS if ms >= least_ms and length_ms // ms < _STEPS_MAX)
+    return next(fitting, DAY_MS)
+
+
+def course_from(step_ms: int, steps: Rows, queues: Rows, staged: Rows) -> Timeline:
+    """Return a timeline from what was counted by step, by queue, and by outcome of the staged."""
+    counts = ("lives", State.GOT.value, State.EXPIRED.value)
+    table = np.array([[row[name] for name in counts] for row in steps], dtype=np.float64).T
+    lives, got, expired = table
+    none = [float("nan")] * len(PLOT_RANKS)
+    seconds = np.array([row["waited"] or none for row in steps], dtype=np.float64).T / SECOND_MS
+    by_outcome = {row["outcome"]: int(row["lives"]) for row in staged}
+    # Outcomes that this version does not know come last.
+    codes = dict.fromkeys((*OUTCOME_CODES, *by_outcome))
+    return Timeline(
+        step_ms,
+        np.array([row["start_ms"] for row in steps], dtype="datetime64[ms]"),
+        {"got": got, "expired": expired, "other": lives - got - expired},
+        dict(zip(PLOT_RANKS, seconds, strict=True)),
+        tuple(QueueShare(r["queue"], int(r["lives"]), int(r["expired"])) for r in queues),
+        {code: by_outcome[code] for code in codes if by_outcome.get(code)},
+    )

@@ -1,0 +1,94 @@
+"""The settings to try, of one queue or of several by name, and their checks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, TypeAlias
+
+from mayfly.lifetime.window import LATEST_DUE_MS, LONGEST_LIFE_MS
+from mayfly.pipeline.replay.errors import ReplayError
+
+#: Take the message of the highest priority first, as MSGDLVSQ(PRIORITY); without priorities FIFO.
+PRIORITY = "priority"
+#: Take the message that was delivered first, as MSGDLVSQ(FIFO).
+FIFO = "fifo"
+#: In settings by queue: every queue that is not named.
+EVERY_OTHER = "*"
+#: Highest number of consumers to try: no queue has more threads that get from it.
+CONSUMERS_MAX = 100_000
+
+
+class WhatIf(NamedTuple):
+    """The settings to try on a queue; None leaves them as they are in the trace.
+
+    A cap can only shorten (X3). ``from_release`` is TTLFROM(RELEASE). With ``consumers`` the gets
+    of the trace do not count: so many consumers, free from the first put on, take any message and
+    are busy with it for ``service_ms``. ``receive_timeout_ms`` is the longest wait of a receive;
+    None is no wait for a get of the trace, and an endless one for a consumer.
+    """
+
+    life_ms: int | None = None
+    delay_ms: int | None = None
+    cap_ms: int | None = None
+    from_release: bool = False
+    sequence: str = PRIORITY
+    consumers: int | None = None
+    service_ms: int = 0
+    receive_timeout_ms: int | None = None
+
+
+#: The settings of every queue, or of each by its name and of the rest as EVERY_OTHER.
+Settings: TypeAlias = "WhatIf | Mapping[str, WhatIf]"
+
+AS_IT_WAS = WhatIf()
+
+_BOUNDS: dict[str, tuple[int, int]] = {
+    "life_ms": (0, LONGEST_LIFE_MS),
+    "delay_ms": (0, LATEST_DUE_MS),
+    "cap_ms": (1, LONGEST_LIFE_MS),
+    "consumers": (1, CONSUMERS_MAX),
+    "service_ms": (0, LONGEST_LIFE_MS),
+    "receive_timeout_ms": (0, LONGEST_LIFE_MS),
+}
+
+
+def settings_of(settings: Settings, queue: str) -> WhatIf:
+    """Return the settings of one queue."""
+    if isinstance(settings, WhatIf):
+        return settings
+    return settings.get(queue, settings.get(EVERY_OTHER, AS_IT_WAS))
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise ReplayError for a value that makes no sense, with the queue, its name and itself."""
+    by_queue = {EVERY_OTHER: settings} if isinstance(settings, WhatIf) else settings
+    for queue, what_if in by_queue.items():
+        _check(queue, what_if)
+
+
+def check_queues(settings: Settings, queues: Collection[str]) -> None:
+    """Raise ReplayError for settings of a queue that the trace does not have."""
+    if isinstance(settings, WhatIf):
+        return
+    for queue in settings:
+        if queue != EVERY_OTHER and queue not in queues:
+            known = ", ".join(sorted(queues)[:10])
+            raise ReplayError(f"no message of the trace is on queue {queue!r}; it has {known}")
+
+
+def _check(queue: str, what_if: WhatIf) -> None:
+    for name, (lowest, highest) in _BOUNDS.items():
+        value = getattr(what_if, name)
+        if value is not None and not (type(value) is int and lowest <= value <= highest):
+            raise ReplayError(
+                f"{name} of queue {queue!r} is {value!r}, not a number from {lowest} to {highest}"
+            )
+    if what_if.sequence not in (PRIORITY, FIFO):
+        raise ReplayError(
+            f"sequence of queue {queue!r} is {what_if.sequence!r}, not {PRIORITY} or {FIFO}"
+        )
+    if what_if.consumers is None and what_if.service_ms:
+        raise ReplayError(f"service_ms of queue {queue!r} needs consumers, whose time it is")
+    if what_if.consumers is not None and what_if.receive_timeout_ms == 0:
+        # A consumer with timeout 0 would ask again at once, for ever.
+        raise ReplayError(f"receive_timeout_ms of queue {queue!r} is 0: its consumers never wait")

@@ -1,0 +1,76 @@
+"""A trace split by queue: a folder ``queue=NAME`` each, so that one task reads one queue whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from mayfly.pipeline.replay.errors import ReplayError
+from mayfly.pipeline.replay.trace import as_trace
+from mayfly.verbs.contracts.places import local_path
+
+_PREFIX = "queue="
+
+
+def write_split(trace: pa.Table, folder: str | Path) -> None:
+    """Write a trace into a folder by queue; earlier files of the same queues are replaced."""
+    ds.write_dataset(
+        as_trace(trace),
+        str(local_trace(folder)),
+        format="parquet",
+        partitioning=["queue"],
+        partitioning_flavor="hive",
+        existing_data_behavior="delete_matching",
+        max_partitions=1_000_000,
+    )
+
+
+def local_trace(path: str | Path) -> Path:
+    """Return the path of a trace; raises ReplayError for one that is not on this machine."""
+    try:
+        return local_path(path)
+    except ValueError as error:
+        raise ReplayError(str(error)) from error
+
+
+def is_split(folder: Path) -> bool:
+    """Return True if a folder holds a trace split by queue."""
+    return any(folder.glob(f"{_PREFIX}*"))
+
+
+def queue_folders(folder: str | Path) -> list[Path]:
+    """Return the folders of queues, by path; raises ReplayError when there is none."""
+    folders = sorted(local_trace(folder).absolute().glob(f"{_PREFIX}*"))
+    if not folders:
+        raise ReplayError(f"{folder} is not split by queue: it has no folder queue=NAME")
+    return folders
+
+
+def read_queue(folder: Path) -> pa.Table:
+    """Return the rows of one queue; its name is the folder's."""
+    rows = pa.concat_tables([pq.read_table(file, partitioning=None) for file in _files(folder)])
+    name = queue_of(folder)
+    if "queue" in rows.column_names:
+        rows = rows.drop_columns("queue")
+    return as_trace(rows.append_column("queue", pa.repeat(pa.scalar(name), len(rows))))
+
+
+def queue_of(folder: Path) -> str:
+    """Return the queue whose rows a folder holds."""
+    return unquote(folder.name.removeprefix(_PREFIX))
+
+
+def read_split(folder: str | Path) -> pa.Table:
+    """Return the whole trace."""
+    return pa.concat_tables([read_queue(path) for path in queue_folders(folder)])
+
+
+def _files(folder: Path) -> list[Path]:
+    files = sorted(folder.glob("*.parquet"))
+    if not files:
+        raise ReplayError(f"{folder} holds no Parquet file")
+    return files

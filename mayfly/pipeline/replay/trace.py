@@ -1,0 +1,155 @@
+"""The form of a trace: one row per message, and the same arranged by queue, each in put order."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.lifetime.columns import Ints, ints
+from mayfly.lifetime.window import LATEST_DUE_MS
+from mayfly.pipeline.replay.errors import ReplayError
+
+#: ``seq`` numbers the messages of one queue in put order and decides between equal moments.
+#: ``get_ms`` null: there is no get. For gets that take the first message, all rows share one
+#: ``correl_id``.
+TRACE_SCHEMA = pa.schema(
+    [
+        pa.field("queue", pa.string(), nullable=False),
+        pa.field("seq", pa.int64(), nullable=False),
+        pa.field("put_ms", pa.int64(), nullable=False),
+        pa.field("delay_ms", pa.int64()),
+        pa.field("life_ms", pa.int64()),
+        pa.field("correl_id", pa.binary(), nullable=False),
+        pa.field("get_ms", pa.int64()),
+    ]
+)
+#: Optional columns of a trace: MQMD.Priority, and the recorded outcome.
+OPTIONAL_FIELDS = (pa.field("priority", pa.int64()), pa.field("recorded", pa.string()))
+FULL_TRACE_SCHEMA = pa.schema([*TRACE_SCHEMA, *OPTIONAL_FIELDS])
+PRIORITY_MAX = 9
+#: The largest value of each column of numbers; the smallest is 0. A delay is not among them: the
+#: rules themselves refuse the put of one that is too long or negative.
+LARGEST = {
+    "seq": 2**63 - 1,
+    "put_ms": LATEST_DUE_MS,
+    "life_ms": LATEST_DUE_MS,
+    "get_ms": LATEST_DUE_MS,
+    "priority": PRIORITY_MAX,
+}
+
+_PUT_ORDER = ("put_ms", "seq")
+#: Codes of so many queues fit 16 bits, which NumPy sorts in one pass.
+_SHORT_CODES_MAX = 2**15
+
+
+class Trace(NamedTuple):
+    """A trace in order: queue ``n`` of ``queues`` has the rows ``bounds[n]`` to ``bounds[n + 1]``.
+
+    The rows of a queue are ordered by put time and seq; ``rows`` has FULL_TRACE_SCHEMA.
+    """
+
+    rows: pa.Table
+    queues: list[str]
+    bounds: Ints
+
+
+def as_trace(rows: pa.Table) -> pa.Table:
+    """Return rows with exactly the columns of FULL_TRACE_SCHEMA, optional ones null if missing.
+
+    Raises ReplayError where a value is missing that must be there.
+    """
+    for field in OPTIONAL_FIELDS:
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field, pa.nulls(len(rows), field.type))
+    rows = rows.select(FULL_TRACE_SCHEMA.names)
+    _check_nulls(rows)
+    return rows.cast(FULL_TRACE_SCHEMA)
+
+
+def arranged(trace: pa.Table) -> Trace:
+    """Return a trace by queue, each in the order of its puts.
+
+    Raises ReplayError when two rows of a queue have the same seq, and for values that are missing
+    or out of range, with the column, the row and the value.
+    """
+    rows = as_trace(trace).combine_chunks()
+    for column, largest in LARGEST.items():
+        check_range(rows[column], column, largest)
+    names = _whole(rows["queue"]).dictionary_encode()
+    queues = names.dictionary.to_pylist()
+    rank = np.argsort(np.argsort(np.array(queues, dtype=object)))
+    codes = rank[np.asarray(names.indices)]
+    if len(queues) < _SHORT_CODES_MAX:
+        codes = codes.astype(np.int16)
+    put_ms, seq = (numbers(rows[name]) for name in _PUT_ORDER)
+    order = np.argsort(codes, kind="stable")
+    if not _is_ordered(codes[order], put_ms[order], seq[order]):
+        order = np.lexsort((seq, put_ms, codes))
+    if np.any(order[1:] < order[:-1]):
+        rows = _taken(rows, pa.array(order))
+    in_order = Trace(rows, sorted(queues), _bounds(codes[order], len(queues)))
+    _check_seq(in_order)
+    return in_order
+
+
+def numbers(column: pa.ChunkedArray | pa.Array) -> Ints:
+    """Return an int64 column as `ints` does, without a copy where no row is null."""
+    return ints(column) if column.null_count else np.asarray(column)
+
+
+def check_range(column: pa.ChunkedArray, name: str, largest: int) -> None:
+    """Raise ReplayError for a value that is negative or too large; rows count from 1."""
+    bounds = pc.min_max(column).as_py()
+    if bounds["min"] is None or (bounds["min"] >= 0 and bounds["max"] <= largest):
+        return
+    wrong = pc.or_(pc.less(column, 0), pc.greater(column, largest))
+    row = pc.index(wrong, True).as_py()
+    raise ReplayError(f"column {name} is {column[row]} in row {row + 1}, not from 0 to {largest}")
+
+
+def _taken(rows: pa.Table, order: pa.Array) -> pa.Table:
+    """Return rows in another order; a column without values needs none."""
+    columns = [
+        column if column.null_count == len(rows) else column.combine_chunks().take(order)
+        for column in rows.columns
+    ]
+    return pa.table(columns, schema=rows.schema)
+
+
+def _whole(column: pa.ChunkedArray) -> Any:
+    return column.combine_chunks()
+
+
+def _bounds(codes: Any, queue_count: int) -> Ints:
+    return np.searchsorted(codes, np.arange(queue_count + 1))
+
+
+def _is_ordered(codes: Any, put_ms: Ints, seq: Ints) -> bool:
+    later = put_ms[1:] > put_ms[:-1]
+    later |= (put_ms[1:] == put_ms[:-1]) & (seq[1:] > seq[:-1])
+    later |= codes[1:] != codes[:-1]
+    return bool(later.all())
+
+
+def _check_seq(trace: Trace) -> None:
+    seq = numbers(trace.rows["seq"])
+    rises = seq[1:] > seq[:-1]
+    rises[trace.bounds[1:-1] - 1] = True
+    if rises.all():
+        return
+    for queue, begin, end in zip(trace.queues, trace.bounds, trace.bounds[1:], strict=False):
+        own = np.sort(seq[begin:end])
+        twice = own[1:][own[1:] == own[:-1]]
+        if len(twice):
+            raise ReplayError(f"seq {twice[0]} occurs twice in queue {queue!r}")
+
+
+def _check_nulls(rows: pa.Table) -> None:
+    for field in TRACE_SCHEMA:
+        column = rows[field.name]
+        if column.null_count and not field.nullable:
+            row = pc.index(pc.is_null(column), True).as_py()
+            raise ReplayError(f"column {field.name} has no value in row {row + 1}")

@@ -1,0 +1,1 @@
+"""The pipeline on Apache Spark; `mayfly.spark` has the public names."""

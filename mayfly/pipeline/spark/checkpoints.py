@@ -1,0 +1,111 @@
+"""Marks of checkpoints: each belongs to one kind of query, whose columns the mark holds.
+
+Spark itself would go on with another query's checkpoint, or fail deep inside without a useful
+error. The folder may be on any file system that Spark knows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # has no types
+from pyspark.sql import SparkSession
+
+from mayfly.pipeline.spark.errors import CheckpointError
+from mayfly.verbs.contracts.places import scheme_of
+
+_MARK = "_mayfly_delay_line.json"
+_KIND = "delay line"
+
+
+def tie_checkpoint(spark: SparkSession, checkpoint: str, columns: Mapping[str, str]) -> str:
+    """Tie a checkpoint to a delay line whose rows have these columns (name to type).
+
+    Returns the folder in the form for Spark's options. Raises CheckpointError when another query
+    has begun it or its rows have other columns.
+    """
+    folder = Folder(spark, checkpoint)
+    mark = folder.read(_MARK)
+    if mark is None:
+        if folder.has("offsets") or folder.has("metadata"):
+            raise CheckpointError(
+                f"checkpoint {checkpoint} is that of another query, no delay line: use a new one"
+            )
+        folder.write(_MARK, json.dumps({"kind": _KIND, "columns": dict(columns)}))
+        return folder.path
+    try:
+        held = json.loads(mark)["columns"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{_MARK} in checkpoint {checkpoint} is damaged: {error}") from error
+    for name in {**held, **columns}:
+        if held.get(name) != columns.get(name):
+            raise CheckpointError(
+                f"checkpoint {checkpoint} holds messages whose column {name} is "
+                f"{held.get(name, 'missing')}, in this query it is {columns.get(name, 'missing')}: "
+                "use the query it was made with, or a new checkpoint"
+            )
+    return folder.path
+
+
+def check_scheme(spark: SparkSession, path: str) -> None:
+    """Raise CheckpointError for a URL of a scheme for which Spark has no file system."""
+    scheme = scheme_of(path)
+    if not scheme:
+        return
+    jvm: Any = spark.sparkContext._jvm
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    try:
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)
+    except Py4JJavaError as error:
+        raise CheckpointError(
+            f"{path}: this Spark has no file system for {scheme}: name its package in "
+            "spark.jars.packages, or put its jars among Spark's own"
+        ) from error
+
+
+class Folder:
+    """A folder of any file system that Spark knows."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        """Name a folder, which need not be there; ``path`` is a path or a URL."""
+        check_scheme(spark, path)
+        jvm: Any = spark.sparkContext._jvm
+        self._new_path = jvm.org.apache.hadoop.fs.Path
+        self._text = jvm.org.apache.commons.io.IOUtils
+        given = self._new_path(path)
+        configuration = spark.sparkContext._jsc.hadoopConfiguration()
+        self._files: Any = given.getFileSystem(configuration)
+        self.path: str = self._files.makeQualified(given).toString()
+
+    def has(self, name: str) -> bool:
+        """Return True if there is anything of that name."""
+        return bool(self._files.exists(self._new_path(self.path, name)))
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a subfolder, none when it does not exist."""
+        if not self.has(folder):
+            return []
+        found = self._files.listStatus(self._new_path(self.path, folder))
+        return [str(status.getPath().getName()) for status in found]
+
+    def read(self, name: str) -> str | None:
+        """Return the text of a file, None when there is none."""
+        if not self.has(name):
+            return None
+        stream = self._files.open(self._new_path(self.path, name))
+        try:
+            return str(self._text.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file as a whole: a driver that is killed leaves it or nothing of that name."""
+        unfinished = self._new_path(self.path, f"{name}.new")
+        stream = self._files.create(unfinished, True)
+        try:
+            stream.write(text.encode())
+        finally:
+            stream.close()
+        self._files.rename(unfinished, self._new_path(self.path, name))

@@ -1,0 +1,138 @@
+"""Change which files make up a lake, so that every reader at every moment has every row once.
+
+Only the holder of the maintenance lock changes the manifest. Files that it no longer names stay
+until the last reader of an earlier generation is gone. A run lies beside the lake until then, and
+takes the place of the batches' files afterwards. Each step may be cut off and is then done again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from mayfly.pipeline.lake.files import (
+    RUNS,
+    SKETCHES,
+    STAGING,
+    DateEntry,
+    Manifest,
+    is_run,
+    locked,
+    maintained,
+    oldest_lease,
+    run_path,
+    sync,
+)
+from mayfly.pipeline.spark.errors import LakeError
+
+UPKEEP_STAGING = f"{STAGING}/upkeep"
+
+
+class LakeBusy(LakeError):
+    """Another process maintains the lake just now, or the lake is read-only."""
+
+
+@contextlib.contextmanager
+def upkeep(lake: Path) -> Iterator[None]:
+    """Hold the maintenance of a lake; raises LakeBusy when another process has it, or none can.
+
+    Work that a killed predecessor left half done is finished or removed first. Files that no reader
+    needs any longer are removed afterwards.
+    """
+    with maintained(lake) as is_ours:
+        if not is_ours:
+            raise LakeBusy(f"lake {lake} is being maintained by another process, or read-only")
+        sweep(lake)
+        settle(lake)
+        yield
+        settle(lake)
+
+
+def publish(lake: Path, manifest: Manifest) -> None:
+    """Make a manifest the lake's, as the next generation; a lock keeps snapshots out meanwhile."""
+    with locked(lake):
+        manifest.publish(lake)
+
+
+def retire(manifest: Manifest, folder: str, names: Sequence[str]) -> None:
+    """Note files that the next generation does not name."""
+    for name in names:
+        manifest.retired[f"{folder}/{name}"] = manifest.generation + 1
+
+
+def sweep(lake: Path) -> None:
+    """Remove files that a killed maintainer wrote and that the manifest never named."""
+    manifest = Manifest.load(lake)
+    shutil.rmtree(lake / UPKEEP_STAGING, ignore_errors=True)
+    named = {lake / path for path in manifest.retired}
+    named |= {lake / SKETCHES / name for name in manifest.sketches}
+    named |= {
+        run_path(lake, date, name, is_hidden=True)
+        for date, entry in manifest.dates.items()
+        for name in entry.hidden
+    }
+    for path in [*lake.glob(f"{SKETCHES}/*.parquet"), *lake.glob(f"{RUNS}/date=*/*.parquet")]:
+        if path not in named:
+            path.unlink()
+
+
+def settle(lake: Path) -> None:
+    """Give runs their place in the lake and remove files without readers, where possible."""
+    with locked(lake):
+        manifest = Manifest.load(lake)
+        oldest = oldest_lease(lake)
+        ready = [
+            date
+            for date, entry in manifest.dates.items()
+            if oldest is None or oldest >= entry.since
+        ]
+        if sum(_take_place(lake, date, manifest) for date in ready):
+            manifest.publish(lake)
+        gone = [
+            path
+            for path, generation in manifest.retired.items()
+            if oldest is None or oldest >= generation
+        ]
+        for path in gone:
+            (lake / path).unlink(missing_ok=True)
+            del manifest.retired[path]
+        if gone:
+            manifest.publish(lake)
+
+
+def _take_place(lake: Path, date: str, manifest: Manifest) -> bool:
+    """Put the runs of a date in the place of its batches; return True if there were any."""
+    entry = manifest.dates[date]
+    folder = run_path(lake, date, "", is_hidden=False)
+    for name in entry.hidden:
+        hidden = run_path(lake, date, name, is_hidden=True)
+        if not (folder / name).exists():
+            _copy(hidden, folder / name)
+    for path in folder.glob("*.parquet"):
+        if _is_replaced(manifest, entry, date, path.name):
+            path.unlink()
+    if not entry.hidden:
+        return False
+    sync(folder)
+    retire(manifest, f"{RUNS}/date={date}", entry.hidden)
+    entry.hidden = []
+    return True
+
+
+def _is_replaced(manifest: Manifest, entry: DateEntry, date: str, name: str) -> bool:
+    return manifest.holds(date, name) or (is_run(name) and name not in entry.runs)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Give a file a second name: a hard link, or a copy where the file system has no links."""
+    unfinished = target.with_name(f".{target.name}")
+    unfinished.unlink(missing_ok=True)
+    try:
+        os.link(source, unfinished)
+    except OSError:
+        shutil.copyfile(source, unfinished)
+        sync(unfinished)
+    unfinished.replace(target)

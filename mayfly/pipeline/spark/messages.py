@@ -1,0 +1,91 @@
+"""The rows of a pipeline: the message schema as Spark types, and the check of a DataFrame.
+
+The message columns themselves are defined once, for Arrow. Beside them stand intervals that a row
+may have instead of moments, and the report that the end of a message owes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import DataType, IntegralType, LongType, StructType
+
+from mayfly.pipeline.bulk.schema import MESSAGE
+from mayfly.pipeline.spark.errors import OptionError
+
+#: One message with its lifetime, as Spark types.
+MESSAGE_TYPE: StructType = from_arrow_schema(MESSAGE)
+
+#: Columns that every message must have.
+REQUIRED_COLUMNS = tuple(field.name for field in MESSAGE if not field.nullable)
+
+#: Intervals, in ms, that a row may have in place of deliver_at_ms and expire_at_ms; null is none.
+ASKED_COLUMNS = ("life_ms", "delay_ms", "cap_ms")
+
+#: A report as a message to be put, on ``queue`` of ``manager``. A null ``msg_id`` asks for a new
+#: one; ``put_ms`` is the moment at which the report became owed.
+REPORT = pa.schema(
+    [
+        *(field.with_nullable(True) for field in MESSAGE),
+        pa.field("feedback", pa.int32()),
+        pa.field("original_length", pa.int32()),
+        pa.field("put_appl_type", pa.int32()),
+        pa.field("put_appl_name", pa.string()),
+    ]
+)
+REPORT_TYPE: StructType = from_arrow_schema(REPORT)
+
+_KNOWN_TYPES: dict[str, DataType] = {
+    **{field.name: field.dataType for field in REPORT_TYPE},
+    **{name: LongType() for name in ASKED_COLUMNS},
+}
+
+
+def as_messages(rows: DataFrame, added: Iterable[str]) -> DataFrame:
+    """Return a DataFrame whose message columns have the types of the message schema.
+
+    Whole numbers become those of the schema where no digit can be lost; other columns stay as they
+    are. Raises OptionError, naming the column, for one that is missing, twice there, of another
+    type, or named like one of ``added``, the columns that the caller will add. Raises it also for
+    a name that Spark cannot hand to Python.
+    """
+    names = [name.lower() for name in rows.columns]
+    for name in REQUIRED_COLUMNS:
+        if name not in names:
+            raise OptionError(f"column {name} is missing: a message has {', '.join(names)}")
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionError(f"column {name} is there {names.count(name)} times")
+        if name in added:
+            raise OptionError(f"column {name} is what the delay line adds: rename it before")
+        if "." in name or "`" in name:
+            raise OptionError(
+                f"column {name}: Spark hands no such name to Python, rename it before"
+            )
+    known = [field.name for field in rows.schema if field.name.lower() in _KNOWN_TYPES]
+    return rows.withColumns(
+        {
+            name.lower(): f.col(name).cast(_type_of(name, rows.schema[name].dataType))
+            for name in known
+        }
+    )
+
+
+def _type_of(name: str, found: DataType) -> DataType:
+    """Return the type that a column will have, after a check that nothing is lost."""
+    wanted = _KNOWN_TYPES[name.lower()]
+    widens = isinstance(wanted, IntegralType) and isinstance(found, IntegralType)
+    widens = widens and _WIDTHS[found.typeName()] <= _WIDTHS[wanted.typeName()]
+    if not (found == wanted or widens or found.typeName() == "void"):
+        hint = " (unix_millis makes one of a timestamp)" if name.endswith("_ms") else ""
+        raise OptionError(
+            f"column {name} is {found.simpleString()}; it must be {wanted.simpleString()}{hint}"
+        )
+    return wanted
+
+
+_WIDTHS = {"byte": 1, "short": 2, "integer": 4, "long": 8}

@@ -1,0 +1,65 @@
+"""Reads the options of ``format("mayfly")``: names in any case; unknown options are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mayfly.pipeline.bulk.client import check_url
+from mayfly.pipeline.spark.errors import OptionError
+
+
+class Given:
+    """Options as Spark hands them over; remembers the names that were read."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        """Begin with all of them unread."""
+        self._left = {name.lower(): (name, value) for name, value in options.items()}
+
+    def optional(self, name: str) -> str | None:
+        """Return the value of an option, None when it is not there."""
+        return self._left.pop(name.lower(), (name, None))[1]
+
+    def text(self, name: str, default: str) -> str:
+        """Return the value of an option or a default."""
+        value = self.optional(name)
+        return default if value is None else value
+
+    def required(self, name: str) -> str:
+        """Return the value of an option; raises OptionError when it is missing or empty."""
+        value = self.optional(name)
+        if not value:
+            raise OptionError(f"option {name} is missing")
+        return value
+
+    def url(self) -> str:
+        """Return the option ``url``; raises OptionError unless a Flight server can have it."""
+        try:
+            return check_url(self.required("url"))
+        except ValueError as error:
+            if isinstance(error, OptionError):
+                raise
+            raise OptionError(f"option {error}") from error
+
+    def number(self, name: str, default: int) -> int:
+        """Return a whole number above 0; raises OptionError."""
+        value = self.text(name, str(default))
+        if not value.isdecimal() or int(value) < 1:
+            raise OptionError(f"option {name}: {value!r} is not a whole number above 0")
+        return int(value)
+
+    def optional_number(self, name: str) -> int | None:
+        """Return a whole number above 0, None when it is missing; raises OptionError."""
+        return self.number(name, 1) if name.lower() in self._left else None
+
+    def flag(self, name: str) -> bool:
+        """Return whether an option is "true"; false when it is missing; raises OptionError."""
+        value = self.text(name, "false").lower()
+        if value not in ("true", "false"):
+            raise OptionError(f"option {name}: {value!r} is neither true nor false")
+        return value == "true"
+
+    def refuse_the_rest(self) -> None:
+        """Raise OptionError for an option that was not read: it is unknown."""
+        if self._left:
+            name, value = next(iter(self._left.values()))
+            raise OptionError(f"option {name} ({value!r}) is not one of this source")

@@ -1,0 +1,441 @@
+"""Spark's ``format("mayfly")`` with a queue: a stream of durable claims, or a browse as a table.
+
+The offset of a stream is the number of the last claim it has read. It also names consumer, queue
+and store, so that a checkpoint is never continued on another. Spark asks for the batch that
+begins at an offset only when it has committed the one that ended there. Claims up to that offset
+are ended then; until then a batch that Spark repeats is the same batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    EqualTo,
+    Filter,
+    InputPartition,
+    IsNotNull,
+)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from mayfly.lifetime.claims import CLAIM_RENEWAL_MS
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.pipeline.bulk.batch_log import ClaimOffset, claim_offset
+from mayfly.pipeline.bulk.errors import BulkError
+from mayfly.pipeline.bulk.queue_client import (
+    ConsumerFenced,
+    ConsumerUnknown,
+    Filters,
+    QueueClient,
+)
+from mayfly.pipeline.bulk.schema import MESSAGE
+from mayfly.pipeline.spark.errors import CheckpointError, OptionError
+from mayfly.pipeline.spark.options import Given
+from mayfly.verbs.contracts.claims import Attached
+
+_LOG = logging.getLogger("mayfly.spark")
+#: One message as Spark types.
+MESSAGE_TYPE: StructType = from_arrow_schema(MESSAGE)
+#: A column and options that a pipeline asks for.
+ROW_NUMBER, ROW_NUMBERS, CLAIMED_ROWS = "_mayfly_claimed_row", "rowNumbers", "claimedRows"
+_NUMBERED = MESSAGE.append(pa.field(ROW_NUMBER, pa.int64(), nullable=False))
+NUMBERED_TYPE: StructType = from_arrow_schema(_NUMBERED)
+#: A task for fewer rows costs more than it brings.
+_ROWS_PER_PARTITION_MIN = 10_000
+_ID_BYTES = 24
+
+
+#: Claimed rows ``(after, until]``.
+RowRange: TypeAlias = tuple[int, int]
+
+
+def _ranges_in(text: str | None) -> tuple[RowRange, ...] | None:
+    """Return the ranges of the option claimedRows."""
+    if text is None:
+        return None
+    try:
+        pairs = [tuple(map(int, pair.split("-"))) for pair in text.split(",")]
+        return tuple((after, until) for after, until in pairs)
+    except ValueError as error:
+        raise OptionError(f"option {CLAIMED_ROWS}: {text!r} is not like 0-9,10-20") from error
+
+
+def ranges_text(ranges: Iterable[RowRange]) -> str:
+    """Return ranges as the option claimedRows."""
+    return ",".join(f"{after}-{until}" for after, until in ranges)
+
+
+class QueueOptions(NamedTuple):
+    """The options of reading a queue, checked.
+
+    url, queue: required. consumer: names the reader of a stream, required there. tokenFile: file
+    with the token, else MAYFLY_TOKEN. manager: where the server serves several. maxRowsPerBatch,
+    maxBytesPerBatch: of payload, one message at least. partitions: tasks of a batch at most.
+    pushFilters: "true" lets the queue manager apply filters of a table.
+
+    A pipeline has its own: epoch, under which it has attached the consumer itself; rowNumbers, a
+    column with the numbers of claimed rows; claimedRows, as "0-9,10-20", a table of rows that it
+    has claimed.
+    """
+
+    url: str
+    token_file: str | None
+    manager: str | None
+    queue: str
+    consumer: str | None
+    batch_rows_max: int
+    batch_bytes_max: int
+    partition_count: int
+    pushes_filters: bool
+    epoch: int | None
+    numbers_rows: bool
+    claimed_rows: tuple[RowRange, ...] | None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> QueueOptions:
+        """Check options as Spark hands them over; raises OptionError naming option and value."""
+        given = Given(options)
+        if given.flag("ledger"):
+            raise OptionError('option ledger is "true" beside option queue: name one of them')
+        parsed = cls(
+            url=given.url(),
+            token_file=given.optional("tokenFile"),
+            manager=given.optional("manager"),
+            queue=given.required("queue"),
+            consumer=given.optional("consumer"),
+            batch_rows_max=given.number("maxRowsPerBatch", 100_000),
+            batch_bytes_max=given.number("maxBytesPerBatch", 256 * 1024 * 1024),
+            partition_count=given.number("partitions", 4),
+            pushes_filters=given.flag("pushFilters"),
+            epoch=given.optional_number("epoch"),
+            numbers_rows=given.flag(ROW_NUMBERS),
+            claimed_rows=_ranges_in(given.optional(CLAIMED_ROWS)),
+        )
+        given.refuse_the_rest()
+        return parsed
+
+    def connect(self) -> QueueClient:
+        """Return a new connection; the token is read now, so that it is in no plan."""
+        return QueueClient(
+            self.url, token_file=self.token_file, manager=self.manager, is_patient=True
+        )
+
+
+class RowRanges(InputPartition):
+    """One task's share of a batch: claimed rows, read under an epoch."""
+
+    def __init__(self, consumer: str, epoch: int, ranges: tuple[RowRange, ...]) -> None:
+        """Name the rows."""
+        super().__init__((consumer, epoch, ranges))
+        self.consumer = consumer
+        self.epoch = epoch
+        self.ranges = ranges
+
+
+class KeyRange(InputPartition):
+    """One task's share of a browse: the messages whose keys lie in ``low <= k < high``."""
+
+    def __init__(self, low: int, high: int) -> None:
+        """Name the keys."""
+        super().__init__((low, high))
+        self.low = low
+        self.high = high
+
+
+def queue_type(options: Mapping[str, str]) -> StructType:
+    """Return the columns of a message, and the number of its row where a pipeline asks for it."""
+    asks = {name.lower(): value.lower() for name, value in options.items()}
+    return NUMBERED_TYPE if asks.get(ROW_NUMBERS.lower()) == "true" else MESSAGE_TYPE
+
+
+def queue_reader(options: Mapping[str, str]) -> DataSourceReader:
+    """Return a reader that browses the messages on a queue now, or reads what was claimed."""
+    parsed = QueueOptions.parse(options)
+    if parsed.claimed_rows is not None:
+        return ClaimedReader(parsed)
+    return FilteredQueueReader(parsed) if parsed.pushes_filters else QueueReader(parsed)
+
+
+def queue_stream_reader(options: Mapping[str, str]) -> QueueStreamReader:
+    """Return a reader that takes messages as they come to a queue."""
+    return QueueStreamReader(QueueOptions.parse(options))
+
+
+class QueueReader(DataSourceReader):
+    """Browses the live messages that were there when the query was planned."""
+
+    def __init__(self, options: QueueOptions) -> None:
+        """Hold nothing but the options: this travels to the workers."""
+        self._options = options
+        self._filters = Filters()
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the shares of the queue."""
+        options = self._options
+        with options.connect() as client:
+            ranges = client.ranges(options.queue, options.partition_count)
+        # Spark makes a partition of its own, without a range, when there is none.
+        return [KeyRange(low, high) for low, high in ranges or [(0, 0)]]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of a share."""
+        assert isinstance(partition, KeyRange)
+        with self._options.connect() as client:
+            within = (partition.low, partition.high)
+            yield from client.browse(self._options.queue, within, self._filters)
+
+
+class ClaimedReader(DataSourceReader):
+    """Reads rows that a pipeline has claimed, once more and as a table."""
+
+    def __init__(self, options: QueueOptions) -> None:
+        """Hold nothing but the options: this travels to the workers."""
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the shares of the rows."""
+        options = self._options
+        if options.consumer is None or options.epoch is None or not options.claimed_rows:
+            raise OptionError(f"option {CLAIMED_ROWS} needs consumer, epoch and a row")
+        shares = _shares(options.claimed_rows, options.partition_count)
+        return [RowRanges(options.consumer, options.epoch, share) for share in shares]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of a share."""
+        assert isinstance(partition, RowRanges)
+        yield from _claimed(self._options, partition)
+
+
+class FilteredQueueReader(QueueReader):
+    """The same, with equality of ids and priority compared by the queue manager.
+
+    Spark refuses a reader that can do this unless spark.sql.python.filterPushdown.enabled is true.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """Keep the filters that the queue manager applies and yield the others."""
+        for given in filters:
+            if not self._keeps(given):
+                yield given
+
+    def _keeps(self, given: Filter) -> bool:
+        if isinstance(given, IsNotNull):
+            # Spark adds an IsNotNull beside every equality.
+            return given.attribute in (("msg_id",), ("priority",))
+        if not isinstance(given, EqualTo) or len(given.attribute) != 1:
+            return False
+        [name] = given.attribute
+        if name == "priority":
+            is_known = isinstance(given.value, int)
+        else:
+            is_known = name in ("msg_id", "correl_id") and _is_identifier(given.value)
+        if not is_known or getattr(self._filters, name) is not None:
+            return False
+        self._filters = self._filters._replace(**{name: given.value})
+        return True
+
+
+class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Claims messages for one batch after the other and ends them when Spark has committed it."""
+
+    def __init__(self, options: QueueOptions) -> None:
+        """Hold the options; the consumer is attached when Spark first asks for something."""
+        if options.consumer is None:
+            raise OptionError(
+                "option consumer is missing: it names the reader of the queue, whose claims "
+                "outlive a restart"
+            )
+        self._options = options
+        self._consumer: str = options.consumer
+        self._attached: Attached | None = None
+        #: Renews the claims on delayed messages, which lapse.
+        self._renewal: Renewal | None = None
+        #: Under AvailableNow, the mark that separates messages of now from later ones.
+        self._mark: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel to the workers without the thread, which stays where the query is planned."""
+        return {**self.__dict__, "_renewal": None}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        """Return the begin of a stream without a checkpoint: behind the last ended claim."""
+        with self._options.connect() as client:
+            attached = self._attach(client)
+        return _offset(attached, attached.closed)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
+        """Return the most rows of a batch."""
+        return ReadMaxRows(self._options.batch_rows_max)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
+        """Claim nothing that is put later than now."""
+        with self._options.connect() as client:
+            self._mark = client.mark()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        """End claims up to ``start``, claim messages for the next batch, and return its end.
+
+        Raises CheckpointError when ``start`` is of another consumer, queue or store, and a
+        BulkError when the queue manager cannot go on from it or another reader has taken over.
+        """
+        options = self._options
+        with options.connect() as client:
+            attached = self._attach(client)
+            after = _claim_of(start, attached)
+            client.end(attached, after)
+            rows_max, is_bounded = options.batch_rows_max, False
+            if isinstance(limit, ReadMaxRows):
+                rows_max, is_bounded = limit.max_rows, True
+            until = after
+            while True:
+                until, message_count = client.claim(
+                    attached,
+                    until,
+                    max_rows=rows_max,
+                    max_bytes=options.batch_bytes_max,
+                    up_to=self._mark,
+                )
+                if is_bounded or not message_count:
+                    return _offset(attached, until)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Return the shares of a batch; of a repeated batch, rows that hold the same messages."""
+        with self._options.connect() as client:
+            attached = self._attach(client)
+            ranges = client.rows(attached, _claim_of(start, attached), _claim_of(end, attached))
+        return [
+            RowRanges(self._consumer, attached.epoch, share)
+            for share in _shares(ranges, self._options.partition_count)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of a share."""
+        assert isinstance(partition, RowRanges)
+        yield from _claimed(self._options, partition)
+
+    def _attach(self, client: QueueClient) -> Attached:
+        """Act as the consumer from now on; earlier readers of its name are refused."""
+        if self._attached is None:
+            epoch = self._options.epoch
+            if epoch is None:
+                self._attached = client.attach(self._consumer, self._options.queue)
+            else:
+                self._attached = client.attached(self._consumer, epoch)
+            if self._attached.queue == STAGING_QUEUE:
+                self._renewal = Renewal(self._options, self._attached)
+        return self._attached
+
+    def stop(self) -> None:
+        """Renew nothing any more: the query has ended."""
+        if self._renewal is not None:
+            self._renewal.stop()
+
+
+class Renewal:
+    """A thread that renews claims for as long as the query's process lives."""
+
+    def __init__(
+        self, options: QueueOptions, attached: Attached, every_ms: int = CLAIM_RENEWAL_MS
+    ) -> None:
+        """Begin; the claims have been renewed a moment ago."""
+        self._options = options
+        self._every_seconds = every_ms / SECOND_MS
+        self._attached = attached
+        self._is_stopped = threading.Event()
+        threading.Thread(target=self._run, name="mayfly-renewal", daemon=True).start()
+
+    def stop(self) -> None:
+        """Renew nothing any more."""
+        self._is_stopped.set()
+
+    def _run(self) -> None:
+        while not self._is_stopped.wait(self._every_seconds):
+            try:
+                with self._options.connect() as client:
+                    client.renew(self._attached)
+            except (ConsumerFenced, ConsumerUnknown):
+                return
+            except BulkError:
+                # The server may be back at the next try; the query itself reports the error.
+                continue
+            except Exception:  # noqa: BLE001 - without renewals all claims lapse
+                _LOG.exception("the claims of %s are not renewed", self._attached.consumer)
+
+
+def _claimed(options: QueueOptions, rows: RowRanges) -> Iterator[pa.RecordBatch]:
+    """Yield claimed messages, with their rows where the options ask for them."""
+    with options.connect() as client:
+        for after, until in rows.ranges:
+            row = after
+            for batch in client.claimed(rows.consumer, rows.epoch, after, until):
+                row += batch.num_rows
+                yield _numbered(batch, row) if options.numbers_rows else batch
+
+
+def _numbered(batch: pa.RecordBatch, until: int) -> pa.RecordBatch:
+    """Return messages with the numbers of their rows, the last one being ``until``."""
+    numbers = pa.array(range(until - batch.num_rows + 1, until + 1), type=pa.int64())
+    columns = [*batch.columns, numbers]
+    return pa.RecordBatch.from_arrays(columns, schema=_NUMBERED)
+
+
+def _shares(ranges: Sequence[RowRange], share_count: int) -> list[tuple[RowRange, ...]]:
+    """Return rows in up to so many even shares, none when there are no rows."""
+    row_count = sum(until - after for after, until in ranges)
+    if not row_count:
+        return []
+    share_count = min(share_count, -(-row_count // _ROWS_PER_PARTITION_MIN))
+    return [
+        tuple(part_of(ranges, row_count * n // share_count, row_count * (n + 1) // share_count))
+        for n in range(share_count)
+    ]
+
+
+def part_of(ranges: Sequence[RowRange], start: int, end: int) -> Iterator[RowRange]:
+    """Yield the ranges of the rows from number ``start`` up to ``end``, counted from 0."""
+    before = 0
+    for after, until in ranges:
+        low, high = max(start - before, 0), min(end - before, until - after)
+        if low < high:
+            yield after + low, after + high
+        before += until - after
+
+
+def _is_identifier(value: Any) -> bool:
+    return isinstance(value, bytes | bytearray) and len(value) == _ID_BYTES
+
+
+def _offset(attached: Attached, claim: int) -> dict[str, Any]:
+    return _offset_of(attached, claim).as_json()
+
+
+def _offset_of(attached: Attached, claim: int) -> ClaimOffset:
+    return ClaimOffset(attached.consumer, attached.queue, attached.instance_id, claim)
+
+
+def _claim_of(given: dict[str, Any], attached: Attached) -> int:
+    """Return the claim of an offset after a check of its consumer, queue and store."""
+    offset = claim_offset(given)
+    if offset is None:
+        raise CheckpointError(f"offset {given} is not one of a queue, version 1")
+    here = _offset_of(attached, offset.claim)
+    for name, what in (("instance_id", "store"), ("queue", "queue"), ("consumer", "consumer")):
+        if getattr(offset, name) != getattr(here, name):
+            raise CheckpointError(
+                f"the checkpoint belongs to {what} {getattr(offset, name)}, but this is {what} "
+                f"{getattr(here, name)} of queue manager {attached.manager}: use a new checkpoint"
+            )
+    return offset.claim

@@ -1,0 +1,47 @@
+"""Make ``format("mayfly")`` known to a session, for writes on each of its threads.
+
+Spark looks a Python source up in the session that is active on the thread. A thread of Python's has
+none until something sets it; a pool or a scheduler sets nothing, and a write that was planned on
+another thread then ends with DATA_SOURCE_NOT_FOUND.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from mayfly.pipeline.spark.source import MayflyDataSource
+
+_FORMAT = MayflyDataSource.name()
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("mayfly")`` known to a session, for writes on any thread."""
+    spark.dataSource.register(MayflyDataSource)
+    # The classes are patched: neither has a hook, and each ``df.write`` makes a new instance.
+    writers: tuple[Any, ...] = (DataFrameWriter, DataStreamWriter)
+    for writer in writers:
+        if not hasattr(writer.format, "is_of_mayfly"):
+            writer.format = _with_active_session(writer.format)
+
+
+def _with_active_session(format_: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Spark's ``format`` such that ours makes the session of its rows the active one."""
+
+    @functools.wraps(format_)
+    def named(writer: Any, source: str) -> Any:
+        if source.lower() == _FORMAT:
+            _activate(writer._df)
+        return format_(writer, source)
+
+    vars(named)["is_of_mayfly"] = True
+    return named
+
+
+def _activate(rows: DataFrame) -> None:
+    session: Any = rows.sparkSession
+    session._jvm.SparkSession.setActiveSession(session._jsparkSession)

@@ -1,0 +1,210 @@
+"""The what-if replay in Spark: the kernel of `replay`, run queue by queue on the workers.
+
+Two ways: over any DataFrame, whose rows are brought together by queue, and over a folder split by
+queue (``queue=NAME/*.parquet``), which the workers read themselves, so that nothing is shuffled.
+Both give the answer of `replay_in_process`, row for row.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.pipeline.replay.compare import (
+    BY_QUEUE_SCHEMA,
+    CHANGED_SCHEMA,
+    LATE_AFTER_MS,
+    Comparison,
+    changed,
+    compare,
+)
+from mayfly.pipeline.replay.lives import LIFE_COLUMNS, REPLAYED, chosen_manager, read_lives
+from mayfly.pipeline.replay.run import (
+    EXPIRED,
+    GOT,
+    LEFT,
+    OUTCOME_SCHEMA,
+    REFUSED,
+    replay_in_process,
+)
+from mayfly.pipeline.replay.settings import (
+    AS_IT_WAS,
+    EVERY_OTHER,
+    Settings,
+    WhatIf,
+    check_queues,
+    check_settings,
+    settings_of,
+)
+from mayfly.pipeline.replay.split import queue_folders, queue_of, read_queue
+from mayfly.pipeline.replay.trace import OPTIONAL_FIELDS, TRACE_SCHEMA
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = [
+    "AS_IT_WAS",
+    "EXPIRED",
+    "GOT",
+    "LEFT",
+    "OUTCOME_SCHEMA",
+    "REFUSED",
+    "TRACE_SCHEMA",
+    "WhatIf",
+    "changed",
+    "compare_in_spark",
+    "lives_in_lake",
+    "lives_to_replay",
+    "ordered",
+    "replay_in_process",
+    "replay_in_spark",
+    "replay_split_in_spark",
+]
+
+#: Makes the rows of one queue a trace.
+Prepare = Callable[[pa.Table], pa.Table]
+_ORDER = [("queue", "ascending"), ("put_ms", "ascending"), ("seq", "ascending")]
+
+
+def replay_in_spark(trace: DataFrame, what_if: Settings = AS_IT_WAS) -> DataFrame:
+    """Return the outcomes of `replay_in_process` as a DataFrame; rows in no order.
+
+    `ordered` brings collected rows into the order of `replay_in_process`.
+    """
+
+    _check(what_if, trace)
+
+    def decide(rows: pa.Table) -> pa.Table:
+        return replay_in_process(rows, _own(what_if, rows))
+
+    return _by_queue(trace.select(*_trace_columns(trace)), decide, OUTCOME_SCHEMA)
+
+
+def replay_split_in_spark(
+    spark: SparkSession, folder: str | Path, what_if: Settings = AS_IT_WAS
+) -> DataFrame:
+    """Return the same of a folder that `replay.split` or Spark's partitionBy has made.
+
+    One task a queue; the workers must see the folder under the same path.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    def decide(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for path in batch["path"].to_pylist():
+                rows = read_queue(Path(path))
+                yield from replay_in_process(rows, _own(what_if, rows)).to_batches()
+
+    folders = queue_folders(folder)
+    check_settings(what_if)
+    check_queues(what_if, [queue_of(path) for path in folders])
+    paths = [str(path) for path in folders]
+    names = spark.createDataFrame([(path,) for path in paths], "path string")
+    # From one partition the names are dealt out one by one, so each task gets one queue.
+    tasks = names.coalesce(1).repartition(len(paths))
+    return tasks.mapInArrow(decide, from_arrow_schema(OUTCOME_SCHEMA))
+
+
+def compare_in_spark(
+    rows: DataFrame,
+    what_if: Settings,
+    *,
+    prepare: Prepare | None = None,
+    late_after_ms: int = LATE_AFTER_MS,
+) -> Comparison:
+    """Return the same as `mayfly.pipeline.replay.compare.compare`, decided queue by queue in Spark.
+
+    Only a row a queue, and the messages that end otherwise, come back to this process.
+    ``prepare`` makes the rows of one queue a trace where they are none yet.
+    """
+
+    _check(what_if, rows)
+
+    def both(rows: pa.Table) -> Comparison:
+        trace = rows if prepare is None else prepare(rows)
+        return compare(trace, _own(what_if, trace), late_after_ms=late_after_ms)
+
+    def summary(rows: pa.Table) -> pa.Table:
+        compared = both(rows)
+        return pa.concat_tables([_marked(compared.before, 0), _marked(compared.after, 1)])
+
+    marked = _by_queue(rows, summary, _MARKED_SCHEMA).toArrow().sort_by("queue")
+    parts = [marked.filter(pc.equal(marked["side"], side)) for side in (0, 1)]
+    before, after = (
+        part.select(BY_QUEUE_SCHEMA.names).cast(BY_QUEUE_SCHEMA).combine_chunks() for part in parts
+    )
+    messages = _by_queue(rows, lambda rows: both(rows).changed, CHANGED_SCHEMA).toArrow()
+    messages = messages.cast(CHANGED_SCHEMA).sort_by(_ORDER).combine_chunks()
+    return Comparison(before, after, messages)
+
+
+def lives_to_replay(spark: SparkSession, lake: str | Path, manager: str | None = None) -> DataFrame:
+    """Return the rows of a lake that `replay.lives.trace_of_lives` makes a trace of.
+
+    Raises ReplayError when there are none, or those of several queue managers and none is named.
+    """
+    from pyspark.sql import functions as f
+
+    from mayfly.pipeline.spark.lake import read_lake
+
+    lives = read_lake(spark, lake).where(f.col("outcome").isin(*REPLAYED))
+    managers = [row["manager"] for row in lives.select("manager").distinct().collect()]
+    chosen = chosen_manager(sorted(managers), manager, lake)
+    return lives.where(f.col("manager") == chosen).select(*LIFE_COLUMNS)
+
+
+def lives_in_lake(lake: str | Path, manager: str | None = None) -> pa.Table:
+    """Return the same rows, read in this process, while a lease keeps the files of the lake.
+
+    Raises LakeError when a file is gone, and what `lives_to_replay` raises.
+    """
+    from mayfly.pipeline.lake.files import Lease, check_complete, existing_lake
+
+    with contextlib.closing(Lease(existing_lake(lake))) as lease:
+        check_complete(lease.snapshot)
+        return read_lives([file.path for file in lease.snapshot.files], lake, manager)
+
+
+def ordered(outcomes: pa.Table) -> pa.Table:
+    """Return outcome rows ordered by queue, put time and seq, with exactly OUTCOME_SCHEMA."""
+    rows = outcomes.select(OUTCOME_SCHEMA.names).cast(OUTCOME_SCHEMA)
+    return rows.sort_by(_ORDER).combine_chunks()
+
+
+_MARKED_SCHEMA = BY_QUEUE_SCHEMA.append(pa.field("side", pa.int64(), nullable=False))
+
+
+def _marked(table: pa.Table, side: int) -> pa.Table:
+    return table.append_column("side", pa.repeat(pa.scalar(side, pa.int64()), len(table)))
+
+
+def _trace_columns(trace: DataFrame) -> list[str]:
+    there = [field.name for field in OPTIONAL_FIELDS if field.name in trace.columns]
+    return [*TRACE_SCHEMA.names, *there]
+
+
+def _by_queue(rows: DataFrame, decide: Prepare, schema: pa.Schema) -> DataFrame:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    def one_queue(_queue: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+        return decide(rows)
+
+    return rows.groupBy("queue").applyInArrow(one_queue, schema=from_arrow_schema(schema))
+
+
+def _check(what_if: Settings, rows: DataFrame) -> None:
+    """Raise ReplayError for wrong settings here: a worker knows only its own queue."""
+    check_settings(what_if)
+    if not isinstance(what_if, WhatIf) and what_if.keys() - {EVERY_OTHER}:
+        queues = [row["queue"] for row in rows.select("queue").distinct().collect()]
+        check_queues(what_if, queues)
+
+
+def _own(what_if: Settings, rows: pa.Table) -> Settings:
+    """Return the settings of the one queue that rows are of: the others are not here."""
+    return {EVERY_OTHER: settings_of(what_if, rows["queue"][0].as_py())} if len(rows) else what_if

@@ -1,0 +1,365 @@
+"""Write a DataFrame into queues, exactly once: ``format("mayfly")`` as the sink of Spark.
+
+Each task puts its rows on a stage of their queue manager, under query, batch, partition and
+attempt; the driver's commit names the stages that count, and the queue manager puts their rows. A
+batch that Spark repeats, after any failure, changes nothing (engine/bulk/stages.py). The same holds
+for a write of a plain DataFrame whose options name its application and batch.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from mayfly.mqi.constants import MQPER_NOT_PERSISTENT, MQPER_PERSISTENT
+from mayfly.pipeline.bulk.errors import UnknownManager
+from mayfly.pipeline.bulk.stages import STAGED, StageClient, Upload
+from mayfly.pipeline.spark.errors import OptionError
+from mayfly.pipeline.spark.options import Given
+from mayfly.verbs.contracts.stages import JOB_PREFIX
+
+#: Columns about the former life of a message; a put begins a new one.
+IGNORED_COLUMNS = ("put_ms", "backout_count")
+_PAYLOAD, _QUEUE, _MANAGER, _PERSISTENCE = "payload", "queue", "manager", "persistence"
+#: The names that Delta gave to these two, for the same purpose.
+_APPLICATION, _VERSION, _JOB = "txnAppId", "txnVersion", "jobId"
+_VERSION_LIMIT = 2**63
+_QUERY_PROPERTY, _BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
+_ASYNCHRONOUS = "asyncProgressTracking"
+#: Options of a stream that Spark itself reads.
+_SPARKS_OWN = (
+    "checkpointLocation",
+    "queryName",
+    f"{_ASYNCHRONOUS}CheckpointIntervalMs",
+    f"_{_ASYNCHRONOUS}OverrideSinkSupportCheck",
+)
+_PERSISTENCES: dict[str, int | None] = {
+    "persistent": MQPER_PERSISTENT,
+    "nonpersistent": MQPER_NOT_PERSISTENT,
+    "asqueue": None,
+}
+_KINDS = {pa.binary(): ("binary",), pa.string(): ("string", "varchar", "char")}
+_WHOLE_NUMBERS = ("bigint", "int", "smallint", "tinyint", "long", "integer", "short", "byte")
+
+
+class SinkOptions(NamedTuple):
+    """The options of writing, checked; ``persistence`` None leaves it to the queue.
+
+    ``transaction`` is (txnAppId, txnVersion): a DataFrame is written as that batch of that
+    application. A version that is not above the last one written changes nothing. A pipeline has an
+    option of its own, surrenders: rows that nobody takes go back to their source.
+    """
+
+    url: str
+    token_file: str | None
+    manager: str | None
+    queue: str | None
+    dead_letter_queue: str
+    persistence: int | None
+    job_id: str
+    transaction: tuple[str, int] | None
+    surrenders: bool
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SinkOptions:
+        """Check options as Spark hands them over; raises OptionError naming option and value."""
+        given = Given(options)
+        if given.flag(f"{_ASYNCHRONOUS}Enabled"):
+            raise OptionError(
+                f"option {_ASYNCHRONOUS}Enabled: a batch must be written down before the next one "
+                "is, or rows could be put twice; leave it false"
+            )
+        for name in _SPARKS_OWN:
+            given.optional(name)
+        persistence = given.text(_PERSISTENCE, "persistent")
+        if persistence.lower() not in _PERSISTENCES:
+            raise OptionError(
+                f"option {_PERSISTENCE}: {persistence!r} is none of persistent, nonPersistent, "
+                "asQueue"
+            )
+        parsed = cls(
+            url=given.url(),
+            token_file=given.optional("tokenFile"),
+            manager=given.optional(_MANAGER),
+            queue=given.optional(_QUEUE),
+            dead_letter_queue=given.text("deadLetterQueue", ""),
+            persistence=_PERSISTENCES[persistence.lower()],
+            job_id=given.text(_JOB, secrets.token_hex(16)),
+            surrenders=given.flag("surrenders"),
+            transaction=_transaction(given, has_job=any(n.lower() == "jobid" for n in options)),
+        )
+        if parsed.queue == "":
+            raise OptionError("option queue is empty: leave it out when each row names its queue")
+        if not parsed.job_id:
+            raise OptionError(f"option {_JOB} is empty")
+        given.refuse_the_rest()
+        return parsed
+
+    def connect(self, manager: str | None) -> StageClient:
+        """Return a new connection to a queue manager; the token is read now."""
+        return StageClient(self.url, token_file=self.token_file, manager=manager, is_patient=True)
+
+
+def _transaction(given: Given, *, has_job: bool) -> tuple[str, int] | None:
+    """Return application and version, None without them; raises OptionError for one alone."""
+    application, version = given.optional(_APPLICATION), given.optional(_VERSION)
+    if application is None and version is None:
+        return None
+    if not application or version is None:
+        missing = _VERSION if application else _APPLICATION
+        raise OptionError(f"option {missing} is missing: {_APPLICATION} and {_VERSION} go together")
+    if has_job:
+        raise OptionError(f"option {_JOB} beside {_APPLICATION}: each says what a repeat is")
+    if application.startswith(JOB_PREFIX):
+        raise OptionError(
+            f"option {_APPLICATION}: {application!r} begins with {JOB_PREFIX!r}, as names do that "
+            "are forgotten after a day"
+        )
+    if not version.isdecimal() or int(version) >= _VERSION_LIMIT:
+        raise OptionError(f"option {_VERSION}: {version!r} is not a whole number from 0 to 2^63-1")
+    return application, int(version)
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """The stages that one task has written, each a (queue manager, partition, attempt)."""
+
+    query: str
+    batch: int
+    stages: list[tuple[str, int, str]]
+    row_count: int
+
+
+class StreamSink(DataSourceStreamArrowWriter):
+    """Writes the batches of a stream, under the id that Spark keeps in its checkpoint."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        """Hold nothing but the options: this travels to the workers."""
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Put the rows of a task on stages."""
+        context = _task()
+        query = context.getLocalProperty(_QUERY_PROPERTY)
+        batch = context.getLocalProperty(_BATCH_PROPERTY)
+        if query is None or batch is None:
+            raise OptionError("a streaming write has no query id: is this Spark older than 4.3?")
+        return _write(self._options, (query, int(batch)), iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
+        """Have the rows of a batch put; of one committed before, only rows not put yet."""
+        _commit(self._options, messages, batchId)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
+        """Leave the stages: the next commit of the query sweeps them."""
+
+
+class BatchSink(DataSourceArrowWriter):
+    """Writes a DataFrame once: as the batch of an application that the options name.
+
+    Without one it is the only batch of a job, whose id is made when the write is planned.
+    """
+
+    def __init__(self, options: SinkOptions) -> None:
+        """Hold nothing but the options: this travels to the workers."""
+        self._options = options
+        self._batch = options.transaction or (JOB_PREFIX + options.job_id, 0)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Put the rows of a task on stages."""
+        return _write(self._options, self._batch, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Have the rows put; of a batch committed before, only rows not put yet."""
+        _commit(self._options, messages, self._batch[1])
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Leave the stages: they are swept by age."""
+
+
+def stream_sink(
+    options: Mapping[str, str], schema: StructType, *, overwrite: bool
+) -> DataSourceStreamArrowWriter:
+    """Return the writer of a stream; raises OptionError for a wrong option, mode or column."""
+    if overwrite:
+        raise OptionError('output mode "complete": a queue only takes more; use "append"')
+    parsed = SinkOptions.parse(options)
+    if parsed.transaction is not None:
+        raise OptionError(f"option {_APPLICATION}: a stream has its own in its checkpoint")
+    check_columns(schema, parsed.queue)
+    return StreamSink(parsed)
+
+
+def batch_sink(
+    options: Mapping[str, str], schema: StructType, *, overwrite: bool
+) -> DataSourceArrowWriter:
+    """Return the writer of a DataFrame; raises OptionError for a wrong option, mode or column."""
+    if overwrite:
+        raise OptionError('mode "overwrite": a queue only takes more; use "append"')
+    parsed = SinkOptions.parse(options)
+    check_columns(schema, parsed.queue)
+    return BatchSink(parsed)
+
+
+def check_columns(schema: StructType, queue: str | None) -> None:
+    """Raise OptionError, naming the column, unless rows of a schema can be put.
+
+    Names are in any case, whole numbers of any width. A column that no put knows is refused, too,
+    since its values would be lost.
+    """
+    names = [field.name.lower() for field in schema]
+    if _PAYLOAD not in names:
+        raise OptionError(f"column {_PAYLOAD} is missing: it holds the data of a message")
+    if _QUEUE not in names and queue is None:
+        raise OptionError(f"column {_QUEUE} is missing, and option {_QUEUE}: where do rows go?")
+    for field in schema:
+        name = field.name.lower()
+        if names.count(name) > 1:
+            raise OptionError(f"column {name} is there {names.count(name)} times")
+        if name in IGNORED_COLUMNS:
+            continue
+        if name not in STAGED.names:
+            raise OptionError(
+                f"column {field.name} is none that a message has: {', '.join(STAGED.names)}"
+            )
+        kinds = _KINDS.get(STAGED.field(name).type, _WHOLE_NUMBERS)
+        found = field.dataType.simpleString()
+        if found.partition("(")[0] not in (*kinds, "void"):
+            raise OptionError(f"column {field.name} is {found}, a message has {kinds[0]} there")
+
+
+def staged_rows(batch: pa.RecordBatch, options: SinkOptions) -> pa.RecordBatch:
+    """Return rows under the schema STAGED, with the options' values where a row has none."""
+    given = {name.lower(): column for name, column in zip(batch.schema.names, batch, strict=True)}
+    defaults = {_QUEUE: options.queue, _PERSISTENCE: options.persistence}
+    columns = []
+    for field in STAGED:
+        column = given.get(field.name)
+        default = defaults.get(field.name)
+        if column is None:
+            column = pa.nulls(batch.num_rows, field.type)
+        column = column.cast(field.type)
+        if default is not None and column.null_count:
+            column = pc.fill_null(column, pa.scalar(default, field.type))
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=STAGED)
+
+
+class _Uploads:
+    """The stages that one task fills, one for each queue manager its rows go to."""
+
+    def __init__(self, options: SinkOptions, batch: tuple[str, int]) -> None:
+        self._options = options
+        self._batch = batch
+        context = _task()
+        self._partition = context.partitionId()
+        # A random part, as attempt numbers begin anew with every driver.
+        self._attempt = f"{context.taskAttemptId()}-{secrets.token_hex(8)}"
+        self._uploads: dict[str, Upload] = {}
+        #: Name in a row -> name of the served queue manager.
+        self._names: dict[str | None, str] = {}
+        self._clients: list[StageClient] = []
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Send rows, each to its queue manager."""
+        managers = rows.column(_MANAGER)
+        named = pc.unique(managers).to_pylist()
+        for given in named:
+            mask = managers.is_null() if given is None else pc.equal(managers, given)
+            part = rows if len(named) == 1 else rows.filter(pc.fill_null(mask, fill_value=False))
+            self._upload(given).write(part)
+
+    def finish(self) -> Written:
+        """Return the commit message once all rows are durable."""
+        row_count = sum(upload.finish() for upload in self._uploads.values())
+        stages = [(manager, self._partition, self._attempt) for manager in self._uploads]
+        return Written(*self._batch, stages, row_count)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in self._clients:
+            client.close()
+
+    def break_off(self) -> None:
+        """Give up; the server drops uploads that are not finished."""
+        for upload in self._uploads.values():
+            upload.break_off()
+
+    def _upload(self, given: str | None) -> Upload:
+        if given not in self._names:
+            self._names[given] = self._served(given)
+        name = self._names[given]
+        if name not in self._uploads:
+            client = self._connect(name)
+            self._uploads[name] = client.begin(*self._batch, (self._partition, self._attempt))
+        return self._uploads[name]
+
+    def _served(self, given: str | None) -> str:
+        """Return the name of a queue manager; one that is not served makes dead letters."""
+        try:
+            return self._connect(given or self._options.manager).info().manager
+        except UnknownManager as error:
+            if given is None:
+                raise OptionError(f"option {_MANAGER}: {error}") from error
+            return self._served(None)
+
+    def _connect(self, manager: str | None) -> StageClient:
+        client = self._options.connect(manager)
+        self._clients.append(client)
+        return client
+
+
+def _write(
+    options: SinkOptions, batch: tuple[str, int], iterator: Iterator[pa.RecordBatch]
+) -> Written:
+    uploads = _Uploads(options, batch)
+    try:
+        for rows in iterator:
+            if rows.num_rows:
+                uploads.write(staged_rows(rows, options))
+        return uploads.finish()
+    except BaseException:
+        uploads.break_off()
+        raise
+    finally:
+        uploads.close()
+
+
+def _commit(
+    options: SinkOptions, messages: Sequence[WriterCommitMessage | None], batch: int
+) -> None:
+    """Commit at each queue manager that has rows of the batch."""
+    written = [message for message in messages if isinstance(message, Written)]
+    named: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    for message in written:
+        assert message.batch == batch, f"written as batch {message.batch}, committed as {batch}"
+        for manager, partition, attempt in message.stages:
+            named[manager, message.query].append((partition, attempt))
+    for (manager, query), stages in sorted(named.items()):
+        with options.connect(manager) as client:
+            client.commit(
+                query,
+                batch,
+                sorted(stages),
+                dead_letter_queue=options.dead_letter_queue,
+                surrenders=options.surrenders,
+            )
+
+
+def _task() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "only Spark's workers write"
+    return context

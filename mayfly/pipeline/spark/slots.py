@@ -1,0 +1,220 @@
+"""The delay line's state: rows wait as Arrow blobs under (shard, slot), one timer for each slot.
+
+``pack`` makes blobs of rows, ``Slots`` holds them until their slot is over, ``unpack`` makes rows
+of them again. Rows that are due already travel in slot DUE, which has no state. Blobs keep the
+exact types of the rows, which pandas would not, and the shuffle moves few large rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+
+from mayfly.lifetime.columns import NONE, Ints, ints
+from mayfly.mqi.reasons import MQRC_NONE
+from mayfly.pipeline.bulk.schema import pages
+from mayfly.pipeline.spark.ending import end_rows
+from mayfly.pipeline.spark.errors import CheckpointError
+
+Batches: TypeAlias = Iterator[pa.RecordBatch]
+
+#: The slot of rows that need not wait; no moment is before 1970.
+DUE = 0
+#: The column that brings the time of the micro-batch to the workers, as text: a number would stand
+#: in the code that Spark generates for the stage, which it then compiled anew in each micro-batch.
+NOW_COLUMN = "_mayfly_now_ms"
+
+#: Rows that go to the state and come out of it.
+PACKED = pa.schema(
+    [
+        pa.field("shard", pa.int32(), nullable=False),
+        pa.field("slot", pa.int64(), nullable=False),
+        pa.field("blob", pa.binary(), nullable=False),
+    ]
+)
+LEAVING = pa.schema(
+    [
+        pa.field("blob", pa.binary(), nullable=False),
+        pa.field("ended_ms", pa.int64(), nullable=False),
+    ]
+)
+#: Rows are packed together up to here, so that a slot gets few blobs from a task.
+_GATHERED_BYTES = 32 * 2**20
+#: Small enough for a few tens of thousands of due rows to keep all tasks busy.
+_BLOB_BYTES = 2**20
+
+
+def packer(slot_ms: int, shards: int, due_shards: Sequence[int]) -> Callable[[Batches], Batches]:
+    """Return the function for mapInArrow that makes PACKED of rows with window and NOW_COLUMN.
+
+    Due rows go to ``due_shards`` in turn. Rows that wait for one slot go to one shard, and to the
+    next ones only where they are many: each held (shard, slot) costs as much as hundreds of rows.
+    """
+
+    def pack(batches: Batches) -> Batches:
+        context = TaskContext.get()
+        assert context is not None
+        first = context.partitionId() % len(due_shards)
+        due = cycle([*due_shards[first:], *due_shards[:first]])
+        for rows in _gathered(batches):
+            packed = []
+            before, turn = DUE, 0
+            for slot, blob in blobs_by_slot(rows, slot_ms):
+                turn = turn + 1 if slot == before else 0
+                packed.append((next(due) if slot == DUE else turn % shards, slot, blob))
+                before = slot
+            yield _packed(packed)
+
+    return pack
+
+
+def unpacker(expected: pa.Schema, manager_name: str) -> Callable[[Batches], Batches]:
+    """Return the function for mapInArrow that makes ended rows of LEAVING.
+
+    It raises CheckpointError for rows of another schema than ``expected``: another query's.
+    """
+
+    def unpack(batches: Batches) -> Batches:
+        for batch in batches:
+            if batch.num_rows:
+                # All rows that leave in a micro-batch have its time.
+                ended_ms = batch["ended_ms"][0].as_py()
+                for rows in _gathered(unpacked(batch["blob"], expected)):
+                    yield end_rows(rows, ended_ms, manager_name)
+
+    return unpack
+
+
+class Slots(StatefulProcessor):
+    """Holds the blobs of a slot until it is over; the key is (shard, slot)."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Name the state: Spark calls this before anything else."""
+        self._handle = handle
+        self._blobs = handle.getListState("blobs", "blob binary")
+
+    def handleInputRows(  # noqa: N802  # Spark's name
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: TimerValues,  # noqa: N803  # Spark calls by these names
+    ) -> Iterator[pd.DataFrame]:
+        """Let due rows pass and hold the others."""
+        now_ms = timerValues.getCurrentProcessingTimeInMs()
+        for packed in rows:
+            # The slot is read from the rows: Spark hands the key over as different forms of tuple.
+            slot = int(packed["slot"].iloc[0])
+            if slot <= now_ms:
+                yield _leaving(packed["blob"].tolist(), now_ms)
+            else:
+                self._blobs.appendList([(blob,) for blob in packed["blob"]])
+                self._handle.registerTimer(slot)
+
+    def handleExpiredTimer(  # noqa: N802  # Spark's name
+        self,
+        key: Any,
+        timerValues: TimerValues,  # noqa: N803  # Spark calls by these names
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803  # Spark calls by these names
+    ) -> Iterator[pd.DataFrame]:
+        """Let go of a slot that is over."""
+        now_ms = timerValues.getCurrentProcessingTimeInMs()
+        for (blob,) in self._blobs.get():
+            yield _leaving([bytes(blob)], now_ms)
+        self._blobs.clear()
+
+    def close(self) -> None:
+        """Hold nothing open."""
+
+
+def _leaving(blobs: list[bytes], now_ms: int) -> pd.DataFrame:
+    return pd.DataFrame({"blob": blobs, "ended_ms": np.full(len(blobs), now_ms)})
+
+
+def _gathered(batches: Batches) -> Batches:
+    """Yield the rows of a task in few, large batches."""
+    waiting: list[pa.RecordBatch] = []
+    waiting_bytes = 0
+    for batch in batches:
+        waiting.append(batch)
+        waiting_bytes += batch.nbytes
+        if waiting_bytes >= _GATHERED_BYTES:
+            yield pa.concat_batches(waiting)
+            waiting, waiting_bytes = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def blobs_by_slot(rows: pa.RecordBatch, slot_ms: int) -> Iterator[tuple[int, bytes]]:
+    """Yield rows by slot, in their order inside each; many bytes are cut into several blobs."""
+    if not rows.num_rows:
+        return
+    slots = _slots(rows, batch_ms(rows), slot_ms)
+    order = np.argsort(slots, kind="stable")
+    slots = slots[order]
+    sorted_rows = rows.drop_columns([NOW_COLUMN]).take(pa.array(order))
+    starts = np.flatnonzero(np.diff(slots, prepend=NONE))
+    for start, end in zip(starts, [*starts[1:], len(slots)], strict=True):
+        for page in pages(sorted_rows.slice(start, end - start), _BLOB_BYTES):
+            yield int(slots[start]), _blob(page)
+
+
+def batch_ms(rows: pa.RecordBatch) -> int:
+    """Return the time of the micro-batch that one or more rows bring with them."""
+    return int(rows[NOW_COLUMN][0].as_py())
+
+
+def _slots(rows: pa.RecordBatch, now_ms: int, slot_ms: int) -> Ints:
+    """Return the slot of each row: the first multiple of ``slot_ms`` at which its wait is over."""
+    deliver_at, expire_at = ints(rows["deliver_at_ms"]), ints(rows["expire_at_ms"])
+    due = np.where(expire_at == NONE, deliver_at, np.minimum(deliver_at, expire_at))
+    waits = (ints(rows["reason"]) == MQRC_NONE) & (due > now_ms)
+    slots: Ints = np.where(waits, -(-due // slot_ms) * slot_ms, DUE)
+    return slots
+
+
+def _blob(rows: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    blob: bytes = sink.getvalue().to_pybytes()
+    return blob
+
+
+def _packed(packed: list[tuple[int, int, bytes]]) -> pa.RecordBatch:
+    rows = [dict(zip(PACKED.names, row, strict=True)) for row in packed]
+    return pa.RecordBatch.from_pylist(rows, schema=PACKED)
+
+
+def unpacked(blobs: pa.Array, expected: pa.Schema) -> Batches:
+    """Yield the rows of blobs; raises CheckpointError for one of another schema."""
+    for blob in blobs:
+        with pa.ipc.open_stream(blob.as_buffer()) as reader:
+            _check_schema(reader.schema, expected)
+            yield from reader
+
+
+def _check_schema(found: pa.Schema, expected: pa.Schema) -> None:
+    if found.names == expected.names and found.types == expected.types:
+        return
+    for name in [*expected.names, *found.names]:
+        pair = [
+            str(schema.field(name).type) if name in schema.names else "missing"
+            for schema in (found, expected)
+        ]
+        if pair[0] != pair[1]:
+            raise CheckpointError(
+                f"the checkpoint holds messages whose column {name} is {pair[0]}, in this query it "
+                f"is {pair[1]}: use the query it was made with, or a new checkpoint"
+            )

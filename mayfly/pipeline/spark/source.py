@@ -1,0 +1,317 @@
+"""Spark's ``format("mayfly")``: the ledger of a queue manager, or a queue, as table and stream.
+
+Option ``queue`` chooses a queue (queue_source.py); this module reads the ledger. A stream's offset
+is the position it has read to, with the instance id of the store, so that a checkpoint is never
+continued on another one. Rows between two positions never change: a batch that Spark repeats is the
+same batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from mayfly.pipeline.bulk.client import LedgerClient
+from mayfly.pipeline.bulk.schema import LEDGER, LEDGER_ROW_BYTES_MAX
+from mayfly.pipeline.spark.errors import CheckpointError, OptionError
+from mayfly.pipeline.spark.options import Given
+from mayfly.pipeline.spark.queue_source import queue_reader, queue_stream_reader, queue_type
+from mayfly.pipeline.spark.sink import batch_sink, stream_sink
+from mayfly.verbs.contracts.ledger import LedgerInfo
+
+#: The ledger's rows as Spark types.
+LEDGER_TYPE: StructType = from_arrow_schema(LEDGER)
+#: A task for fewer rows costs more than it brings.
+_ROWS_PER_PARTITION_MIN = 10_000
+_OFFSET_VERSION = 1
+_EARLIEST = "earliest"
+_LATEST = "latest"
+
+
+class SourceOptions(NamedTuple):
+    """The options of ``format("mayfly")``, checked.
+
+    ``starting_position`` is the first position a new stream reads, 0 for the oldest one held and
+    None for the end of the ledger.
+    """
+
+    url: str
+    token_file: str | None
+    manager: str | None
+    batch_rows_max: int
+    partition_count: int
+    starting_position: int | None
+
+    @classmethod
+    def parse(cls, options: MutableMapping[str, str]) -> SourceOptions:
+        """Check options as Spark hands them over; raises OptionError naming option and value."""
+        given = Given(options)
+        if not given.flag("ledger"):
+            raise OptionError('option ledger must be "true", or option queue name a queue')
+        url = given.url()
+        rows_max = given.number("maxRowsPerBatch", 200_000)
+        bytes_max = given.number("maxBytesPerBatch", rows_max * LEDGER_ROW_BYTES_MAX)
+        parsed = cls(
+            url=url,
+            token_file=given.optional("tokenFile"),
+            manager=given.optional("manager"),
+            batch_rows_max=min(rows_max, max(bytes_max // LEDGER_ROW_BYTES_MAX, 1)),
+            partition_count=given.number("partitions", 4),
+            starting_position=_starting_position(given),
+        )
+        given.refuse_the_rest()
+        return parsed
+
+    def connect(self) -> LedgerClient:
+        """Return a new connection; the token is read now, so that it is in no plan."""
+        return LedgerClient(
+            self.url, token_file=self.token_file, manager=self.manager, is_patient=True
+        )
+
+
+def _starting_position(given: Given) -> int | None:
+    name = "startingPosition"
+    value = given.text(name, _EARLIEST)
+    if value.lower() == _LATEST:
+        return None
+    if value.lower() == _EARLIEST:
+        return 0
+    if not value.isdecimal() or int(value) < 1:
+        raise OptionError(
+            f"option {name}: {value!r} is neither {_EARLIEST}, {_LATEST} nor a position"
+        )
+    return int(value)
+
+
+class LedgerRange(InputPartition):
+    """One task's share: the rows of ``(after, until]`` of one store."""
+
+    def __init__(self, after: int, until: int, instance_id: str) -> None:
+        """Name the range."""
+        super().__init__((after, until, instance_id))
+        self.after = after
+        self.until = until
+        self.instance_id = instance_id
+
+
+def split_range(
+    after: int, until: int, instance_id: str, partition_count: int
+) -> list[LedgerRange]:
+    """Return ``(after, until]`` in up to ``partition_count`` even shares, none when empty."""
+    row_count = until - after
+    if row_count <= 0:
+        return []
+    share_count = min(partition_count, -(-row_count // _ROWS_PER_PARTITION_MIN))
+    edges = [after + row_count * n // share_count for n in range(share_count + 1)]
+    return [LedgerRange(start, end, instance_id) for start, end in pairwise(edges)]
+
+
+class MayflyDataSource(DataSource):
+    """The data source; ``register`` makes it known to a session."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what ``format`` takes."""
+        return "mayfly"
+
+    def schema(self) -> StructType:
+        """Return the columns of a message when a queue is named, else those of a ledger row."""
+        return queue_type(self.options) if _is_queue(self.options) else LEDGER_TYPE
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return a reader of the rows that the ledger, or a queue, holds now."""
+        if _is_queue(self.options):
+            return queue_reader(self.options)
+        return LedgerReader(SourceOptions.parse(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        """Return a reader that goes on with later rows of the ledger, or a queue."""
+        try:
+            if _is_queue(self.options):
+                return queue_stream_reader(self.options)
+            return LedgerStreamReader(SourceOptions.parse(self.options))
+        except OptionError as error:
+            return RefusedStreamReader(error)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Return a writer of rows into queues."""
+        return batch_sink(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802  # Spark's name
+        """Return a writer of a stream's rows into queues."""
+        return stream_sink(self.options, schema, overwrite=overwrite)
+
+
+class RefusedStreamReader(DataSourceStreamReader):
+    """Raises the reason why a stream cannot be read.
+
+    Without a reader Spark itself would fail, with an error whose last line does not have the
+    reason.
+    """
+
+    def __init__(self, error: OptionError) -> None:
+        """Hold the reason."""
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        """Raise it: a new stream asks for this first."""
+        raise self._error
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        """Raise it: a stream that goes on asks for this first."""
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Raise it: a stream that repeats a batch asks for this first."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Raise it."""
+        raise self._error
+
+
+def _is_queue(options: Mapping[str, str]) -> bool:
+    return any(name.lower() == "queue" for name in options)
+
+
+class LedgerReader(DataSourceReader):
+    """Reads the positions that were there when the query was planned."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        """Hold nothing but the options: this travels to the workers."""
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the shares of the whole ledger."""
+        with self._options.connect() as client:
+            info = client.info()
+        after = _first_after(self._options.starting_position, info)
+        last = max(info.last_position, after)
+        shares = split_range(after, last, info.instance_id, self._options.partition_count)
+        # Spark makes a partition of its own, without a range, when there is none.
+        return [*shares] or [LedgerRange(after, after, info.instance_id)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a share."""
+        return _read(self._options, partition)
+
+
+class LedgerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the ledger on and on, in batches of bounded size."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        """Hold the options and, under AvailableNow, where to end."""
+        self._options = options
+        self._target: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        """Return where a stream without a checkpoint begins."""
+        info = self._info()
+        return _offset(_first_after(self._options.starting_position, info), info.instance_id)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
+        """Return the most rows of a batch."""
+        return ReadMaxRows(self._options.batch_rows_max)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
+        """End where the ledger ends now."""
+        self._target = self._info().last_position
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        """Return where the batch that begins at ``start`` ends.
+
+        Raises CheckpointError when ``start`` cannot be continued: another store, trimmed, or beyond
+        the end of this one.
+        """
+        info = self._info()
+        after = _position(start, info)
+        last = info.last_position if self._target is None else self._target
+        if isinstance(limit, ReadMaxRows):
+            last = min(last, after + limit.max_rows)
+        return _offset(max(last, after), info.instance_id)
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        """Return the end of the ledger, for the query's progress."""
+        info = self._info()
+        return _offset(info.last_position, info.instance_id)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Return the shares of a batch; of a repeated batch, the same."""
+        return [
+            *split_range(
+                start["position"], end["position"], end["instance"], self._options.partition_count
+            )
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a share."""
+        return _read(self._options, partition)
+
+    def _info(self) -> LedgerInfo:
+        with self._options.connect() as client:
+            return client.info()
+
+
+def _read(options: SourceOptions, share: InputPartition) -> Iterator[pa.RecordBatch]:
+    assert isinstance(share, LedgerRange)
+    with options.connect() as client:
+        yield from client.read(share.after, share.until, instance_id=share.instance_id)
+
+
+def _first_after(starting_position: int | None, info: LedgerInfo) -> int:
+    """Return the position before the first row a new reader reads."""
+    if starting_position is None:
+        return info.last_position
+    if starting_position == 0:
+        return info.first_position - 1
+    if starting_position < info.first_position:
+        raise OptionError(
+            f"option startingPosition: {starting_position} is trimmed, "
+            f"the first position held is {info.first_position}"
+        )
+    return starting_position - 1
+
+
+def _offset(position: int, instance_id: str) -> dict[str, Any]:
+    return {"version": _OFFSET_VERSION, "position": position, "instance": instance_id}
+
+
+def _position(offset: dict[str, Any], info: LedgerInfo) -> int:
+    """Return the position of an offset after checking that the ledger can go on from there."""
+    version, position = offset.get("version"), offset.get("position")
+    if version != _OFFSET_VERSION or not isinstance(position, int):
+        raise CheckpointError(f"offset {offset} is not one of version {_OFFSET_VERSION}")
+    if offset["instance"] != info.instance_id:
+        raise CheckpointError(
+            f"the checkpoint belongs to store {offset['instance']}, but queue manager "
+            f"{info.manager} is store {info.instance_id}: use a new checkpoint"
+        )
+    if position + 1 < info.first_position:
+        raise CheckpointError(
+            f"the checkpoint goes on at position {position + 1}, which is trimmed: the ledger of "
+            f"{info.manager} begins at {info.first_position}"
+        )
+    if position > info.last_position:
+        raise CheckpointError(
+            f"the checkpoint has read to position {position}, but the ledger of {info.manager} "
+            f"ends at {info.last_position}: it was restored from an older copy"
+        )
+    return position

@@ -1,0 +1,381 @@
+"""The names of a selector for one message: MQMD, headers of JMS and properties, read when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from mayfly.lifetime.times import put_date, put_time
+from mayfly.lifetime.window import remaining_tenths
+from mayfly.mqi import constants as c
+from mayfly.mqi.delay_header import FORMAT as DELAY_FORMAT
+from mayfly.mqi.delay_header import DelayHeader, find_delay_header
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.properties import FORMAT, Header, Value
+from mayfly.properties.selectors.folders import (
+    NONE,
+    Elements,
+    Folder,
+    all_folders,
+    find_folder,
+    header_of,
+    may_hold,
+    size_of,
+    value_in,
+)
+from mayfly.properties.selectors.identifiers import (
+    correlation_text,
+    id_text,
+    sent_id_text,
+    timestamp_of,
+    type_of,
+)
+from mayfly.properties.selectors.names import (
+    JMS_MAYFLY_DELAYED,
+    MQMD,
+    REPORT_BITS,
+    SENT_MESSAGE_ID,
+    TOPIC_STRING,
+)
+
+_ZERO_ID = bytes(24)
+_TOKEN_BYTES = 32
+#: Names and folders that are read one by one before all are.
+_FEW = 8
+#: Characters of the descriptor's texts, and what a name costs beside what it reads.
+_FIXED_SIZE = 64
+_USER_FOLDER, _JMS, _MCD = b"<usr", b"<jms", b"<mcd"
+#: The folder of values of AMQP that MQ has no field for.
+_AMQP = b"<amqp"
+
+
+class Row(Protocol):
+    """Fields of a message beside its descriptor, as a row of the store has them."""
+
+    @property
+    def msg_id(self) -> bytes:
+        """MsgId."""
+
+    @property
+    def correl_id(self) -> bytes:
+        """CorrelId; empty when there is none."""
+
+    @property
+    def put_ms(self) -> int:
+        """When it was put."""
+
+    @property
+    def expire_at_ms(self) -> int | None:
+        """When it expires."""
+
+    @property
+    def backout_count(self) -> int:
+        """How often it was backed out."""
+
+    @property
+    def topic(self) -> str | None:
+        """The topic string of a publication; None for others."""
+
+    @property
+    def body(self) -> bytes:
+        """The body with its headers; not read for names that stand in the descriptor."""
+
+
+class _Known:
+    """Values and folders of one message that were read, for a selector that reads many names."""
+
+    __slots__ = ("folders", "values", "whole")
+
+    def __init__(self) -> None:
+        self.values: dict[str, Value] = {}
+        self.folders: dict[bytes, Folder] = {}
+        #: All folders, once many were asked for.
+        self.whole: Mapping[bytes, Folder] | None = None
+
+
+class MessageFields:
+    """The values of names for a message, seen at one moment; ``value`` is the resolver."""
+
+    __slots__ = ("_known", "_user", "descriptor", "row", "seen_ms")
+
+    def __init__(self, row: Row, descriptor: Descriptor, seen_ms: int) -> None:
+        """Nothing is read yet."""
+        self.row = row
+        self.descriptor = descriptor
+        self.seen_ms = seen_ms
+        self._user: Folder | None = None
+        #: Filled by :meth:`remembered`.
+        self._known: _Known | None = None
+
+    @property
+    def size(self) -> int:
+        """How many characters may have to be looked at to read a name, at the most."""
+        row, descriptor = self.row, self.descriptor
+        size = _FIXED_SIZE if row.topic is None else _FIXED_SIZE + len(row.topic)
+        if descriptor.format == FORMAT:
+            return size + size_of(descriptor.encoding, row.body)
+        return size + len(row.body) if descriptor.format == DELAY_FORMAT else size
+
+    def value(self, name: str) -> Value:
+        """Return the value of a name, None when the message has none.
+
+        A name with dots is a folder, its groups and a property; without, it is in ``usr``.
+        """
+        reader = _READERS.get(name)
+        if reader is not None:
+            return reader(self)
+        if "." in name:
+            folder, _, rest = name.partition(".")
+            return value_in(self.folder(b"<" + folder.encode()), rest)
+        user = self._user
+        if user is None:
+            user = self._user = self.folder(_USER_FOLDER)
+        return value_in(user, name)
+
+    def remembered(self, name: str) -> Value:
+        """Return the same as :meth:`value`: for a selector that reads many names, or one often.
+
+        Each is read once, and after a few of them the header is read as a whole. So the time grows
+        with the length of the selector and that of the header, not with their product.
+        """
+        known = self._known
+        if known is None:
+            known = self._known = _Known()
+        if name in known.values:
+            return known.values[name]
+        if len(known.values) >= _FEW and isinstance(self._user, bytes):
+            self._user = Elements(self._user)
+        value = known.values[name] = self.value(name)
+        return value
+
+    def may_hold(self, ending: bytes) -> bool:
+        """Return True if the MQRFH2 may hold a text that ends like this; False is certain."""
+        descriptor = self.descriptor
+        if descriptor.format == FORMAT:
+            return may_hold(ending, descriptor.encoding, self.row.body)
+        found = self._behind_delay()
+        return found is not None and may_hold(ending, found[0], found[2])
+
+    def header(self) -> Header | None:
+        """Return the content of the MQRFH2; None without one."""
+        descriptor = self.descriptor
+        if descriptor.format == FORMAT:
+            return header_of(descriptor.encoding, descriptor.coded_char_set_id, self.row.body)
+        found = self._behind_delay()
+        return None if found is None else header_of(*found)
+
+    def folder(self, start: bytes) -> Folder:
+        """Return a folder of the MQRFH2 by its start, as ``<jms``; an empty one without it."""
+        if self._known is not None:
+            return self._known_folder(self._known, start)
+        descriptor = self.descriptor
+        if descriptor.format == FORMAT:
+            # Most messages, without a call more.
+            coding = descriptor.encoding, descriptor.coded_char_set_id
+            return find_folder(start, *coding, self.row.body)
+        found = self._behind_delay()
+        return NONE if found is None else find_folder(start, *found)
+
+    def _known_folder(self, known: _Known, start: bytes) -> Folder:
+        if known.whole is None and start not in known.folders:
+            coded = self._coded_header()
+            if coded is None:
+                known.whole = {}
+            elif len(known.folders) >= _FEW:
+                known.whole = all_folders(*coded)
+            else:
+                known.folders[start] = find_folder(start, *coded)
+        found = known.folders.get(start)
+        if found is None:
+            assert known.whole is not None
+            found = known.folders[start] = known.whole.get(start, NONE)
+        if isinstance(found, bytes) and len(known.values) >= _FEW:
+            found = known.folders[start] = Elements(found)
+        return found
+
+    def _coded_header(self) -> tuple[int, int, bytes] | None:
+        """Return coding and data where an MQRFH2 begins, None without one."""
+        descriptor = self.descriptor
+        if descriptor.format == FORMAT:
+            return descriptor.encoding, descriptor.coded_char_set_id, self.row.body
+        return self._behind_delay()
+
+    def delay_header(self) -> DelayHeader | None:
+        """Return the header of a message that waits on the staging queue, None for any other."""
+        if self.descriptor.format != DELAY_FORMAT:
+            return None
+        return find_delay_header(DELAY_FORMAT, self.row.body)
+
+    def _behind_delay(self) -> tuple[int, int, bytes] | None:
+        """Return coding and data where an MQRFH2 begins behind the header of a delay, else None."""
+        delay = self.delay_header()
+        if delay is None or delay.format != FORMAT:
+            return None
+        return delay.encoding, delay.coded_char_set_id, self.row.body[delay.length_bytes :]
+
+
+Reader = Callable[[MessageFields], Value]
+
+
+def _delivery_mode(fields: MessageFields) -> Value:
+    return "PERSISTENT" if fields.descriptor.persistence else "NON_PERSISTENT"
+
+
+def _own_headers(fields: MessageFields) -> Folder:
+    """Return the headers of JMS; a report does not have those of its original, which it carries."""
+    return NONE if fields.descriptor.msg_type == c.MQMT_REPORT else fields.folder(_JMS)
+
+
+def _text(folder: Folder, name: str) -> str | None:
+    value = value_in(folder, name)
+    return None if value is None else str(value)
+
+
+def _sent_message_id(fields: MessageFields) -> Value:
+    # A report has an id of its own, and carries the header of its original. So does the schedule.
+    if fields.descriptor.msg_type != c.MQMT_REPORT and fields.delay_header() is None:
+        kept = _text(fields.folder(_AMQP), "MessageId")
+        if kept:
+            return sent_id_text(kept)
+    return id_text(fields.row.msg_id)
+
+
+def _timestamp(fields: MessageFields) -> Value:
+    jms, put_ms = _own_headers(fields), fields.row.put_ms
+    if fields.descriptor.msg_type != c.MQMT_REPORT:
+        # A client of AMQP has said it by its own clock.
+        said = _text(fields.folder(_AMQP), "CreationTime")
+        if said is not None:
+            return timestamp_of(said, put_ms)
+    if not jms:
+        return put_ms
+    # A sender that disables timestamps leaves Tms out.
+    return timestamp_of(_text(jms, "Tms") or "0", put_ms)
+
+
+def _correlation_id(fields: MessageFields) -> Value:
+    return correlation_text(fields.row.correl_id or _ZERO_ID, _text(_own_headers(fields), "Cid"))
+
+
+def _type(fields: MessageFields) -> Value:
+    mcd = fields.folder(_MCD)
+    name, set_, form, domain = (_text(mcd, part) for part in ("Type", "Set", "Fmt", "Msd"))
+    return type_of(name, set_, form, domain)
+
+
+def _group_id(fields: MessageFields) -> Value:
+    return _text(fields.folder(_JMS), "Gid") or id_text(fields.descriptor.group_id)
+
+
+def _group_seq(fields: MessageFields) -> Value:
+    if _group_id(fields) is not None:
+        return fields.descriptor.msg_seq_number
+    sequence = _text(fields.folder(_JMS), "Seq") or ""
+    return int(sequence) if sequence.isdecimal() and len(sequence) < 10 else None
+
+
+def _is_last_in_group(fields: MessageFields) -> Value:
+    flags = fields.descriptor.msg_flags
+    if flags & (c.MQMF_MSG_IN_GROUP | c.MQMF_LAST_MSG_IN_GROUP):
+        return bool(flags & c.MQMF_LAST_MSG_IN_GROUP)
+    return None
+
+
+def _feedback(fields: MessageFields) -> Value:
+    descriptor = fields.descriptor
+    is_there = descriptor.feedback or descriptor.msg_type == c.MQMT_REPORT
+    return descriptor.feedback if is_there else None
+
+
+def _data_format(fields: MessageFields) -> Value:
+    header = fields.header()
+    if header is None:
+        return (fields.delay_header() or fields.descriptor).format
+    return header.data_format
+
+
+def _data_encoding(fields: MessageFields) -> Value:
+    header = fields.header()
+    if header is None:
+        return (fields.delay_header() or fields.descriptor).encoding
+    return header.data_encoding
+
+
+def _put_date(fields: MessageFields) -> Value:
+    return (fields.descriptor.put_date or put_date(fields.row.put_ms)).strip()
+
+
+def _put_time(fields: MessageFields) -> Value:
+    return (fields.descriptor.put_time or put_time(fields.row.put_ms)).strip()
+
+
+def _report_reader(bits: int) -> Reader:
+    return lambda fields: fields.descriptor.report & bits or None
+
+
+def _descriptor_reader(attribute: str) -> Reader:
+    index = Descriptor._fields.index(attribute)
+
+    def read(fields: MessageFields) -> Value:
+        value: Value = fields.descriptor[index]
+        return value.strip() if type(value) is str else value
+
+    return read
+
+
+#: Properties of JMS that the descriptor holds as they are -> its attribute.
+_ATTRIBUTES = {
+    "JMSPriority": "priority",
+    "JMSXUserID": "user_identifier",
+    "JMSXAppID": "put_appl_name",
+    "JMS_IBM_MsgType": "msg_type",
+    "JMS_IBM_PutApplType": "put_appl_type",
+    f"{MQMD}Report": "report",
+    f"{MQMD}MsgType": "msg_type",
+    f"{MQMD}Feedback": "feedback",
+    f"{MQMD}Encoding": "encoding",
+    f"{MQMD}CodedCharSetId": "coded_char_set_id",
+    f"{MQMD}Format": "format",
+    f"{MQMD}Priority": "priority",
+    f"{MQMD}Persistence": "persistence",
+    f"{MQMD}ReplyToQ": "reply_to_q",
+    f"{MQMD}ReplyToQMgr": "reply_to_q_mgr",
+    f"{MQMD}UserIdentifier": "user_identifier",
+    f"{MQMD}ApplIdentityData": "appl_identity_data",
+    f"{MQMD}PutApplType": "put_appl_type",
+    f"{MQMD}PutApplName": "put_appl_name",
+    f"{MQMD}ApplOriginData": "appl_origin_data",
+    f"{MQMD}MsgSeqNumber": "msg_seq_number",
+    f"{MQMD}Offset": "offset",
+    f"{MQMD}MsgFlags": "msg_flags",
+    f"{MQMD}OriginalLength": "original_length",
+}
+_READERS: dict[str, Reader] = {
+    **{name: _descriptor_reader(attribute) for name, attribute in _ATTRIBUTES.items()},
+    **{name: _report_reader(bits) for name, bits in REPORT_BITS.items()},
+    **dict.fromkeys(TOPIC_STRING, lambda fields: fields.row.topic),
+    "JMSDeliveryMode": _delivery_mode,
+    "JMSMessageID": lambda fields: id_text(fields.row.msg_id),
+    SENT_MESSAGE_ID: _sent_message_id,
+    "JMSTimestamp": _timestamp,
+    "JMSCorrelationID": _correlation_id,
+    "JMSType": _type,
+    "JMSXGroupID": _group_id,
+    "JMSXGroupSeq": _group_seq,
+    JMS_MAYFLY_DELAYED: lambda fields: fields.delay_header() is not None or None,
+    "JMSXDeliveryCount": lambda fields: fields.row.backout_count + 1,
+    "JMS_IBM_Last_Msg_In_Group": _is_last_in_group,
+    "JMS_IBM_Feedback": _feedback,
+    "JMS_IBM_Format": _data_format,
+    "JMS_IBM_Encoding": _data_encoding,
+    "JMS_IBM_PutDate": _put_date,
+    "JMS_IBM_PutTime": _put_time,
+    f"{MQMD}Expiry": lambda fields: remaining_tenths(fields.row.expire_at_ms, fields.seen_ms),
+    f"{MQMD}MsgId": lambda fields: fields.row.msg_id,
+    f"{MQMD}CorrelId": lambda fields: fields.row.correl_id or _ZERO_ID,
+    f"{MQMD}BackoutCount": lambda fields: fields.row.backout_count,
+    f"{MQMD}AccountingToken": lambda f: f.descriptor.accounting_token.ljust(_TOKEN_BYTES, b"\0"),
+    f"{MQMD}GroupId": lambda fields: fields.descriptor.group_id.ljust(24, b"\0"),
+    f"{MQMD}PutDate": _put_date,
+    f"{MQMD}PutTime": _put_time,
+}

@@ -1,0 +1,1 @@
+"""Services on a queue manager: listener ports, bridges, handlers, and the queues of Everyplace."""

@@ -1,0 +1,84 @@
+"""A message on a dead-letter queue, read: its header, and the message as it was before."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from mayfly.client.connection import Connection
+from mayfly.lifetime.dead_letters import is_letter, read_letter
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.attribute_selectors import MQCA_DEAD_LETTER_Q_NAME
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.layout import Value
+from mayfly.mqi.structures import DLH
+from mayfly.verbs.messages import Message
+
+_HEADER_BYTES = DLH.length(1)
+_HUNDREDTH_MS = SECOND_MS // 100
+
+
+class DeadLetter(NamedTuple):
+    """A message, the fields of the MQDLH before its data, and the descriptor it had without it."""
+
+    message: Message
+    header: dict[str, Value]
+    original: Descriptor
+
+    @property
+    def reason(self) -> int:
+        """Why it is here: an MQRC_* or MQFB_*."""
+        reason = self.header["Reason"]
+        assert isinstance(reason, int)
+        return reason
+
+    @property
+    def target(self) -> str:
+        """The queue it was meant for."""
+        return str(self.header["DestQName"]).strip()
+
+    @property
+    def target_manager(self) -> str:
+        """The queue manager it was meant for; blank is the one it is on."""
+        return str(self.header["DestQMgrName"]).strip()
+
+    @property
+    def data(self) -> bytes:
+        """The data behind the header."""
+        return self.message.body[_HEADER_BYTES:]
+
+    @property
+    def since_ms(self) -> int | None:
+        """When it became a dead letter, epoch ms; None when the header does not tell."""
+        date, time = str(self.header["PutDate"]), str(self.header["PutTime"])
+        try:
+            seconds = datetime.strptime(date + time[:6], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+            return int(seconds.timestamp()) * SECOND_MS + int(time[6:] or 0) * _HUNDREDTH_MS
+        except ValueError:
+            return None
+
+
+def dead_letter_of(message: Message) -> DeadLetter | None:
+    """Return a message as a dead letter, None when no MQDLH stands before its data.
+
+    Format, Encoding and CCSID of the original are those of the header (Q1); all else of its
+    descriptor is as it was put, also when it was put (Q2).
+    """
+    if not is_letter(message.descriptor):
+        return None
+    try:
+        return DeadLetter(message, *read_letter(message.descriptor, message.body))
+    except MQError:
+        return None
+
+
+def dead_letter_queue(connection: Connection) -> str:
+    """Return DEADQ of a queue manager; raises MQRC_UNKNOWN_OBJECT_NAME when it is blank."""
+    [name], _warning = connection.objects.inquire(c.MQHO_NONE, [MQCA_DEAD_LETTER_Q_NAME])
+    if not str(name).strip():
+        detail = f"DEADQ of {connection.name} is blank and no queue is named"
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, detail)
+    return str(name).strip()

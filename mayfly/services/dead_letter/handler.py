@@ -1,0 +1,303 @@
+"""The handler of a dead-letter queue: follows the rules of a table, one unit of work a letter."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from contextlib import suppress
+from enum import StrEnum
+from types import TracebackType
+from typing import Self
+
+from mayfly.client.connection import Connection, LocalConnection
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.attribute_selectors import MQIA_CURRENT_Q_DEPTH
+from mayfly.mqi.errors import MQError, NoMessage, StoreError
+from mayfly.queue_manager import QueueManager
+from mayfly.services.dead_letter.dead_letters import (
+    DeadLetter,
+    dead_letter_of,
+    dead_letter_queue,
+)
+from mayfly.services.dead_letter.moving import carry_out
+from mayfly.services.dead_letter.rule_progress import Returns, RuleState
+from mayfly.services.dead_letter.rules import Action, Rule, RuleTable
+from mayfly.verbs.messages import Message, position_of
+
+_LOG = logging.getLogger("mayfly.dead_letter")
+_OPEN = c.MQOO_INPUT_SHARED | c.MQOO_BROWSE | c.MQOO_INQUIRE
+_LOOK = c.MQGMO_PROPERTIES_FORCE_MQRFH2
+#: These are no failure of a rule: nobody can go on.
+_FATAL = (
+    rc.MQRC_CONNECTION_BROKEN,
+    rc.MQRC_GET_INHIBITED,
+    rc.MQRC_HCONN_ERROR,
+    rc.MQRC_HOBJ_ERROR,
+    rc.MQRC_Q_DELETED,
+    rc.MQRC_Q_MGR_STOPPING,
+)
+
+
+class Outcome(StrEnum):
+    """The outcomes that a handler counts."""
+
+    DISCARDED = "discarded"
+    FORWARDED = "forwarded"
+    #: Put to the queue it was meant for (ACTION(RETRY)).
+    REDRIVEN = "redriven"
+    IGNORED = "ignored"
+    #: No rule is for it, or those that are have failed as often as they may.
+    LEFT = "left"
+    #: It has no MQDLH, or a damaged one; it is left alone.
+    WITHOUT_HEADER = "without_header"
+    #: It has expired, or somebody else has taken it, when its rule was to be carried out.
+    GONE = "gone"
+    #: An attempt that failed; the letter is where it was.
+    FAILED = "failed"
+
+
+#: Of these the letter is on the queue still, and is not looked at again.
+_STAYS = (Outcome.IGNORED, Outcome.LEFT, Outcome.WITHOUT_HEADER)
+#: Outcomes that count as attempts of a rule; a letter that was put elsewhere may come back.
+_ATTEMPTS = (Outcome.FAILED, Outcome.REDRIVEN, Outcome.FORWARDED)
+#: The outcomes of actions that succeed.
+DONE = {
+    Action.DISCARD: Outcome.DISCARDED,
+    Action.FORWARD: Outcome.FORWARDED,
+    Action.RETRY: Outcome.REDRIVEN,
+}
+
+
+class DeadLetterHandler:
+    """Applies a rule table to a queue; a context manager, used by one thread but for :meth:`stop`.
+
+    Attempts are counted as long as the handler lives, also of a letter that comes back unchanged
+    within twice RETRYINT. A letter that it has left alone is not looked at again. ``counts`` and
+    ``failures`` (attempts by reason code) can be read from any thread.
+    """
+
+    def __init__(
+        self,
+        source: QueueManager | Connection,
+        table: RuleTable,
+        *,
+        queue: str = "",
+        user: str | None = None,
+        longest_wait_ms: int | None = None,
+    ) -> None:
+        """Open the queue: the one named, else INPUTQ of the table, else DEADQ.
+
+        ``source`` is a queue manager of this process, in which it works as ``user``, None for who
+        opened the queue manager; or a connection, which it closes in the end. On a connection to a
+        server :meth:`stop` takes up to ``longest_wait_ms``. Raises the reason codes of an open for
+        input, browse and inquire, MQRC_UNKNOWN_OBJECT_NAME also when there is no DEADQ.
+        """
+        if isinstance(source, QueueManager):
+            session = source.session(user, program="mayfly dlq", groups=None)
+            source = LocalConnection(session, source)
+        self._connection = connection = source
+        self._table = table
+        self._longest_wait_ms = longest_wait_ms
+        try:
+            name = queue or table.queue.strip() or dead_letter_queue(connection)
+            self._letters, _kind, self.queue, *_rest = connection.open(name, _OPEN, dynamic_name="")
+        except MQError:
+            connection.close(commit=False)
+            raise
+        #: Letters to be tried again, and those that are left alone, by their position.
+        self._waiting: dict[int, RuleState] = {}
+        self._settled: set[int] = set()
+        self._returns = Returns(table.retry_interval_ms)
+        self._stopped = connection.runtime.event()
+        self._passed_ms = self._busy_ms = connection.now_ms()
+        self.counts = Counter(dict.fromkeys(Outcome, 0))
+        self.failures: Counter[int] = Counter()
+
+    def run_once(self) -> Counter[Outcome]:
+        """Go through the whole queue once and return what happened; waits for nothing.
+
+        A letter that comes back while it does is for the next call, and what has failed for the
+        first that comes RETRYINT after this one began. Expired letters are discarded with their
+        reports on the way and reach no rule (Q3). Raises MQRC_GET_INHIBITED, MQRC_Q_DELETED,
+        MQRC_CONNECTION_BROKEN; nothing is half done then.
+        """
+        before = self.counts.copy()
+        self._pass(self._depth())
+        return self.counts - before
+
+    def run(self) -> None:
+        """Work as long as WAIT says, or until :meth:`stop`.
+
+        With WAIT(NO) until nothing is left to do, with WAIT(n) until nothing was for n seconds;
+        attempts still to come are left to do. New letters are looked at at once. The whole queue,
+        with all failed letters, is looked at every RETRYINT. Raises as :meth:`run_once`.
+        """
+        self._busy_ms = self._connection.now_ms()
+        is_over = False
+        while not is_over:
+            self._pass()
+            while not self._stopped.is_set() and (left_ms := self._left_ms()) > 0:
+                message = self._browse(c.MQGMO_BROWSE_NEXT, left_ms)
+                if message is not None:
+                    self._handle(message)
+                elif self._longest_wait_ms is None:
+                    break
+            is_over = self._is_over()
+
+    def stop(self) -> None:
+        """End :meth:`run` from any thread; the letter in work is finished or left as it was."""
+        self._stopped.set()
+        with suppress(MQError):
+            self._connection.close_object(self._letters)
+
+    def close(self) -> None:
+        """Disconnect from the queue manager."""
+        self._connection.close(commit=False)
+
+    def __enter__(self) -> Self:
+        """Return the handler."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Disconnect."""
+        self.close()
+
+    def _pass(self, letter_count: int | None = None) -> None:
+        """Look at the queue from its beginning, at so many letters at the most."""
+        present, end = set[int](), None
+        self._passed_ms = self._connection.now_ms()
+        message = self._browse(c.MQGMO_BROWSE_FIRST)
+        while message is not None:
+            present.add(position_of(message))
+            self._handle(message)
+            if letter_count is not None and len(present) >= letter_count:
+                end = position_of(message)
+                break
+            message = self._browse(c.MQGMO_BROWSE_NEXT)
+        self._forget_others(present, end)
+
+    def _browse(self, option: int, wait_ms: int = 0) -> Message | None:
+        if self._stopped.is_set():
+            return None
+        try:
+            if wait_ms:
+                option |= c.MQGMO_WAIT
+            return self._connection.get(self._letters, option | _LOOK, wait_ms=wait_ms).message
+        except NoMessage:
+            return None
+        except MQError:
+            if self._stopped.is_set():
+                return None
+            raise
+
+    def _depth(self) -> int:
+        try:
+            inquiry = self._connection.objects.inquire(self._letters, [MQIA_CURRENT_Q_DEPTH])
+        except MQError:
+            if self._stopped.is_set():
+                return 0
+            raise
+        return int(inquiry.values[0] or 0)
+
+    def _forget_others(self, present: set[int], end: int | None) -> None:
+        """Forget letters that are not there any more; a pass has come to ``end``, or seen all."""
+        known = [*self._waiting, *self._settled]
+        gone = {k for k in known if k not in present and (end is None or k < end)}
+        self._waiting = {k: state for k, state in self._waiting.items() if k not in gone}
+        self._settled -= gone
+
+    def _left_ms(self) -> int:
+        """Return how long to wait for a letter until the next pass."""
+        left_ms = self._next_pass_ms() - self._connection.now_ms()
+        return left_ms if self._longest_wait_ms is None else min(left_ms, self._longest_wait_ms)
+
+    def _next_pass_ms(self) -> int:
+        """Return when the whole queue is to be looked at again, or the end is to be thought of."""
+        pass_ms = self._passed_ms + self._table.retry_interval_ms
+        if self._table.wait_ms == c.MQWI_UNLIMITED or self._waiting:
+            return pass_ms
+        return min(pass_ms, self._busy_ms + self._table.wait_ms)
+
+    def _is_over(self) -> bool:
+        if self._stopped.is_set():
+            return True
+        if self._table.wait_ms == c.MQWI_UNLIMITED or self._waiting:
+            return False
+        return self._busy_ms + self._table.wait_ms <= self._connection.now_ms()
+
+    def _handle(self, message: Message) -> None:
+        position, now_ms = position_of(message), message.seen_ms
+        state = self._waiting.get(position)
+        if position in self._settled or (state is not None and state.due_ms > now_ms):
+            return
+        self._busy_ms = now_ms
+        try:
+            self._deal_with(message, position, state)
+        except (MQError, StoreError):
+            raise
+        except Exception:  # noqa: BLE001 - one letter is not all the others
+            _LOG.exception("%s is left on the queue", message)
+            self._connection.backout()
+            self._settled.add(position)
+            self.counts[Outcome.LEFT] += 1
+
+    def _deal_with(self, message: Message, position: int, state: RuleState | None) -> None:
+        now_ms = message.seen_ms
+        letter = dead_letter_of(message)
+        if state is None:
+            state = RuleState() if letter is None else self._returns.progress_of(letter, now_ms)
+            if state.due_ms > now_ms:
+                self._waiting[position] = state
+                return
+        self._waiting.pop(position, None)
+        outcome = Outcome.WITHOUT_HEADER if letter is None else self._follow(state, letter)
+        if outcome is not Outcome.FAILED:
+            self.counts[outcome] += 1
+            if outcome in _STAYS:
+                self._settled.add(position)
+        else:
+            self._waiting[position] = state
+
+    def _follow(self, state: RuleState, letter: DeadLetter) -> Outcome:
+        """Try the rules from where a letter has come to; FAILED when it is to be tried again."""
+        rules = self._table.rules
+        for index in range(state.rule_index, len(rules)):
+            rule = rules[index]
+            if not rule.matches(letter):
+                continue
+            outcome, sequence = self._attempt(rule, letter)
+            if outcome not in _ATTEMPTS:
+                return outcome
+            state.count(index, rule, self._passed_ms + self._table.retry_interval_ms)
+            if outcome is not Outcome.FAILED:
+                self._returns.note(letter, state, sequence, self._connection.now_ms())
+                return outcome
+            if state.rule_index == index:
+                return outcome
+        return Outcome.LEFT
+
+    def _attempt(self, rule: Rule, letter: DeadLetter) -> tuple[Outcome, int]:
+        """Return the outcome of a rule, and what :func:`carry_out` returns."""
+        if rule.action is Action.IGNORE:
+            return Outcome.IGNORED, 0
+        try:
+            arrival_number = carry_out(self._connection, self._letters, rule, letter)
+        except MQError as error:
+            if error.reason != rc.MQRC_CONNECTION_BROKEN:
+                self._connection.backout()
+            if error.reason == rc.MQRC_NO_MSG_UNDER_CURSOR or self._stopped.is_set():
+                return Outcome.GONE, 0
+            if error.reason in _FATAL:
+                raise
+            self.counts[Outcome.FAILED] += 1
+            self.failures[error.reason] += 1
+            id_hex = letter.message.msg_id.hex()
+            _LOG.info("%s, line %d, %s: %s", rule.action, rule.line, id_hex, error)
+            return Outcome.FAILED, 0
+        return DONE[rule.action], arrival_number

@@ -1,0 +1,1 @@
+"""MQ Everyplace queues; `mayfly.everyplace` has the public names."""

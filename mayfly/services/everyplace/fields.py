@@ -1,0 +1,340 @@
+"""A message of MQ Everyplace: typed fields, and who created it when."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from mayfly.lifetime.everyplace import (
+    INT_RANGE,
+    LONG_RANGE,
+    ExpireTime,
+    Timepiece,
+    moment_ms,
+    moment_of,
+)
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
+from mayfly.runtime import Runtime
+from mayfly.runtime.clocks import SystemClock
+from mayfly.services.everyplace.errors import EveryplaceError
+
+MSG_BACKOUT_COUNT = "Msg_BackoutCount"
+MSG_CORREL_ID = "Msg_CorrelID"
+MSG_EXPIRE_TIME = "Msg_ExpireTime"
+MSG_MSG_ID = "Msg_MsgID"
+MSG_PRIORITY = "Msg_Priority"
+MSG_REPLY_TO_Q = "Msg_ReplyToQ"
+MSG_REPLY_TO_Q_MGR = "Msg_ReplyToQMgr"
+MSG_RESEND = "Msg_Resend"
+MSG_STYLE = "Msg_Style"
+
+DEFAULT_PRIORITY, HIGHEST_PRIORITY = 4, 9
+
+Value: TypeAlias = str | bool | int | float | bytes
+
+
+class FieldType(StrEnum):
+    """The types of fields; the width of a number is part of its meaning (M4)."""
+
+    ASCII = "ascii"
+    UNICODE = "unicode"
+    BOOLEAN = "boolean"
+    BYTE = "byte"
+    SHORT = "short"
+    INT = "int"
+    LONG = "long"
+    DOUBLE = "double"
+    BYTES = "bytes"
+
+
+class Field(NamedTuple):
+    """One field."""
+
+    type: FieldType
+    value: Value
+
+
+class MessageUid(NamedTuple):
+    """The identity of a message; ``serial`` distinguishes those of one millisecond."""
+
+    origin_queue_manager: str
+    created_ms: int
+    serial: int
+
+
+class _Identity:
+    """The identity of a message, shared by its copies: a put of one is known to all."""
+
+    def __init__(self, uid: MessageUid) -> None:
+        self.uid = uid
+        self.was_put = False
+
+
+_RANGES = {
+    FieldType.BYTE: (-(2**7), 2**7 - 1),
+    FieldType.SHORT: (-(2**15), 2**15 - 1),
+    FieldType.INT: INT_RANGE,
+    FieldType.LONG: LONG_RANGE,
+}
+_CLASSES: dict[FieldType, type] = {
+    FieldType.ASCII: str,
+    FieldType.UNICODE: str,
+    FieldType.BOOLEAN: bool,
+    FieldType.DOUBLE: float,
+    FieldType.BYTES: bytes,
+}
+#: Fields that a queue reads, and what they may be.
+_OWN_TYPES = {
+    MSG_EXPIRE_TIME: (FieldType.INT, FieldType.LONG),
+    MSG_PRIORITY: (FieldType.BYTE,),
+    MSG_RESEND: (FieldType.BOOLEAN,),
+}
+#: Numbers of messages begin somewhere below 2**56, so that they always fit into 64 bits.
+_SERIAL_BYTES = 7
+#: From somewhere in the middle: a process that comes later gives none a second time, though its
+#: clock may show the same millisecond.
+_SERIALS = itertools.count(int.from_bytes(Runtime().random_bytes(_SERIAL_BYTES), "big"))
+_SYSTEM_CLOCK = SystemClock()
+
+
+class MessageFields:
+    """A message: named fields, each of one type; a put places a copy of it on the queue.
+
+    ``put_*`` replaces a field of any type; ``get_*`` must have the type it was put with. A wrong
+    name, type or number raises EveryplaceError and leaves the message as it was.
+    """
+
+    def __init__(self, clock: Timepiece | None = None) -> None:
+        """Create an empty message now, by the clock of its creator; None is the machine's."""
+        now_ms = checked_clock(clock).now_ms()
+        self._fields: dict[str, Field] = {}
+        self._identity = _Identity(MessageUid("", now_ms, next(_SERIALS)))
+
+    @property
+    def uid(self) -> MessageUid:
+        """Its identity, the same for all copies; it names the queue manager of the first put."""
+        return self._identity.uid
+
+    @property
+    def created_ms(self) -> int:
+        """When it was created: a relative expire time runs from here, never again (M4)."""
+        return self.uid.created_ms
+
+    @property
+    def expire_time(self) -> ExpireTime | None:
+        """Its own end, None when it has none; an int is relative, a long absolute (M4)."""
+        field = self._fields.get(MSG_EXPIRE_TIME)
+        if field is None:
+            return None
+        assert isinstance(field.value, int)
+        return ExpireTime(field.value, field.type is FieldType.LONG)
+
+    @property
+    def priority(self) -> int:
+        """0 to 9, 4 unless said; the highest is got first."""
+        field = self._fields.get(MSG_PRIORITY)
+        return DEFAULT_PRIORITY if field is None else int(field.value)
+
+    @property
+    def is_resend(self) -> bool:
+        """Whether whoever puts it knows that it was put before (Msg_Resend, M16)."""
+        field = self._fields.get(MSG_RESEND)
+        return field is not None and bool(field.value)
+
+    @property
+    def was_put(self) -> bool:
+        """Whether it, or a copy of it, has been put: again it needs Msg_Resend (M16)."""
+        return self._identity.was_put
+
+    @was_put.setter
+    def was_put(self, was_put: bool) -> None:
+        self._identity.was_put = was_put
+
+    def name_origin(self, queue_manager: str) -> None:
+        """Fix the queue manager that its identity names, unless it has one already."""
+        uid = self._identity.uid
+        if not uid.origin_queue_manager:
+            self._identity.uid = uid._replace(origin_queue_manager=queue_manager)
+
+    def put_ascii(self, name: str, value: str) -> None:
+        """Put a text of ASCII characters."""
+        self._put(name, FieldType.ASCII, value)
+
+    def put_unicode(self, name: str, value: str) -> None:
+        """Put any text."""
+        self._put(name, FieldType.UNICODE, value)
+
+    def put_boolean(self, name: str, value: bool) -> None:
+        """Put a truth value."""
+        self._put(name, FieldType.BOOLEAN, value)
+
+    def put_byte(self, name: str, value: int) -> None:
+        """Put a number of 8 bits, with its sign."""
+        self._put(name, FieldType.BYTE, value)
+
+    def put_short(self, name: str, value: int) -> None:
+        """Put a number of 16 bits."""
+        self._put(name, FieldType.SHORT, value)
+
+    def put_int(self, name: str, value: int) -> None:
+        """Put a number of 32 bits; as Msg_ExpireTime: ms from the creation (M4, M15)."""
+        self._put(name, FieldType.INT, value)
+
+    def put_long(self, name: str, value: int) -> None:
+        """Put a number of 64 bits; as Msg_ExpireTime: epoch ms (M4, M15)."""
+        self._put(name, FieldType.LONG, value)
+
+    def put_datetime(self, name: str, value: datetime) -> None:
+        """Put a moment as a long, epoch ms; as Msg_ExpireTime it is the end (M4).
+
+        Raises MQRC_PROPERTY_TYPE_ERROR for what is no datetime, MQRC_PROP_NUMBER_FORMAT_ERROR for
+        one without a time zone.
+        """
+        check_name(name)
+        if not isinstance(value, datetime):
+            raise EveryplaceError(rc.MQRC_PROPERTY_TYPE_ERROR, f"{name}: {value!r} is no datetime")
+        try:
+            at_ms = moment_ms(value)
+        except MQError as error:
+            raise EveryplaceError(error.reason, f"{name}: {error.detail}") from None
+        self.put_long(name, at_ms)
+
+    def put_double(self, name: str, value: float) -> None:
+        """Put a floating-point number."""
+        self._put(name, FieldType.DOUBLE, value)
+
+    def put_array_of_byte(self, name: str, value: bytes) -> None:
+        """Put bytes."""
+        self._put(name, FieldType.BYTES, value)
+
+    def get_ascii(self, name: str) -> str:
+        """Return what put_ascii put."""
+        return str(self._get(name, FieldType.ASCII))
+
+    def get_unicode(self, name: str) -> str:
+        """Return what put_unicode put."""
+        return str(self._get(name, FieldType.UNICODE))
+
+    def get_boolean(self, name: str) -> bool:
+        """Return what put_boolean put."""
+        return bool(self._get(name, FieldType.BOOLEAN))
+
+    def get_byte(self, name: str) -> int:
+        """Return what put_byte put."""
+        return int(self._get(name, FieldType.BYTE))
+
+    def get_short(self, name: str) -> int:
+        """Return what put_short put."""
+        return int(self._get(name, FieldType.SHORT))
+
+    def get_int(self, name: str) -> int:
+        """Return what put_int put."""
+        return int(self._get(name, FieldType.INT))
+
+    def get_long(self, name: str) -> int:
+        """Return what put_long put."""
+        return int(self._get(name, FieldType.LONG))
+
+    def get_datetime(self, name: str) -> datetime:
+        """Return a long as the moment that put_datetime put, UTC."""
+        at_ms = self.get_long(name)
+        try:
+            return moment_of(at_ms)
+        except MQError as error:
+            raise EveryplaceError(error.reason, f"{name}: {error.detail}") from None
+
+    def get_double(self, name: str) -> float:
+        """Return what put_double put."""
+        return float(self._get(name, FieldType.DOUBLE))
+
+    def get_array_of_byte(self, name: str) -> bytes:
+        """Return what put_array_of_byte put."""
+        value = self._get(name, FieldType.BYTES)
+        assert isinstance(value, bytes)
+        return value
+
+    def contains(self, name: str) -> bool:
+        """Return True if there is a field of this name."""
+        check_name(name)
+        return name in self._fields
+
+    def delete(self, name: str) -> None:
+        """Remove a field; nothing happens when there is none."""
+        check_name(name)
+        self._fields.pop(name, None)
+
+    def fields(self) -> dict[str, Field]:
+        """Return all fields by name, in the order in which they were first put."""
+        return dict(self._fields)
+
+    def copy(self) -> MessageFields:
+        """Return the same message with fields of its own; the identity is shared."""
+        twin = MessageFields.__new__(MessageFields)
+        twin._fields = dict(self._fields)
+        twin._identity = self._identity
+        return twin
+
+    def _put(self, name: str, kind: FieldType, value: Value) -> None:
+        check_field(name, kind, value)
+        self._fields[name] = Field(kind, value)
+
+    def _get(self, name: str, kind: FieldType) -> Value:
+        check_name(name)
+        field = self._fields.get(name)
+        if field is None:
+            raise EveryplaceError(rc.MQRC_PROPERTY_NOT_AVAILABLE, f"there is no field {name!r}")
+        if field.type is not kind:
+            raise EveryplaceError(
+                rc.MQRC_PROPERTY_TYPE_ERROR, f"field {name} is of type {field.type}, not {kind}"
+            )
+        return field.value
+
+    def __repr__(self) -> str:
+        return f"<MessageFields {self.uid} {', '.join(self._fields)}>"
+
+
+def restored(uid: MessageUid, fields: dict[str, Field]) -> MessageFields:
+    """Return a message that comes from elsewhere, with the identity it had there."""
+    message = MessageFields.__new__(MessageFields)
+    message._fields = dict(fields)
+    message._identity = _Identity(uid)
+    return message
+
+
+def checked_clock(clock: Timepiece | None) -> Timepiece:
+    """Return a clock, the machine's for None; raises MQRC_OPTIONS_ERROR for what is none."""
+    if clock is None:
+        return _SYSTEM_CLOCK
+    if not callable(getattr(clock, "now_ms", None)):
+        raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"clock {clock!r} has no now_ms")
+    return clock
+
+
+def check_name(name: object) -> None:
+    """Raise MQRC_PROPERTY_NAME_ERROR for a name that no field has: no text, or an empty one."""
+    if not isinstance(name, str) or not name:
+        raise EveryplaceError(rc.MQRC_PROPERTY_NAME_ERROR, f"field name {name!r}")
+
+
+def check_field(name: str, kind: FieldType, value: object) -> None:
+    """Raise EveryplaceError unless a message may hold such a field."""
+    check_name(name)
+    allowed = _OWN_TYPES.get(name)
+    if allowed is not None and kind not in allowed:
+        raise EveryplaceError(
+            rc.MQRC_PROPERTY_TYPE_ERROR, f"{name} is {' or '.join(allowed)}, not {kind}"
+        )
+    limits = _RANGES.get(kind)
+    if limits is None:
+        not_ascii = kind is FieldType.ASCII and isinstance(value, str) and not value.isascii()
+        if type(value) is not _CLASSES[kind] or not_ascii:
+            raise EveryplaceError(rc.MQRC_PROPERTY_TYPE_ERROR, f"{name}: {value!r} is no {kind}")
+        return
+    low, high = (0, HIGHEST_PRIORITY) if name == MSG_PRIORITY else limits
+    if type(value) is not int or not low <= value <= high:
+        raise EveryplaceError(
+            rc.MQRC_PROP_NUMBER_FORMAT_ERROR, f"{name}: {value!r} is no {kind}: {low} .. {high}"
+        )

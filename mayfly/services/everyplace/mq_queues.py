@@ -1,0 +1,222 @@
+"""The way between queues of MQ Everyplace and queues of a Mayfly queue manager, lifetimes included.
+
+An Everyplace message is the body of an MQ message of type MQMT_MQE_FIELDS_FROM_MQE. Its fields are
+written as JSON, with their types (not as MQ Everyplace wrote them). The rest of its life goes on at
+the other side, by the clock there.
+"""
+
+from __future__ import annotations
+
+from mayfly.engine import Session
+from mayfly.engine.face.transit import MoveNumbers
+from mayfly.lifetime.everyplace import Timepiece
+from mayfly.mqi.constants import MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE
+from mayfly.mqi.reasons import MQRC_OPTION_NOT_VALID_FOR_TYPE, MQRC_SYNCPOINT_NOT_AVAILABLE
+from mayfly.queue_manager import QueueManager
+from mayfly.services.everyplace.directory import awake
+from mayfly.services.everyplace.errors import EveryplaceError
+from mayfly.services.everyplace.exchanges import Exchange
+from mayfly.services.everyplace.fields import (
+    HIGHEST_PRIORITY,
+    MSG_CORREL_ID,
+    MSG_EXPIRE_TIME,
+    MSG_PRIORITY,
+    MSG_REPLY_TO_Q,
+    MSG_REPLY_TO_Q_MGR,
+    Field,
+    MessageFields,
+    MessageUid,
+)
+from mayfly.services.everyplace.manager import EveryplaceQueueManager
+from mayfly.services.everyplace.mq_body import MQ_DATA, fields_as_body, fields_of_body
+from mayfly.services.everyplace.mq_moves import Moves
+from mayfly.services.everyplace.mq_reports import remember_sender
+from mayfly.services.everyplace.queues import MessageQueue
+from mayfly.verbs.messages import Message
+
+_CORREL_ID_BYTES = 24
+
+
+def move_to_mq(
+    manager: EveryplaceQueueManager, queue: str, session: Session, mq_queue: str
+) -> bytes | None:
+    """Move the next message to an MQ queue and return its MsgId, None when there was none.
+
+    It leaves the Everyplace queue when the put has succeeded. The message's own end becomes
+    MQMD.Expiry, rounded up to tenths where that is shown; the interval of the queue it leaves stays
+    behind. Raises the MQError of the put, MQRC_SYNCPOINT_NOT_AVAILABLE for a transacted session,
+    whose backout would lose the message, and MQRC_OPTION_NOT_VALID_FOR_TYPE for a synchronous
+    remote queue: a link that is cut would leave it locked there for ever.
+    """
+    if session.is_transacted:
+        raise EveryplaceError(
+            MQRC_SYNCPOINT_NOT_AVAILABLE, f"move from {queue} to {mq_queue} in a transacted session"
+        )
+    source = _source(manager, queue)
+    moves = Moves(manager, MoveNumbers(session.core))
+    moves.settle()
+    with manager.unit():
+        taken = awake(source).hold_back(moves.begin)
+    if taken is None:
+        return None
+    exchange, held = taken
+    try:
+        with manager.peers.sending():
+            msg_id = _put_once(moves, exchange, session, mq_queue, held.message)
+    except BaseException as error:
+        moves.settle_after(error)
+        raise
+    moves.end(source, exchange, held, is_done=True)
+    return msg_id
+
+
+def move_from_mq(
+    mq_manager: QueueManager, mq_queue: str, manager: EveryplaceQueueManager, queue: str
+) -> MessageUid | None:
+    """Move the next message of an MQ queue and return its identity, None when there was none.
+
+    Both sides change or neither: a message that the Everyplace queue refuses is backed out. Raises
+    MQRC_OPTION_NOT_VALID_FOR_TYPE for a synchronous remote queue, which cannot promise that.
+    """
+    target = manager.directory.held_here(queue)
+    moves = Moves(manager, MoveNumbers(mq_manager.engine))
+    moves.settle()
+    with mq_manager.session(transacted=True) as unit:
+        got = unit.get(mq_queue)
+        if got is None:
+            return None
+        message = from_mq(got, manager.clock)
+        exchange = _hold(moves, target, message)
+        try:
+            with manager.peers.sending():
+                moves.write(exchange, unit)
+                unit.commit()
+        except BaseException as error:
+            moves.settle_after(error)
+            raise
+    moves.end(target, exchange, target.of_exchange(exchange), is_done=True)
+    return message.uid
+
+
+def settle_moves(manager: EveryplaceQueueManager, mq_manager: QueueManager) -> None:
+    """Settle what a crash has left unfinished with an MQ queue manager, as each move does first.
+
+    Raises MQRC_ENVIRONMENT_ERROR while the rule of a queue that gets a message so is not there.
+    """
+    Moves(manager, MoveNumbers(mq_manager.engine)).settle()
+
+
+def from_mq(got: Message, clock: Timepiece) -> MessageFields:
+    """Return an MQ message as an Everyplace message; of another type, its body is one field.
+
+    The rest of its life becomes an absolute expire time by ``clock``: a relative one would begin
+    again. Of two ends, the message's own and MQ's, the earlier counts. Raises EveryplaceError with
+    MQRC_FORMAT_ERROR when the body is none that `fields_as_body` has written.
+    """
+    if got.descriptor.msg_type in (MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE):
+        message = fields_of_body(got.body)
+    else:
+        message = MessageFields(clock)
+        message.put_array_of_byte(MQ_DATA, got.body)
+        message.put_byte(MSG_PRIORITY, min(got.priority, HIGHEST_PRIORITY))
+        if any(got.correl_id):
+            message.put_array_of_byte(MSG_CORREL_ID, got.correl_id)
+        for field, name in (
+            (MSG_REPLY_TO_Q, got.descriptor.reply_to_q),
+            (MSG_REPLY_TO_Q_MGR, got.descriptor.reply_to_q_mgr),
+        ):
+            if name:
+                put_name = message.put_ascii if name.isascii() else message.put_unicode
+                put_name(field, name)
+    remember_sender(got, message)
+    if got.remaining_ms is not None:
+        end_ms = clock.now_ms() + got.remaining_ms
+        own = message.expire_time
+        if own is not None:
+            end_ms = min(end_ms, own.at_ms(message.created_ms))
+        message.put_long(MSG_EXPIRE_TIME, end_ms)
+    return message
+
+
+def _source(manager: EveryplaceQueueManager, queue: str) -> MessageQueue:
+    source = manager.directory.held_here(queue)
+    if source.partner:
+        raise EveryplaceError(
+            MQRC_OPTION_NOT_VALID_FOR_TYPE, f"get from asynchronous remote queue {queue}"
+        )
+    return source
+
+
+def _hold(moves: Moves, target: MessageQueue, message: MessageFields) -> Exchange:
+    """Hold a message invisibly; an expired one is met when the move ends (M6)."""
+    manager = moves.manager
+    with manager.unit():
+        message.name_origin(manager.name)
+        message.was_put = True
+        exchange = moves.begin()
+        try:
+            awake(target).add(message.copy(), exchange=exchange, is_checked=False)
+        except EveryplaceError:
+            manager.peers.end(exchange)
+            raise
+    return exchange
+
+
+def _put_once(
+    moves: Moves, exchange: Exchange, session: Session, mq_queue: str, message: MessageFields
+) -> bytes:
+    """Put a message with the number of its move; from a folder, so that it is safe there, too."""
+    clock = moves.manager.clock
+    if moves.manager.journal is None:
+        return _put(session, mq_queue, message, clock, persistent=None)
+    with session.beside() as unit:
+        msg_id = _put(unit, mq_queue, message, clock, persistent=True)
+        moves.write(exchange, unit)
+    return msg_id
+
+
+def _put(
+    session: Session,
+    mq_queue: str,
+    message: MessageFields,
+    clock: Timepiece,
+    *,
+    persistent: bool | None,
+) -> bytes:
+    fields = message.fields()
+    correl_id = fields.get(MSG_CORREL_ID)
+    return session.put(
+        mq_queue,
+        fields_as_body(message),
+        time_to_live_ms=_life_ms(message, clock.now_ms(), session.core.settings.longest_life_ms),
+        priority=message.priority,
+        persistent=persistent,
+        correl_id=_correl_id(correl_id),
+        reply_to_q=_reply_to(fields),
+        msg_type=MQMT_MQE_FIELDS_FROM_MQE,
+    )
+
+
+def _life_ms(message: MessageFields, now_ms: int, longest_ms: int) -> int | None:
+    """Return what is left of a message that was alive a moment ago, as far as MQ takes it (E3)."""
+    if message.expire_time is None:
+        return None
+    left_ms = message.expire_time.at_ms(message.created_ms) - now_ms
+    return min(max(left_ms, 1), longest_ms)
+
+
+def _reply_to(fields: dict[str, Field]) -> str:
+    """Return where to answer as a session takes it: ``QUEUE`` or ``QUEUE@MANAGER``."""
+    queue, manager = _text(fields, MSG_REPLY_TO_Q), _text(fields, MSG_REPLY_TO_Q_MGR)
+    return f"{queue}@{manager}" if queue and manager else queue
+
+
+def _text(fields: dict[str, Field], name: str) -> str:
+    value = fields[name].value if name in fields else ""
+    return value if isinstance(value, str) else ""
+
+
+def _correl_id(field: Field | None) -> bytes | None:
+    if field is None or not isinstance(field.value, bytes) or len(field.value) > _CORREL_ID_BYTES:
+        return None
+    return field.value.ljust(_CORREL_ID_BYTES, b"\0")

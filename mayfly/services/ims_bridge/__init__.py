@@ -1,0 +1,1 @@
+"""The IMS bridge; `mayfly.ims_bridge` has the public names."""

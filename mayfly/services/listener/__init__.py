@@ -1,0 +1,1 @@
+"""Listener ports and activation specifications; `mayfly.listener` has the public names."""

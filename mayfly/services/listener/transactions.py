@@ -1,0 +1,292 @@
+"""The transaction service: how long a transaction may last, and what becomes of one that is late.
+
+Its timeouts are due moments of the queue manager's clock: at the total transaction lifetime
+timeout a transaction is marked for rollback, whatever is being done in it, and cannot be committed
+any more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum
+from functools import partial
+from typing import Protocol
+
+from mayfly.client.connection import Connection
+from mayfly.jms import connections as jms
+from mayfly.jms.errors import (
+    IllegalStateException,
+    JMSException,
+    TransactionRolledBackException,
+    TransactionRolledBackRuntimeException,
+)
+from mayfly.jms.factory import ConnectionFactory
+from mayfly.lifetime.transactions import (
+    TOTAL_TRAN_LIFETIME_TIMEOUT_S,
+    is_timed_out,
+    timeout_ms,
+)
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
+from mayfly.queue_manager import QueueManager
+from mayfly.services.listener.conversations import factory_of
+
+_LOG = logging.getLogger("mayfly.listener")
+
+
+class TransactionRolledBack(MQError):
+    """A commit was refused and the transaction rolled back instead: MQRC_BACKED_OUT."""
+
+    def __init__(self, detail: str) -> None:
+        """Say why."""
+        super().__init__(rc.MQRC_BACKED_OUT, detail)
+
+
+class Transacted(Protocol):
+    """The owner of a transaction's unit of work: a transacted session or context of JMS."""
+
+    def commit(self) -> None:
+        """Make the unit of work final."""
+
+    def rollback(self) -> None:
+        """Undo the unit of work."""
+
+
+class Status(Enum):
+    """How a transaction stands."""
+
+    ACTIVE = "active"
+    MARKED_ROLLBACK = "marked for rollback"
+    #: Its commit is under way, or has failed in a way that leaves the outcome unknown.
+    UNKNOWN = "unknown"
+    COMMITTED = "committed"
+    ROLLED_BACK = "rolled back"
+
+
+class Transaction:
+    """One transaction of one thread; a timeout may mark it for rollback meanwhile."""
+
+    def __init__(self, service: TransactionService, session: Transacted, begun_ms: int) -> None:
+        """Begin at a moment; the service makes transactions."""
+        self._service = service
+        self.session = session
+        self.begun_ms = begun_ms
+        #: When a timeout marks it for rollback, unless it ends before; None when none does.
+        self.due_ms = service.due_ms_of(self.begun_ms, self.begun_ms)
+        self._status = Status.ACTIVE
+        self._why = ""
+        #: Whether a port has lent it to an on_message, which cannot end it.
+        self.is_lent = False
+
+    @property
+    def status(self) -> Status:
+        """How it stands now: at the very moment of a timeout it is marked for rollback."""
+        self._service.check(self)
+        return self._status
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may still be committed, as far as is known."""
+        return self._status is Status.ACTIVE
+
+    def use(self) -> None:
+        """Begin the inactivity timeout anew: something is being done in the transaction."""
+        self._service.check(self)
+        self.due_ms = self._service.due_ms_of(self.begun_ms, self._service.now_ms())
+
+    def set_rollback_only(self) -> None:
+        """Let it be rolled back in the end, as setRollbackOnly of a message-driven bean does."""
+        self._service.mark(self, "the application has set it to be rolled back only")
+
+    def mark(self, why: str) -> None:
+        """Mark it for rollback if it is active."""
+        if self._status is Status.ACTIVE:
+            self._status, self._why = Status.MARKED_ROLLBACK, why
+
+    def commit(self) -> None:
+        """Make its unit of work final.
+
+        Raises TransactionRolledBack (MQRC_BACKED_OUT) when it was marked for rollback, or the queue
+        manager could not commit: it is rolled back then. JMSException with
+        MQRC_CONNECTION_BROKEN when the outcome is unknown.
+        """
+        self._check_not_ended("commit")
+        if not self._service.end(self, Status.UNKNOWN):
+            why = self._why
+            self.rollback()
+            raise TransactionRolledBack(why)
+        try:
+            self.session.commit()
+        except (TransactionRolledBackException, TransactionRolledBackRuntimeException) as error:
+            self._status = Status.ROLLED_BACK
+            raise TransactionRolledBack(str(error)) from error
+        self._status = Status.COMMITTED
+
+    def rollback(self) -> None:
+        """Undo its unit of work."""
+        self._check_not_ended("rollback")
+        self._service.end(self, Status.ROLLED_BACK)
+        self._status = Status.ROLLED_BACK
+        self.session.rollback()
+
+    def abandon(self) -> None:
+        """End it without its session, which is broken and rolls back by itself."""
+        self._service.end(self, Status.ROLLED_BACK)
+        self._status = Status.ROLLED_BACK
+
+    def end_as(self, status: Status) -> bool:
+        """Change from active to an end; False when it is not active any more."""
+        if self._status is not Status.ACTIVE:
+            return False
+        self._status = status
+        return True
+
+    def _check_not_ended(self, call: str) -> None:
+        if self._status not in (Status.ACTIVE, Status.MARKED_ROLLBACK):
+            raise IllegalStateException(f"{call}() of a transaction that is {self._status.value}")
+        if self.is_lent:
+            raise IllegalStateException(f"{call}() inside of on_message: its port ends it")
+
+
+class TransactionService:
+    """Begins transactions and marks late ones, driven by the clock of the queue manager.
+
+    To be closed; also as a context manager. Threads may share it.
+    """
+
+    def __init__(
+        self,
+        manager: QueueManager | ConnectionFactory | Connection,
+        *,
+        total_tran_lifetime_timeout_s: int = TOTAL_TRAN_LIFETIME_TIMEOUT_S,
+        inactivity_timeout_s: int = 0,
+        on_timeout: Callable[[Transaction], object] = lambda _transaction: None,
+    ) -> None:
+        """Take the timeouts in seconds, 0 for none; ``on_timeout`` hears of each, at once.
+
+        The time is that of a queue manager, to which it connects, or of a conversation that it is
+        given and does not close. The inactivity timeout runs from the begin or the last ``use``.
+        Raises ValueError, and JMSException when it cannot connect.
+        """
+        self._lifetime_ms = timeout_ms(
+            "total_tran_lifetime_timeout_s", total_tran_lifetime_timeout_s
+        )
+        self._inactivity_ms = timeout_ms("inactivity_timeout_s", inactivity_timeout_s)
+        self._own: jms.Connection | None = None
+        if isinstance(manager, (QueueManager, ConnectionFactory)):
+            self._own = factory_of(manager).create_connection()
+            manager = self._own.mq
+        self._connection = manager
+        self._hears = on_timeout
+        #: Held while a timeout is told: it is, before the rollback that it leads to has ended.
+        self._lock = manager.runtime.reentrant_lock("transactions")
+        self._open: set[Transaction] = set()
+        #: Whether a moment is waited for at which one may be late, or nobody is to wait any more.
+        self._is_timed = False
+        self.now_ms = manager.now_ms
+
+    def begin(self, session: Transacted, begun_ms: int | None = None) -> Transaction:
+        """Begin a transaction with the unit of work of a session; its time runs from now.
+
+        ``begun_ms`` is a moment that the queue manager has told as the present one. Raises MQError
+        when the queue manager cannot be asked for it.
+        """
+        begun_ms = self.now_ms() if begun_ms is None else begun_ms
+        transaction = Transaction(self, session, begun_ms)
+        with self._lock:
+            self._open.add(transaction)
+            was_timed = self._is_timed
+            self._is_timed = was_timed or transaction.due_ms is not None
+        if transaction.due_ms is not None and not was_timed:
+            self._wait_for(transaction.due_ms)
+        return transaction
+
+    def due_ms_of(self, begun_ms: int, used_ms: int) -> int | None:
+        """Return when a transaction begun and used then is late; None for never."""
+        lifetime_ms, inactivity_ms = self._lifetime_ms, self._inactivity_ms
+        ends = [begun_ms + lifetime_ms] if lifetime_ms else []
+        if inactivity_ms:
+            ends.append(used_ms + inactivity_ms)
+        return min(ends, default=None)
+
+    def check(self, transaction: Transaction) -> None:
+        """Mark a transaction for rollback if it is late: at its due moment it is."""
+        now_ms = self._now_for(transaction)
+        with self._lock:
+            self._mark_if_late(transaction, now_ms)
+
+    def mark(self, transaction: Transaction, why: str) -> None:
+        """Mark an active transaction for rollback; one that is ending elsewhere stays as it is."""
+        with self._lock:
+            transaction.mark(why)
+
+    def end(self, transaction: Transaction, status: Status) -> bool:
+        """End an active transaction in a status; False when it was marked for rollback."""
+        now_ms = self._now_for(transaction)
+        with self._lock:
+            self._mark_if_late(transaction, now_ms)
+            self._open.discard(transaction)
+            return transaction.end_as(status)
+
+    def close(self) -> None:
+        """Time nothing any more; transactions that are open may still end."""
+        with self._lock:
+            self._is_timed = True
+            self._open.clear()
+        if self._own is not None:
+            with suppress(MQError, JMSException):
+                self._own.close()
+
+    def _wait_for(self, due_ms: int) -> None:
+        self._connection.asynchronous.wait_until(due_ms, on_done=partial(self._ring, due_ms))
+
+    def _ring(self, due_ms: int, error: MQError | None) -> None:
+        """Mark the transactions whose time is over, and wait for the next; a callback.
+
+        One wait is enough for all: a transaction that begins later is not late before it is over.
+        """
+        if error is not None:
+            # The connection has ended, and with it the transactions.
+            return
+        with self._lock:
+            for transaction in list(self._open):
+                self._mark_if_late(transaction, due_ms)
+            moments = [one.due_ms for one in self._open if one.due_ms is not None and one.is_active]
+            next_ms = min(moments, default=None)
+            self._is_timed = next_ms is not None
+        if next_ms is not None:
+            self._wait_for(next_ms)
+
+    def _now_for(self, transaction: Transaction) -> int:
+        """Return the time if a transaction may be late by now; else, or if nobody tells it, 0."""
+        if transaction.due_ms is None or not transaction.is_active:
+            return 0
+        try:
+            return self.now_ms()
+        except MQError:
+            # The connection is broken: its unit of work is backed out, and cannot be committed.
+            return 0
+
+    def _mark_if_late(self, transaction: Transaction, now_ms: int) -> None:
+        due_ms = transaction.due_ms
+        if due_ms is None or not transaction.is_active or now_ms < due_ms:
+            return
+        is_too_long = is_timed_out(now_ms - transaction.begun_ms, self._lifetime_ms)
+        timeout = (
+            f"total transaction lifetime timeout of {self._lifetime_ms} ms"
+            if is_too_long
+            else f"inactivity timeout of {self._inactivity_ms} ms"
+        )
+        transaction.mark(f"the {timeout} is over; begun at {transaction.begun_ms}")
+        _LOG.warning("a transaction is marked for rollback, begun at %d", transaction.begun_ms)
+        self._hears(transaction)
+
+    def __enter__(self) -> TransactionService:
+        """Return the service."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()

@@ -1,0 +1,21 @@
+"""Apache Spark: queues as sources and sinks, the delay line, the ledger lake, reports, replay."""
+
+from typing import TYPE_CHECKING, Any
+
+from mayfly.pipeline.spark.registering import register
+from mayfly.pipeline.spark.session import create_session
+from mayfly.pipeline.spark.source import MayflyDataSource
+
+if TYPE_CHECKING:
+    from mayfly.pipeline.spark.delay_line import lifetime
+
+__all__ = ["MayflyDataSource", "create_session", "lifetime", "register"]
+
+
+def __getattr__(name: str) -> Any:
+    """Return `lifetime` at its first use: its import loads pandas."""
+    if name != "lifetime":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from mayfly.pipeline.spark.delay_line import lifetime
+
+    return lifetime

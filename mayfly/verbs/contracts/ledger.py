@@ -1,0 +1,82 @@
+"""The ledger as it travels, and as the lake keeps it: its verbs, requests and columns.
+
+A row is a life (kind 0) or a balance (kind 1), with the queue manager that it comes from.
+``instance_id`` tells two stores of the same name apart; (instance_id, position) is unique for ever.
+Columns and outcomes may be added; docs/LEDGER.md says what each holds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mayfly.lifetime.life import LEDGER_COLUMNS
+from mayfly.verbs.contracts.columns import Column, Kind, always, names_of
+
+VERSION = 2
+#: The verb of reading the ledger, in a ticket: answers with rows.
+LEDGER_VERB = "ledger"
+#: The action that answers with a LedgerInfo.
+INFO_ACTION = "ledger-info"
+VERBS = (LEDGER_VERB, INFO_ACTION)
+
+COLUMNS: tuple[Column, ...] = (
+    always("manager", Kind.TEXT),
+    always("instance_id", Kind.TEXT),
+    always("position", Kind.INT64),
+    always("kind", Kind.INT8),
+    always("queue", Kind.TEXT),
+    Column("msg_id", Kind.BYTES),
+    Column("correl_id", Kind.BYTES),
+    Column("origin_id", Kind.BYTES),
+    Column("put_ms", Kind.INT64),
+    Column("deliver_at_ms", Kind.INT64),
+    Column("expire_at_ms", Kind.INT64),
+    always("ended_ms", Kind.INT64),
+    Column("outcome", Kind.TEXT),
+    Column("reason", Kind.INT32),
+    Column("priority", Kind.INT32),
+    Column("persistent", Kind.INT32),
+    Column("body_bytes", Kind.INT64),
+    Column("report", Kind.INT32),
+    Column("reply_to_q", Kind.TEXT),
+    Column("backout_count", Kind.INT32),
+    Column("user_identifier", Kind.TEXT),
+    Column("capped_by", Kind.TEXT),
+    Column("met_by", Kind.TEXT),
+    Column("ended_by", Kind.TEXT),
+    Column("ended_program", Kind.TEXT),
+    Column("puts", Kind.INT64),
+    Column("present", Kind.INT64),
+    Column("ended", Kind.COUNTS),
+)
+assert names_of(COLUMNS)[2:] == LEDGER_COLUMNS, "what travels and the ledger have parted"
+
+
+class LedgerRequest(NamedTuple):
+    """The range ``(after, until]`` of one ledger, as a ticket names it."""
+
+    after: int
+    until: int
+    instance_id: str | None = None
+
+
+class LedgerInfo(NamedTuple):
+    """The queue manager and the positions of a ledger; empty when first = last + 1."""
+
+    manager: str
+    instance_id: str
+    first_position: int
+    last_position: int
+
+
+class PositionTrimmed(Exception):
+    """A reader asks for positions that retention has removed; their rows are gone."""
+
+    def __init__(self, after_position: int, first_position: int) -> None:
+        """Name the position read from and the first one still held."""
+        super().__init__(
+            f"ledger position {after_position + 1} is trimmed; the first one held is "
+            f"{first_position}: start from there, or raise ledger.retention_count"
+        )
+        self.after_position = after_position
+        self.first_position = first_position

@@ -1,0 +1,237 @@
+"""The tables of a TOML file that a person writes: each key is checked, unknown ones are refused.
+
+The files of pipelines and of servers are read by this. An error names file, line, table and key.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NoReturn
+
+from mayfly.verbs.contracts.places import local_path, scheme_of
+
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]")
+_KEY = re.compile(r"\s*\"?([\w.-]+)\"?\s*=")
+_REFERENCE = re.compile(r"\$\{?\w")
+_TOKENS = (
+    "a token does not stand in a file that others read: name a token_file, or set MAYFLY_TOKEN"
+)
+
+
+class ConfigurationError(ValueError):
+    """A key of a file is unknown, missing, or has a value that cannot be used."""
+
+    def __init__(self, path: Path, where: str, text: str, line: int | None = None) -> None:
+        """Say in ``text`` what is wrong in the table or key ``where`` of the file ``path``."""
+        place = f"{path}" if line is None else f"{path}, line {line}"
+        super().__init__(f"{place}: {where}: {text}" if where else f"{place}: {text}")
+        self.path = path
+        self.where = where
+        self.text = text
+        self.line = line
+
+    def __reduce__(self) -> tuple[type[ConfigurationError], tuple[Path, str, str, int | None]]:
+        """Return the parts to pickle: an error of a worker travels between processes."""
+        return type(self), (self.path, self.where, self.text, self.line)
+
+
+class _File:
+    """A file, with the line of each key as far as a look at its lines tells."""
+
+    def __init__(self, path: Path, text: str, error: type[ConfigurationError]) -> None:
+        self.path = path
+        self._error = error
+        #: (header, its number among those of its name, key) -> line.
+        self._lines: dict[tuple[str, int, str], int] = {}
+        counts: dict[str, int] = {}
+        header = ""
+        for number, line in enumerate(text.splitlines(), 1):
+            if found := _HEADER.match(line):
+                header = found[2]
+                counts[header] = counts.get(header, 0) + 1
+            elif found := _KEY.match(line):
+                self._lines.setdefault((header, counts.get(header, 1), found[1]), number)
+
+    def error(self, where: str, text: str, place: tuple[str, int, str]) -> ConfigurationError:
+        return self._error(self.path, where, text, self._lines.get(place))
+
+
+def read_tables(path: Path, error: type[ConfigurationError] = ConfigurationError) -> Table:
+    """Return the tables of a file; raises OSError, and ``error`` for a file that is not TOML."""
+    try:
+        text = path.read_bytes().decode()
+        values = tomllib.loads(text)
+    except (ValueError, RecursionError) as wrong:
+        raise error(path, "", f"is not TOML: {wrong}") from wrong
+    return Table(values, _File(path, text, error))
+
+
+class Table:
+    """A table and its place in the file; remembers the keys that were read."""
+
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        file: _File,
+        where: str = "",
+        header: tuple[str, int] = ("", 1),
+    ) -> None:
+        """Begin with all keys unread."""
+        self._left = dict(values)
+        self._asked: list[str] = []
+        self._file = file
+        self._where = where
+        self._header = header
+
+    def error(self, key: str, text: str) -> ConfigurationError:
+        """Return the error to raise about a key."""
+        where = ", ".join(filter(None, (self._where, key)))
+        return self._file.error(where, text, (*self._header, key))
+
+    def optional_text(self, key: str) -> str | None:
+        """Return a text that is not empty, None when it is not there."""
+        value = self._take(key)
+        if value is None:
+            return None
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(key, f"{value!r} is not a text")
+        return value
+
+    def plain_text(self, key: str) -> str | None:
+        """Return a text that is no expression: a reference to the environment is refused."""
+        value = self.optional_text(key)
+        if value is not None and _REFERENCE.search(value):
+            raise self.error(
+                key, f"{value!r} is taken as it is: nothing like ${{NAME}} is expanded"
+            )
+        return value
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Return a text; raises ConfigurationError when it is missing and there is no default."""
+        value = self.plain_text(key)
+        if value is None:
+            value = default
+        if value is None:
+            raise self.error(key, "is missing")
+        return value
+
+    def one_of(self, key: str, known: Iterable[str], default: str | None = None) -> str:
+        """Return a text that is one of those known."""
+        names = list(known)
+        value = self.text(key, default)
+        if value not in names:
+            raise self.error(
+                key, f"{value!r} is none of {', '.join(names)}{suggestion(value, names)}"
+            )
+        return value
+
+    def place(self, key: str) -> str | None:
+        """Return a path, a relative one counted from the folder of the file; a URL stays."""
+        value = self.plain_text(key)
+        if value is None or scheme_of(value):
+            return value
+        return str(self._here(value))
+
+    def local_place(self, key: str) -> Path | None:
+        """Return a path of this machine as :meth:`place` does; a URL of elsewhere is refused."""
+        value = self.plain_text(key)
+        return None if value is None else self._local(key, value)
+
+    def number(self, key: str, least: int = 1, most: int = 2**31 - 1) -> int | None:
+        """Return a whole number within bounds, None when it is not there."""
+        value = self._take(key)
+        if value is not None and not (type(value) is int and least <= value <= most):
+            raise self.error(key, f"{value!r} is not a whole number from {least} to {most}")
+        return value
+
+    def truth(self, key: str) -> bool:
+        """Return true or false, false when it is not there."""
+        value = self._take(key)
+        if not isinstance(value, bool | None):
+            raise self.error(key, f"{value!r} is not true or false")
+        return bool(value)
+
+    def places(self, key: str) -> list[Path]:
+        """Return the paths of a list, relative ones counted from the folder of the file."""
+        values = self._take(key)
+        if values is None:
+            return []
+        if not isinstance(values, list) or not all(isinstance(v, str) and v for v in values):
+            raise self.error(key, f"{values!r} is not a list of file names")
+        return [self._local(key, value) for value in values]
+
+    def texts(self, key: str) -> dict[str, str]:
+        """Return a table of texts; numbers and truth values become text as Spark spells them."""
+        values = self._take(key)
+        if values is None:
+            return {}
+        if not isinstance(values, dict):
+            raise self.error(key, f"{values!r} is not a table")
+        return {name: self._as_text(f"{key}.{name}", value) for name, value in values.items()}
+
+    def table(self, key: str) -> Table:
+        """Return a table, an empty one when it is not there."""
+        values = self._take(key)
+        if not isinstance(values, dict | None):
+            raise self.error(key, f"{values!r} is not a table: write [{key}]")
+        return Table(values or {}, self._file, self._named(f"[{key}]"), (self._inner(key), 1))
+
+    def tables(self, key: str) -> list[Table]:
+        """Return the tables of an array, numbered from 1."""
+        values = self._take(key)
+        if values is None:
+            return []
+        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+            raise self.error(key, f"is not an array of tables: write [[{key}]]")
+        return [
+            Table(value, self._file, self._named(f"[[{key}]] {number}"), (self._inner(key), number))
+            for number, value in enumerate(values, 1)
+        ]
+
+    def refuse_the_rest(self) -> None:
+        """Raise ConfigurationError for a key that was not read: it is unknown."""
+        for key in self._left:
+            if key == "token":
+                raise self.error(key, _TOKENS)
+            raise self.error(key, f"is no key here{suggestion(key, self._asked)}")
+
+    def fail(self, key: str, text: str) -> NoReturn:
+        """Raise ConfigurationError about a key."""
+        raise self.error(key, text)
+
+    def _take(self, key: str) -> Any:
+        self._asked.append(key)
+        return self._left.pop(key, None)
+
+    def _local(self, key: str, value: str) -> Path:
+        try:
+            return self._here(local_path(value))
+        except ValueError as error:
+            raise self.error(key, str(error)) from error
+
+    def _here(self, path: str | Path) -> Path:
+        return Path(os.path.normpath(self._file.path.parent.absolute() / path))
+
+    def _named(self, inner: str) -> str:
+        return f"{self._where} {inner}".strip()
+
+    def _inner(self, key: str) -> str:
+        return ".".join(filter(None, (self._header[0], key)))
+
+    def _as_text(self, key: str, value: Any) -> str:
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, str | int | float):
+            return str(value)
+        raise self.error(key, f"{value!r} is not a text")
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return ", did you mean …?" when a name is like one of those known."""
+    found = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f", did you mean {found[0]!r}?" if found else ""
