@@ -42,7 +42,7 @@ ROWS: tuple[frozenset[str], ...] = (
     | frozenset({"aio", "everyplace", "ims_bridge", "listener"}),
     frozenset({"client.telemetry", "telemetry"}),
     frozenset({"servers"}),
-    frozenset({"cli", "cli.demo", "__main__"}),
+    frozenset({"cli", "cli.airport", "__main__"}),
 )
 
 #: Beside the rows: what each may import besides itself.
@@ -141,7 +141,7 @@ WITHOUT_A_RUNTIME = {
     "pipeline": "a process that drives Spark",
     "client.telemetry": "durations that spans and metrics tell, measured as OpenTelemetry does",
     "cli": "a process, with its signals and progress bars",
-    "cli.demo": "a program that uses queue managers as any other",
+    "cli.airport": "a program that uses queue managers as any other",
 }
 MACHINE = frozenset(
     "_thread threading time random secrets uuid multiprocessing concurrent asyncio"

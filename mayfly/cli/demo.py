@@ -22,9 +22,9 @@ from mayfly.cli.show import moment, print_json
 from mayfly.cli.values import local_path
 
 if TYPE_CHECKING:
-    from mayfly.cli.demo.day import DaySnapshot
-    from mayfly.cli.demo.run import DemoResult
-    from mayfly.cli.demo.wall_clock import WallSeen
+    from mayfly.cli.airport.day import DaySnapshot
+    from mayfly.cli.airport.run import DemoResult
+    from mayfly.cli.airport.wall_clock import WallSeen
 
 OutOption = Annotated[
     Path,
@@ -54,7 +54,7 @@ def demo(
     month, day = _month_and_day(date)
     with quiet_stderr() as terminal, _watcher(terminal) as watcher, pipeline_errors():
         watcher.step("Getting ready")
-        from mayfly.cli.demo.run import Plan, run_demo
+        from mayfly.cli.airport.run import Plan, run_demo
 
         result = run_demo(Plan(out, month, day), watcher)
     tell(result, as_json=as_json)
@@ -75,7 +75,7 @@ def tell(result: DemoResult, *, as_json: bool) -> None:
 
 
 def _month_and_day(date: str) -> tuple[int, int]:
-    from mayfly.cli.demo.flights import day_of_year
+    from mayfly.cli.airport.flights import day_of_year
 
     found = _DATE.fullmatch(date)
     if found is None:

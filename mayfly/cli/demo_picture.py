@@ -6,8 +6,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mayfly.cli.demo.plots import AIRPORTS
-from mayfly.cli.demo.wall_clock import QueueSeen, WallSeen
+from mayfly.cli.airport.plots import AIRPORTS
+from mayfly.cli.airport.wall_clock import QueueSeen, WallSeen
 from mayfly.cli.show import moment
 
 _BAR_WIDTH = 44

@@ -6,9 +6,9 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from mayfly.cli.demo import summary, wall_check
-from mayfly.cli.demo.day import Day
-from mayfly.cli.demo.flights import (
+from mayfly.cli.airport import summary, wall_check
+from mayfly.cli.airport.day import Day
+from mayfly.cli.airport.flights import (
     DELAY_MS,
     EXPIRY_TENTHS,
     LIFE_MS,
@@ -16,10 +16,10 @@ from mayfly.cli.demo.flights import (
     SOURCE,
     spelled,
 )
-from mayfly.cli.demo.plots import AIRPORTS
-from mayfly.cli.demo.run import DemoResult
-from mayfly.cli.demo.wall_check import Lateness
-from mayfly.cli.demo.wall_clock import WallDay
+from mayfly.cli.airport.plots import AIRPORTS
+from mayfly.cli.airport.run import DemoResult
+from mayfly.cli.airport.wall_check import Lateness
+from mayfly.cli.airport.wall_clock import WallDay
 from mayfly.cli.show import moment
 from mayfly.lifetime.times import SECOND_MS
 

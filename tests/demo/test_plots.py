@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mayfly.cli.demo import flights, plots
+from mayfly.cli.airport import flights, plots
 from mayfly.pipeline.spark.replay import replay_in_process
 
 PNG_START = b"\x89PNG\r\n\x1a\n"

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from mayfly.cli.demo import flights, run, summary, tell
-from mayfly.cli.demo.day import (
+from mayfly.cli.airport import flights, run, summary
+from mayfly.cli.airport.day import (
     REPORTS,
     Day,
     DaySnapshot,
@@ -19,7 +19,8 @@ from mayfly.cli.demo.day import (
     open_queue_manager,
     problems_of,
 )
-from mayfly.cli.demo.flights import DELAY_MS, LIFE_MS, MINUTE_MS, Flight
+from mayfly.cli.airport.flights import DELAY_MS, LIFE_MS, MINUTE_MS, Flight
+from mayfly.cli.demo import tell
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.lifetime.life import State
 from mayfly.pipeline.bulk.schema import ledger_batch

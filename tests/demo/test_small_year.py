@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.cli.demo import run
-from mayfly.cli.demo.day import DaySnapshot
-from mayfly.cli.demo.flights import flights_table
-from mayfly.cli.demo.run import DemoResult, Plan, Watcher
-from mayfly.cli.demo.wall_clock import WallSeen
+from mayfly.cli.airport import run
+from mayfly.cli.airport.day import DaySnapshot
+from mayfly.cli.airport.flights import flights_table
+from mayfly.cli.airport.run import DemoResult, Plan, Watcher
+from mayfly.cli.airport.wall_clock import WallSeen
 from tests.cli.conftest import Invoke
 
 EVERY = 40

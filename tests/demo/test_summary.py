@@ -5,9 +5,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from mayfly.cli.demo import flights, summary
-from mayfly.cli.demo.flights import DELAY_MS, LIFE_MS, MINUTE_MS
-from mayfly.cli.demo.summary import Difference, End
+from mayfly.cli.airport import flights, summary
+from mayfly.cli.airport.flights import DELAY_MS, LIFE_MS, MINUTE_MS
+from mayfly.cli.airport.summary import Difference, End
 from mayfly.lifetime.life import State
 from mayfly.pipeline.spark.replay import EXPIRED, GOT, WhatIf, replay_in_process
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from mayfly.cli.demo import wall_check
-from mayfly.cli.demo.flights import LIFE_MS, Flight, flights_of_day, spelled
-from mayfly.cli.demo.wall_clock import WallDay
+from mayfly.cli.airport import wall_check
+from mayfly.cli.airport.flights import LIFE_MS, Flight, flights_of_day, spelled
+from mayfly.cli.airport.wall_clock import WallDay
 from mayfly.cli.demo_picture import picture
 from tests.demo.wall_days import exact_day, late_day, with_changes
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from mayfly.cli.demo import flights
+from mayfly.cli.airport import flights
 from mayfly.lifetime import columns, moments, window
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_NONE, MQRC_OPTIONS_ERROR

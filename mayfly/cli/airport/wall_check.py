@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mayfly.cli.demo.calls import deadline_ms
-from mayfly.cli.demo.flights import Flight, spelled
-from mayfly.cli.demo.wall_clock import WallDay
+from mayfly.cli.airport.calls import deadline_ms
+from mayfly.cli.airport.flights import Flight, spelled
+from mayfly.cli.airport.wall_clock import WallDay
 from mayfly.lifetime.columns import Ints
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.spark.replay import EXPIRED, GOT

@@ -25,8 +25,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mayfly.cli.demo import plots, summary, wall_check
-from mayfly.cli.demo.day import (
+from mayfly.cli.airport import plots, summary, wall_check
+from mayfly.cli.airport.day import (
     REPORTS,
     Day,
     DaySnapshot,
@@ -34,7 +34,7 @@ from mayfly.cli.demo.day import (
     open_queue_manager,
     problems_of,
 )
-from mayfly.cli.demo.flights import (
+from mayfly.cli.airport.flights import (
     DAY_MS,
     YEAR_EXPIRED_COUNT,
     YEAR_GOT_COUNT,
@@ -43,8 +43,8 @@ from mayfly.cli.demo.flights import (
     flights_table,
     trace_of,
 )
-from mayfly.cli.demo.wall_clock import COMPRESSION, WallDay, WallSeen, live_by_the_wall
-from mayfly.cli.demo.wall_plot import draw_wall_png
+from mayfly.cli.airport.wall_clock import COMPRESSION, WallDay, WallSeen, live_by_the_wall
+from mayfly.cli.airport.wall_plot import draw_wall_png
 from mayfly.lifetime.life import State
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.spark.lake import ledger_to_lake, read_lake, read_ledger

@@ -9,8 +9,8 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from mayfly.cli.demo.calls import Compression, deadline_ms
-from mayfly.cli.demo.flights import Flight
+from mayfly.cli.airport.calls import Compression, deadline_ms
+from mayfly.cli.airport.flights import Flight
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.constants import MQFB_EXPIRATION
 from mayfly.queue_manager import QueueManager

@@ -10,10 +10,19 @@ import pyarrow.compute as pc
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mayfly.cli.demo import summary
-from mayfly.cli.demo.drawing import AVAILABLE, INK, LATE, mark_hours, moments, plain, save, span_ms
-from mayfly.cli.demo.flights import MINUTE_MS
-from mayfly.cli.demo.wall_clock import WallDay
+from mayfly.cli.airport import summary
+from mayfly.cli.airport.drawing import (
+    AVAILABLE,
+    INK,
+    LATE,
+    mark_hours,
+    moments,
+    plain,
+    save,
+    span_ms,
+)
+from mayfly.cli.airport.flights import MINUTE_MS
+from mayfly.cli.airport.wall_clock import WallDay
 from mayfly.lifetime.columns import Ints, ints
 from mayfly.lifetime.times import SECOND_MS
 

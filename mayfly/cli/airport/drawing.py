@@ -10,7 +10,7 @@ import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mayfly.cli.demo.flights import DAY_MS, MINUTE_MS, SOURCE
+from mayfly.cli.airport.flights import DAY_MS, MINUTE_MS, SOURCE
 from mayfly.lifetime.columns import Ints, ints
 
 STAGED, AVAILABLE, LATE, INK = "#c3ccd8", "#2f7fb8", "#d1482f", "#1f2933"

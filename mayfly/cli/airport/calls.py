@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from mayfly.cli.demo.flights import DELAY_MS, LIFE_MS, MINUTE_MS, Flight, spelled
+from mayfly.cli.airport.flights import DELAY_MS, LIFE_MS, MINUTE_MS, Flight, spelled
 from mayfly.mqi.constants import MQRO_EXPIRATION, MQRO_PASS_CORREL_ID
 from mayfly.pipeline.spark.source import MayflyDataSource
 from mayfly.runtime.clocks import SystemClock

@@ -13,7 +13,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.cli.demo.flights import DAY_MS, LEAD_MS, MINUTE_MS, YEAR_START_MS, day_of_year, spelled
+from mayfly.cli.airport.flights import (
+    DAY_MS,
+    LEAD_MS,
+    MINUTE_MS,
+    YEAR_START_MS,
+    day_of_year,
+    spelled,
+)
 from mayfly.lifetime.columns import NONE, Ints, ints
 from mayfly.lifetime.life import State
 from mayfly.pipeline.spark.replay import EXPIRED, GOT, REFUSED

@@ -19,10 +19,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mayfly.cli.demo.calls import Compression, put_calls, write_calls
-from mayfly.cli.demo.day import REPORTS
-from mayfly.cli.demo.flights import LIFE_MS, MINUTE_MS, Flight
-from mayfly.cli.demo.gates import Answer, Gates
+from mayfly.cli.airport.calls import Compression, put_calls, write_calls
+from mayfly.cli.airport.day import REPORTS
+from mayfly.cli.airport.flights import LIFE_MS, MINUTE_MS, Flight
+from mayfly.cli.airport.gates import Answer, Gates
 from mayfly.lifetime.life import State
 from mayfly.pipeline.spark.lake import ledger_to_lake, read_lake, read_ledger
 from mayfly.pipeline.spark.report import verify_lake

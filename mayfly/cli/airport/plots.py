@@ -18,8 +18,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from plotly.subplots import make_subplots
 
-from mayfly.cli.demo import summary
-from mayfly.cli.demo.drawing import (
+from mayfly.cli.airport import summary
+from mayfly.cli.airport.drawing import (
     AVAILABLE,
     CREDIT,
     INK,
@@ -31,7 +31,7 @@ from mayfly.cli.demo.drawing import (
     save,
     span_ms,
 )
-from mayfly.cli.demo.flights import DAY_MS, MINUTE_MS
+from mayfly.cli.airport.flights import DAY_MS, MINUTE_MS
 from mayfly.lifetime.columns import Ints
 from mayfly.pipeline.spark.replay import EXPIRED
 

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from mayfly.cli.demo.flights import DELAY_MS, LIFE_MS, MINUTE_MS, Flight, spelled
+from mayfly.cli.airport.flights import DELAY_MS, LIFE_MS, MINUTE_MS, Flight, spelled
 from mayfly.engine import Session
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION
