@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.sentences import BORDER, is_headless
-
 ROOT = Path(__file__).parent.parent
 
 README_LIMIT = 120
@@ -548,31 +546,6 @@ def check_docstring(source: Source) -> Problems:
         yield f"{source.path}:1: the first line says in one sentence what the module is for"
 
 
-def check_subjects(source: Source) -> Problems:
-    """A sentence of a docstring or comment begins with the thing that it is about."""
-    texts = [
-        (getattr(node, "lineno", 1), text)
-        for node in source.nodes
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and (text := ast.get_docstring(node))
-    ]
-    last = -1
-    for number, line in enumerate(source.text.splitlines(), 1):
-        if (said := line.lstrip()).startswith("#"):
-            said = said.lstrip("#: ")
-            if last == number - 1:
-                texts[-1] = texts[-1][0], f"{texts[-1][1]} {said}"
-            else:
-                texts.append((number, said))
-            last = number
-    for number, text in texts:
-        for sentence in BORDER.split(" ".join(text.split())):
-            if is_headless(sentence):
-                yield f"{source.path}:{number}: name the subject of: {sentence[:70]}"
-            elif re.match(r"(?:it )?tells? whether\b", sentence, re.IGNORECASE):
-                yield f"{source.path}:{number}: Return True if …: {sentence[:70]}"
-
-
 def check_file_name(source: Source) -> Problems:
     if FORBIDDEN_FILES & set(source.module.split(".")):
         yield f"{source.path}:1: name it after what is in it"
@@ -607,7 +580,6 @@ def run(check: Check, files: list[Source]) -> None:
         check_prints,
         check_units,
         check_docstring,
-        check_subjects,
         check_runtime,
         check_holding,
         check_lock_is_asserted,
@@ -844,10 +816,6 @@ core.hidden.pop(k)""",
         'def f(core):\n    """Do it; lock held."""\ndef g(core):\n    """Do it."""',
         [1],
     ),
-    (check_subjects, "mayfly/a.py", '"""A queue: what it holds."""', [1]),
-    (check_subjects, "mayfly/a.py", "#: Who waits\n#: for a turn.\nA = 1\n# Why not?", [1]),
-    (check_subjects, "mayfly/a.py", 'def f():\n    """Tell whether it is."""', [1]),
-    (check_subjects, "mayfly/a.py", '"""Text of a queue. It asks: who may put?"""', []),
     (check_kernel, "mayfly/engine/commit.py", "def f(core):\n    core.marks.forget(1)", [2]),
     (check_kernel, "mayfly/engine/get.py", "from mayfly.engine.browsing.marks import Marks", [1]),
     (check_kernel, "mayfly/engine/browsing/marking.py", "def f(core):\n    core.marks", []),
