@@ -164,6 +164,8 @@ class Held:
 class Patience:
     """Ends a connection that has what others wait for while its client is slow; of its loop."""
 
+    __slots__ = ("_budget", "_end", "_loop", "_timer")
+
     def __init__(
         self, budget: Budget, loop: asyncio.AbstractEventLoop, end: Callable[[], None]
     ) -> None:
@@ -193,6 +195,8 @@ class Patience:
 
 class Later:
     """Calls of one connection that are made once something of the budget is left again."""
+
+    __slots__ = ("_budget", "_call_soon", "_calls", "_room")
 
     def __init__(self, budget: Budget, call_soon: Callable[[Callable[[], None]], object]) -> None:
         """Begin with none; ``call_soon`` lets the loop of the connection call something."""

@@ -13,6 +13,17 @@ Call: TypeAlias = Callable[[], object]
 class Calls:
     """Calls to be made later for one connection; none is made once the connection has ended."""
 
+    __slots__ = (
+        "_at_end",
+        "_behind",
+        "_is_over",
+        "_is_woken",
+        "_loop",
+        "_pump",
+        "_soon",
+        "_when_sent",
+    )
+
     def __init__(self, loop: asyncio.AbstractEventLoop, pump: Call) -> None:
         """Begin with none; ``pump`` ends the pass in which calls of other threads are made."""
         self._loop, self._pump = loop, pump

@@ -104,6 +104,8 @@ Found: TypeAlias = Begun | Attached | Echo | Refused
 class ClientFrames:
     """The frames of one client."""
 
+    __slots__ = ("_handles", "_most_bytes", "_refused", "_rest")
+
     def __init__(self, most_bytes: int) -> None:
         """Begin before the protocol header; a frame has at most so many bytes."""
         self._most_bytes = most_bytes
@@ -244,6 +246,8 @@ class ServerLink(NamedTuple):
 
 class ServerFrames:
     """The frames of the server that give numbers to sessions and links."""
+
+    __slots__ = ("_channels", "_links")
 
     def __init__(self) -> None:
         """Begin with none."""
