@@ -29,7 +29,7 @@ from mayfly.engine.face.operating import (
     whereabouts,
 )
 from mayfly.lifetime.times import Clock
-from mayfly.mqi.attribute_selectors import MQXPT_LOCAL
+from mayfly.mqi.constants import MQXPT_LOCAL
 from mayfly.mqi.errors import FolderInUse
 from mayfly.runtime import Runtime
 from mayfly.verbs.checks import Identifier, folder_in_home

@@ -31,8 +31,8 @@ from mayfly.engine.face.administration import (
     set_rule,
     view_named,
 )
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
+from mayfly.mqi import constants as c
 from mayfly.mqi import distinguished_names
 from mayfly.verbs.facts import Value
 
@@ -109,9 +109,9 @@ def channel_rule_for(manager: Engine, partner: Partner) -> Record | str:
         if isinstance(channel, ChannelDefinition) and channel.mcauser:
             user = channel.mcauser
     if found is not None and found.type != k.MQCAUT_BLOCKADDR:
-        if found.usersrc == s.MQUSRC_NOACCESS:
+        if found.usersrc == c.MQUSRC_NOACCESS:
             return record_of(found)
-        if found.usersrc == s.MQUSRC_MAP:
+        if found.usersrc == c.MQUSRC_MAP:
             user = found.mcauser
     if found is None or found.type != k.MQCAUT_BLOCKADDR:
         known = users_of(manager).find(user) or User(user)
@@ -127,9 +127,9 @@ def record_of(rule: ChannelRuleDefinition) -> Record:
     keywords = [_TYPE, *_key_keywords(rule.type), *_OF_ALL]
     if rule.type not in _LISTS:
         keywords.append("USERSRC")
-        if rule.usersrc == s.MQUSRC_MAP:
+        if rule.usersrc == c.MQUSRC_MAP:
             keywords.append("MCAUSER")
-        if rule.usersrc != s.MQUSRC_NOACCESS:
+        if rule.usersrc != c.MQUSRC_NOACCESS:
             keywords.append("CHCKCLNT")
     values = rule.attributes
     shown = {keyword: values[keyword] for keyword in values if keyword in keywords}
@@ -209,11 +209,11 @@ def _check_keywords(given: Mapping[str, Value], rule_type: int, action: str) -> 
 
 def _check_user(given: Mapping[str, Value]) -> None:
     """Check that MCAUSER is there for USERSRC(MAP), and for no other."""
-    source = given.get("USERSRC", s.MQUSRC_MAP)
-    if source == s.MQUSRC_MAP and not given.get("MCAUSER"):
+    source = given.get("USERSRC", c.MQUSRC_MAP)
+    if source == c.MQUSRC_MAP and not given.get("MCAUSER"):
         raise missing_attribute("MCAUSER", "USERSRC(MAP) needs it")
-    wrong = ("MCAUSER",) if source == s.MQUSRC_CHANNEL else ("MCAUSER", "CHCKCLNT")
-    if source != s.MQUSRC_MAP:
+    wrong = ("MCAUSER",) if source == c.MQUSRC_CHANNEL else ("MCAUSER", "CHCKCLNT")
+    if source != c.MQUSRC_MAP:
         for keyword in wrong:
             if keyword in given:
                 word = named(attributes_of(CHLAUTH)["USERSRC"], source)

@@ -28,7 +28,6 @@ from mayfly.engine.face.administration import (
     view_named,
 )
 from mayfly.mqi import distinguished_names
-from mayfly.mqi.attribute_selectors import MQCHT_CLNTCONN, MQCHT_SENDER, MQCHT_SVRCONN, MQXPT_TCP
 from mayfly.mqi.command_constants import (
     MQIACH_MSG_SEQUENCE_NUMBER,
     MQRCCF_ATTR_VALUE_ERROR,
@@ -37,6 +36,7 @@ from mayfly.mqi.command_constants import (
     MQRCCF_PARM_MISSING,
 )
 from mayfly.mqi.connection_names import places_of
+from mayfly.mqi.constants import MQCHT_CLNTCONN, MQCHT_SENDER, MQCHT_SVRCONN, MQXPT_TCP
 from mayfly.verbs.facts import Value
 
 _TYPE: Final = "CHLTYPE"

@@ -15,7 +15,6 @@ from mayfly.engine.face.administration import (
     ChannelDefinition,
     view_named,
 )
-from mayfly.mqi.attribute_selectors import MQCHT_CLNTCONN
 from mayfly.mqi.command_constants import (
     MQCAFTY_NONE,
     MQCAFTY_PREFERRED,
@@ -25,6 +24,7 @@ from mayfly.mqi.command_constants import (
     MQRCN_YES,
 )
 from mayfly.mqi.connection_names import places_of
+from mayfly.mqi.constants import MQCHT_CLNTCONN
 
 FILE: Final = "ccdt.json"
 _AFFINITIES: Final = {MQCAFTY_NONE: "none", MQCAFTY_PREFERRED: "preferred"}

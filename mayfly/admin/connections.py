@@ -39,8 +39,8 @@ from mayfly.engine.face.administration import (
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQCHT_SVRCONN
 from mayfly.mqi.command_constants import MQRCCF_CONNECTION_ID_ERROR
+from mayfly.mqi.constants import MQCHT_SVRCONN
 from mayfly.mqi.errors import mq_error
 from mayfly.verbs.facts import Value
 

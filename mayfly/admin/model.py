@@ -24,7 +24,6 @@ from mayfly.engine.face.administration import (
     Attribute,
     attributes_of,
 )
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 from mayfly.verbs.facts import Value
@@ -140,7 +139,7 @@ _DEFINITION_TYPE = _word(
         ("PERMDYN", c.MQQDT_PERMANENT_DYNAMIC),
         ("TEMPDYN", c.MQQDT_TEMPORARY_DYNAMIC),
     ),
-    s.MQIA_DEFINITION_TYPE,
+    c.MQIA_DEFINITION_TYPE,
 )
 _TYPE_OF_CHANNEL = attributes_of(CHANNEL)["CHLTYPE"]
 _SHOWN: dict[str, tuple[Attribute, ...]] = {
@@ -177,10 +176,10 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
     ),
     SETTING: (_text("VALUE"), _text("DEFAULT")),
     TPSTATUS: (
-        _text("ADMIN", s.MQCA_ADMIN_TOPIC_NAME),
+        _text("ADMIN", c.MQCA_ADMIN_TOPIC_NAME),
         *(attributes_of(TOPIC)[keyword] for keyword in TOPIC_VALUES),
         _word("RETAINED", _NO_YES, k.MQIACF_RETAINED_PUBLICATION),
-        _number("SUBCOUNT", s.MQIA_SUB_COUNT),
+        _number("SUBCOUNT", c.MQIA_SUB_COUNT),
     ),
     CHSTATUS: (
         _TYPE_OF_CHANNEL,
@@ -190,7 +189,7 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
             k.MQIACH_CHANNEL_STATUS,
         ),
         _text("CONNAME", k.MQCACH_CONNECTION_NAME),
-        _text("RQMNAME", s.MQCA_REMOTE_Q_MGR_NAME),
+        _text("RQMNAME", c.MQCA_REMOTE_Q_MGR_NAME),
         _text("XMITQ", k.MQCACH_XMIT_Q_NAME),
         _number("MSGS", k.MQIACH_MSGS),
         _number("BATCHES", k.MQIACH_BATCHES),

@@ -16,7 +16,7 @@ from mayfly.channel.status import ChannelStatus, Status
 from mayfly.engine import Engine, find_channel, manager_definition
 from mayfly.engine.face.transit import ChannelDefinition, channel_definitions, when_woken
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQCHT_RECEIVER, MQCHT_SENDER, MQCHT_SVRCONN
+from mayfly.mqi.constants import MQCHT_RECEIVER, MQCHT_SENDER, MQCHT_SVRCONN
 from mayfly.mqi.errors import mq_error
 from mayfly.store.channels import INACTIVE, STOPPED, ChannelRow
 from mayfly.verbs.contracts.channels import Opening, ReceiverState

@@ -18,8 +18,7 @@ from mayfly.engine.face.transit import (
 )
 from mayfly.lifetime.transmission import counted_transit_ms
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQUSEDLQ_YES
-from mayfly.mqi.constants import MQPMO_SET_ALL_CONTEXT
+from mayfly.mqi.constants import MQPMO_SET_ALL_CONTEXT, MQUSEDLQ_YES
 from mayfly.mqi.errors import MQError
 from mayfly.store.channels import ChannelRow
 from mayfly.verbs.checks import stored_id

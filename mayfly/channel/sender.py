@@ -19,7 +19,7 @@ from mayfly.engine import Engine, full_name, manager_definition, new_message_id
 from mayfly.engine.face.transit import ChannelDefinition, Refused, Shipment
 from mayfly.lifetime.transmission import transit_ms
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQNPMS_FAST, MQUSEDLQ_YES
+from mayfly.mqi.constants import MQNPMS_FAST, MQUSEDLQ_YES
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.channels import ChannelRow
 from mayfly.store.units import StoredMessage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mayfly.cli.show import remaining
-from mayfly.mqi.causes import cause_name
+from mayfly.mqi.reasons import cause_name
 from mayfly.services.dead_letter import DeadLetter, DeadLetterHandler, Outcome
 from mayfly.verbs.messages import Message
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.mqi import report_options
+from mayfly.mqi import constants as c
 from mayfly.verbs.contracts import places
 
 _MINUTE_MS = 60 * SECOND_MS
@@ -81,9 +81,9 @@ def message_id(text: str) -> bytes:
 
 def report_option(text: str) -> int:
     """Return an MQRO_* value from its name, with or without MQRO_; raises BadParameter."""
-    value = report_options.report_option(text)
+    value = c.report_option(text)
     if value is None:
-        known = ", ".join(report_options.REPORT_OPTIONS)
+        known = ", ".join(c.REPORT_OPTIONS)
         raise typer.BadParameter(f"{text!r} is not one of {known}")
     return value
 

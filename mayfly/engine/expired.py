@@ -29,7 +29,7 @@ from mayfly.lifetime.window import Window
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.properties.expired import as_expired
+from mayfly.properties.life import as_expired
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.contracts.endings import NOBODY, Ending, MetBy
 

@@ -12,7 +12,7 @@ from mayfly.engine.engine import Engine
 from mayfly.engine.lateness import LatenessCounts
 from mayfly.engine.objects.views import oldest_put_ms
 from mayfly.engine.queues import LocalQueue
-from mayfly.mqi.attribute_selectors import MQQDT_PREDEFINED
+from mayfly.mqi.constants import MQQDT_PREDEFINED
 from mayfly.mqi.errors import ObjectError
 from mayfly.store.totals import Totals
 

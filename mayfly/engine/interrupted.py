@@ -6,8 +6,7 @@ import logging
 
 from mayfly.engine.core import Core
 from mayfly.engine.queues import LocalQueue
-from mayfly.mqi.attribute_selectors import MQQSGD_SHARED
-from mayfly.mqi.constants import MQQA_BACKOUT_HARDENED
+from mayfly.mqi.constants import MQQA_BACKOUT_HARDENED, MQQSGD_SHARED
 from mayfly.mqi.errors import ResourceError
 from mayfly.store.keys import queue_number_of
 from mayfly.store.units import Unit

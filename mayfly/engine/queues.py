@@ -14,7 +14,7 @@ from mayfly.engine.finding.read_ahead import ReadAhead, Room
 from mayfly.engine.finding.search_starts import SearchStarts
 from mayfly.engine.triggering.trigger import Trigger
 from mayfly.lifetime.times import Clock
-from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
+from mayfly.mqi.constants import MQUS_TRANSMISSION
 from mayfly.runtime import EngineLock, Runtime
 from mayfly.store.delayed import DelayedMessages
 from mayfly.store.keys import STAGING_NUMBER, priority_starts, queue_range

@@ -10,7 +10,7 @@ from mayfly.jms.destinations import Destination
 from mayfly.jms.errors import MessageFormatException, MessageNotWriteableException
 from mayfly.jms.property_access import PropertyAccess
 from mayfly.mqi.properties import UTF_8, Typed
-from mayfly.properties.selectors.identifiers import correlation_bytes, id_text
+from mayfly.properties.selectors.names import correlation_bytes, id_text
 
 _ID_BYTES = 24
 

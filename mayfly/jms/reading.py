@@ -19,10 +19,16 @@ from mayfly.mqi.delay_header import find_delay_header
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import FORMAT, Element, Header, Typed, properties_of, read_header
-from mayfly.properties.said_times import as_said
+from mayfly.properties.life import as_said
 from mayfly.properties.selectors import MessageFields
-from mayfly.properties.selectors.identifiers import correlation_text, id_text, timestamp_of, type_of
-from mayfly.properties.selectors.names import JMS_MAYFLY_DELAYED, REPORT_BITS
+from mayfly.properties.selectors.names import (
+    JMS_MAYFLY_DELAYED,
+    REPORT_BITS,
+    correlation_text,
+    id_text,
+    timestamp_of,
+    type_of,
+)
 from mayfly.verbs.messages import Message as QueueMessage
 
 _KINDS: dict[str, type[Message]] = {

@@ -14,7 +14,7 @@ from mayfly.jms.writing import EncodedMessage, Special, Terms, outgoing, special
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
-from mayfly.properties.selectors.identifiers import id_text
+from mayfly.properties.selectors.names import id_text
 from mayfly.verbs.messages import PutResult
 from mayfly.verbs.requests import Opened
 

@@ -23,8 +23,7 @@ from mayfly.mqi.properties import (
     pack_header,
     property_element,
 )
-from mayfly.properties.selectors.identifiers import correlation_bytes, id_bytes
-from mayfly.properties.selectors.names import REPORT_BITS
+from mayfly.properties.selectors.names import REPORT_BITS, correlation_bytes, id_bytes
 
 _NULL_BODY = (
     '<msgbody xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:nil="true"></msgbody>'

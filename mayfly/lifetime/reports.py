@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mayfly.lifetime.times import ms_of_tenths
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.headers import headers_length
+from mayfly.mqi.structures import headers_length
 
 #: Bytes of application data in a report WITH_DATA (R1).
 DATA_BYTES = 100

@@ -1,7 +1,7 @@
 """The MQ constants of commands: attributes and status that only commands name, reason codes.
 
 MQIACH_ and MQCACH_ belong to channels; MQIACF_ and MQCACF_ to subscriptions and status. Selectors
-of MQINQ are in `attribute_selectors`.
+of MQINQ are in `constants`.
 """
 
 # Reason codes, for mistakes in attributes of objects.

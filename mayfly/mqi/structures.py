@@ -1,9 +1,12 @@
 """The byte layouts of the MQ structures, and of the header of a staged message.
 
-Each is a `Layout`; `LAYOUTS` holds them by name. Names, order and initial values are those of the
-MQ interface on a 64-bit machine; a field of a structure within another has that one's name in
-front: `MsgDesc.Expiry`, `ObjectString.VSPtr`.
+Each is a `Layout`; `LAYOUTS` holds those of programs and of headers by name. Names, order and
+initial values are those of the MQ interface on a 64-bit machine; a field of a structure within
+another has that one's name in front: `MsgDesc.Expiry`, `ObjectString.VSPtr`. At the end: the chain
+of headers before the data of a message.
 """
+
+from __future__ import annotations
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
@@ -12,6 +15,7 @@ from mayfly.mqi.constants import (
     MQCCSI_INHERIT,
     MQCCSI_Q_MGR,
     MQCCSI_UNDEFINED,
+    MQCOPY_DEFAULT,
     MQEI_UNLIMITED,
     MQENC_NATIVE,
     MQMO_MATCH_CORREL_ID,
@@ -19,12 +23,14 @@ from mayfly.mqi.constants import (
     MQMT_DATAGRAM,
     MQOL_UNDEFINED,
     MQOT_Q,
+    MQPD_SUPPORT_OPTIONAL,
     MQPER_PERSISTENCE_AS_Q_DEF,
     MQPRI_PRIORITY_AS_PUBLISHED,
     MQPRI_PRIORITY_AS_Q_DEF,
     MQRL_UNDEFINED,
 )
-from mayfly.mqi.layout import Field, Layout, byte, char, gap, number
+from mayfly.mqi.errors import MQError
+from mayfly.mqi.layout import Field, Layout, byte, char, gap, is_big_endian, number
 
 #: Format of a message that waits on the staging queue: a DDH, then the original data.
 DDH_FORMAT = b"MQHDDLY "
@@ -41,14 +47,14 @@ def _data_description(encoding: int, ccsid: int) -> list[Field]:
     return [number("Encoding", encoding), number("CodedCharSetId", ccsid), char("Format", 8)]
 
 
-def _variable_string(name: str) -> list[Field]:
+def _variable_string(name: str, ccsid: int = MQCCSI_APPL) -> list[Field]:
     """An MQCHARV."""
     return [
         number(f"{name}.VSPtr", kind="ptr"),
         number(f"{name}.VSOffset"),
         number(f"{name}.VSBufSize"),
         number(f"{name}.VSLength"),
-        number(f"{name}.VSCCSID", MQCCSI_APPL),
+        number(f"{name}.VSCCSID", ccsid),
     ]
 
 
@@ -387,3 +393,104 @@ LAYOUTS: dict[str, Layout] = {
     "STS": STS,
     "DDH": DDH,
 }
+
+
+def _options(struc_id: str) -> list[Field]:
+    return [*_start(struc_id), number("Options")]
+
+
+#: How a message handle is made.
+CMHO = Layout("MQCMHO", _options("CMHO"), versions={1: 12}, reason=rc.MQRC_CMHO_ERROR)
+
+#: How a message handle is deleted.
+DMHO = Layout("MQDMHO", _options("DMHO"), versions={1: 12}, reason=rc.MQRC_DMHO_ERROR)
+
+#: How a property is deleted.
+DMPO = Layout("MQDMPO", _options("DMPO"), versions={1: 12}, reason=rc.MQRC_DMPO_ERROR)
+
+#: The descriptor of a property (MQPD): support, context, copy options.
+PD = Layout(
+    "MQPD",
+    [
+        *_options("PD  "),
+        number("Support", MQPD_SUPPORT_OPTIONAL),
+        number("Context"),
+        number("CopyOptions", MQCOPY_DEFAULT),
+    ],
+    versions={1: 24},
+    reason=rc.MQRC_PD_ERROR,
+)
+
+#: How a property is set.
+SMPO = Layout(
+    "MQSMPO",
+    [
+        *_options("SMPO"),
+        number("ValueEncoding", MQENC_NATIVE),
+        number("ValueCCSID", MQCCSI_APPL),
+    ],
+    versions={1: 20},
+    reason=rc.MQRC_SMPO_ERROR,
+)
+
+#: How a property is inquired.
+IMPO = Layout(
+    "MQIMPO",
+    [
+        *_options("IMPO"),
+        number("RequestedEncoding", MQENC_NATIVE),
+        number("RequestedCCSID", MQCCSI_APPL),
+        number("ReturnedEncoding", MQENC_NATIVE),
+        number("ReturnedCCSID"),
+        number("Reserved1"),
+        *_variable_string("ReturnedName", 0),
+        char("TypeString", 8),
+    ],
+    versions={1: 64},
+    reason=rc.MQRC_IMPO_ERROR,
+)
+
+
+#: Format -> the structure it announces.
+HEADERS: dict[str, Layout] = {
+    "MQDEAD": DLH,
+    "MQHMDE": MDE,
+    "MQHRF2": RFH2,
+    "MQIMS": IIH,
+    "MQXMIT": XQH,
+    "MQHDDLY": DDH,
+}
+
+
+def headers_length(format_name: str, body: bytes, encoding: int) -> int:
+    """Return the bytes of the chain of headers at the start of a message's data.
+
+    ``format_name`` and ``encoding`` are the descriptor's; each header has those of the data behind
+    it. The chain ends at the first structure that is unknown or damaged. It also ends at an MQXQH,
+    which has no format of the data behind it.
+    """
+    return leading_headers(format_name, body, encoding)[0]
+
+
+def leading_headers(format_name: str, body: bytes, encoding: int) -> tuple[int, str]:
+    """Return the bytes of that chain, and the format of the data behind it."""
+    length = 0
+    # A slice of bytes would be a copy of all the rest, for each header of a long row.
+    rest = memoryview(body)
+    while (layout := HEADERS.get(format_name)) is not None:
+        try:
+            header = layout.unpack(rest[length:], big_endian=is_big_endian(encoding))
+        except MQError:
+            break
+        version = header["Version"]
+        assert isinstance(version, int)
+        size = header.get("StrucLength", layout.length(version))
+        assert isinstance(size, int)
+        if not 0 < size <= len(body) - length:
+            break
+        length += size
+        format_name = str(header.get("Format", ""))
+        following = header.get("Encoding", encoding)
+        assert isinstance(following, int)
+        encoding = following
+    return length, format_name

@@ -15,7 +15,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from mayfly.mqi.attribute_selectors import MQ_MSG_ID_LENGTH
+from mayfly.mqi.constants import MQ_MSG_ID_LENGTH
 from mayfly.mqi.reasons import (
     MQRC_BUFFER_ERROR,
     MQRC_FORMAT_ERROR,

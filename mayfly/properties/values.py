@@ -40,11 +40,6 @@ _CONVERSIONS: Mapping[str, frozenset[str]] = {
 }
 
 
-def type_of(typed: Typed) -> int:
-    """Return the MQTYPE_* of a value; a data type MQ does not know is text."""
-    return c.MQTYPE_NULL if typed.value is None else _MQ_TYPES.get(typed.dt, c.MQTYPE_STRING)
-
-
 def python_value(name: str, value: object) -> Typed:
     """Return a value of Python with the type it is kept as: int is i4 or i8, float is r8.
 

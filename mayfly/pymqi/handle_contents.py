@@ -7,13 +7,16 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, OptionsError, mq_error
 from mayfly.mqi.properties import Typed, Value
 from mayfly.properties.folders import (
+    JMS_READABLE,
+    USER_FOLDER,
     Description,
     Property,
+    check_length,
     check_mixed,
     named,
     overridden,
+    plain_name,
 )
-from mayfly.properties.names import JMS_READABLE, USER_FOLDER, check_length, plain_name
 from mayfly.properties.selectors import MessageFields
 from mayfly.properties.selectors.names import MQMD
 from mayfly.properties.values import converted, mq_value, raw_value

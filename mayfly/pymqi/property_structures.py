@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.mqi import property_structures as layouts
+from mayfly.mqi import structures as layouts
 from mayfly.pymqi.structures import MQOpts
 
 

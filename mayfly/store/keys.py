@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from mayfly.mqi.attribute_selectors import MQ_MSG_ID_LENGTH
+from mayfly.mqi.constants import MQ_MSG_ID_LENGTH
 
 SEQUENCE_BITS = 44
 PRIORITY_BITS = 4

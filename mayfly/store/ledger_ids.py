@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from mayfly.lifetime.life import KIND_LIFE
-from mayfly.mqi.attribute_selectors import MQ_MSG_ID_LENGTH
+from mayfly.mqi.constants import MQ_MSG_ID_LENGTH
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.database import Database
 from mayfly.store.group_commit import GroupCommit

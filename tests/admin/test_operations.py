@@ -25,7 +25,6 @@ from mayfly.admin import (
     Filter,
     Value,
 )
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import (
@@ -264,7 +263,7 @@ def test_status_is_typed_as_attributes_are(qm: mayfly.QueueManager, clock: Virtu
     [manager] = admin.inquire(qm.engine, (QMGR,), "")
     assert (manager.values["CMDLEVEL"], manager.values["PLATFORM"]) == (940, c.MQPL_UNIX)
     [topic] = admin.inquire(qm.engine, (TPSTATUS,), "a")
-    assert (topic.values["DURSUB"], topic.values["RETAINED"]) == (s.MQSUB_DURABLE_ALLOWED, 0)
+    assert (topic.values["DURSUB"], topic.values["RETAINED"]) == (c.MQSUB_DURABLE_ALLOWED, 0)
     admin.define(qm.engine, CHANNEL, "R", {"CHLTYPE": 3})
     admin.channels_of(qm.engine).stop("R")
     [channel] = admin.inquire(qm.engine, (CHSTATUS,), "*")

@@ -10,7 +10,7 @@ from mayfly import QueueManager
 from mayfly.engine import put_dead_letter as engine_bury
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
+from mayfly.mqi.constants import MQUS_TRANSMISSION
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.structures import DLH
 from mayfly.services.dead_letter import DeadLetterHandler, dead_letter_of, parse_rules

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.mqi import attribute_selectors, command_constants, constants, reasons
+from mayfly.mqi import command_constants, constants, reasons
 from mayfly.mqi.constants import name_of
 from mayfly.pymqi import CMQC
 
@@ -21,7 +21,7 @@ def _read(path: Path) -> dict[str, int | bytes]:
 FACTS = _read(HERE / "data" / "CMQC_facts.tsv")
 OURS = {
     name: value
-    for module in (attribute_selectors, constants, reasons)
+    for module in (constants, reasons)
     for name, value in vars(module).items()
     if name.startswith("MQ")
 }

@@ -85,10 +85,9 @@ def test_store_errors_name_the_path_and_are_no_MQErrors(error: type[StoreError])
 
 
 def test_completion_codes() -> None:
-    assert reasons.completion_of(0) == 0
-    assert [r for r in WARNINGS if reasons.completion_of(r) != 1] == []
-    assert reasons.completion_of(2033) == 2
-    assert reasons.completion_of(9999) == 2
+    assert reasons.REASONS[0].comp == 0
+    assert [r for r in WARNINGS if reasons.REASONS[r].comp != 1] == []
+    assert reasons.REASONS[2033].comp == 2
 
 
 def test_every_reason_attribute_is_in_the_table_once() -> None:

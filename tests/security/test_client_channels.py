@@ -12,7 +12,7 @@ import mayfly
 from mayfly import admin
 from mayfly.client.connection.ccdt import read_table
 from mayfly.client.connection.endpoint import Address, Reconnect
-from mayfly.mqi.attribute_selectors import MQCHT_CLNTCONN, MQCHT_SVRCONN
+from mayfly.mqi.constants import MQCHT_CLNTCONN, MQCHT_SVRCONN
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mayfly import QueueManager, QueueSharingGroup
-from mayfly.mqi.attribute_selectors import MQQSGD_SHARED
+from mayfly.mqi.constants import MQQSGD_SHARED
 from mayfly.testing import VirtualClock
 from mayfly.verbs.facts import Value
 from tests.spec.scene import START_MS, alter_manager, local

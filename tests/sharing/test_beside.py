@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
+from mayfly.mqi.constants import MQUS_TRANSMISSION
 from mayfly.mqi.structures import DLH
 from tests.sharing.scene import PRIVATE, SHARED, Sharing
 from tests.spec.scene import DEAD, bodies, refused

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mayfly import QueueManager
 from mayfly.engine import Session
 from mayfly.engine.face.administration import alter_topic, define_subscription, define_topic
-from mayfly.mqi import attribute_selectors as s
+from mayfly.mqi import constants as c
 from mayfly.verbs.facts import Value
 
 BASE = "SYSTEM.BASE.TOPIC"
@@ -24,7 +24,7 @@ def deliver(qm: QueueManager, promise: int, name: str = BASE) -> None:
 
 def available_only(qm: QueueManager) -> None:
     """Let publications be delayed (D26)."""
-    deliver(qm, s.MQDLV_ALL_AVAIL)
+    deliver(qm, c.MQDLV_ALL_AVAIL)
 
 
 def admin_sub(qm: QueueManager, name: str, string: str, queue: str, **attributes: Value) -> None:

@@ -9,8 +9,7 @@ from mayfly.engine import Handle, Match, Session
 from mayfly.engine.face.programs import ANY
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQMMBI_UNLIMITED
-from mayfly.mqi.constants import MQMDS_FIFO
+from mayfly.mqi.constants import MQMDS_FIFO, MQMMBI_UNLIMITED
 from mayfly.mqi.errors import NoMessage
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import token_of

@@ -9,7 +9,6 @@ from mayfly import QueueManager
 from mayfly.engine import Session
 from mayfly.engine.face.administration import QLOCAL
 from mayfly.engine.objects import administration
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -34,7 +33,7 @@ from tests.spec.scene import (
 
 DISABLED = {"PUT": c.MQQA_PUT_INHIBITED, "GET": c.MQQA_GET_INHIBITED}
 ENABLED = {"PUT": c.MQQA_PUT_ALLOWED, "GET": c.MQQA_GET_ALLOWED}
-FIFO = {"INDXTYPE": s.MQIT_NONE, "MSGDLVSQ": c.MQMDS_FIFO}
+FIFO = {"INDXTYPE": c.MQIT_NONE, "MSGDLVSQ": c.MQMDS_FIFO}
 
 
 def staged(qm: QueueManager) -> tuple[int, int]:
@@ -126,8 +125,8 @@ def test_D14_zos_without_the_staging_queue(clock: VirtualClock, new_session: New
 @pytest.mark.parametrize(
     ("wrong", "needed"),
     [
-        ({"INDXTYPE": s.MQIT_MSG_ID}, "INDXTYPE(NONE)"),
-        ({"INDXTYPE": s.MQIT_CORREL_ID}, "INDXTYPE(NONE)"),
+        ({"INDXTYPE": c.MQIT_MSG_ID}, "INDXTYPE(NONE)"),
+        ({"INDXTYPE": c.MQIT_CORREL_ID}, "INDXTYPE(NONE)"),
         ({"MSGDLVSQ": c.MQMDS_PRIORITY}, "MSGDLVSQ(FIFO)"),
     ],
 )
@@ -159,7 +158,7 @@ def test_D14_distributed_does_not_care_for_index_and_sequence(
     queue_manager: QueueManager, session: Session, clock: VirtualClock
 ) -> None:
     local(queue_manager)
-    alter(queue_manager, STAGING, INDXTYPE=s.MQIT_MSG_ID, MSGDLVSQ=c.MQMDS_PRIORITY)
+    alter(queue_manager, STAGING, INDXTYPE=c.MQIT_MSG_ID, MSGDLVSQ=c.MQMDS_PRIORITY)
     session.put("Q1", b"low", delay_ms=1_000, priority=0)
     session.put("Q1", b"high", delay_ms=2_000, priority=9)
     assert [m.body[208:] for m in session.browse(STAGING)] == [b"low", b"high"]
@@ -193,7 +192,7 @@ def test_D28_zos_processor_that_shut_down_restarts_when_the_queue_is_defined_ane
     new_session: NewSession,
 ) -> None:
     with (
-        zos(clock, INDXTYPE=s.MQIT_MSG_ID, MSGDLVSQ=c.MQMDS_FIFO) as qm,
+        zos(clock, INDXTYPE=c.MQIT_MSG_ID, MSGDLVSQ=c.MQMDS_FIFO) as qm,
         new_session(qm) as session,
     ):
         assert "INDXTYPE(NONE)" in qm.delay_processor_status()
@@ -215,7 +214,7 @@ def test_D28_zos_processor_starts_with_the_queue_manager(
         local(qm, STAGING, **FIFO)
         with new_session(qm) as session:
             session.put("Q1", b"x", delay_ms=1_000, persistent=True)
-        alter(qm, STAGING, INDXTYPE=s.MQIT_MSG_ID)
+        alter(qm, STAGING, INDXTYPE=c.MQIT_MSG_ID)
         assert qm.delay_processor_status().startswith("stopped: ")
         alter(qm, STAGING, **FIFO)
         clock.advance(1_000)

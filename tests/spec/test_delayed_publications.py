@@ -12,7 +12,6 @@ from mayfly.engine.attributes.of_topics import DEAD_LETTERS_NO, DEAD_LETTERS_YES
 from mayfly.engine.delay.release import Release
 from mayfly.engine.pubsub.subscriptions import PASSED_ON
 from mayfly.engine.queues import PERSISTENT
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
@@ -86,12 +85,12 @@ def test_D25_one_staged_copy_for_each_subscriber_matched_at_send(
         assert outcomes(qm, STAGING) == [("released", 0)] * 3
 
 
-@pytest.mark.parametrize("promise", [s.MQDLV_ALL, s.MQDLV_ALL_DUR])
+@pytest.mark.parametrize("promise", [c.MQDLV_ALL, c.MQDLV_ALL_DUR])
 def test_D26_2502_unless_the_topic_says_ALLAVAIL(
     qm: QueueManager, clock: VirtualClock, promise: int, persistent: bool, new_session: NewSession
 ) -> None:
     deliver(qm, promise)
-    topic(qm, "FREE", "free", PMSGDLV=s.MQDLV_ALL_AVAIL, NPMSGDLV=s.MQDLV_ALL_AVAIL)
+    topic(qm, "FREE", "free", PMSGDLV=c.MQDLV_ALL_AVAIL, NPMSGDLV=c.MQDLV_ALL_AVAIL)
     admin_sub(qm, "S", "#", "Q1")
     with new_session(qm) as session:
         for string in ("a", "nobody/there"):

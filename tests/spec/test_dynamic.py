@@ -9,7 +9,6 @@ from mayfly.engine import Handle, PutRequest, Session
 from mayfly.engine.face.administration import QALIAS, QMODEL
 from mayfly.engine.face.programs import inquire
 from mayfly.engine.objects import administration
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
@@ -74,7 +73,7 @@ def test_C9_a_dynamic_queue_is_like_its_model(
     given: dict[str, Value] = {"MAXDEPTH": 3, "CAPEXPRY": 600, "DESCR": "replies"}
     administration.define(queue_manager.engine, QMODEL, PERMANENT, given)
     handle = session.open(PERMANENT, c.MQOO_INQUIRE, dynamic_name="MINE")
-    asked = [s.MQIA_MAX_Q_DEPTH, s.MQIA_CAP_EXPIRY, s.MQCA_Q_DESC, s.MQIA_DEFINITION_TYPE]
+    asked = [c.MQIA_MAX_Q_DEPTH, c.MQIA_CAP_EXPIRY, c.MQCA_Q_DESC, c.MQIA_DEFINITION_TYPE]
     values = inquire(queue_manager.engine, handle, asked).values
     assert values == [3, 600, "replies", c.MQQDT_TEMPORARY_DYNAMIC]
     administration.alter(queue_manager.engine, QMODEL, PERMANENT, {"MAXDEPTH": 4})
@@ -129,7 +128,7 @@ def test_C9_whoever_else_has_a_deleted_queue_open_is_told_with_2052(
             lambda: theirs.put(b"x", PutRequest(V2)),
             lambda: take(theirs),
             lambda: take(theirs, c.MQGMO_BROWSE_FIRST),
-            lambda: inquire(queue_manager.engine, theirs, [s.MQIA_CURRENT_Q_DEPTH]),
+            lambda: inquire(queue_manager.engine, theirs, [c.MQIA_CURRENT_Q_DEPTH]),
         ):
             with refused(rc.MQRC_Q_DELETED):
                 call()
@@ -239,7 +238,7 @@ def test_C6_2041_when_the_alias_opened_leads_elsewhere_by_now(
         lambda: handle.put(b"y", PutRequest(V2)),
         lambda: take(handle),
         lambda: take(handle, c.MQGMO_BROWSE_NEXT),
-        lambda: inquire(queue_manager.engine, handle, [s.MQCA_BASE_OBJECT_NAME]),
+        lambda: inquire(queue_manager.engine, handle, [c.MQCA_BASE_OBJECT_NAME]),
     ):
         with refused(rc.MQRC_OBJECT_CHANGED):
             call()
@@ -267,7 +266,7 @@ def test_C6_2041_when_a_queue_becomes_a_transmission_queue_or_none(
     queue_manager: QueueManager, session: Session
 ) -> None:
     local(queue_manager)
-    for usage in (s.MQUS_TRANSMISSION, s.MQUS_NORMAL):
+    for usage in (c.MQUS_TRANSMISSION, c.MQUS_NORMAL):
         handle = session.open("Q1", INPUT | OUTPUT)
         alter(queue_manager, "Q1", USAGE=usage)
         with refused(rc.MQRC_OBJECT_CHANGED):

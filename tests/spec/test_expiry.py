@@ -9,7 +9,6 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine import Session
 from mayfly.engine.finding.alive import DISCARD_BATCH
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
@@ -439,7 +438,7 @@ def test_E17_a_copy_of_a_publication_that_expired_before_its_commit_is_discarded
 def test_E17_what_expired_on_its_way_elsewhere_before_the_commit_is_reported_as_it_was_put(
     queue_manager: QueueManager, session: Session, unit: Session, clock: VirtualClock
 ) -> None:
-    local(queue_manager, "QM2", USAGE=s.MQUS_TRANSMISSION)
+    local(queue_manager, "QM2", USAGE=c.MQUS_TRANSMISSION)
     local(queue_manager, REPLIES)
     sent = unit.put(
         "THERE@QM2",

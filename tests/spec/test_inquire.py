@@ -24,7 +24,6 @@ from mayfly.engine.face.programs import inquire, set_attributes
 from mayfly.engine.objects import administration
 from mayfly.engine.objects import named as named_objects
 from mayfly.engine.objects.inquire import inquire_manager
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.verbs.facts import Value
@@ -42,61 +41,61 @@ JOB: dict[str, Value] = {
 }
 #: The selectors that belong to a local queue, with the values of a new one.
 OF_LOCAL_QUEUE: dict[int, Value] = {
-    s.MQCA_Q_NAME: "Q1",
-    s.MQIA_Q_TYPE: s.MQQT_LOCAL,
-    s.MQIA_DEFINITION_TYPE: s.MQQDT_PREDEFINED,
-    s.MQIA_CURRENT_Q_DEPTH: 1,
-    s.MQIA_OPEN_INPUT_COUNT: 0,
-    s.MQIA_OPEN_OUTPUT_COUNT: 1,
-    s.MQIA_MAX_Q_DEPTH: 5_000,
-    s.MQIA_MAX_MSG_LENGTH: 4_194_304,
-    s.MQIA_MSG_DELIVERY_SEQUENCE: s.MQMDS_PRIORITY,
-    s.MQIA_DEF_PRIORITY: 0,
-    s.MQIA_DEF_PERSISTENCE: c.MQPER_NOT_PERSISTENT,
-    s.MQIA_INHIBIT_GET: s.MQQA_GET_ALLOWED,
-    s.MQIA_INHIBIT_PUT: s.MQQA_PUT_ALLOWED,
-    s.MQIA_USAGE: s.MQUS_NORMAL,
-    s.MQIA_SHAREABILITY: s.MQQA_SHAREABLE,
-    s.MQIA_DEF_INPUT_OPEN_OPTION: c.MQOO_INPUT_SHARED,
-    s.MQIA_BACKOUT_THRESHOLD: 0,
-    s.MQIA_HARDEN_GET_BACKOUT: s.MQQA_BACKOUT_HARDENED,
-    s.MQIA_TRIGGER_CONTROL: s.MQTC_OFF,
-    s.MQIA_TRIGGER_TYPE: s.MQTT_FIRST,
-    s.MQIA_TRIGGER_DEPTH: 1,
-    s.MQIA_TRIGGER_MSG_PRIORITY: 0,
-    s.MQIA_CAP_EXPIRY: c.MQCEX_NOLIMIT,
-    s.MQIA_Q_DEPTH_HIGH_LIMIT: 80,
-    s.MQIA_Q_DEPTH_LOW_LIMIT: 20,
-    s.MQIA_Q_DEPTH_MAX_EVENT: EVENT_ENABLED,
-    s.MQIA_Q_DEPTH_HIGH_EVENT: EVENT_DISABLED,
-    s.MQIA_Q_DEPTH_LOW_EVENT: EVENT_DISABLED,
-    s.MQCA_STORAGE_CLASS: "DEFAULT",
-    s.MQIA_DEF_BIND: s.MQBND_BIND_ON_OPEN,
-    s.MQIA_DIST_LISTS: c.MQDL_NOT_SUPPORTED,
-    s.MQCA_BACKOUT_REQ_Q_NAME: "",
-    s.MQCA_INITIATION_Q_NAME: "",
-    s.MQCA_PROCESS_NAME: "",
-    s.MQCA_TRIGGER_DATA: "",
-    s.MQCA_CUSTOM: "",
-    s.MQCA_Q_DESC: "",
+    c.MQCA_Q_NAME: "Q1",
+    c.MQIA_Q_TYPE: c.MQQT_LOCAL,
+    c.MQIA_DEFINITION_TYPE: c.MQQDT_PREDEFINED,
+    c.MQIA_CURRENT_Q_DEPTH: 1,
+    c.MQIA_OPEN_INPUT_COUNT: 0,
+    c.MQIA_OPEN_OUTPUT_COUNT: 1,
+    c.MQIA_MAX_Q_DEPTH: 5_000,
+    c.MQIA_MAX_MSG_LENGTH: 4_194_304,
+    c.MQIA_MSG_DELIVERY_SEQUENCE: c.MQMDS_PRIORITY,
+    c.MQIA_DEF_PRIORITY: 0,
+    c.MQIA_DEF_PERSISTENCE: c.MQPER_NOT_PERSISTENT,
+    c.MQIA_INHIBIT_GET: c.MQQA_GET_ALLOWED,
+    c.MQIA_INHIBIT_PUT: c.MQQA_PUT_ALLOWED,
+    c.MQIA_USAGE: c.MQUS_NORMAL,
+    c.MQIA_SHAREABILITY: c.MQQA_SHAREABLE,
+    c.MQIA_DEF_INPUT_OPEN_OPTION: c.MQOO_INPUT_SHARED,
+    c.MQIA_BACKOUT_THRESHOLD: 0,
+    c.MQIA_HARDEN_GET_BACKOUT: c.MQQA_BACKOUT_HARDENED,
+    c.MQIA_TRIGGER_CONTROL: c.MQTC_OFF,
+    c.MQIA_TRIGGER_TYPE: c.MQTT_FIRST,
+    c.MQIA_TRIGGER_DEPTH: 1,
+    c.MQIA_TRIGGER_MSG_PRIORITY: 0,
+    c.MQIA_CAP_EXPIRY: c.MQCEX_NOLIMIT,
+    c.MQIA_Q_DEPTH_HIGH_LIMIT: 80,
+    c.MQIA_Q_DEPTH_LOW_LIMIT: 20,
+    c.MQIA_Q_DEPTH_MAX_EVENT: EVENT_ENABLED,
+    c.MQIA_Q_DEPTH_HIGH_EVENT: EVENT_DISABLED,
+    c.MQIA_Q_DEPTH_LOW_EVENT: EVENT_DISABLED,
+    c.MQCA_STORAGE_CLASS: "DEFAULT",
+    c.MQIA_DEF_BIND: c.MQBND_BIND_ON_OPEN,
+    c.MQIA_DIST_LISTS: c.MQDL_NOT_SUPPORTED,
+    c.MQCA_BACKOUT_REQ_Q_NAME: "",
+    c.MQCA_INITIATION_Q_NAME: "",
+    c.MQCA_PROCESS_NAME: "",
+    c.MQCA_TRIGGER_DATA: "",
+    c.MQCA_CUSTOM: "",
+    c.MQCA_Q_DESC: "",
 }
 OF_MANAGER: dict[int, Value] = {
-    s.MQCA_Q_MGR_NAME: "QM1",
-    s.MQCA_Q_MGR_DESC: "",
-    s.MQCA_DEAD_LETTER_Q_NAME: "",
-    s.MQCA_DEF_XMIT_Q_NAME: "",
-    s.MQIA_COMMAND_LEVEL: 940,
-    s.MQIA_PLATFORM: s.MQPL_UNIX,
-    s.MQIA_CODED_CHAR_SET_ID: 1208,
-    s.MQIA_MAX_PRIORITY: 9,
-    s.MQIA_MAX_MSG_LENGTH: 4_194_304,
-    s.MQIA_MAX_HANDLES: 256,
-    s.MQIA_MAX_UNCOMMITTED_MSGS: 10_000,
-    s.MQIA_TRIGGER_INTERVAL: 999_999_999,
-    s.MQIA_EXPIRY_INTERVAL: c.MQEXPI_OFF,
-    s.MQIA_MSG_MARK_BROWSE_INTERVAL: 5_000,
-    s.MQIA_SYNCPOINT: s.MQSP_AVAILABLE,
-    s.MQIA_DIST_LISTS: c.MQDL_NOT_SUPPORTED,
+    c.MQCA_Q_MGR_NAME: "QM1",
+    c.MQCA_Q_MGR_DESC: "",
+    c.MQCA_DEAD_LETTER_Q_NAME: "",
+    c.MQCA_DEF_XMIT_Q_NAME: "",
+    c.MQIA_COMMAND_LEVEL: 940,
+    c.MQIA_PLATFORM: c.MQPL_UNIX,
+    c.MQIA_CODED_CHAR_SET_ID: 1208,
+    c.MQIA_MAX_PRIORITY: 9,
+    c.MQIA_MAX_MSG_LENGTH: 4_194_304,
+    c.MQIA_MAX_HANDLES: 256,
+    c.MQIA_MAX_UNCOMMITTED_MSGS: 10_000,
+    c.MQIA_TRIGGER_INTERVAL: 999_999_999,
+    c.MQIA_EXPIRY_INTERVAL: c.MQEXPI_OFF,
+    c.MQIA_MSG_MARK_BROWSE_INTERVAL: 5_000,
+    c.MQIA_SYNCPOINT: c.MQSP_AVAILABLE,
+    c.MQIA_DIST_LISTS: c.MQDL_NOT_SUPPORTED,
 }
 
 
@@ -119,12 +118,12 @@ def test_MQINQ_values_stand_in_the_order_of_the_selectors(
     """Also one that is asked for twice; and none at all."""
     local(queue_manager, MAXDEPTH=7)
     handle = session.open("Q1", ASK)
-    asked = [s.MQIA_MAX_Q_DEPTH, s.MQCA_Q_NAME, s.MQIA_MAX_Q_DEPTH]
+    asked = [c.MQIA_MAX_Q_DEPTH, c.MQCA_Q_NAME, c.MQIA_MAX_Q_DEPTH]
     assert inquire(queue_manager.engine, handle, asked).values == [7, "Q1", 7]
     assert inquire(queue_manager.engine, handle, []).values == []
-    assert inquire(queue_manager.engine, handle, [s.MQIA_MAX_Q_DEPTH] * 256).values == [7] * 256
+    assert inquire(queue_manager.engine, handle, [c.MQIA_MAX_Q_DEPTH] * 256).values == [7] * 256
     with refused(rc.MQRC_SELECTOR_LIMIT_EXCEEDED):
-        inquire(queue_manager.engine, handle, [s.MQIA_MAX_Q_DEPTH] * 257)
+        inquire(queue_manager.engine, handle, [c.MQIA_MAX_Q_DEPTH] * 257)
 
 
 @pytest.mark.in_process
@@ -135,37 +134,37 @@ def test_MQINQ_of_an_alias_what_only_others_have_is_a_warning(
     local(queue_manager)
     alias(queue_manager, "A1", "Q1", CAPEXPRY=600)
     handle = session.open("A1", ASK)
-    asked = [s.MQCA_BASE_OBJECT_NAME, s.MQIA_CURRENT_Q_DEPTH, s.MQIA_CAP_EXPIRY, s.MQIA_Q_TYPE]
+    asked = [c.MQCA_BASE_OBJECT_NAME, c.MQIA_CURRENT_Q_DEPTH, c.MQIA_CAP_EXPIRY, c.MQIA_Q_TYPE]
     inquiry = inquire(queue_manager.engine, handle, asked)
-    assert inquiry.values == ["Q1", None, 600, s.MQQT_ALIAS]
+    assert inquiry.values == ["Q1", None, 600, c.MQQT_ALIAS]
     assert inquiry.warning == rc.MQRC_SELECTOR_NOT_FOR_TYPE
     with refused(rc.MQRC_SELECTOR_ERROR):
-        inquire(queue_manager.engine, handle, [*asked, s.MQIA_COMMAND_LEVEL])
+        inquire(queue_manager.engine, handle, [*asked, c.MQIA_COMMAND_LEVEL])
 
 
 @pytest.mark.in_process
 def test_MQINQ_of_a_remote_queue_its_definition_here_answers(
     queue_manager: QueueManager, session: Session
 ) -> None:
-    local(queue_manager, "QM2", USAGE=s.MQUS_TRANSMISSION)
+    local(queue_manager, "QM2", USAGE=c.MQUS_TRANSMISSION)
     there: dict[str, Value] = {"RNAME": "THERE", "RQMNAME": "QM2", "CAPEXPRY": 60}
     administration.define(queue_manager.engine, QREMOTE, "R1", there)
     handle = session.open("R1", ASK | c.MQOO_SET)
     asked = [
-        s.MQIA_Q_TYPE,
-        s.MQCA_REMOTE_Q_NAME,
-        s.MQCA_REMOTE_Q_MGR_NAME,
-        s.MQCA_XMIT_Q_NAME,
-        s.MQIA_CAP_EXPIRY,
-        s.MQIA_INHIBIT_GET,
+        c.MQIA_Q_TYPE,
+        c.MQCA_REMOTE_Q_NAME,
+        c.MQCA_REMOTE_Q_MGR_NAME,
+        c.MQCA_XMIT_Q_NAME,
+        c.MQIA_CAP_EXPIRY,
+        c.MQIA_INHIBIT_GET,
     ]
     inquiry = inquire(queue_manager.engine, handle, asked)
-    assert inquiry.values == [s.MQQT_REMOTE, "THERE", "QM2", "", 60, None]
-    set_attributes(queue_manager.engine, handle, {s.MQIA_INHIBIT_PUT: s.MQQA_PUT_INHIBITED})
+    assert inquiry.values == [c.MQQT_REMOTE, "THERE", "QM2", "", 60, None]
+    set_attributes(queue_manager.engine, handle, {c.MQIA_INHIBIT_PUT: c.MQQA_PUT_INHIBITED})
     with refused(rc.MQRC_PUT_INHIBITED):
         session.put("R1", b"x")
     with refused(rc.MQRC_SELECTOR_ERROR):
-        set_attributes(queue_manager.engine, handle, {s.MQIA_INHIBIT_GET: s.MQQA_GET_INHIBITED})
+        set_attributes(queue_manager.engine, handle, {c.MQIA_INHIBIT_GET: c.MQQA_GET_INHIBITED})
 
 
 @pytest.mark.in_process
@@ -173,7 +172,7 @@ def test_MQINQ_every_attribute_with_a_selector_can_be_asked_for(
     queue_manager: QueueManager, session: Session
 ) -> None:
     """The attribute tables themselves: nothing that has a selector is left out."""
-    local(queue_manager, "QM2", USAGE=s.MQUS_TRANSMISSION)
+    local(queue_manager, "QM2", USAGE=c.MQUS_TRANSMISSION)
     alias(queue_manager, QALIAS, "QM2")
     local(queue_manager, QLOCAL)
     administration.define(queue_manager.engine, QREMOTE, QREMOTE, {"RNAME": "X", "RQMNAME": "QM2"})
@@ -198,7 +197,7 @@ def test_MQINQ_of_the_queue_manager_through_a_handle_and_without(
         assert dict(zip(OF_MANAGER, inquiry.values, strict=True)) == OF_MANAGER
         handle.close()
         with refused(rc.MQRC_HOBJ_ERROR):
-            inquire(queue_manager.engine, handle, [s.MQIA_PLATFORM])
+            inquire(queue_manager.engine, handle, [c.MQIA_PLATFORM])
         with refused(rc.MQRC_HOBJ_ERROR):
             handle.close()
     assert inquire_manager(queue_manager.engine, list(OF_MANAGER)) == list(OF_MANAGER.values())
@@ -211,22 +210,22 @@ def test_MQINQ_of_a_process(queue_manager: QueueManager, session: Session) -> No
     named_objects.define_named(queue_manager.engine, PROCESS, "JOB", JOB)
     handle = session.open_definition(PROCESS, "JOB", ASK)
     asked = {
-        s.MQCA_PROCESS_NAME: "JOB",
-        s.MQCA_PROCESS_DESC: "nightly",
-        s.MQIA_APPL_TYPE: c.MQAT_UNIX,
-        s.MQCA_APPL_ID: "run.sh",
-        s.MQCA_ENV_DATA: "&",
-        s.MQCA_USER_DATA: "fast",
+        c.MQCA_PROCESS_NAME: "JOB",
+        c.MQCA_PROCESS_DESC: "nightly",
+        c.MQIA_APPL_TYPE: c.MQAT_UNIX,
+        c.MQCA_APPL_ID: "run.sh",
+        c.MQCA_ENV_DATA: "&",
+        c.MQCA_USER_DATA: "fast",
     }
     assert inquire(queue_manager.engine, handle, list(asked)).values == list(asked.values())
     named_objects.alter_named(queue_manager.engine, PROCESS, "JOB", {"USERDATA": "slow"})
-    assert inquire(queue_manager.engine, handle, [s.MQCA_USER_DATA]).values == ["slow"]
-    for selector in (s.MQCA_Q_NAME, s.MQIA_CURRENT_Q_DEPTH, 0):
+    assert inquire(queue_manager.engine, handle, [c.MQCA_USER_DATA]).values == ["slow"]
+    for selector in (c.MQCA_Q_NAME, c.MQIA_CURRENT_Q_DEPTH, 0):
         with refused(rc.MQRC_SELECTOR_ERROR):
-            inquire(queue_manager.engine, handle, [s.MQCA_PROCESS_NAME, selector])
+            inquire(queue_manager.engine, handle, [c.MQCA_PROCESS_NAME, selector])
     named_objects.delete_named(queue_manager.engine, PROCESS, "JOB")
     with refused(rc.MQRC_OBJECT_CHANGED):
-        inquire(queue_manager.engine, handle, [s.MQCA_USER_DATA])
+        inquire(queue_manager.engine, handle, [c.MQCA_USER_DATA])
     with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
         session.open_definition(PROCESS, "JOB", ASK)
 
@@ -289,13 +288,13 @@ def test_C7_inquiring_needs_INQ_on_the_object(queue_manager: QueueManager) -> No
 
 
 ALL_SETTABLE: dict[int, tuple[str, Value]] = {
-    s.MQIA_INHIBIT_PUT: ("PUT", s.MQQA_PUT_INHIBITED),
-    s.MQIA_INHIBIT_GET: ("GET", s.MQQA_GET_INHIBITED),
-    s.MQIA_TRIGGER_CONTROL: ("TRIGGER", s.MQTC_ON),
-    s.MQIA_TRIGGER_TYPE: ("TRIGTYPE", s.MQTT_DEPTH),
-    s.MQIA_TRIGGER_DEPTH: ("TRIGDPTH", 5),
-    s.MQIA_TRIGGER_MSG_PRIORITY: ("TRIGMPRI", 9),
-    s.MQCA_TRIGGER_DATA: ("TRIGDATA", "x" * 64),
+    c.MQIA_INHIBIT_PUT: ("PUT", c.MQQA_PUT_INHIBITED),
+    c.MQIA_INHIBIT_GET: ("GET", c.MQQA_GET_INHIBITED),
+    c.MQIA_TRIGGER_CONTROL: ("TRIGGER", c.MQTC_ON),
+    c.MQIA_TRIGGER_TYPE: ("TRIGTYPE", c.MQTT_DEPTH),
+    c.MQIA_TRIGGER_DEPTH: ("TRIGDPTH", 5),
+    c.MQIA_TRIGGER_MSG_PRIORITY: ("TRIGMPRI", 9),
+    c.MQCA_TRIGGER_DATA: ("TRIGDATA", "x" * 64),
 }
 
 
@@ -318,16 +317,16 @@ def test_MQSET_everything_that_can_be_set_in_one_call_and_durably(
 @pytest.mark.parametrize(
     ("selector", "value", "reason"),
     [
-        (s.MQIA_INHIBIT_PUT, 2, rc.MQRC_INHIBIT_VALUE_ERROR),
-        (s.MQIA_INHIBIT_GET, -1, rc.MQRC_INHIBIT_VALUE_ERROR),
-        (s.MQIA_TRIGGER_CONTROL, 2, rc.MQRC_TRIGGER_CONTROL_ERROR),
-        (s.MQIA_TRIGGER_TYPE, 4, rc.MQRC_TRIGGER_TYPE_ERROR),
-        (s.MQIA_TRIGGER_DEPTH, 0, rc.MQRC_TRIGGER_DEPTH_ERROR),
-        (s.MQIA_TRIGGER_MSG_PRIORITY, 10, rc.MQRC_TRIGGER_MSG_PRIORITY_ERR),
-        (s.MQCA_TRIGGER_DATA, "x" * 65, rc.MQRC_CHAR_ATTR_LENGTH_ERROR),
-        (s.MQIA_MAX_Q_DEPTH, 1, rc.MQRC_SELECTOR_ERROR),
-        (s.MQCA_PROCESS_NAME, "JOB", rc.MQRC_SELECTOR_ERROR),
-        (s.MQIA_DIST_LISTS, 0, rc.MQRC_SELECTOR_ERROR),
+        (c.MQIA_INHIBIT_PUT, 2, rc.MQRC_INHIBIT_VALUE_ERROR),
+        (c.MQIA_INHIBIT_GET, -1, rc.MQRC_INHIBIT_VALUE_ERROR),
+        (c.MQIA_TRIGGER_CONTROL, 2, rc.MQRC_TRIGGER_CONTROL_ERROR),
+        (c.MQIA_TRIGGER_TYPE, 4, rc.MQRC_TRIGGER_TYPE_ERROR),
+        (c.MQIA_TRIGGER_DEPTH, 0, rc.MQRC_TRIGGER_DEPTH_ERROR),
+        (c.MQIA_TRIGGER_MSG_PRIORITY, 10, rc.MQRC_TRIGGER_MSG_PRIORITY_ERR),
+        (c.MQCA_TRIGGER_DATA, "x" * 65, rc.MQRC_CHAR_ATTR_LENGTH_ERROR),
+        (c.MQIA_MAX_Q_DEPTH, 1, rc.MQRC_SELECTOR_ERROR),
+        (c.MQCA_PROCESS_NAME, "JOB", rc.MQRC_SELECTOR_ERROR),
+        (c.MQIA_DIST_LISTS, 0, rc.MQRC_SELECTOR_ERROR),
         (0, 0, rc.MQRC_SELECTOR_ERROR),
     ],
 )
@@ -336,12 +335,12 @@ def test_MQSET_a_wrong_value_changes_nothing_of_the_call(
 ) -> None:
     local(queue_manager)
     handle = session.open("Q1", c.MQOO_SET)
-    others = {s.MQIA_TRIGGER_DEPTH: 3, s.MQIA_INHIBIT_PUT: s.MQQA_PUT_INHIBITED}
+    others = {c.MQIA_TRIGGER_DEPTH: 3, c.MQIA_INHIBIT_PUT: c.MQQA_PUT_INHIBITED}
     with refused(reason):
         set_attributes(queue_manager.engine, handle, {**others, selector: value})
     definition = queue_manager.engine.registry.find("Q1")
     assert definition is not None
-    assert (definition.trigdpth, definition.put) == (1, s.MQQA_PUT_ALLOWED)
+    assert (definition.trigdpth, definition.put) == (1, c.MQQA_PUT_ALLOWED)
 
 
 @pytest.mark.in_process
@@ -351,9 +350,9 @@ def test_MQSET_text_and_numbers_are_not_the_same(
     local(queue_manager)
     handle = session.open("Q1", c.MQOO_SET)
     with pytest.raises(TypeError, match="TRIGDATA takes text, not 1"):
-        set_attributes(queue_manager.engine, handle, {s.MQCA_TRIGGER_DATA: 1})
+        set_attributes(queue_manager.engine, handle, {c.MQCA_TRIGGER_DATA: 1})
     with pytest.raises(TypeError, match="PUT takes a number, not '1'"):
-        set_attributes(queue_manager.engine, handle, {s.MQIA_INHIBIT_PUT: "1"})
+        set_attributes(queue_manager.engine, handle, {c.MQIA_INHIBIT_PUT: "1"})
 
 
 @pytest.mark.in_process
@@ -361,9 +360,9 @@ def test_MQSET_on_an_alias_sets_the_alias(queue_manager: QueueManager, session: 
     local(queue_manager)
     alias(queue_manager, "A1", "Q1")
     handle = session.open("A1", c.MQOO_SET)
-    set_attributes(queue_manager.engine, handle, {s.MQIA_INHIBIT_GET: s.MQQA_GET_INHIBITED})
+    set_attributes(queue_manager.engine, handle, {c.MQIA_INHIBIT_GET: c.MQQA_GET_INHIBITED})
     with refused(rc.MQRC_GET_INHIBITED):
         session.get("A1")
     assert session.get("Q1") is None
     with refused(rc.MQRC_SELECTOR_ERROR):
-        set_attributes(queue_manager.engine, handle, {s.MQIA_TRIGGER_CONTROL: s.MQTC_ON})
+        set_attributes(queue_manager.engine, handle, {c.MQIA_TRIGGER_CONTROL: c.MQTC_ON})

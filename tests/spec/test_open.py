@@ -9,7 +9,6 @@ from mayfly.engine import PutRequest, Session
 from mayfly.engine.face.administration import QALIAS, QLOCAL, QMODEL
 from mayfly.engine.face.programs import inquire, set_attributes
 from mayfly.engine.objects import administration, registry
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
@@ -81,7 +80,7 @@ def test_C1_what_is_no_text_names_no_queue(
 def test_C2_names_of_queues_elsewhere_are_not_remembered_without_end(
     queue_manager: QueueManager, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    local(queue_manager, "QM2", USAGE=s.MQUS_TRANSMISSION)
+    local(queue_manager, "QM2", USAGE=c.MQUS_TRANSMISSION)
     monkeypatch.setattr(registry, "_MOST_PATHS", 10)
     for number in range(25):
         session.put(f"REPLY.{number}@QM2", b"x")
@@ -335,9 +334,9 @@ def test_C8_inquire_and_set_need_their_options(
     local(queue_manager)
     handle = session.open("Q1", INPUT | OUTPUT | BROWSE)
     with refused(rc.MQRC_NOT_OPEN_FOR_INQUIRE):
-        inquire(queue_manager.engine, handle, [s.MQIA_CURRENT_Q_DEPTH])
+        inquire(queue_manager.engine, handle, [c.MQIA_CURRENT_Q_DEPTH])
     with refused(rc.MQRC_NOT_OPEN_FOR_SET):
-        set_attributes(queue_manager.engine, handle, {s.MQIA_INHIBIT_PUT: c.MQQA_PUT_INHIBITED})
+        set_attributes(queue_manager.engine, handle, {c.MQIA_INHIBIT_PUT: c.MQQA_PUT_INHIBITED})
     session.put("Q1", b"x")
 
 
@@ -349,7 +348,7 @@ def test_C8_E12_inquired_depth_counts_expired_messages(
     session.put("Q1", b"x", time_to_live_ms=1)
     clock.advance(1)
     handle = session.open("Q1", c.MQOO_INQUIRE | c.MQOO_SET)
-    assert inquire(queue_manager.engine, handle, [s.MQIA_CURRENT_Q_DEPTH]).values == [1]
-    set_attributes(queue_manager.engine, handle, {s.MQIA_INHIBIT_PUT: c.MQQA_PUT_INHIBITED})
+    assert inquire(queue_manager.engine, handle, [c.MQIA_CURRENT_Q_DEPTH]).values == [1]
+    set_attributes(queue_manager.engine, handle, {c.MQIA_INHIBIT_PUT: c.MQQA_PUT_INHIBITED})
     with refused(rc.MQRC_PUT_INHIBITED):
         session.put("Q1", b"x")

@@ -11,7 +11,6 @@ from mayfly.engine import Session
 from mayfly.engine.face.administration import alter_topic
 from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.properties.views import View
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.pymqi.handle_contents import MessageHandle
@@ -185,7 +184,7 @@ def test_X01_a_topic_without_a_cap_limits_nothing(
     queue_manager: QueueManager, session: Session
 ) -> None:
     topic(queue_manager, "A", "a", CAPEXPRY=200)
-    topic(queue_manager, "AB", "a/b", CAPEXPRY=s.MQCEX_NOLIMIT)
+    topic(queue_manager, "AB", "a/b", CAPEXPRY=c.MQCEX_NOLIMIT)
     subscription = session.subscribe("a/#")
     for string, life_ms in (("a", 20_000), ("a/c", 20_000), ("a/b", None), ("a/b/c", None)):
         session.publish(string, b"x")
@@ -194,7 +193,7 @@ def test_X01_a_topic_without_a_cap_limits_nothing(
         assert message.remaining_ms == life_ms
 
 
-PROMISES = (s.MQDLV_ALL, s.MQDLV_ALL_DUR, s.MQDLV_ALL_AVAIL)
+PROMISES = (c.MQDLV_ALL, c.MQDLV_ALL_DUR, c.MQDLV_ALL_AVAIL)
 
 
 @pytest.mark.in_process
@@ -217,7 +216,7 @@ def test_2502_undoes_all_where_a_promised_subscriber_is_not_reached(
         other.put("FULL", b"there")
         session.subscribe("a", name="FULL", durable=is_durable, queue="FULL")
         admin_sub(any_manager, "LAST", "a", "GOOD")
-        if promise == s.MQDLV_ALL or (promise == s.MQDLV_ALL_DUR and is_durable):
+        if promise == c.MQDLV_ALL or (promise == c.MQDLV_ALL_DUR and is_durable):
             with refused(rc.MQRC_PUBLICATION_FAILURE):
                 session.publish("a", b"x", persistent=persistent)
             arrived = []
@@ -237,7 +236,7 @@ def test_USEDLQ_a_copy_that_its_queue_refuses_is_dead_lettered(
     queue_manager: QueueManager, session: Session, refusal: str, persistent: bool
 ) -> None:
     alter_manager(queue_manager, DEADQ=DEAD)
-    deliver(queue_manager, s.MQDLV_ALL)
+    deliver(queue_manager, c.MQDLV_ALL)
     local(queue_manager)
     admin_sub(queue_manager, "S", "a", "Q1")
     if refusal == "deleted":
@@ -323,7 +322,7 @@ def test_MQTopicString_selects_publications(
 ) -> None:
     """Of a subscription, at the publication and of what is retained, and of a get."""
     local(queue_manager)
-    deliver(queue_manager, s.MQDLV_ALL_AVAIL)
+    deliver(queue_manager, c.MQDLV_ALL_AVAIL)
     admin_sub(queue_manager, "ALL", "#", "Q1")
     gates = session.subscribe("#", selector="MQTopicString LIKE 'flight/%/gate'")
     for string in ("flight/1/gate", "flight/1", "gate"):

@@ -10,7 +10,6 @@ from mayfly import MQError, QueueManager
 from mayfly.engine import Session
 from mayfly.engine.face.administration import alter_topic
 from mayfly.engine.face.programs import inquire
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
@@ -204,7 +203,7 @@ def test_D31_a_life_below_every_cap_is_nobody_else_s(
 def test_D31_the_error_names_the_remote_queue_or_the_transmission_queue(
     queue_manager: QueueManager, session: Session
 ) -> None:
-    local(queue_manager, "QM2", USAGE=s.MQUS_TRANSMISSION, CAPEXPRY=50)
+    local(queue_manager, "QM2", USAGE=c.MQUS_TRANSMISSION, CAPEXPRY=50)
     definition = "DEFINE QREMOTE(R1) RNAME(Q9) RQMNAME(QM2) XMITQ(QM2)"
     assert queue_manager.mqsc(definition).ok
     for name, said in (("R1", "CAPEXPRY(50) of QLOCAL(QM2)"), ("Q9@QM2", "of QLOCAL(QM2)")):

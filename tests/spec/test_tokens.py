@@ -8,7 +8,7 @@ from mayfly import QueueManager
 from mayfly.engine import Handle, Match, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQ_MSG_TOKEN_LENGTH
+from mayfly.mqi.constants import MQ_MSG_TOKEN_LENGTH
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import token_of
 from tests.over import NewSession

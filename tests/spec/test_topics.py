@@ -12,7 +12,7 @@ from mayfly import QueueManager
 from mayfly.engine import Session
 from mayfly.engine.face.administration import alter_topic, define_topic, delete_topic
 from mayfly.engine.pubsub.topic_index import TopicIndex
-from mayfly.mqi import attribute_selectors as s
+from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from mayfly.verbs.topic_strings import check_topic_string, joined, levels_of, matches
@@ -161,8 +161,8 @@ def test_the_root_has_the_documented_values(queue_manager: QueueManager) -> None
     assert [d.name for d in tree.definitions()] == ["SYSTEM.BASE.TOPIC", "SYSTEM.DEFAULT.TOPIC"]
     for string in ("", "a", "a/b"):
         values = tree.values(string)
-        assert values.persistent_delivery == s.MQDLV_ALL_DUR
-        assert values.volatile_delivery == s.MQDLV_ALL_AVAIL
+        assert values.persistent_delivery == c.MQDLV_ALL_DUR
+        assert values.volatile_delivery == c.MQDLV_ALL_AVAIL
         assert (values.default_priority, values.default_persistence) == (0, 0)
         assert (values.publish_inhibited, values.subscribe_inhibited) == (False, False)
         assert (values.allows_durable, values.cap_ms, values.uses_dead_letters) == (
@@ -186,7 +186,7 @@ def test_each_value_comes_from_the_nearest_object_that_gives_one(
     assert tree.values("ab").default_priority == 0
     alter_topic(queue_manager.engine, "A", {"DEFPRTY": 4})
     assert tree.values("a/b").default_priority == 4
-    alter_topic(queue_manager.engine, "ABC", {"CAPEXPRY": s.MQCEX_NOLIMIT})
+    alter_topic(queue_manager.engine, "ABC", {"CAPEXPRY": c.MQCEX_NOLIMIT})
     # An object's own value wins over its parent's, a higher one, too.
     assert tree.values("a/b/c").cap_ms is None
     delete_topic(queue_manager.engine, "ABC")
@@ -197,10 +197,10 @@ def test_each_value_comes_from_the_nearest_object_that_gives_one(
 def test_without_the_base_topic_its_documented_values_still_hold(
     queue_manager: QueueManager,
 ) -> None:
-    alter_topic(queue_manager.engine, "SYSTEM.BASE.TOPIC", {"PMSGDLV": s.MQDLV_ALL})
-    assert queue_manager.engine.registry.topics.values("a").persistent_delivery == s.MQDLV_ALL
+    alter_topic(queue_manager.engine, "SYSTEM.BASE.TOPIC", {"PMSGDLV": c.MQDLV_ALL})
+    assert queue_manager.engine.registry.topics.values("a").persistent_delivery == c.MQDLV_ALL
     delete_topic(queue_manager.engine, "SYSTEM.BASE.TOPIC")
-    assert queue_manager.engine.registry.topics.values("a").persistent_delivery == s.MQDLV_ALL_DUR
+    assert queue_manager.engine.registry.topics.values("a").persistent_delivery == c.MQDLV_ALL_DUR
 
 
 def test_topic_objects_are_refused_with_their_reason(queue_manager: QueueManager) -> None:
@@ -240,7 +240,7 @@ def test_PUB_and_SUB_inhibit_a_topic_and_what_is_below(
         with refused(rc.MQRC_SUB_INHIBITED):
             admin_sub(queue_manager, "S", string, "Q1")
     assert session.publish("ab", b"x").matched_count == 0
-    topic(queue_manager, "B", "b", DURSUB=s.MQSUB_DURABLE_INHIBITED)
+    topic(queue_manager, "B", "b", DURSUB=c.MQSUB_DURABLE_INHIBITED)
     with refused(rc.MQRC_DURABILITY_NOT_ALLOWED):
         session.subscribe("b", name="D", durable=True)
     session.subscribe("b", name="D")

@@ -11,7 +11,6 @@ from mayfly import QueueManager, QueueSharingGroup
 from mayfly.engine import Session
 from mayfly.engine.face.administration import PROCESS, alter_named, define_named
 from mayfly.lifetime.life import State
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -104,7 +103,7 @@ def test_T8_the_data(queue_manager: QueueManager, session: Session) -> None:
 def test_T8_a_channel_in_the_trigger_data_of_a_transmission_queue(
     queue_manager: QueueManager, session: Session
 ) -> None:
-    triggering(queue_manager, "QM2", USAGE=s.MQUS_TRANSMISSION, PROCESS="", TRIGDATA="QM1.TO.QM2")
+    triggering(queue_manager, "QM2", USAGE=c.MQUS_TRANSMISSION, PROCESS="", TRIGDATA="QM1.TO.QM2")
     monitor = Monitor(session)
     session.put("A.QUEUE@QM2", b"x")
     assert monitor.read() == ["QM2"]

@@ -11,7 +11,6 @@ from mayfly.engine import Session
 from mayfly.engine.face.administration import PROCESS, define_named, delete_named
 from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.face.programs import set_attributes
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.testing import VirtualClock
 from mayfly.verbs.facts import Value
@@ -72,7 +71,7 @@ def test_T1_all_conditions_together(
     "attributes",
     [
         {"TRIGGER": OFF},
-        {"TRIGTYPE": s.MQTT_NONE},
+        {"TRIGTYPE": c.MQTT_NONE},
         {"INITQ": ""},
         {"INITQ": "NOWHERE"},
         {"INITQ": "Q1"},
@@ -113,7 +112,7 @@ def test_T1_nothing_while_puts_to_the_initiation_queue_are_disabled(
     ("keyword", "bad", "good"),
     [
         ("GET", c.MQQA_GET_INHIBITED, c.MQQA_GET_ALLOWED),
-        ("USAGE", s.MQUS_TRANSMISSION, s.MQUS_NORMAL),
+        ("USAGE", c.MQUS_TRANSMISSION, c.MQUS_NORMAL),
     ],
 )
 def test_T1_nothing_while_no_monitor_could_get_from_the_initiation_queue(
@@ -142,7 +141,7 @@ def test_T1_a_transmission_queue_that_is_disabled_for_gets_triggers_when_it_is_e
 ) -> None:
     """On a queue that is none the attribute counts for nothing: its program gets 2016."""
     inhibited = {"GET": c.MQQA_GET_INHIBITED}
-    triggering(queue_manager, "QM2", USAGE=s.MQUS_TRANSMISSION, PROCESS="", **inhibited)
+    triggering(queue_manager, "QM2", USAGE=c.MQUS_TRANSMISSION, PROCESS="", **inhibited)
     triggering(queue_manager, "Q1", **inhibited)
     session.put("SOME.QUEUE@QM2", b"x")
     session.put("Q1", b"x")
@@ -164,7 +163,7 @@ def test_T1_only_a_handle_for_input_is_a_monitor(
 def test_T1_a_transmission_queue_needs_no_process(
     queue_manager: QueueManager, session: Session, monitor: Monitor
 ) -> None:
-    triggering(queue_manager, "QM2", USAGE=s.MQUS_TRANSMISSION, PROCESS="", TRIGDATA="TO.QM2")
+    triggering(queue_manager, "QM2", USAGE=c.MQUS_TRANSMISSION, PROCESS="", TRIGDATA="TO.QM2")
     session.put("SOME.QUEUE@QM2", b"x")
     assert monitor.read() == ["QM2"]
 
@@ -403,7 +402,7 @@ def test_T2_a_monitor_that_opens_the_initiation_queue(
     "before",
     [
         {"TRIGGER": OFF},
-        {"TRIGTYPE": s.MQTT_NONE},
+        {"TRIGTYPE": c.MQTT_NONE},
         {"TRIGTYPE": DEPTH, "TRIGDPTH": 3},
         {"TRIGMPRI": 5},
         {"INITQ": ""},

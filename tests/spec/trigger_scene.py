@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from mayfly import QueueManager
 from mayfly.engine import GetRequest, Handle, Session
 from mayfly.engine.face.administration import PROCESS, define_named
-from mayfly.mqi import attribute_selectors as s
+from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.mqi.structures import TM
 from mayfly.verbs.facts import Value
@@ -16,8 +16,8 @@ from mayfly.verbs.messages import Message
 from tests.spec.scene import INPUT, local
 
 INITQ, PROGRAM = "INITQ", "PROGRAM"
-FIRST, EVERY, DEPTH = s.MQTT_FIRST, s.MQTT_EVERY, s.MQTT_DEPTH
-ON, OFF = s.MQTC_ON, s.MQTC_OFF
+FIRST, EVERY, DEPTH = c.MQTT_FIRST, c.MQTT_EVERY, c.MQTT_DEPTH
+ON, OFF = c.MQTC_ON, c.MQTC_OFF
 
 
 def triggering(qm: QueueManager, name: str = "Q1", **attributes: Value) -> str:

@@ -12,7 +12,6 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine import Session
 from mayfly.engine.face.administration import PROCESS, alter_named, define_named
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -124,7 +123,7 @@ def test_T8_a_channel_is_started_by_a_program_without_a_name(
     manager: QueueManager, session: Session
 ) -> None:
     """A transmission queue has no process; what is to be started is in the trigger data."""
-    triggering(manager, "QM2", USAGE=s.MQUS_TRANSMISSION, PROCESS="", TRIGDATA="TO.QM2")
+    triggering(manager, "QM2", USAGE=c.MQUS_TRANSMISSION, PROCESS="", TRIGDATA="TO.QM2")
     channels: list[str] = []
     programs = {"": lambda trigger: channels.append(trigger.trigger_data)}
     with TriggerMonitor(manager, INITQ, programs) as monitor:

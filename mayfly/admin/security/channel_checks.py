@@ -31,8 +31,8 @@ from mayfly.engine.face.admission import (
     may_do_everything,
     view_named,
 )
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
+from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.distinguished_names import is_matched
 
@@ -106,10 +106,10 @@ def terms_of(manager: Engine, applicant: Applicant, log: logging.Logger) -> Term
     check = k.MQCHK_NONE if authentication is None else authentication.chckclnt
     partner = partner_of(applicant)
     rule = mapping(rules, partner)
-    if rule is not None and rule.usersrc == s.MQUSRC_NOACCESS:
+    if rule is not None and rule.usersrc == c.MQUSRC_NOACCESS:
         said = f"the partner has no access by {spelled(rule)}"
         refusal = Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said)
-        if rule.warn != s.MQWARN_YES and names_users(rules, partner):
+        if rule.warn != c.MQWARN_YES and names_users(rules, partner):
             is_checked = check != k.MQCHK_NONE or applicant.must_prove_user
             has_password = bool(is_checked and applicant.user and applicant.password)
             raise KeptOut(refusal, has_password=has_password, failure_delay_s=delay_s)
@@ -155,7 +155,7 @@ def user_of(applicant: Applicant, terms: Terms, *, is_verified: bool) -> str:
     A map goes before the user whose password was right (ADOPTCTX), that one before the MCAUSER of
     the channel, and that before the user that the applicant names: as with ChlauthEarlyAdopt.
     """
-    if terms.rule is not None and terms.rule.usersrc == s.MQUSRC_MAP:
+    if terms.rule is not None and terms.rule.usersrc == c.MQUSRC_MAP:
         return terms.rule.mcauser
     if is_verified and terms.adopts_user:
         return applicant.user
@@ -233,7 +233,7 @@ def _authentication(manager: Engine) -> AuthenticationDefinition | None:
 
 
 def _channel(manager: Engine, applicant: Applicant) -> ChannelDefinition:
-    wanted = s.MQCHT_RECEIVER if applicant.sending_manager else s.MQCHT_SVRCONN
+    wanted = c.MQCHT_RECEIVER if applicant.sending_manager else c.MQCHT_SVRCONN
     name = applicant.channel
     found = view_named(manager, CHANNEL, name) if "*" not in name else []
     if not found or not isinstance(found[0], ChannelDefinition) or found[0].chltype != wanted:
@@ -260,7 +260,7 @@ def _check_tls(channel: ChannelDefinition, applicant: Applicant) -> None:
 
 def _refuse_or_warn(rule: ChannelRuleDefinition, refusal: Refusal, log: logging.Logger) -> None:
     """Refuse, or only log it where the rule says WARN(YES)."""
-    if rule.warn != s.MQWARN_YES:
+    if rule.warn != c.MQWARN_YES:
         raise Refused(refusal)
     fields = {"amq": refusal.amq, "cause": refusal.cause}
     log.warning("%s: let in by WARN(YES) though %s", refusal.amq, refusal.cause, extra=fields)

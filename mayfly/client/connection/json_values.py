@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypedDict, cast
 
-from mayfly.mqi.causes import cause_name
+from mayfly.mqi.reasons import cause_name
 from mayfly.verbs.schedule import AuditEntry, Scheduled
 from mayfly.verbs.stories import Stay, StoriesFound, Whereabouts
 

@@ -15,7 +15,7 @@ from mayfly.client.connection.interface import Connection
 from mayfly.client.connection.reopening import HELD_BY_THE_LOST, Numbers, OpenedObjects
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQCA_Q_MGR_IDENTIFIER
+from mayfly.mqi.constants import MQCA_Q_MGR_IDENTIFIER
 from mayfly.mqi.errors import (
     ConnectionBroken,
     LostAnswer,

@@ -6,8 +6,8 @@ from typing import ClassVar, Final
 
 from mayfly.engine.attributes.attribute import AUTHINFO, CHLAUTH, SECONDS, attribute
 from mayfly.engine.attributes.definition import Definition, table
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
+from mayfly.mqi import constants as c
 
 _CHECKS: Final = (
     ("NONE", k.MQCHK_NONE),
@@ -15,7 +15,7 @@ _CHECKS: Final = (
     ("REQUIRED", k.MQCHK_REQUIRED),
     ("REQDADM", k.MQCHK_REQUIRED_ADMIN),
 )
-_NO_YES: Final = (("NO", s.MQWARN_NO), ("YES", s.MQWARN_YES))
+_NO_YES: Final = (("NO", c.MQWARN_NO), ("YES", c.MQWARN_YES))
 _LONGEST_DELAY_S = 60
 _LONGEST_LIST = 10_240
 
@@ -27,21 +27,21 @@ class AuthenticationDefinition(Definition):
     kinds: ClassVar = (AUTHINFO,)
 
     authtype: int = attribute(
-        s.MQAIT_IDPW_OS, s.MQIA_AUTH_INFO_TYPE, words=(("IDPWOS", s.MQAIT_IDPW_OS),)
+        c.MQAIT_IDPW_OS, c.MQIA_AUTH_INFO_TYPE, words=(("IDPWOS", c.MQAIT_IDPW_OS),)
     )
-    descr: str = attribute("", s.MQCA_AUTH_INFO_DESC, length=64)
+    descr: str = attribute("", c.MQCA_AUTH_INFO_DESC, length=64)
     # Of clients, and of programs on this machine. REQDADM: only an administrator needs a password.
-    chckclnt: int = attribute(k.MQCHK_REQUIRED_ADMIN, s.MQIA_CHECK_CLIENT_BINDING, words=_CHECKS)
-    chcklocl: int = attribute(k.MQCHK_OPTIONAL, s.MQIA_CHECK_LOCAL_BINDING, words=_CHECKS)
+    chckclnt: int = attribute(k.MQCHK_REQUIRED_ADMIN, c.MQIA_CHECK_CLIENT_BINDING, words=_CHECKS)
+    chcklocl: int = attribute(k.MQCHK_OPTIONAL, c.MQIA_CHECK_LOCAL_BINDING, words=_CHECKS)
     # Whether the user whose password was right is the one whose authority counts.
     adoptctx: int = attribute(
         k.MQADPCTX_YES,
-        s.MQIA_ADOPT_CONTEXT,
+        c.MQIA_ADOPT_CONTEXT,
         words=(("NO", k.MQADPCTX_NO), ("YES", k.MQADPCTX_YES)),
     )
     # How long the answer to a wrong password is kept back.
     faildlay: int = attribute(
-        1, s.MQIA_AUTHENTICATION_FAIL_DELAY, low=0, high=_LONGEST_DELAY_S, unit=SECONDS
+        1, c.MQIA_AUTHENTICATION_FAIL_DELAY, low=0, high=_LONGEST_DELAY_S, unit=SECONDS
     )
 
 
@@ -65,31 +65,31 @@ class ChannelRuleDefinition(Definition):
             ("QMGRMAP", k.MQCAUT_QMGRMAP),
         ),
     )
-    descr: str = attribute("", s.MQCA_CHLAUTH_DESC, length=64)
-    custom: str = attribute("", s.MQCA_CUSTOM, length=128)
+    descr: str = attribute("", c.MQCA_CHLAUTH_DESC, length=64)
+    custom: str = attribute("", c.MQCA_CUSTOM, length=128)
     # Patterns for the partner's certificate, address, queue manager and user.
     sslpeer: str = attribute("", k.MQCACH_SSL_PEER_NAME, length=1_024)
-    sslcerti: str = attribute("", s.MQCA_SSL_CERT_ISSUER_NAME, length=1_024)
+    sslcerti: str = attribute("", c.MQCA_SSL_CERT_ISSUER_NAME, length=1_024)
     clntuser: str = attribute("", k.MQCACH_CLIENT_USER_ID, length=64)
-    qmname: str = attribute("", s.MQCA_REMOTE_Q_MGR_NAME, length=48)
+    qmname: str = attribute("", c.MQCA_REMOTE_Q_MGR_NAME, length=48)
     address: str = attribute("", k.MQCACH_CONNECTION_NAME, length=264)
     # Addresses and users that are blocked: names or patterns with commas between.
     addrlist: str = attribute("", k.MQCACH_CONNECTION_NAME_LIST, length=_LONGEST_LIST)
     userlist: str = attribute("", k.MQCACH_MCA_USER_ID_LIST, length=_LONGEST_LIST)
     # The user whose authority counts: MCAUSER, the one that the partner names, or none at all.
     usersrc: int = attribute(
-        s.MQUSRC_MAP,
+        c.MQUSRC_MAP,
         k.MQIACH_USER_SOURCE,
         words=(
-            ("MAP", s.MQUSRC_MAP),
-            ("NOACCESS", s.MQUSRC_NOACCESS),
-            ("CHANNEL", s.MQUSRC_CHANNEL),
+            ("MAP", c.MQUSRC_MAP),
+            ("NOACCESS", c.MQUSRC_NOACCESS),
+            ("CHANNEL", c.MQUSRC_CHANNEL),
         ),
     )
     mcauser: str = attribute("", k.MQCACH_MCA_USER_ID, length=12)
     chckclnt: int = attribute(
         k.MQCHK_AS_Q_MGR,
-        s.MQIA_CHECK_CLIENT_BINDING,
+        c.MQIA_CHECK_CLIENT_BINDING,
         words=(
             ("ASQMGR", k.MQCHK_AS_Q_MGR),
             ("REQUIRED", k.MQCHK_REQUIRED),
@@ -97,4 +97,4 @@ class ChannelRuleDefinition(Definition):
         ),
     )
     # YES: a partner that the rule refuses is let in, and logged.
-    warn: int = attribute(s.MQWARN_NO, k.MQIACH_WARNING, words=_NO_YES)
+    warn: int = attribute(c.MQWARN_NO, k.MQIACH_WARNING, words=_NO_YES)

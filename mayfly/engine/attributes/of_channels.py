@@ -15,18 +15,18 @@ from mayfly.engine.attributes.attribute import (
     attribute,
 )
 from mayfly.engine.attributes.definition import Definition, attributes_of, table
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
+from mayfly.mqi import constants as c
 
 #: SSLCIPH of a channel that speaks TLS; blank is in the clear.
 ANY_TLS: Final = "ANY_TLS12_OR_HIGHER"
 #: The types of channels, by their words in CHLTYPE; CLNTCONN is a kind of object of its own.
 SDR, RCVR, SVRCONN = "SDR", "RCVR", "SVRCONN"
 _TYPES: Final = (
-    (SDR, s.MQCHT_SENDER),
-    (RCVR, s.MQCHT_RECEIVER),
-    (SVRCONN, s.MQCHT_SVRCONN),
-    (CLNTCONN, s.MQCHT_CLNTCONN),
+    (SDR, c.MQCHT_SENDER),
+    (RCVR, c.MQCHT_RECEIVER),
+    (SVRCONN, c.MQCHT_SVRCONN),
+    (CLNTCONN, c.MQCHT_CLNTCONN),
 )
 _LARGEST_SEQUENCE = 999_999_999
 _SECONDS_MAX = 999_999
@@ -47,14 +47,14 @@ class ChannelDefinition(Definition):
 
     kinds: ClassVar = (CHANNEL, CLNTCONN)
 
-    chltype: int = attribute(s.MQCHT_SENDER, k.MQIACH_CHANNEL_TYPE, words=_TYPES, objects=_ALL)
+    chltype: int = attribute(c.MQCHT_SENDER, k.MQIACH_CHANNEL_TYPE, words=_TYPES, objects=_ALL)
     descr: str = attribute("", k.MQCACH_DESC, length=64, objects=_ALL)
     # LOCAL: CONNAME is an open queue manager of this process; TCP: where one is served. Clients
     # connect by TCP.
     trptype: int = attribute(
-        s.MQXPT_LOCAL,
+        c.MQXPT_LOCAL,
         k.MQIACH_XMIT_PROTOCOL_TYPE,
-        words=(("LOCAL", s.MQXPT_LOCAL), ("TCP", s.MQXPT_TCP)),
+        words=(("LOCAL", c.MQXPT_LOCAL), ("TCP", c.MQXPT_TCP)),
         objects=_ALL,
     )
     conname: str = attribute("", k.MQCACH_CONNECTION_NAME, length=264, objects=(*_SENDER, CLNTCONN))
@@ -71,7 +71,7 @@ class ChannelDefinition(Definition):
     # A pattern of the distinguished name in the partner's certificate.
     sslpeer: str = attribute("", k.MQCACH_SSL_PEER_NAME, length=1_024, objects=_ALL)
     # The client's own certificate: a file of certificate and key, or the name of one.
-    certlabl: str = attribute("", s.MQCA_CERT_LABEL, length=64, objects=_CLIENT)
+    certlabl: str = attribute("", c.MQCA_CERT_LABEL, length=64, objects=_CLIENT)
     # A file with the token that the server at CONNAME asks for; blank: MAYFLY_TOKEN.
     tokenfile: str = attribute("", length=256, objects=_SENDER)
     xmitq: str = attribute("", k.MQCACH_XMIT_Q_NAME, length=48, objects=_SENDER)
@@ -112,15 +112,15 @@ class ChannelDefinition(Definition):
     )
     # FAST: non-persistent messages travel outside of the batch.
     npmspeed: int = attribute(
-        s.MQNPMS_FAST,
+        c.MQNPMS_FAST,
         k.MQIACH_NPM_SPEED,
-        words=(("FAST", s.MQNPMS_FAST), ("NORMAL", s.MQNPMS_NORMAL)),
+        words=(("FAST", c.MQNPMS_FAST), ("NORMAL", c.MQNPMS_NORMAL)),
         objects=_MESSAGES,
     )
     usedlq: int = attribute(
-        s.MQUSEDLQ_YES,
-        s.MQIA_USE_DEAD_LETTER_Q,
-        words=(("NO", s.MQUSEDLQ_NO), ("YES", s.MQUSEDLQ_YES)),
+        c.MQUSEDLQ_YES,
+        c.MQIA_USE_DEAD_LETTER_Q,
+        words=(("NO", c.MQUSEDLQ_NO), ("YES", c.MQUSEDLQ_YES)),
         objects=_MESSAGES,
     )
     # The user whose authority counts; blank at a SVRCONN means the user that the client names.

@@ -15,7 +15,6 @@ from mayfly.engine.attributes.attribute import (
     kept,
 )
 from mayfly.engine.attributes.definition import Definition, table
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 
@@ -32,40 +31,40 @@ class ManagerDefinition(Definition):
 
     kinds: ClassVar = (QMGR,)
 
-    descr: str = attribute("", s.MQCA_Q_MGR_DESC, length=64)
-    deadq: str = attribute("", s.MQCA_DEAD_LETTER_Q_NAME, length=48)
-    parent: str = attribute("", s.MQCA_PARENT, length=48)
+    descr: str = attribute("", c.MQCA_Q_MGR_DESC, length=64)
+    deadq: str = attribute("", c.MQCA_DEAD_LETTER_Q_NAME, length=48)
+    parent: str = attribute("", c.MQCA_PARENT, length=48)
     psmode: int = attribute(
-        s.MQPSM_COMPAT,
-        s.MQIA_PUBSUB_MODE,
-        words=(("COMPAT", s.MQPSM_COMPAT), ("ENABLED", s.MQPSM_ENABLED)),
+        c.MQPSM_COMPAT,
+        c.MQIA_PUBSUB_MODE,
+        words=(("COMPAT", c.MQPSM_COMPAT), ("ENABLED", c.MQPSM_ENABLED)),
     )
-    defxmitq: str = attribute("", s.MQCA_DEF_XMIT_Q_NAME, length=48)
+    defxmitq: str = attribute("", c.MQCA_DEF_XMIT_Q_NAME, length=48)
     maxmsgl: int = attribute(
-        4_194_304, s.MQIA_MAX_MSG_LENGTH, low=32_768, high=LONGEST_MESSAGE_BYTES, unit=BYTES
+        4_194_304, c.MQIA_MAX_MSG_LENGTH, low=32_768, high=LONGEST_MESSAGE_BYTES, unit=BYTES
     )
     maxpropl: int = attribute(
-        s.MQPROP_UNRESTRICTED_LENGTH,
-        s.MQIA_MAX_PROPERTIES_LENGTH,
+        c.MQPROP_UNRESTRICTED_LENGTH,
+        c.MQIA_MAX_PROPERTIES_LENGTH,
         low=0,
         high=LONGEST_MESSAGE_BYTES,
-        words=(("NOLIMIT", s.MQPROP_UNRESTRICTED_LENGTH),),
+        words=(("NOLIMIT", c.MQPROP_UNRESTRICTED_LENGTH),),
         unit=BYTES,
     )
-    maxhands: int = attribute(256, s.MQIA_MAX_HANDLES, low=1, high=LARGEST)
-    maxumsgs: int = attribute(10_000, s.MQIA_MAX_UNCOMMITTED_MSGS, low=1, high=LARGEST)
-    trigint: int = attribute(LARGEST, s.MQIA_TRIGGER_INTERVAL, low=0, high=LARGEST, unit=MS)
+    maxhands: int = attribute(256, c.MQIA_MAX_HANDLES, low=1, high=LARGEST)
+    maxumsgs: int = attribute(10_000, c.MQIA_MAX_UNCOMMITTED_MSGS, low=1, high=LARGEST)
+    trigint: int = attribute(LARGEST, c.MQIA_TRIGGER_INTERVAL, low=0, high=LARGEST, unit=MS)
     markint: int = attribute(
         5_000,
-        s.MQIA_MSG_MARK_BROWSE_INTERVAL,
+        c.MQIA_MSG_MARK_BROWSE_INTERVAL,
         low=0,
         high=LARGEST,
-        words=(("NOLIMIT", s.MQMMBI_UNLIMITED),),
+        words=(("NOLIMIT", c.MQMMBI_UNLIMITED),),
         unit=MS,
     )
     expryint: int = attribute(
         c.MQEXPI_OFF,
-        s.MQIA_EXPIRY_INTERVAL,
+        c.MQIA_EXPIRY_INTERVAL,
         low=1,
         high=99_999_999,
         words=(("OFF", c.MQEXPI_OFF),),
@@ -75,16 +74,16 @@ class ManagerDefinition(Definition):
     # blank: none is checked.
     chlauth: int = attribute(
         k.MQCHLA_ENABLED,
-        s.MQIA_CHLAUTH_RECORDS,
+        c.MQIA_CHLAUTH_RECORDS,
         words=(("DISABLED", k.MQCHLA_DISABLED), ("ENABLED", k.MQCHLA_ENABLED)),
     )
     # Whether addresses are looked up for the host names in rules for channels.
     revdns: int = attribute(
         k.MQRDNS_ENABLED,
-        s.MQIA_REVERSE_DNS_LOOKUP,
+        c.MQIA_REVERSE_DNS_LOOKUP,
         words=(("DISABLED", k.MQRDNS_DISABLED), ("ENABLED", k.MQRDNS_ENABLED)),
     )
-    connauth: str = attribute("", s.MQCA_CONN_AUTH, length=48)
+    connauth: str = attribute("", c.MQCA_CONN_AUTH, length=48)
     # Mayfly's own: the queue manager or Spark releases delayed messages (docs/SCHEDULE.md).
     ddelay: int = attribute(
         DDELAY_EMBEDDED, words=(("EMBEDDED", DDELAY_EMBEDDED), ("SPARK", DDELAY_SPARK))

@@ -21,7 +21,6 @@ from mayfly.engine.attributes.attribute import (
 )
 from mayfly.engine.attributes.definition import Definition, table
 from mayfly.lifetime.caps import Cap
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 
 #: A life runs from the put, delay or not; otherwise that of a delayed message from its release.
@@ -43,42 +42,42 @@ class QueueDefinition(Definition):
 
     kinds: ClassVar = QUEUE_KINDS
 
-    descr: str = attribute("", s.MQCA_Q_DESC, length=64, objects=QUEUE_KINDS)
-    target: str = attribute("", s.MQCA_BASE_OBJECT_NAME, length=48, objects=(QALIAS,))
-    rname: str = attribute("", s.MQCA_REMOTE_Q_NAME, length=48, objects=(QREMOTE,))
-    rqmname: str = attribute("", s.MQCA_REMOTE_Q_MGR_NAME, length=48, objects=(QREMOTE,))
-    xmitq: str = attribute("", s.MQCA_XMIT_Q_NAME, length=48, objects=(QREMOTE,))
+    descr: str = attribute("", c.MQCA_Q_DESC, length=64, objects=QUEUE_KINDS)
+    target: str = attribute("", c.MQCA_BASE_OBJECT_NAME, length=48, objects=(QALIAS,))
+    rname: str = attribute("", c.MQCA_REMOTE_Q_NAME, length=48, objects=(QREMOTE,))
+    rqmname: str = attribute("", c.MQCA_REMOTE_Q_MGR_NAME, length=48, objects=(QREMOTE,))
+    xmitq: str = attribute("", c.MQCA_XMIT_Q_NAME, length=48, objects=(QREMOTE,))
     put: int = attribute(
-        c.MQQA_PUT_ALLOWED, s.MQIA_INHIBIT_PUT, words=_ENABLED_PUT, objects=QUEUE_KINDS
+        c.MQQA_PUT_ALLOWED, c.MQIA_INHIBIT_PUT, words=_ENABLED_PUT, objects=QUEUE_KINDS
     )
     get: int = attribute(
-        c.MQQA_GET_ALLOWED, s.MQIA_INHIBIT_GET, words=_ENABLED_GET, objects=_GETTABLE
+        c.MQQA_GET_ALLOWED, c.MQIA_INHIBIT_GET, words=_ENABLED_GET, objects=_GETTABLE
     )
-    defprty: int = attribute(0, s.MQIA_DEF_PRIORITY, low=0, high=9, objects=QUEUE_KINDS)
+    defprty: int = attribute(0, c.MQIA_DEF_PRIORITY, low=0, high=9, objects=QUEUE_KINDS)
     defpsist: int = attribute(
-        c.MQPER_NOT_PERSISTENT, s.MQIA_DEF_PERSISTENCE, words=YES_NO, objects=QUEUE_KINDS
+        c.MQPER_NOT_PERSISTENT, c.MQIA_DEF_PERSISTENCE, words=YES_NO, objects=QUEUE_KINDS
     )
-    maxdepth: int = attribute(5_000, s.MQIA_MAX_Q_DEPTH, low=0, high=LARGEST, objects=_HOLDERS)
+    maxdepth: int = attribute(5_000, c.MQIA_MAX_Q_DEPTH, low=0, high=LARGEST, objects=_HOLDERS)
     # When a queue is full, nearly full or nearly empty again, in percent of MAXDEPTH; expired
     # messages that are still there count. The event messages are not made yet.
     qdepthhi: int = attribute(
-        80, s.MQIA_Q_DEPTH_HIGH_LIMIT, low=0, high=100, objects=_HOLDERS, unit=PERCENT
+        80, c.MQIA_Q_DEPTH_HIGH_LIMIT, low=0, high=100, objects=_HOLDERS, unit=PERCENT
     )
     qdepthlo: int = attribute(
-        20, s.MQIA_Q_DEPTH_LOW_LIMIT, low=0, high=100, objects=_HOLDERS, unit=PERCENT
+        20, c.MQIA_Q_DEPTH_LOW_LIMIT, low=0, high=100, objects=_HOLDERS, unit=PERCENT
     )
     qdpmaxev: int = attribute(
-        EVENT_ENABLED, s.MQIA_Q_DEPTH_MAX_EVENT, words=_ENABLED_EVENT, objects=_HOLDERS
+        EVENT_ENABLED, c.MQIA_Q_DEPTH_MAX_EVENT, words=_ENABLED_EVENT, objects=_HOLDERS
     )
     qdphiev: int = attribute(
-        EVENT_DISABLED, s.MQIA_Q_DEPTH_HIGH_EVENT, words=_ENABLED_EVENT, objects=_HOLDERS
+        EVENT_DISABLED, c.MQIA_Q_DEPTH_HIGH_EVENT, words=_ENABLED_EVENT, objects=_HOLDERS
     )
     qdploev: int = attribute(
-        EVENT_DISABLED, s.MQIA_Q_DEPTH_LOW_EVENT, words=_ENABLED_EVENT, objects=_HOLDERS
+        EVENT_DISABLED, c.MQIA_Q_DEPTH_LOW_EVENT, words=_ENABLED_EVENT, objects=_HOLDERS
     )
     maxmsgl: int = attribute(
         4_194_304,
-        s.MQIA_MAX_MSG_LENGTH,
+        c.MQIA_MAX_MSG_LENGTH,
         low=0,
         high=LONGEST_MESSAGE_BYTES,
         objects=_HOLDERS,
@@ -86,33 +85,33 @@ class QueueDefinition(Definition):
     )
     msgdlvsq: int = attribute(
         c.MQMDS_PRIORITY,
-        s.MQIA_MSG_DELIVERY_SEQUENCE,
+        c.MQIA_MSG_DELIVERY_SEQUENCE,
         words=(("PRIORITY", c.MQMDS_PRIORITY), ("FIFO", c.MQMDS_FIFO)),
         objects=_HOLDERS,
     )
     share: int = attribute(
         c.MQQA_SHAREABLE,
-        s.MQIA_SHAREABILITY,
+        c.MQIA_SHAREABILITY,
         words=(("SHARE", c.MQQA_SHAREABLE), ("NOSHARE", c.MQQA_NOT_SHAREABLE)),
         objects=_HOLDERS,
     )
     defsopt: int = attribute(
         c.MQOO_INPUT_SHARED,
-        s.MQIA_DEF_INPUT_OPEN_OPTION,
+        c.MQIA_DEF_INPUT_OPEN_OPTION,
         words=(("SHARED", c.MQOO_INPUT_SHARED), ("EXCL", c.MQOO_INPUT_EXCLUSIVE)),
         objects=_HOLDERS,
     )
     usage: int = attribute(
-        s.MQUS_NORMAL,
-        s.MQIA_USAGE,
-        words=(("NORMAL", s.MQUS_NORMAL), ("XMITQ", s.MQUS_TRANSMISSION)),
+        c.MQUS_NORMAL,
+        c.MQIA_USAGE,
+        words=(("NORMAL", c.MQUS_NORMAL), ("XMITQ", c.MQUS_TRANSMISSION)),
         objects=_HOLDERS,
     )
-    bothresh: int = attribute(0, s.MQIA_BACKOUT_THRESHOLD, low=0, high=LARGEST, objects=_HOLDERS)
-    boqname: str = attribute("", s.MQCA_BACKOUT_REQ_Q_NAME, length=48, objects=_HOLDERS)
+    bothresh: int = attribute(0, c.MQIA_BACKOUT_THRESHOLD, low=0, high=LARGEST, objects=_HOLDERS)
+    boqname: str = attribute("", c.MQCA_BACKOUT_REQ_Q_NAME, length=48, objects=_HOLDERS)
     hardenbo: int = attribute(
         c.MQQA_BACKOUT_HARDENED,
-        s.MQIA_HARDEN_GET_BACKOUT,
+        c.MQIA_HARDEN_GET_BACKOUT,
         words=(
             ("HARDENBO", c.MQQA_BACKOUT_HARDENED),
             ("NOHARDENBO", c.MQQA_BACKOUT_NOT_HARDENED),
@@ -121,7 +120,7 @@ class QueueDefinition(Definition):
     )
     capexpry: int = attribute(
         c.MQCEX_NOLIMIT,
-        s.MQIA_CAP_EXPIRY,
+        c.MQIA_CAP_EXPIRY,
         low=1,
         high=LARGEST,
         words=(("NOLIMIT", c.MQCEX_NOLIMIT),),
@@ -130,35 +129,35 @@ class QueueDefinition(Definition):
     )
     # Where expired messages go, "" for nowhere; an attribute of Mayfly's own.
     expq: str = attribute("", None, length=48, objects=_HOLDERS)
-    cluster: str = attribute("", s.MQCA_CLUSTER_NAME, length=48, objects=(QLOCAL, QALIAS, QREMOTE))
+    cluster: str = attribute("", c.MQCA_CLUSTER_NAME, length=48, objects=(QLOCAL, QALIAS, QREMOTE))
     defbind: int = attribute(
-        s.MQBND_BIND_ON_OPEN,
-        s.MQIA_DEF_BIND,
+        c.MQBND_BIND_ON_OPEN,
+        c.MQIA_DEF_BIND,
         words=(
-            ("OPEN", s.MQBND_BIND_ON_OPEN),
-            ("NOTFIXED", s.MQBND_BIND_NOT_FIXED),
-            ("GROUP", s.MQBND_BIND_ON_GROUP),
+            ("OPEN", c.MQBND_BIND_ON_OPEN),
+            ("NOTFIXED", c.MQBND_BIND_NOT_FIXED),
+            ("GROUP", c.MQBND_BIND_ON_GROUP),
         ),
         objects=QUEUE_KINDS,
     )
     indxtype: int = attribute(
-        s.MQIT_NONE,
-        s.MQIA_INDEX_TYPE,
+        c.MQIT_NONE,
+        c.MQIA_INDEX_TYPE,
         words=(
-            ("NONE", s.MQIT_NONE),
-            ("MSGID", s.MQIT_MSG_ID),
-            ("CORRELID", s.MQIT_CORREL_ID),
-            ("MSGTOKEN", s.MQIT_MSG_TOKEN),
-            ("GROUPID", s.MQIT_GROUP_ID),
+            ("NONE", c.MQIT_NONE),
+            ("MSGID", c.MQIT_MSG_ID),
+            ("CORRELID", c.MQIT_CORREL_ID),
+            ("MSGTOKEN", c.MQIT_MSG_TOKEN),
+            ("GROUPID", c.MQIT_GROUP_ID),
         ),
         objects=_HOLDERS,
     )
     # Which page set of z/OS holds the messages; here a name that is kept and shown.
-    stgclass: str = attribute("DEFAULT", s.MQCA_STORAGE_CLASS, length=8, objects=_HOLDERS)
+    stgclass: str = attribute("DEFAULT", c.MQCA_STORAGE_CLASS, length=8, objects=_HOLDERS)
     qsgdisp: int = attribute(
-        s.MQQSGD_Q_MGR,
-        s.MQIA_QSG_DISP,
-        words=(("QMGR", s.MQQSGD_Q_MGR), ("SHARED", s.MQQSGD_SHARED)),
+        c.MQQSGD_Q_MGR,
+        c.MQIA_QSG_DISP,
+        words=(("QMGR", c.MQQSGD_Q_MGR), ("SHARED", c.MQQSGD_SHARED)),
         objects=(QLOCAL,),
     )
     # Mayfly's own: where the life of a delayed message begins.
@@ -166,49 +165,49 @@ class QueueDefinition(Definition):
         TTL_FROM_SEND, words=(("SEND", TTL_FROM_SEND), ("RELEASE", 1)), objects=_HOLDERS
     )
     propctl: int = attribute(
-        s.MQPROP_COMPATIBILITY,
-        s.MQIA_PROPERTY_CONTROL,
+        c.MQPROP_COMPATIBILITY,
+        c.MQIA_PROPERTY_CONTROL,
         words=(
-            ("COMPAT", s.MQPROP_COMPATIBILITY),
-            ("NONE", s.MQPROP_NONE),
-            ("ALL", s.MQPROP_ALL),
-            ("FORCE", s.MQPROP_FORCE_MQRFH2),
-            ("V6COMPAT", s.MQPROP_V6COMPAT),
+            ("COMPAT", c.MQPROP_COMPATIBILITY),
+            ("NONE", c.MQPROP_NONE),
+            ("ALL", c.MQPROP_ALL),
+            ("FORCE", c.MQPROP_FORCE_MQRFH2),
+            ("V6COMPAT", c.MQPROP_V6COMPAT),
         ),
         objects=_GETTABLE,
     )
     trigger: int = attribute(
-        s.MQTC_OFF,
-        s.MQIA_TRIGGER_CONTROL,
-        words=(("TRIGGER", s.MQTC_ON), ("NOTRIGGER", s.MQTC_OFF)),
+        c.MQTC_OFF,
+        c.MQIA_TRIGGER_CONTROL,
+        words=(("TRIGGER", c.MQTC_ON), ("NOTRIGGER", c.MQTC_OFF)),
         objects=_HOLDERS,
     )
     trigtype: int = attribute(
-        s.MQTT_FIRST,
-        s.MQIA_TRIGGER_TYPE,
+        c.MQTT_FIRST,
+        c.MQIA_TRIGGER_TYPE,
         words=(
-            ("NONE", s.MQTT_NONE),
-            ("FIRST", s.MQTT_FIRST),
-            ("EVERY", s.MQTT_EVERY),
-            ("DEPTH", s.MQTT_DEPTH),
+            ("NONE", c.MQTT_NONE),
+            ("FIRST", c.MQTT_FIRST),
+            ("EVERY", c.MQTT_EVERY),
+            ("DEPTH", c.MQTT_DEPTH),
         ),
         objects=_HOLDERS,
     )
-    trigdpth: int = attribute(1, s.MQIA_TRIGGER_DEPTH, low=1, high=LARGEST, objects=_HOLDERS)
-    trigmpri: int = attribute(0, s.MQIA_TRIGGER_MSG_PRIORITY, low=0, high=9, objects=_HOLDERS)
-    trigdata: str = attribute("", s.MQCA_TRIGGER_DATA, length=64, objects=_HOLDERS)
-    initq: str = attribute("", s.MQCA_INITIATION_Q_NAME, length=48, objects=_HOLDERS)
-    process: str = attribute("", s.MQCA_PROCESS_NAME, length=48, objects=_HOLDERS)
-    custom: str = attribute("", s.MQCA_CUSTOM, length=128, objects=QUEUE_KINDS)
+    trigdpth: int = attribute(1, c.MQIA_TRIGGER_DEPTH, low=1, high=LARGEST, objects=_HOLDERS)
+    trigmpri: int = attribute(0, c.MQIA_TRIGGER_MSG_PRIORITY, low=0, high=9, objects=_HOLDERS)
+    trigdata: str = attribute("", c.MQCA_TRIGGER_DATA, length=64, objects=_HOLDERS)
+    initq: str = attribute("", c.MQCA_INITIATION_Q_NAME, length=48, objects=_HOLDERS)
+    process: str = attribute("", c.MQCA_PROCESS_NAME, length=48, objects=_HOLDERS)
+    custom: str = attribute("", c.MQCA_CUSTOM, length=128, objects=QUEUE_KINDS)
     targtype: int = attribute(
-        s.MQOT_Q,
-        s.MQIA_BASE_TYPE,
-        words=(("QUEUE", s.MQOT_Q), ("TOPIC", s.MQOT_TOPIC)),
+        c.MQOT_Q,
+        c.MQIA_BASE_TYPE,
+        words=(("QUEUE", c.MQOT_Q), ("TOPIC", c.MQOT_TOPIC)),
         objects=(QALIAS,),
     )
     deftype: int = attribute(
         c.MQQDT_TEMPORARY_DYNAMIC,
-        s.MQIA_DEFINITION_TYPE,
+        c.MQIA_DEFINITION_TYPE,
         words=(
             ("TEMPDYN", c.MQQDT_TEMPORARY_DYNAMIC),
             ("PERMDYN", c.MQQDT_PERMANENT_DYNAMIC),

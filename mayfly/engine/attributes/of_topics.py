@@ -6,7 +6,6 @@ from typing import ClassVar, Final
 
 from mayfly.engine.attributes.attribute import LARGEST, SUB, TENTHS, TOPIC, YES_NO, attribute, kept
 from mayfly.engine.attributes.definition import Definition, table
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 from mayfly.verbs.topic_strings import TOPIC_STRING_BYTES
@@ -14,10 +13,10 @@ from mayfly.verbs.topic_strings import TOPIC_STRING_BYTES
 #: A topic takes what it does not say itself from the nearest topic object above it.
 _AS_PARENT: Final = "ASPARENT"
 _DELIVERY = (
-    (_AS_PARENT, s.MQDLV_AS_PARENT),
-    ("ALL", s.MQDLV_ALL),
-    ("ALLDUR", s.MQDLV_ALL_DUR),
-    ("ALLAVAIL", s.MQDLV_ALL_AVAIL),
+    (_AS_PARENT, c.MQDLV_AS_PARENT),
+    ("ALL", c.MQDLV_ALL),
+    ("ALLDUR", c.MQDLV_ALL_DUR),
+    ("ALLAVAIL", c.MQDLV_ALL_AVAIL),
 )
 #: MQTA_PUB_* and MQTA_SUB_*, which have the same values.
 PUBSUB_AS_PARENT, PUBSUB_DISABLED, PUBSUB_ENABLED = 0, 1, 2
@@ -44,52 +43,52 @@ class TopicDefinition(Definition):
 
     kinds: ClassVar = (TOPIC,)
 
-    topicstr: str = attribute("", s.MQCA_TOPIC_STRING, length=TOPIC_STRING_BYTES)
-    descr: str = attribute("", s.MQCA_TOPIC_DESC, length=64)
+    topicstr: str = attribute("", c.MQCA_TOPIC_STRING, length=TOPIC_STRING_BYTES)
+    descr: str = attribute("", c.MQCA_TOPIC_DESC, length=64)
     defprty: int = attribute(
         c.MQPRI_PRIORITY_AS_PARENT,
-        s.MQIA_DEF_PRIORITY,
+        c.MQIA_DEF_PRIORITY,
         low=0,
         high=9,
         words=((_AS_PARENT, c.MQPRI_PRIORITY_AS_PARENT),),
     )
     defpsist: int = attribute(
         c.MQPER_PERSISTENCE_AS_PARENT,
-        s.MQIA_TOPIC_DEF_PERSISTENCE,
+        c.MQIA_TOPIC_DEF_PERSISTENCE,
         words=((_AS_PARENT, c.MQPER_PERSISTENCE_AS_PARENT), *YES_NO),
     )
-    pmsgdlv: int = attribute(s.MQDLV_AS_PARENT, s.MQIA_PM_DELIVERY, words=_DELIVERY)
-    npmsgdlv: int = attribute(s.MQDLV_AS_PARENT, s.MQIA_NPM_DELIVERY, words=_DELIVERY)
-    pub: int = attribute(PUBSUB_AS_PARENT, s.MQIA_INHIBIT_PUB, words=_PUBSUB)
-    sub: int = attribute(PUBSUB_AS_PARENT, s.MQIA_INHIBIT_SUB, words=_PUBSUB)
+    pmsgdlv: int = attribute(c.MQDLV_AS_PARENT, c.MQIA_PM_DELIVERY, words=_DELIVERY)
+    npmsgdlv: int = attribute(c.MQDLV_AS_PARENT, c.MQIA_NPM_DELIVERY, words=_DELIVERY)
+    pub: int = attribute(PUBSUB_AS_PARENT, c.MQIA_INHIBIT_PUB, words=_PUBSUB)
+    sub: int = attribute(PUBSUB_AS_PARENT, c.MQIA_INHIBIT_SUB, words=_PUBSUB)
     dursub: int = attribute(
-        s.MQSUB_DURABLE_AS_PARENT,
-        s.MQIA_DURABLE_SUB,
+        c.MQSUB_DURABLE_AS_PARENT,
+        c.MQIA_DURABLE_SUB,
         words=(
-            (_AS_PARENT, s.MQSUB_DURABLE_AS_PARENT),
-            ("YES", s.MQSUB_DURABLE_ALLOWED),
-            ("NO", s.MQSUB_DURABLE_INHIBITED),
+            (_AS_PARENT, c.MQSUB_DURABLE_AS_PARENT),
+            ("YES", c.MQSUB_DURABLE_ALLOWED),
+            ("NO", c.MQSUB_DURABLE_INHIBITED),
         ),
     )
     capexpry: int = attribute(
-        s.MQCEX_AS_PARENT,
-        s.MQIA_CAP_EXPIRY,
+        c.MQCEX_AS_PARENT,
+        c.MQIA_CAP_EXPIRY,
         low=1,
         high=LARGEST,
-        words=(("NOLIMIT", c.MQCEX_NOLIMIT), (_AS_PARENT, s.MQCEX_AS_PARENT)),
+        words=(("NOLIMIT", c.MQCEX_NOLIMIT), (_AS_PARENT, c.MQCEX_AS_PARENT)),
         unit=TENTHS,
     )
     usedlq: int = attribute(
         DEAD_LETTERS_AS_PARENT,
-        s.MQIA_USE_DEAD_LETTER_Q,
+        c.MQIA_USE_DEAD_LETTER_Q,
         words=(
             (_AS_PARENT, DEAD_LETTERS_AS_PARENT),
             ("NO", DEAD_LETTERS_NO),
             ("YES", DEAD_LETTERS_YES),
         ),
     )
-    mdurmdl: str = attribute("", s.MQCA_MODEL_DURABLE_Q, length=48)
-    mndurmdl: str = attribute("", s.MQCA_MODEL_NON_DURABLE_Q, length=48)
+    mdurmdl: str = attribute("", c.MQCA_MODEL_DURABLE_Q, length=48)
+    mndurmdl: str = attribute("", c.MQCA_MODEL_NON_DURABLE_Q, length=48)
 
 
 @table
@@ -98,8 +97,8 @@ class SubscriptionDefinition(Definition):
 
     kinds: ClassVar = (SUB,)
 
-    topicstr: str = attribute("", s.MQCA_TOPIC_STRING, length=TOPIC_STRING_BYTES)
-    topicobj: str = attribute("", s.MQCA_TOPIC_NAME, length=48)
+    topicstr: str = attribute("", c.MQCA_TOPIC_STRING, length=TOPIC_STRING_BYTES)
+    topicobj: str = attribute("", c.MQCA_TOPIC_NAME, length=48)
     dest: str = attribute("", k.MQCACF_DESTINATION, length=48)
     destqmgr: str = attribute("", k.MQCACF_DESTINATION_Q_MGR, length=48)
     destclas: int = attribute(

@@ -9,7 +9,7 @@ from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQMMBI_UNLIMITED
+from mayfly.mqi.constants import MQMMBI_UNLIMITED
 from mayfly.mqi.errors import mq_error
 from mayfly.store.units import StoredMessage
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQ_MSG_ID_LENGTH
 from mayfly.mqi.constants import (
+    MQ_MSG_ID_LENGTH,
     MQPMO_NONE,
     MQPMO_SET_ALL_CONTEXT,
     MQPMO_SET_IDENTITY_CONTEXT,

@@ -14,7 +14,7 @@ from mayfly.engine.groups.position import feedback_of
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.engine.unit_of_work import UncommittedPut
-from mayfly.mqi.attribute_selectors import MQ_GROUP_ID_LENGTH
+from mayfly.mqi.constants import MQ_GROUP_ID_LENGTH
 from mayfly.mqi.descriptor import grouping_of
 from mayfly.runtime.weak import weakly_held
 from mayfly.store.outlines import Outline, outlines, outlines_of, present

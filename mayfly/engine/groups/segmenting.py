@@ -17,7 +17,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
-from mayfly.mqi.headers import leading_headers
+from mayfly.mqi.structures import leading_headers
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.messages import PutResult
 

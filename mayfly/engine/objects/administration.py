@@ -22,12 +22,14 @@ from mayfly.engine.transaction import Transaction
 from mayfly.engine.triggering.triggering import triggering_of
 from mayfly.lifetime.life import Event
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQQSGD_SHARED, MQTC_ON, MQUS_TRANSMISSION
 from mayfly.mqi.constants import (
     MQMDS_FIFO,
     MQQA_GET_INHIBITED,
     MQQA_PUT_INHIBITED,
     MQQDT_TEMPORARY_DYNAMIC,
+    MQQSGD_SHARED,
+    MQTC_ON,
+    MQUS_TRANSMISSION,
 )
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import MQError, mq_error

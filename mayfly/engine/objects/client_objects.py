@@ -13,14 +13,14 @@ from mayfly.engine.attributes.of_channels import ChannelDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.objects.administration import save_together
 from mayfly.engine.objects.channel_rules import named_rule
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
+from mayfly.mqi import constants as c
 
 DEFAULT_AUTHENTICATION: Final = "SYSTEM.DEFAULT.AUTHINFO.IDPWOS"
 #: The model of a new channel, by type.
 CHANNEL_MODELS: Final = {
-    s.MQCHT_SVRCONN: "SYSTEM.DEF.SVRCONN",
-    s.MQCHT_CLNTCONN: "SYSTEM.DEF.CLNTCONN",
+    c.MQCHT_SVRCONN: "SYSTEM.DEF.SVRCONN",
+    c.MQCHT_CLNTCONN: "SYSTEM.DEF.CLNTCONN",
 }
 
 
@@ -48,10 +48,10 @@ def _objects() -> tuple[Definition, ...]:
     """Return what is defined; no definition of these kinds is changed in its place."""
     models = [
         ChannelDefinition(
-            CLNTCONN if channel_type == s.MQCHT_CLNTCONN else CHANNEL,
+            CLNTCONN if channel_type == c.MQCHT_CLNTCONN else CHANNEL,
             name,
             chltype=channel_type,
-            trptype=s.MQXPT_TCP,
+            trptype=c.MQXPT_TCP,
         )
         for channel_type, name in CHANNEL_MODELS.items()
     ]
@@ -81,7 +81,7 @@ def _first_rules() -> list[ChannelRuleDefinition]:
             profile="SYSTEM.*",
             type=k.MQCAUT_ADDRESSMAP,
             address="*",
-            usersrc=s.MQUSRC_NOACCESS,
+            usersrc=c.MQUSRC_NOACCESS,
             descr="Channels of the system are closed",
         ),
         ChannelRuleDefinition(
@@ -90,7 +90,7 @@ def _first_rules() -> list[ChannelRuleDefinition]:
             profile="SYSTEM.ADMIN.SVRCONN",
             type=k.MQCAUT_ADDRESSMAP,
             address="*",
-            usersrc=s.MQUSRC_CHANNEL,
+            usersrc=c.MQUSRC_CHANNEL,
             descr="The channel for administration is open",
         ),
     ]

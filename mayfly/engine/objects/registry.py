@@ -18,7 +18,6 @@ from mayfly.engine.queues import LocalQueue, QueueOwner
 from mayfly.engine.remote.resolution import Remote, route
 from mayfly.lifetime.window import lowest_cap_ms
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
 from mayfly.mqi.constants import (
     MQBND_BIND_NOT_FIXED,
     MQCEX_NOLIMIT,
@@ -27,6 +26,7 @@ from mayfly.mqi.constants import (
     MQQA_GET_INHIBITED,
     MQQA_PUT_INHIBITED,
     MQQDT_TEMPORARY_DYNAMIC,
+    MQUS_TRANSMISSION,
 )
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor

@@ -12,13 +12,13 @@ from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import FORMAT, Typed, read_texts
 from mayfly.properties.folders import (
+    TOPIC,
     Parts,
     Property,
     overridden,
     parts_of,
     without_properties,
 )
-from mayfly.properties.names import TOPIC
 from mayfly.store.units import StoredMessage
 
 #: The options that say how properties are returned; only one of them may be set.

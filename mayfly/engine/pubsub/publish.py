@@ -40,10 +40,9 @@ from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.lifetime.window import Window, capped_from, remaining_ms, window_at_put
-from mayfly.mqi import attribute_selectors as s
+from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQPSM_ENABLED
-from mayfly.mqi.constants import MQRO_COA
+from mayfly.mqi.constants import MQPSM_ENABLED, MQRO_COA
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.properties.selectors import MessageFields, Selector
@@ -206,7 +205,7 @@ class _FanOut:
             raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR, said)
         if self._request.delay_ms:
             check_delay(self._core, descriptor, self._body)
-            if self._promise != s.MQDLV_ALL_AVAIL:
+            if self._promise != c.MQDLV_ALL_AVAIL:
                 said = f"{self._topic!r} must say ALLAVAIL for a delayed publication"
                 raise mq_error(rc.MQRC_PUBLICATION_FAILURE, said)
         if descriptor.msg_flags & (IN_GROUP | IN_SEGMENTS):
@@ -386,8 +385,8 @@ class _FanOut:
             else:
                 return
         self._missed_count += 1
-        is_promised = subscription.is_durable or self._promise == s.MQDLV_ALL
-        if self._promise != s.MQDLV_ALL_AVAIL and is_promised:
+        is_promised = subscription.is_durable or self._promise == c.MQDLV_ALL
+        if self._promise != c.MQDLV_ALL_AVAIL and is_promised:
             said = (
                 f"{subscription!r} is not reached, persistence {descriptor.persistence}: {failure}"
             )

@@ -14,7 +14,6 @@ from mayfly.engine.attributes.of_topics import (
 )
 from mayfly.lifetime.caps import Cap
 from mayfly.lifetime.times import ms_of_tenths
-from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
@@ -30,11 +29,11 @@ NON_DURABLE_MODEL = "SYSTEM.NDURABLE.MODEL.QUEUE"
 BASE_VALUES: dict[str, Value] = {
     "DEFPRTY": 0,
     "DEFPSIST": c.MQPER_NOT_PERSISTENT,
-    "PMSGDLV": s.MQDLV_ALL_DUR,
-    "NPMSGDLV": s.MQDLV_ALL_AVAIL,
+    "PMSGDLV": c.MQDLV_ALL_DUR,
+    "NPMSGDLV": c.MQDLV_ALL_AVAIL,
     "PUB": PUBSUB_ENABLED,
     "SUB": PUBSUB_ENABLED,
-    "DURSUB": s.MQSUB_DURABLE_ALLOWED,
+    "DURSUB": c.MQSUB_DURABLE_ALLOWED,
     "CAPEXPRY": c.MQCEX_NOLIMIT,
     "USEDLQ": DEAD_LETTERS_YES,
     "MDURMDL": DURABLE_MODEL,
@@ -147,7 +146,7 @@ class TopicTree:
             values.npmsgdlv,
             values.pub == PUBSUB_DISABLED,
             values.sub == PUBSUB_DISABLED,
-            values.dursub == s.MQSUB_DURABLE_ALLOWED,
+            values.dursub == c.MQSUB_DURABLE_ALLOWED,
             None if cap_tenths == c.MQCEX_NOLIMIT else ms_of_tenths(cap_tenths),
             None if cap_tenths == c.MQCEX_NOLIMIT else self._capped_by(topic, cap_tenths),
             values.usedlq == DEAD_LETTERS_YES,

@@ -12,7 +12,6 @@ from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMODEL, QREMOTE
 from mayfly.engine.attributes.of_manager import ManagerDefinition
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
 from mayfly.mqi.constants import (
     MQOO_BROWSE,
     MQOO_INPUT_AS_Q_DEF,
@@ -21,6 +20,7 @@ from mayfly.mqi.constants import (
     MQOO_INQUIRE,
     MQOO_SET,
     MQOT_TOPIC,
+    MQUS_TRANSMISSION,
 )
 from mayfly.mqi.errors import mq_error
 

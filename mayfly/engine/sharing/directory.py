@@ -11,7 +11,7 @@ from mayfly.engine.engine import Engine
 from mayfly.engine.objects.registry import Path, Registry
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQQSGD_SHARED
+from mayfly.mqi.constants import MQQSGD_SHARED
 from mayfly.mqi.errors import mq_error
 from mayfly.store.intents import intent_counts
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from mayfly.engine.attributes.of_queues import QueueDefinition
-from mayfly.mqi.attribute_selectors import (
+from mayfly.mqi.constants import (
+    MQMDS_FIFO,
+    MQQA_GET_INHIBITED,
     MQTC_ON,
     MQTT_DEPTH,
     MQTT_EVERY,
     MQTT_NONE,
     MQUS_TRANSMISSION,
 )
-from mayfly.mqi.constants import MQMDS_FIFO, MQQA_GET_INHIBITED
 from mayfly.store.keys import STAGING_NUMBER
 
 #: Attributes whose change lets the conditions be looked at again, though nothing arrives.

@@ -20,8 +20,13 @@ from mayfly.engine.triggering.trigger import (
     trigger_of,
 )
 from mayfly.engine.triggering.trigger_messages import put_trigger_messages
-from mayfly.mqi.attribute_selectors import MQTC_OFF, MQTC_ON, MQUS_TRANSMISSION
-from mayfly.mqi.constants import MQQA_GET_INHIBITED, MQQA_PUT_INHIBITED
+from mayfly.mqi.constants import (
+    MQQA_GET_INHIBITED,
+    MQQA_PUT_INHIBITED,
+    MQTC_OFF,
+    MQTC_ON,
+    MQUS_TRANSMISSION,
+)
 from mayfly.verbs.facts import Value
 
 _SWITCH_OFF = (

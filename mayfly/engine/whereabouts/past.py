@@ -8,8 +8,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.whereabouts.present import homes
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
-from mayfly.mqi.constants import MQPER_PERSISTENT, MQRO_EXPIRATION
+from mayfly.mqi.constants import MQPER_PERSISTENT, MQRO_EXPIRATION, MQUS_TRANSMISSION
 from mayfly.mqi.delay_header import HEADER_BYTES, STAGING_QUEUE
 from mayfly.verbs.stories import MOST_STAYS, Relation, Stay
 

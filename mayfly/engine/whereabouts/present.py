@@ -18,8 +18,7 @@ from mayfly.engine.unit_contents import open_puts, parts_of
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.dead_letters import is_letter, read_letter
 from mayfly.lifetime.life import State
-from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
-from mayfly.mqi.constants import MQMT_REPORT, MQPER_PERSISTENT
+from mayfly.mqi.constants import MQMT_REPORT, MQPER_PERSISTENT, MQUS_TRANSMISSION
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.store.by_id import (

@@ -9,9 +9,9 @@ from mayfly.engine.whereabouts.wording import cap_of, ender_of
 from mayfly.lifetime.life import State
 from mayfly.lifetime.moments import is_due, is_expired
 from mayfly.lifetime.spelling import spelled_duration, spelled_moment
-from mayfly.mqi.causes import cause_name
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION
 from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.mqi.reasons import cause_name
 from mayfly.store.keys import GENERATED_PREFIX, key_of_delayed_id
 from mayfly.verbs.stories import Relation, Stay
 

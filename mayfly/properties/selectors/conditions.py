@@ -1,33 +1,239 @@
-"""The conditions of a selector as closures: each is true, false or, through NULL, unknown."""
+"""The parts of a selector as closures: values and their kinds, arithmetic, comparisons, conditions.
+
+A value is bool, int, float, str, bytes or None, which is NULL; exactly of these types. Numbers are
+promoted as in Java: integers are of 64 bits and wrap around; bool is no number. NULL is treated as
+in SQL: each condition is true, false or, through NULL, unknown.
+
+A part is a closure over the closures of its parts; no tree is left when messages are tested. A part
+without names is worked out at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
 
 from mayfly.mqi.properties import Value
-from mayfly.properties.selectors.names import comparable
-from mayfly.properties.selectors.nodes import (
-    Evaluate,
-    Node,
-    Resolve,
-    condition,
-    constant,
-    joined,
-    name_of,
-)
-from mayfly.properties.selectors.nodes import number as number_part
+from mayfly.properties.selectors.names import SENT_MESSAGE_ID, check_name, comparable, syntax_error
 from mayfly.properties.selectors.patterns import Pattern
-from mayfly.properties.selectors.values import (
-    COMPARISONS,
-    MIRRORED,
-    ORDERINGS,
-    Truth,
-    calculated,
-    compared,
-    negative,
-    positive,
-)
+
+#: True, False or None, which is unknown.
+Truth: TypeAlias = bool | None
+Compare: TypeAlias = Callable[[Any, Any], bool]
+
+COMPARISONS: dict[str, Compare] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+ORDERINGS = frozenset({"<", "<=", ">", ">="})
+#: The same comparison with its sides exchanged.
+MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_BITS = 64
+_TOP = 1 << (_BITS - 1)
+
+
+def compared(symbol: str, left: Value, right: Value) -> Truth:
+    """Return whether a comparison holds: False for unlike types, unknown when a side is NULL.
+
+    Only numbers are ordered; an integer compared with a float becomes a float (JMS, "Message
+    Selector Syntax").
+    """
+    if left is None or right is None:
+        return None
+    kind, other = type(left), type(right)
+    if kind is other:
+        if symbol in ORDERINGS and kind is not int and kind is not float:
+            return False
+        return COMPARISONS[symbol](left, right)
+    if (kind is int or kind is float) and (other is int or other is float):
+        return COMPARISONS[symbol](float(left), float(right))
+    return False
+
+
+def wrapped(number: int) -> int:
+    """Return an integer as it fits in 64 bits."""
+    return ((number + _TOP) & ((1 << _BITS) - 1)) - _TOP
+
+
+def negative(value: Value) -> Value:
+    """Return the number with the other sign; NULL for a value that is no number."""
+    if type(value) is int:
+        return wrapped(-value)
+    return -value if type(value) is float else None
+
+
+def positive(value: Value) -> Value:
+    """Return a number as it is; NULL for a value that is no number."""
+    return value if type(value) in (int, float) else None
+
+
+def calculated(symbol: str, left: Value, right: Value) -> Value:
+    """Return the result of + - * or /, NULL when a side is no number.
+
+    Integers divide towards zero, by zero to NULL: such a message is not selected. Floats divide by
+    zero to infinity or NaN.
+    """
+    if type(left) is int and type(right) is int:
+        return _of_integers(symbol, left, right)
+    if type(left) in (int, float) and type(right) in (int, float):
+        assert left is not None
+        assert right is not None
+        return _of_floats(symbol, float(left), float(right))
+    return None
+
+
+def _of_integers(symbol: str, left: int, right: int) -> int | None:
+    if symbol == "+":
+        return wrapped(left + right)
+    if symbol == "-":
+        return wrapped(left - right)
+    if symbol == "*":
+        return wrapped(left * right)
+    if right == 0:
+        return None
+    quotient = abs(left) // abs(right)
+    return wrapped(quotient if (left < 0) == (right < 0) else -quotient)
+
+
+def _of_floats(symbol: str, left: float, right: float) -> float:
+    if symbol == "+":
+        return left + right
+    if symbol == "-":
+        return left - right
+    if symbol == "*":
+        return left * right
+    if right == 0:
+        if left == 0 or math.isnan(left):
+            return math.nan
+        return math.copysign(math.inf, left) * math.copysign(1, right)
+    return left / right
+
+
+#: Gives the value of a name for the message at hand; None when it has none.
+Resolve: TypeAlias = Callable[[str], Value]
+Evaluate: TypeAlias = Callable[[Resolve], Value]
+#: The kind of a part's value as far as its text tells; the value of a name may be of any kind.
+Kind: TypeAlias = Literal["condition", "number", "text", "bytes", "any"]
+
+#: Parts within parts; each level costs two calls for each message.
+DEPTH_LIMIT = 100
+#: To read a property is to look for its folder, its start and its end.
+_READ_WORK = 4
+_FOUND: dict[Kind, str] = {
+    "condition": "a condition",
+    "number": "a number",
+    "text": "a text",
+    "bytes": "a byte string",
+    "any": "a name",
+}
+
+
+def _no_value(name: str) -> Value:
+    raise AssertionError(f"{name} in a part without names")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One part; ``index`` is where it begins in the text, from 0.
+
+    ``equal_to`` holds names with their values: each message for which the part, as a condition, is
+    true has these. ``reads`` is how often it reads a name, ``work`` how often it looks at each
+    character of a message for that, at the most.
+    """
+
+    kind: Kind
+    evaluate: Evaluate
+    index: int
+    names: frozenset[str] = frozenset()
+    depth: int = 0
+    name: str | None = None
+    equal_to: Mapping[str, Value] = field(default_factory=dict)
+    reads: int = 0
+    work: int = 0
+
+
+def literal(kind: Kind, value: Value, index: int) -> Node:
+    """Return a part that is always this value."""
+    return Node(kind, lambda resolve: value, index)  # noqa: ARG005  # called like all others
+
+
+def named(name: str, index: int) -> Node:
+    """Return a part that is the value of a name; raises MQRC_SELECTOR_SYNTAX_ERROR."""
+    check_name(name, index)
+    return _reading(name, index)
+
+
+def sent_message_id(index: int) -> Node:
+    """Return a part that is the id which a client of AMQP has given, else the MsgId."""
+    return _reading(SENT_MESSAGE_ID, index)
+
+
+def _reading(name: str, index: int) -> Node:
+    names = frozenset({name})
+    return Node(
+        "any", lambda resolve: resolve(name), index, names, name=name, reads=1, work=_READ_WORK
+    )
+
+
+def joined(kind: Kind, evaluate: Evaluate, *parts: Node) -> Node:
+    """Return a part made of parts; raises MQRC_SELECTOR_SYNTAX_ERROR when it is too deep."""
+    first = parts[0]
+    names = frozenset[str]().union(*(part.names for part in parts))
+    if not names:
+        return literal(kind, evaluate(_no_value), first.index)
+    depth = 1 + max(part.depth for part in parts)
+    if depth > DEPTH_LIMIT:
+        raise syntax_error(first.index, f"at most {DEPTH_LIMIT} levels of nesting", "more")
+    reads, work = sum(part.reads for part in parts), sum(part.work for part in parts)
+    return Node(kind, evaluate, first.index, names, depth, reads=reads, work=work)
+
+
+def constant(node: Node) -> Value:
+    """Return the value of a part that has no names."""
+    return node.evaluate(_no_value)
+
+
+def number_part(node: Node) -> Node:
+    """Return a part that may be a number; raises MQRC_SELECTOR_SYNTAX_ERROR for another."""
+    if node.kind not in ("number", "any"):
+        raise _misplaced(node, "a number")
+    return node
+
+
+def condition(node: Node) -> Node:
+    """Return a part as a condition: a name alone stands for ``name = TRUE``.
+
+    Raises MQRC_SELECTOR_SYNTAX_ERROR for a part that can be none.
+    """
+    if node.kind == "condition":
+        return node
+    if node.kind != "any":
+        raise _misplaced(node, "a condition")
+    value_of = node.evaluate
+
+    def evaluate(resolve: Resolve) -> Truth:
+        value = value_of(resolve)
+        return value if value is None or value is True else False
+
+    return replace(node, kind="condition", evaluate=evaluate, name=None)
+
+
+def name_of(node: Node) -> str:
+    """Return the name that a part is; raises MQRC_SELECTOR_SYNTAX_ERROR when it is none."""
+    if node.name is None:
+        raise _misplaced(node, "the name of a property")
+    return node.name
+
+
+def _misplaced(node: Node, expected: str) -> Exception:
+    return syntax_error(node.index, expected, _FOUND[node.kind])
 
 
 def all_of(parts: Sequence[Node]) -> Node:

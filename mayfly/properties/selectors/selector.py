@@ -7,10 +7,15 @@ from typing import Final
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
+from mayfly.properties.selectors.conditions import Evaluate, Node, Resolve, constant
 from mayfly.properties.selectors.fields import MessageFields
-from mayfly.properties.selectors.identifiers import correlation_bytes, id_bytes
-from mayfly.properties.selectors.names import MQMD, WITHOUT_BODY, is_property
-from mayfly.properties.selectors.nodes import Evaluate, Node, Resolve, constant
+from mayfly.properties.selectors.names import (
+    MQMD,
+    WITHOUT_BODY,
+    correlation_bytes,
+    id_bytes,
+    is_property,
+)
 
 #: MQ_SELECTOR_LENGTH, in characters.
 LENGTH_LIMIT = 10_240
@@ -112,7 +117,7 @@ def _compiled(text: str) -> Selector:
             rc.MQRC_SELECTION_STRING_ERROR, f"{len(text)} characters, more than {LENGTH_LIMIT}"
         )
     # Imported here: the parser's library is slow to load, and most programs have no selector.
-    from mayfly.properties.selectors.grammar import parse
+    from mayfly.properties.selectors.language import parse
 
     whole = parse(text)
     if not whole.names and constant(whole) is not True:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from proton import Data
 
-from mayfly.properties.selectors.identifiers import id_bytes, id_text
+from mayfly.properties.selectors.names import id_bytes, id_text
 from mayfly.servers.amqp.codec import Scalar, Value, text
 from mayfly.servers.amqp.errors import INVALID_FIELD, AmqpError
 

@@ -20,10 +20,9 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed, format_value
-from mayfly.properties import said_times
-from mayfly.properties.folders import Property
-from mayfly.properties.names import checked_name
-from mayfly.properties.selectors.identifiers import correlation_bytes
+from mayfly.properties import life
+from mayfly.properties.folders import Property, checked_name
+from mayfly.properties.selectors.names import correlation_bytes
 from mayfly.servers.amqp import addresses, codec, identifiers
 from mayfly.servers.amqp.codec import Scalar, Section, Value, encoded, plain
 from mayfly.servers.amqp.delays import (
@@ -194,11 +193,11 @@ def _keep_times(
     """
     expiry, created = fields.properties[8:10]
     if created is not None and (created_ms := integer("creation-time", created)) >= 0:
-        _keep(properties, said_times.CREATION, str(created_ms))
+        _keep(properties, life.CREATION, str(created_ms))
     if expiry is not None and life_ms is not None:
         said_ms = integer("absolute-expiry-time", expiry)
         if said_ms:
-            _keep(properties, said_times.EXPIRY, said_times.as_kept(said_ms, now_ms + life_ms))
+            _keep(properties, life.EXPIRY, life.as_kept(said_ms, now_ms + life_ms))
     time = fields.annotations.get(DELIVERY_TIME)
     if time is not None:
         said_ms, base_ms = integer(DELIVERY_TIME, time), now_ms
@@ -210,7 +209,7 @@ def _keep_times(
         if delay_ms and created is None:
             # It counts as it was said, and need not be kept beside.
             return said_ms
-        _keep(properties, said_times.DELIVERY, said_times.as_kept(said_ms, now_ms + delay_ms))
+        _keep(properties, life.DELIVERY, life.as_kept(said_ms, now_ms + delay_ms))
     return None
 
 

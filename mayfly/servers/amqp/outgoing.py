@@ -11,18 +11,16 @@ from proton import Data
 
 from mayfly.client.connection.topics import is_temporary_topic
 from mayfly.mqi import constants as c
-from mayfly.mqi.causes import cause_name
 from mayfly.mqi.code_pages import codec_name
 from mayfly.mqi.delay_header import FORMAT as DELAY_FORMAT
 from mayfly.mqi.delay_header import DelayHeader, find_delay_header
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import CannotBeGiven, MQError
 from mayfly.mqi.properties import Typed, parse
-from mayfly.properties.expired import EXPIRED_AT, ORIGINAL_QUEUE, REASON
+from mayfly.mqi.reasons import cause_name
 from mayfly.properties.folders import Parts, parts_of
-from mayfly.properties.said_times import as_said
-from mayfly.properties.selectors.identifiers import correlation_text, timestamp_of
-from mayfly.properties.selectors.names import JMS_MAYFLY_DELAYED
+from mayfly.properties.life import EXPIRED_AT, ORIGINAL_QUEUE, REASON, as_said
+from mayfly.properties.selectors.names import JMS_MAYFLY_DELAYED, correlation_text, timestamp_of
 from mayfly.servers.amqp import addresses, codec, identifiers
 from mayfly.servers.amqp.codec import Scalar, Section, Value, symbol, text
 from mayfly.servers.amqp.delays import DELIVERY_TIME

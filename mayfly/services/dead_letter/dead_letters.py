@@ -10,7 +10,7 @@ from mayfly.lifetime.dead_letters import is_letter, read_letter
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQCA_DEAD_LETTER_Q_NAME
+from mayfly.mqi.constants import MQCA_DEAD_LETTER_Q_NAME
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import Value

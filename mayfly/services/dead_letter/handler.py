@@ -12,7 +12,7 @@ from typing import Self
 from mayfly.client.connection import Connection, LocalConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQIA_CURRENT_Q_DEPTH
+from mayfly.mqi.constants import MQIA_CURRENT_Q_DEPTH
 from mayfly.mqi.errors import MQError, NoMessage, StoreError
 from mayfly.queue_manager import QueueManager
 from mayfly.services.dead_letter.dead_letters import (

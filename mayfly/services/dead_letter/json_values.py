@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TypedDict
 
-from mayfly.mqi.causes import cause_name
+from mayfly.mqi.reasons import cause_name
 from mayfly.services.dead_letter.dead_letters import DeadLetter
 from mayfly.services.dead_letter.handler import Outcome
 from mayfly.verbs.messages import Message

@@ -17,7 +17,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.properties.selectors.identifiers import correlation_bytes
+from mayfly.properties.selectors.names import correlation_bytes
 from mayfly.servers.standing import State
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message

@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 from mayfly.admin.security.roles import Role
 from mayfly.engine.face.operating import EndedFilter, ended_lives, ended_summary, expired_present
 from mayfly.lifetime.life import LifeRecord, State
-from mayfly.mqi.attribute_selectors import MQ_MSG_ID_LENGTH
-from mayfly.mqi.causes import cause_name
+from mayfly.mqi.constants import MQ_MSG_ID_LENGTH
+from mayfly.mqi.reasons import cause_name
 from mayfly.servers.http.problems import wrong_request
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Operation
 from mayfly.servers.http.resources.paging import Next

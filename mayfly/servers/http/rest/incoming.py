@@ -13,12 +13,12 @@ from starlette.requests import Request
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import REPORT_OPTIONS, report_option
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed
-from mayfly.mqi.report_options import REPORT_OPTIONS, report_option
 from mayfly.properties.folders import Property
-from mayfly.properties.selectors.identifiers import correlation_bytes, id_bytes
+from mayfly.properties.selectors.names import correlation_bytes, id_bytes
 from mayfly.servers.http.bodies import read_body
 from mayfly.servers.http.rest import user_properties
 from mayfly.servers.http.rest.errors import (

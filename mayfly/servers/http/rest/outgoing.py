@@ -7,10 +7,10 @@ from typing import Final
 
 from mayfly.mqi import constants as c
 from mayfly.mqi.code_pages import MANAGER_CCSID, codec_name
+from mayfly.mqi.constants import report_names
 from mayfly.mqi.errors import MQError
-from mayfly.mqi.report_options import report_names
 from mayfly.properties.folders import Parts, parts_of
-from mayfly.properties.selectors.identifiers import correlation_text, id_text
+from mayfly.properties.selectors.names import correlation_text, id_text
 from mayfly.servers.http.rest import user_properties
 from mayfly.servers.http.rest.answers import Answer
 from mayfly.servers.http.rest.errors import FAILED, RestError

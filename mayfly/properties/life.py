@@ -1,0 +1,81 @@
+"""Properties about the life of a message: how it expired, and the moments that its sender has said.
+
+An expired message on the queue that EXPQ names has its reason, the queue where it expired and the
+moment as properties, for programs of JMS and of AMQP and for selectors; MQMD.Feedback has the
+reason for programs that read no properties.
+
+A client of AMQP says moments by its own clock. Life and delay are counted from the arrival, so that
+this clock and the queue manager's need not agree. The moment that counts then differs from the one
+that was said by the time of the way, and by the difference of the clocks. Clients are shown the
+latter.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError
+from mayfly.mqi.properties import Typed
+from mayfly.properties.folders import Property, joined
+
+#: Names of the properties: why it is here, where it expired, and when, in ms since 1970.
+REASON: Final = "MayflyReason"
+ORIGINAL_QUEUE: Final = "MayflyOriginalQueue"
+EXPIRED_AT: Final = "MayflyExpiredAt"
+EXPIRED: Final = "expired"
+
+
+def as_expired(
+    descriptor: Descriptor, body: bytes, queue: str, expired_at_ms: int
+) -> tuple[Descriptor, bytes]:
+    """Return a message as it stands on the queue that EXPQ names.
+
+    It asks for no report: its sender has been told. Ids, context and everything else are as they
+    were. One whose MQRFH2 is damaged has the Feedback alone.
+    """
+    descriptor = descriptor._replace(report=c.MQRO_NONE, feedback=c.MQFB_EXPIRATION)
+    properties = [
+        Property(REASON, Typed("string", EXPIRED)),
+        Property(ORIGINAL_QUEUE, Typed("string", queue)),
+        Property(EXPIRED_AT, Typed("i8", expired_at_ms)),
+    ]
+    try:
+        return joined(descriptor, body, properties)
+    except MQError:
+        return descriptor, body
+
+
+#: The properties of a message that hold what AMQP clients have said. A folder of JMS would make
+#: PROPCTL(COMPAT) show programs of the MQI a header that they do not expect.
+CREATION: Final = "amqp.CreationTime"
+EXPIRY: Final = "amqp.ExpiryTime"
+DELIVERY: Final = "amqp.DeliveryTime"
+_LARGEST_MS: Final = 2**63 - 1
+#: The clock goes on between the reading of a message and its put, and a channel counts in tenths.
+_SLACK_MS: Final = SECOND_MS
+
+
+def as_kept(said_ms: int, counted_ms: int) -> str:
+    """Return the value of a property: a moment, and the one that counted when the message came."""
+    return f"{said_ms}/{counted_ms}"
+
+
+def as_said(kept: str | None, counts_ms: int) -> int:
+    """Return a moment as its sender has said it; ``counts_ms`` is the one that counts now.
+
+    That one is returned where the sender has said none, and where another one counts than when the
+    message came: a cap has shortened its life, or somebody has delivered it at another time.
+    """
+    said, slash, counted = (kept or "").partition("/")
+    if not slash or not (_is_moment(said) and _is_moment(counted)):
+        return counts_ms
+    return int(said) if abs(int(counted) - counts_ms) <= _SLACK_MS else counts_ms
+
+
+def _is_moment(text: str) -> bool:
+    digits = text.removeprefix("-")
+    is_number = digits.isascii() and digits.isdecimal() and len(digits) <= len(str(_LARGEST_MS))
+    return is_number and abs(int(text)) <= _LARGEST_MS
