@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, jms, listener
-from mayfly.listener import activation, settings
+from mayfly.services.listener import activation, settings
 
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs/LISTENERS.md").read_text("utf-8")

@@ -54,7 +54,7 @@ class Call(NamedTuple):
     def headers(self) -> dict[str, str]:
         """Return the headers by their names in lower case, the first of those with one name.
 
-        Who reads many of them is ten times as fast as by ``request.headers``, which looks through
+        A read of many of them is ten times as fast as by ``request.headers``, which looks through
         all for each.
         """
         given = reversed(self.request.scope["headers"])
