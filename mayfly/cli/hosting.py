@@ -42,8 +42,13 @@ from mayfly.runtime.virtual_clock import VirtualClock
 from mayfly.servers.amqp.listener import AmqpListener
 from mayfly.servers.budget import Budget
 from mayfly.servers.host import Host
-from mayfly.servers.http.listener import HttpListener
-from mayfly.servers.listeners import FlightListener, FolderListener, Listener, MqListener
+from mayfly.servers.listeners import (
+    FlightListener,
+    FolderListener,
+    HttpListener,
+    Listener,
+    MqListener,
+)
 from mayfly.servers.logs import log_to
 from mayfly.servers.settings import (
     AMQP_CHANNEL,

@@ -16,16 +16,18 @@ from mayfly.cli.configuration import (
 from mayfly.cli.managers import FolderOption, JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.values import local_path
-from mayfly.servers.exposure import ListenAddress, listen_address
 from mayfly.servers.logs import LogForm
 from mayfly.servers.settings import (
     Development,
     Listen,
+    ListenAddress,
     ServedFolder,
     ServeSettings,
     TlsFiles,
+    listen_address,
+    read_settings,
 )
-from mayfly.servers.settings_file import ConfigurationError, read_settings
+from mayfly.verbs.contracts.toml_tables import ConfigurationError
 
 _FILE_SUFFIX = ".toml"
 

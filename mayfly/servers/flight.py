@@ -22,9 +22,9 @@ from mayfly.pipeline.bulk.errors import WrongToken, to_flight
 from mayfly.pipeline.bulk.folder_socket import FlightSocket
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.budget import Budget
-from mayfly.servers.exposure import check_clients
 from mayfly.servers.flight_calls import ServedManager
 from mayfly.servers.flight_service import Service
+from mayfly.servers.settings import check_clients
 from mayfly.verbs.contracts.tokens import check_token
 
 #: How long stop() waits for calls under way; a client that reads no more would hold it for ever.

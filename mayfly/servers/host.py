@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
 from collections.abc import Sequence
 
 from mayfly.admin.security.admission import Admission
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.listeners import Listener
-from mayfly.servers.service_manager import notify
 from mayfly.servers.standing import Standing, State
 
 _LOG = logging.getLogger("mayfly.host")
@@ -148,3 +149,20 @@ class Host:
                 self._said_stopped.add(name)
                 _LOG.error("%s has stopped", name, extra={"queue_manager": name})
         return stopped
+
+
+def notify(*states: str) -> None:
+    """Send states such as ``READY=1``; without NOTIFY_SOCKET nothing is sent.
+
+    A service manager that does not listen any more is no error: there is nobody to tell.
+    """
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if not path:
+        return
+    # An address that begins with @ is in the abstract name space.
+    address = "\0" + path[1:] if path.startswith("@") else path
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as told:
+            told.sendto("\n".join(states).encode(), address)
+    except OSError:
+        return

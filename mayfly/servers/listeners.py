@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from mayfly.channel import clients_known
+from mayfly.client.connection.instruments import instrumented_application
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.budget import Budget
-from mayfly.servers.exposure import ListenAddress
-from mayfly.servers.settings import ClientLimits, TlsFiles
+from mayfly.servers.settings import ClientLimits, ListenAddress, TlsFiles
+from mayfly.servers.standing import Standing
 from mayfly.servers.wire.exchange import Admits
 from mayfly.servers.wire.limits import Limits
 from mayfly.servers.wire.server import WireServer
 from mayfly.verbs.contracts.folder_sockets import FolderSocket
 
 if TYPE_CHECKING:
-    import ssl
-
     from mayfly.servers.flight import FlightServer
-
+    from mayfly.servers.http.server import HttpServer
+    from mayfly.servers.http.service import Service
 
 _LOG = logging.getLogger("mayfly.listeners")
 
@@ -85,8 +86,7 @@ class MqListener:
 
         Raises OSError for an address that is taken and for files of TLS that cannot be used.
         """
-        if self._tls.certificate is not None:
-            self._context = tls_context(self._tls)
+        self._context = tls_context(self._tls)
         self._server = WireServer(
             self._managers,
             self._admission,
@@ -99,12 +99,7 @@ class MqListener:
             )
         if self._address is None:
             return ""
-        try:
-            port = self._server.listen_tcp(*self._address, self._context)
-        except OSError as error:
-            said = f"cannot listen on {self._address}: {error.strerror or error}"
-            raise OSError(said) from error
-        return str(self._address._replace(port=port))
+        return listened(self._server.listen_tcp, self._address, self._context)
 
     def listen_in(self, folder: Path) -> None:
         """Listen on the socket ``mq.sock`` of a folder as well; raises OSError."""
@@ -116,10 +111,7 @@ class MqListener:
 
     def reload(self) -> None:
         """Load the certificate, its key and the authorities of clients into the context in use."""
-        if self._context is not None:
-            # Both are tried apart first: a context with half of them would serve nobody.
-            tls_context(self._tls)
-            load_files(self._context, self._tls)
+        reload_tls(self._context, self._tls)
 
     def limit(self, limits: ClientLimits) -> None:
         """Let other limits count from now on: for new connections, and those that are idle."""
@@ -224,32 +216,6 @@ class FolderListener:
         """Leave it to the server, which removes them."""
 
 
-def tls_context(tls: TlsFiles) -> ssl.SSLContext:
-    """Return a context of a server; raises OSError, of which SSLError is one, naming the files."""
-    import ssl
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    load_files(context, tls)
-    return context
-
-
-def load_files(context: ssl.SSLContext, tls: TlsFiles) -> None:
-    """Load certificate, key and authorities of clients; raises OSError, naming the files."""
-    import ssl
-
-    assert tls.certificate is not None
-    try:
-        context.load_cert_chain(tls.certificate, tls.key, password="")
-        if tls.client_roots is not None:
-            context.load_verify_locations(tls.client_roots)
-            # The channel of a client decides whether a certificate is required (SSLCAUTH).
-            context.verify_mode = ssl.CERT_OPTIONAL
-    except OSError as error:
-        files = ", ".join(str(file) for file in tls[:3] if file is not None)
-        raise OSError(f"{files}: {error.strerror or error}") from error
-
-
 class FlightListener:
     """Arrow Flight: pipelines, the ledger. pyarrow is imported when the listener starts."""
 
@@ -312,3 +278,137 @@ class FlightListener:
     def is_held(self) -> bool:
         """Whether a silent client has outlasted the stop, so that threads of gRPC still wait."""
         return self._server is not None and self._server.is_held
+
+
+class HttpListener:
+    """HTTP over TCP or TLS.
+
+    Administration of the queue managers knows its clients from the start to the stop.
+    """
+
+    name = "http"
+
+    def __init__(
+        self,
+        managers: Sequence[QueueManager],
+        admission: Admits,
+        address: ListenAddress,
+        *,
+        channel: str,
+        admin_channel: str,
+        tls: TlsFiles,
+        standing: Standing,
+        budget: Budget | None = None,
+    ) -> None:
+        """Take the parts of the server; a ``budget`` may be shared with other listeners.
+
+        The rules of ``channel`` are for programs, those of ``admin_channel`` for administrators.
+        """
+        self._managers = {manager.name: manager for manager in managers}
+        self._admission, self._address = admission, address
+        self._channels = channel, admin_channel
+        self._tls, self._standing = tls, standing
+        self._budget = Budget() if budget is None else budget
+        self._context: ssl.SSLContext | None = None
+        self._server: HttpServer | None = None
+        self._service: Service | None = None
+        self._known = contextlib.ExitStack()
+
+    def start(self) -> str:
+        """Begin to listen.
+
+        Raises OSError for an address that is taken, for files of TLS that cannot be used, and where
+        Starlette or uvicorn are not installed.
+        """
+        try:
+            from mayfly.servers.http.application import application
+            from mayfly.servers.http.clients import HttpClients
+            from mayfly.servers.http.server import HttpServer
+            from mayfly.servers.http.service import Channels, Service
+        except ModuleNotFoundError as error:
+            raise OSError(f"--http needs mayfly-mq[http]: {error}") from error
+        self._context = tls_context(self._tls)
+        channels = Channels(*self._channels)
+        self._service = service = Service(self._managers, self._admission, channels, self._standing)
+        is_loopback = self._address.is_loopback and self._context is None
+        made = application(service, is_loopback=is_loopback)
+        runtime = next(iter(self._managers.values())).engine.runtime
+        server = HttpServer(instrumented_application(made), self._budget, runtime)
+        address = listened(server.listen, self._address, self._context)
+        self._server = server
+        clients = HttpClients(server.lines)
+        for manager in self._managers.values():
+            known = clients_known(manager.engine, clients, clients.quiesce)
+            self._known.enter_context(known)
+        return address
+
+    def reload(self) -> None:
+        """Load the certificate, its key and the authorities of clients into the context in use."""
+        reload_tls(self._context, self._tls)
+
+    def look(self) -> None:
+        """Nothing is due once a second."""
+
+    def drain(self, timeout_ms: int) -> None:
+        """End waits and live streams, wait for other requests; probes are told that it drains."""
+        if self._service is not None:
+            self._service.message_waits.end()
+            self._service.feeds.end()
+        if self._server is not None:
+            self._server.drain(timeout_ms)
+
+    def stop(self) -> None:
+        """End all connections, live streams and experiments."""
+        if self._service is not None:
+            self._service.feeds.end()
+            self._service.experiments.end()
+        self._known.close()
+        if self._server is not None:
+            self._server.close()
+
+
+def listened(
+    listen: Callable[[str, int, ssl.SSLContext | None], int],
+    address: ListenAddress,
+    context: ssl.SSLContext | None,
+) -> str:
+    """Let a server listen; return the address with its port. Raises OSError, naming the address."""
+    try:
+        return str(address._replace(port=listen(*address, context)))
+    except OSError as error:
+        raise OSError(f"cannot listen on {address}: {error.strerror or error}") from error
+
+
+def tls_context(tls: TlsFiles) -> ssl.SSLContext | None:
+    """Return a context of a server, None without a certificate.
+
+    Raises OSError, of which SSLError is one, naming the files.
+    """
+    if tls.certificate is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _load_files(context, tls)
+    return context
+
+
+def reload_tls(context: ssl.SSLContext | None, tls: TlsFiles) -> None:
+    """Load the files into the context in use; raises OSError, naming them."""
+    if context is not None:
+        # They are tried apart first: a context with half of them would serve nobody.
+        tls_context(tls)
+        _load_files(context, tls)
+
+
+def _load_files(context: ssl.SSLContext, tls: TlsFiles) -> None:
+    """Load certificate, key and authorities of clients; raises OSError, naming the files."""
+    assert tls.certificate is not None
+    try:
+        context.load_cert_chain(tls.certificate, tls.key, password="")
+        if tls.client_roots is not None:
+            context.load_verify_locations(tls.client_roots)
+            # The channel of a client decides whether a certificate is required (SSLCAUTH).
+            context.verify_mode = ssl.CERT_OPTIONAL
+    except OSError as error:
+        files = ", ".join(str(file) for file in tls[:3] if file is not None)
+        raise OSError(f"{files}: {error.strerror or error}") from error

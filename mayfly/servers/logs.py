@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -31,11 +31,6 @@ class LogForm(StrEnum):
     JSON = "json"
 
 
-def fields_of(record: logging.LogRecord) -> Mapping[str, object]:
-    """Return the facts that were given with a message."""
-    return {key: value for key, value in record.__dict__.items() if key not in _OF_EVERY_RECORD}
-
-
 class _Plain(logging.Formatter):
     """``mayfly: QM1: the message``."""
 
@@ -54,11 +49,12 @@ class _Json(logging.Formatter):
     """An object with ``time``, ``level``, ``message`` and the facts."""
 
     def format(self, record: logging.LogRecord) -> str:
+        given = {key: value for key, value in vars(record).items() if key not in _OF_EVERY_RECORD}
         row = {
             "time": _moment(record),
             "level": record.levelname.lower(),
             "message": _message(record),
-            **fields_of(record),
+            **given,
         }
         return json.dumps(row, default=str)
 

@@ -1,14 +1,67 @@
-"""The settings of a server: queue managers, listeners, TLS, limits, log."""
+"""The settings of a server, and the TOML file that has them; each error names line and key."""
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 from typing import NamedTuple
 
-from mayfly.engine import Configuration
+from mayfly.engine import PLATFORMS, Configuration, SettingValue, setting_value
 from mayfly.servers.budget import LIMIT_BYTES
-from mayfly.servers.exposure import ListenAddress, check_clients
 from mayfly.servers.logs import LogForm
+from mayfly.verbs.contracts.toml_tables import Table, read_tables
+
+
+class ListenAddress(NamedTuple):
+    """A host and a port to listen on; port 0 is any free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only processes of this machine can connect."""
+        return is_loopback(self.host)
+
+
+def listen_address(text: str) -> ListenAddress:
+    """Return HOST:PORT or [HOST]:PORT as an address; raises ValueError for another text."""
+    host, colon, port = text.rpartition(":")
+    is_number = port.isascii() and port.isdecimal() and int(port) <= 65535
+    host_name = host.removeprefix("[").removesuffix("]")
+    if not (colon and host_name and is_number) or (":" in host_name) != host.startswith("["):
+        raise ValueError(f"{text!r} is not HOST:PORT, as in 127.0.0.1:1414")
+    return ListenAddress(host_name, int(port))
+
+
+def is_loopback(host: str) -> bool:
+    """Return True for an address of the loopback interface; a name is one only as localhost."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        # Only this one name is known to lead to the machine itself.
+        return host == "localhost"
+
+
+def check_clients(host: str, *, has_tls: bool, has_roots: bool, is_open: bool) -> None:
+    """Raise ValueError unless settings name the clients of other machines that may use Flight."""
+    if has_roots and not has_tls:
+        raise ValueError(
+            "clients show certificates over TLS alone: name tls_certificate as well "
+            "(--tls-certificate, --tls-key)"
+        )
+    if has_roots and is_open:
+        raise ValueError("client_roots and without_client_certificates contradict each other")
+    if not (has_roots or is_open or is_loopback(host)):
+        raise ValueError(
+            f"host {host!r} is open to other machines: say whose certificates clients must have, "
+            "client_roots (--tls-client-roots), or that they need none, "
+            "without_client_certificates (--without-client-certificates)"
+        )
+
 
 DEFAULT_MQ = ListenAddress("127.0.0.1", 1414)
 DEFAULT_FLIGHT = ListenAddress("127.0.0.1", 9414)
@@ -155,3 +208,128 @@ def _check_development(settings: ServeSettings) -> None:
                 f"--dev listens on {address}, beyond the loopback interface, with TLS alone: "
                 "--tls makes a certificate"
             )
+
+
+_LONGEST_DRAIN_SECONDS = 3_600
+_LONGEST_INTERVAL_SECONDS = 99_999_999
+_HIGHEST_LEVEL = 999
+_LEAST_MEMORY_BYTES, _MOST_MEMORY_BYTES = 1_048_576, 1_099_511_627_776
+_MOST_CONNECTIONS, _MOST_BYTES, _DAY_SECONDS = 1_000_000, 1_073_741_824, 86_400
+
+
+def read_settings(path: Path) -> ServeSettings:
+    """Return the settings of ``mayfly serve`` in a file.
+
+    Relative paths are counted from the folder of the file. Raises ConfigurationError, and OSError
+    when the file cannot be read.
+    """
+    top = read_tables(path)
+    queue_managers = tuple(_queue_manager(table) for table in top.tables("queue_manager"))
+    if not queue_managers:
+        top.fail("[[queue_manager]]", "is missing: a server has at least one queue manager")
+    listen = top.table("listen")
+    amqp_channel = listen.plain_text("amqp_channel") or ""
+    http_channel = listen.plain_text("http_channel") or ""
+    http_admin_channel = listen.plain_text("http_admin_channel") or ""
+    settings = ServeSettings(
+        queue_managers,
+        listen=_listen(listen),
+        tls=_tls(top.table("tls")),
+        limits=_limits(top.table("limits")),
+        log=LogForm(top.one_of("log", LogForm, LogForm.PLAIN)),
+        drain_seconds=_number(top, "drain_seconds", 0, _LONGEST_DRAIN_SECONDS, DRAIN_SECONDS),
+        token_file=top.local_place("token_file"),
+        amqp_channel=amqp_channel,
+        http_channel=http_channel,
+        http_admin_channel=http_admin_channel,
+    )
+    top.refuse_the_rest()
+    try:
+        check_settings(settings)
+    except ValueError as error:
+        raise top.error("", str(error)) from error
+    return settings
+
+
+def _queue_manager(table: Table) -> ServedFolder:
+    served = ServedFolder(
+        table.text("name"),
+        table.local_place("path"),
+        Configuration(
+            None if (given := table.plain_text("platform")) is None else _platform(table, given),
+            table.number("command_level", most=_HIGHEST_LEVEL),
+            _settings(table),
+        ),
+        tuple(table.places("mqsc")),
+        table.number("expiry_interval_seconds", 0, _LONGEST_INTERVAL_SECONDS),
+        table.local_place("lake"),
+    )
+    table.refuse_the_rest()
+    return served
+
+
+def _platform(table: Table, given: str) -> str:
+    if given not in PLATFORMS:
+        table.fail("platform", f"{given!r} is none of {', '.join(PLATFORMS)}")
+    return given
+
+
+def _settings(table: Table) -> dict[str, SettingValue]:
+    found: dict[str, SettingValue] = {}
+    for name, text in table.texts("settings").items():
+        try:
+            found[name] = setting_value(name, text)
+        except ValueError as error:
+            table.fail("settings", str(error))
+    return found
+
+
+def _listen(table: Table) -> Listen:
+    listen = Listen(*(_address(table, name) for name in Listen._fields))
+    table.refuse_the_rest()
+    return listen if any(listen) else DEFAULT_LISTEN
+
+
+def _address(table: Table, key: str) -> ListenAddress | None:
+    text = table.plain_text(key)
+    if text is None:
+        return None
+    try:
+        return listen_address(text)
+    except ValueError as error:
+        return table.fail(key, str(error))
+
+
+def _limits(table: Table) -> ClientLimits:
+    defaults = ClientLimits()
+    limits = ClientLimits(
+        _number(table, "connections", 1, _MOST_CONNECTIONS, defaults.connections),
+        _number(table, "outstanding_bytes", 1, _MOST_BYTES, defaults.outstanding_bytes),
+        _number(table, "admission_seconds", 1, _DAY_SECONDS, defaults.admission_seconds),
+        _number(table, "heartbeat_seconds", 0, _DAY_SECONDS, defaults.heartbeat_seconds),
+        _number(table, "idle_seconds", 0, _DAY_SECONDS, defaults.idle_seconds),
+        _number(
+            table, "memory_bytes", _LEAST_MEMORY_BYTES, _MOST_MEMORY_BYTES, defaults.memory_bytes
+        ),
+    )
+    table.refuse_the_rest()
+    return limits
+
+
+def _tls(table: Table) -> TlsFiles:
+    files = TlsFiles(
+        table.local_place("certificate"),
+        table.local_place("key"),
+        table.local_place("client_roots"),
+        table.truth("without_client_certificates"),
+    )
+    for key, file in zip(("certificate", "key", "client_roots"), files, strict=False):
+        if isinstance(file, Path) and not file.is_file():
+            table.fail(key, f"there is no file {file}")
+    table.refuse_the_rest()
+    return files
+
+
+def _number(table: Table, key: str, least: int, most: int, default: int) -> int:
+    value = table.number(key, least, most)
+    return default if value is None else value

@@ -12,7 +12,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
-from mayfly.servers.settings_file import read_settings
+from mayfly.servers.settings import read_settings
 from tests.cli.conftest import ROOT, Invoke
 
 DEPLOY = ROOT / "deploy"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.servers.no_delay import send_at_once
+from mayfly.servers.door import send_at_once
 from mayfly.servers.wire.link import Link
 from tests.connection.serving import serving
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mayfly.cli.ping import Health
-from mayfly.servers.settings_file import read_settings
+from mayfly.servers.settings import read_settings
 from mayfly.servers.standing import State
 
 DOCS = (Path(__file__).parents[2] / "docs" / "SERVING.md").read_text("utf-8")

@@ -7,17 +7,19 @@ from pathlib import Path
 import pytest
 
 from mayfly.engine import Configuration
-from mayfly.servers.exposure import ListenAddress, listen_address
 from mayfly.servers.logs import LogForm
 from mayfly.servers.settings import (
     DEFAULT_LISTEN,
     ClientLimits,
     Listen,
+    ListenAddress,
     ServedFolder,
     ServeSettings,
     TlsFiles,
+    listen_address,
+    read_settings,
 )
-from mayfly.servers.settings_file import ConfigurationError, read_settings
+from mayfly.verbs.contracts.toml_tables import ConfigurationError
 
 SMALLEST = '[[queue_manager]]\nname = "QM1"\n'
 WHOLE = """\

@@ -24,8 +24,8 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Loop
 from mayfly.servers.amqp.unhurried import Unhurried
-from mayfly.servers.exposure import ListenAddress
 from mayfly.servers.host import Host
+from mayfly.servers.settings import ListenAddress
 from mayfly.servers.standing import Standing, State
 from mayfly.servers.wire.outbox import Outbox
 from mayfly.servers.wire.server import WireServer

@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.service import Service
-from mayfly.servers.client_status import ClientStatus
-from mayfly.servers.instances import Place
+from mayfly.servers.clients import ClientStatus, Place
 
 #: APPLTAG, and MQMD.PutApplName.
 _APPLICATION_LENGTH: Final = 28

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from mayfly.channel import clients_known
 from mayfly.queue_manager import QueueManager
-from mayfly.servers.admitted import connection_of
 from mayfly.servers.budget import Budget
-from mayfly.servers.exposure import ListenAddress
-from mayfly.servers.listeners import load_files, tls_context
-from mayfly.servers.settings import TlsFiles
+from mayfly.servers.clients import connection_of
+from mayfly.servers.listeners import listened, reload_tls, tls_context
+from mayfly.servers.settings import ListenAddress, TlsFiles
 from mayfly.servers.wire.exchange import Admits
 
 if TYPE_CHECKING:
@@ -61,8 +60,7 @@ class AmqpListener:
         except ModuleNotFoundError as error:
             said = "--amqp needs python-qpid-proton, which a C compiler builds: mayfly-mq[amqp]"
             raise OSError(said) from error
-        if self._tls.certificate is not None:
-            self._context = tls_context(self._tls)
+        self._context = tls_context(self._tls)
         self._server = AmqpServer(
             list(self._managers),
             self._admission,
@@ -72,23 +70,20 @@ class AmqpListener:
             budget=self._budget,
         )
         try:
-            port = self._server.listen_tcp(*self._address, self._context)
-        except OSError as error:
+            address = listened(self._server.listen_tcp, self._address, self._context)
+        except OSError:
             self._server.close()
             self._server = None
-            said = f"cannot listen on {self._address}: {error.strerror or error}"
-            raise OSError(said) from error
+            raise
         for manager in self._managers.values():
             self._known.enter_context(
                 clients_known(manager.engine, self._server, self._server.quiesce)
             )
-        return str(self._address._replace(port=port))
+        return address
 
     def reload(self) -> None:
         """Load the certificate, its key and the authorities of clients into the context in use."""
-        if self._context is not None:
-            tls_context(self._tls)
-            load_files(self._context, self._tls)
+        reload_tls(self._context, self._tls)
 
     def look(self) -> None:
         """Nothing is due once a second: proton ends connections that are silent for too long."""

@@ -52,8 +52,8 @@ from mayfly.servers.amqp.puts import Puts
 from mayfly.servers.amqp.service import Service
 from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of
 from mayfly.servers.budget import WAIT_SECONDS, Held, Later, Patience, Room
-from mayfly.servers.client_status import ClientStatus
-from mayfly.servers.no_delay import send_at_once
+from mayfly.servers.clients import ClientStatus
+from mayfly.servers.door import send_at_once
 
 _LOG = logging.getLogger("mayfly.amqp")
 #: A client has so long to say who it is, and to open its connection.

@@ -22,10 +22,8 @@ from mayfly.servers.amqp.service import Limits, Service
 from mayfly.servers.amqp.unhurried import Unhurried
 from mayfly.servers.amqp.visitors import Visitors
 from mayfly.servers.budget import Budget
-from mayfly.servers.client_status import ClientStatus
-from mayfly.servers.door import Door, tcp_sockets
-from mayfly.servers.instances import INSTANCE_NUMBERS, Instances
-from mayfly.servers.tls_buffers import lower_tls_buffers
+from mayfly.servers.clients import INSTANCE_NUMBERS, ClientStatus, Instances
+from mayfly.servers.door import Door, lower_tls_buffers, tcp_sockets
 from mayfly.servers.wire.exchange import Admits
 
 _T = TypeVar("_T")

@@ -6,7 +6,7 @@ import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator
 
-from mayfly.servers.client_status import ClientStatus
+from mayfly.servers.clients import ClientStatus
 from mayfly.servers.http.line import Line
 
 #: APPLTAG, and MQMD.PutApplName.

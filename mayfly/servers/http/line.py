@@ -14,7 +14,7 @@ from mayfly.client.connection import Connection
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.servers.budget import WAIT_SECONDS, Budget, Held, Room
-from mayfly.servers.instances import INSTANCE_NUMBERS, Place
+from mayfly.servers.clients import INSTANCE_NUMBERS, Place
 from mayfly.servers.wire.peer import Peer
 
 _T = TypeVar("_T")

@@ -20,7 +20,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NotAuthorized, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import SystemClock
-from mayfly.servers.admitted import connection_of
+from mayfly.servers.clients import Instances, Place, connection_of
 from mayfly.servers.http.clients import APPLICATION
 from mayfly.servers.http.credentials import Credentials, Mechanism, cookie_of, of_header
 from mayfly.servers.http.experiments import Experiments
@@ -30,7 +30,6 @@ from mayfly.servers.http.outcomes import Outcomes
 from mayfly.servers.http.problems import Unauthorized, wrong_request
 from mayfly.servers.http.sessions import Sessions
 from mayfly.servers.http.waits import Waits
-from mayfly.servers.instances import Instances, Place
 from mayfly.servers.standing import Standing, State
 from mayfly.servers.wire.exchange import Admits
 

@@ -11,7 +11,7 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import MQError
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime.virtual_clock import this_process
-from mayfly.servers.admitted import connection_of, manager_of
+from mayfly.servers.clients import connection_of, manager_of
 from mayfly.servers.wire.channel_conversation import ChannelConversation
 from mayfly.servers.wire.conversation import Carrier, Conversation
 from mayfly.servers.wire.peer import Peer

@@ -12,7 +12,7 @@ from mayfly.admin.security.applicant import Applicant
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.servers.budget import OWN_BYTES, Held, Later, Patience, Room
-from mayfly.servers.no_delay import send_at_once
+from mayfly.servers.door import send_at_once
 from mayfly.servers.wire.answers import answered, failed
 from mayfly.servers.wire.conversation import Threads
 from mayfly.servers.wire.entrances import AnyConversation, Entrance, entrance_of

@@ -15,8 +15,7 @@ from mayfly.mqi.errors import mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Loop, Runtime
 from mayfly.servers.budget import Budget
-from mayfly.servers.door import Door, tcp_sockets, unix_socket
-from mayfly.servers.tls_buffers import lower_tls_buffers
+from mayfly.servers.door import Door, lower_tls_buffers, tcp_sockets, unix_socket
 from mayfly.servers.wire.exchange import Admits, Exchange, Member
 from mayfly.servers.wire.limits import Limits
 from mayfly.servers.wire.status import ConnectionStatus

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import failure_of, mq_error
-from mayfly.servers.instances import INSTANCE_NUMBERS
+from mayfly.servers.clients import INSTANCE_NUMBERS
 from mayfly.servers.wire.exchange import Exchange
 from mayfly.servers.wire.link import Link
 from mayfly.verbs.contracts.wire import ENDED, MAGIC, OURS, framed, spoken_by

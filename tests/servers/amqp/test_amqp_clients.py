@@ -13,8 +13,7 @@ from proton import Delivery, Endpoint, Message
 from mayfly import QueueManager
 from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.servers.amqp.listener import AmqpListener
-from mayfly.servers.exposure import ListenAddress
-from mayfly.servers.settings import TlsFiles
+from mayfly.servers.settings import ListenAddress, TlsFiles
 from tests.facts import wait_until
 from tests.servers.amqp.client import Client
 

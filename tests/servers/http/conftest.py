@@ -18,9 +18,8 @@ from mayfly.admin.security.admission import Admission
 from mayfly.admin.security.developer import DEFINITIONS, PASSWORD_VARIABLES, developer_users
 from mayfly.admin.security.users import users_of
 from mayfly.servers.budget import Budget
-from mayfly.servers.exposure import ListenAddress
-from mayfly.servers.http.listener import HttpListener
-from mayfly.servers.settings import TlsFiles
+from mayfly.servers.listeners import HttpListener
+from mayfly.servers.settings import ListenAddress, TlsFiles
 from mayfly.servers.standing import Standing, State
 from mayfly.servers.wire.exchange import Admits
 from tests.connection.serving import AdmitEverybody

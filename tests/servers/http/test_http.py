@@ -20,11 +20,10 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.runtime import SystemClock
 from mayfly.servers.budget import Budget
-from mayfly.servers.exposure import ListenAddress
 from mayfly.servers.http.bodies import MOST_BYTES
-from mayfly.servers.http.listener import HttpListener
 from mayfly.servers.http.server import HttpServer
-from mayfly.servers.settings import TlsFiles
+from mayfly.servers.listeners import HttpListener
+from mayfly.servers.settings import ListenAddress, TlsFiles
 from mayfly.servers.standing import Standing, State
 from mayfly.testing import VirtualClock
 from tests.connection.serving import AdmitEverybody

@@ -54,8 +54,8 @@ class Call(NamedTuple):
     def headers(self) -> dict[str, str]:
         """Return the headers by their names in lower case, the first of those with one name.
 
-        A read of many of them is ten times as fast as by ``request.headers``, which looks through
-        all for each.
+        For many of them this is ten times as fast as ``request.headers``, which looks through all
+        of them for each one.
         """
         given = reversed(self.request.scope["headers"])
         return {name.decode("latin-1"): value.decode("latin-1") for name, value in given}
