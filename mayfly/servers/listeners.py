@@ -321,8 +321,7 @@ class HttpListener:
         Starlette or uvicorn are not installed.
         """
         try:
-            from mayfly.servers.http.application import application
-            from mayfly.servers.http.clients import HttpClients
+            from mayfly.servers.http.application import Application
             from mayfly.servers.http.server import HttpServer
             from mayfly.servers.http.service import Channels, Service
         except ModuleNotFoundError as error:
@@ -331,15 +330,13 @@ class HttpListener:
         channels = Channels(*self._channels)
         self._service = service = Service(self._managers, self._admission, channels, self._standing)
         is_loopback = self._address.is_loopback and self._context is None
-        made = application(service, is_loopback=is_loopback)
+        made = Application(service, is_loopback=is_loopback)
         runtime = next(iter(self._managers.values())).engine.runtime
         server = HttpServer(instrumented_application(made), self._budget, runtime)
         address = listened(server.listen, self._address, self._context)
         self._server = server
-        clients = HttpClients(server.lines)
         for manager in self._managers.values():
-            known = clients_known(manager.engine, clients, clients.quiesce)
-            self._known.enter_context(known)
+            self._known.enter_context(clients_known(manager.engine, server, server.quiesce))
         return address
 
     def reload(self) -> None:

@@ -1,30 +1,34 @@
-"""The ASGI application: IBM's resources, the console, and all operations of our own."""
+"""The ASGI application: which resource stands where, and the headers that all answers have."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
 from http import HTTPStatus
 from importlib import resources
+from ipaddress import ip_address
 from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mayfly.servers.console.serving import CONSOLE
-from mayfly.servers.http import clock, health, metrics
-from mayfly.servers.http.guard import Guard
 from mayfly.servers.http.pages import Pages
+from mayfly.servers.http.problems import problem
 from mayfly.servers.http.resources import (
     authority,
     channels,
     claims,
+    clock,
     connections,
     dead_letters,
     definitions,
     events,
     experiments,
+    health,
     ledger,
     messages,
+    metrics,
     queues,
     schedule,
     timeline,
@@ -56,35 +60,93 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *claims.OPERATIONS,
     *connections.OPERATIONS,
 )
-
-
-def application(service: Service, *, is_loopback: bool = False) -> ASGIApp:
-    """Return the ASGI application of a host; each request has a ``Line`` in its state.
-
-    One that listens without TLS on the loopback interface answers to names of its machine alone.
-    """
-    own = OwnResources(service, Description(OPERATIONS).operations)
-    return Guard(_Site(RestApi(service), own), is_loopback=is_loopback)
-
-
-#: Operations for people: they read the description, and send requests.
+#: The page for operators.
+CONSOLE: Final = Pages("/console/", resources.files("mayfly.servers.console") / "page")
+#: The page of operations: people read the description, and send requests.
 DOCS: Final = Pages(f"{OWN}/docs/", resources.files("mayfly.servers.http") / "docs_page")
 _PAGES: Final = (CONSOLE, DOCS)
+#: The policy of answers without one. A page sets its own, which never allows inline scripts.
+_POLICY: Final = (
+    b"content-security-policy",
+    b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+)
+#: A cache on the way would answer for a server that is gone, or another user.
+_NO_CACHE: Final = (b"cache-control", b"no-store")
+#: A browser says so of requests by scripts, and no script can change it.
+_FETCHED: Final = (b"sec-fetch-dest", b"empty")
 
 
-class _Site:
-    """IBM's resources and pages beside our own."""
+class Application:
+    """The ASGI application of a host; each request has a ``Line`` in its state.
 
-    def __init__(self, rest: RestApi, own: OwnResources) -> None:
-        self._rest, self._own = rest, own
+    It adds headers to answers that do not have them. With ``is_loopback``, which is for a server on
+    the loopback interface without TLS, it answers to names of this machine alone. Else a page of
+    another site could lead its own name to this machine (DNS rebinding), and its scripts would be
+    those of the server.
+    """
+
+    def __init__(self, service: Service, *, is_loopback: bool = False) -> None:
+        self._is_loopback = is_loopback
+        self._rest = RestApi(service)
+        self._own = OwnResources(service, Description(OPERATIONS).operations)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        # At a challenge to a script of a page, a browser would ask for a password by itself.
+        is_script = _FETCHED in scope["headers"]
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = _with(message.get("headers", ()))
+                message["headers"] = _unchallenged(headers) if is_script else headers
+            await send(message)
+
+        await self._of(scope)(scope, receive, send_guarded)
+
+    def _of(self, scope: Scope) -> ASGIApp:
+        """Return the application that answers a request."""
+        if self._is_loopback:
+            for name, value in scope["headers"]:
+                if name == b"host" and not is_of_this_machine(value):
+                    said = "on the loopback interface the server answers to localhost and to "
+                    said += "addresses alone: the header Host names another site"
+                    return problem(HTTPStatus.MISDIRECTED_REQUEST, said)
         path: str = scope["path"]
         if path.startswith(PREFIX):
-            await self._rest(scope, receive, send)
-        elif page := next((page for page in _PAGES if page.is_asked(path)), None):
-            await page(scope, receive, send)
-        elif path == "/" and "text/html" in Headers(scope=scope).get("accept", ""):
-            await RedirectResponse(CONSOLE.path, HTTPStatus.SEE_OTHER)(scope, receive, send)
-        else:
-            await self._own(scope, receive, send)
+            return self._rest
+        if page := next((page for page in _PAGES if page.is_asked(path)), None):
+            return page
+        if path == "/" and "text/html" in Headers(scope=scope).get("accept", ""):
+            return RedirectResponse(CONSOLE.path, HTTPStatus.SEE_OTHER)
+        return self._own
+
+
+@lru_cache(maxsize=64)
+def is_of_this_machine(host: bytes) -> bool:
+    """Return True if a Host header can only mean the machine of its client.
+
+    It is an address, ``localhost``, or a name without a dot, which no other site has.
+    """
+    name = host.decode("latin-1").lower()
+    if name.startswith("["):
+        name, bracket, port = name[1:].partition("]")
+        return bool(bracket) and _is_address(name) and (not port or port.startswith(":"))
+    name = name.partition(":")[0].removesuffix(".")
+    return "." not in name or name.endswith(".localhost") or _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _with(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    given = dict(headers)
+    return [*headers, *(each for each in (_POLICY, _NO_CACHE) if each[0] not in given)]
+
+
+def _unchallenged(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    return [each for each in headers if each[0].lower() != b"www-authenticate"]

@@ -1,12 +1,14 @@
-"""One connection of a client: its peer, its conversations, and its latest admissions."""
+"""One connection of a client: its peer, its conversations, its latest admissions, its status."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from starlette.requests import HTTPConnection
 
@@ -14,14 +16,17 @@ from mayfly.client.connection import Connection
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.servers.budget import WAIT_SECONDS, Budget, Held, Room
-from mayfly.servers.clients import INSTANCE_NUMBERS, Place
+from mayfly.servers.clients import INSTANCE_NUMBERS, ClientStatus, Place
 from mayfly.servers.wire.peer import Peer
 
-_T = TypeVar("_T")
 _LOG = logging.getLogger("mayfly.http")
 #: An admission counts for later requests of its connection for so long. Then a changed password,
 #: or a stopped channel, is noticed.
 REMEMBERED_SECONDS: Final = 5.0
+#: APPLTAG, and MQMD.PutApplName.
+APPLICATION = "HTTP"
+#: Where tcp_info of Linux has the bytes that were acknowledged, and those that came.
+_BYTES_OFFSET, _TCP_INFO_BYTES = 120, 136
 #: A proxy may send the requests of many users over one connection.
 _MOST_REMEMBERED = 16
 
@@ -45,8 +50,7 @@ class Entered(NamedTuple):
 class Line:
     """A connection of a client; all of it belongs to the loop of the server.
 
-    Other threads may ask for ``places``, ``conversation_numbers`` and ``request_count``, and call
-    ``end`` and ``quiesce``.
+    Other threads may call ``statuses``, ``end`` and ``quiesce``.
     """
 
     def __init__(
@@ -62,7 +66,7 @@ class Line:
         self.socket: Any = None
         self.is_lost = self.is_quiescing = False
         self._places: dict[Place, Entered] = {}
-        self.remembered = Remembered[object](loop)
+        self.remembered = Remembered(loop)
         self._loop = loop
         self._over: asyncio.Future[None] | None = None
         self._conversations: dict[Key, Connection] = {}
@@ -109,10 +113,6 @@ class Line:
             said = "the messages of all connections together leave no room: send it again"
             raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
 
-    def places(self) -> list[tuple[Place, Entered]]:
-        """Return the channels that the client has come in by."""
-        return list(self._places.items())
-
     def enter(self, place: Place, entered: Entered) -> None:
         """Note that the client has come in by a channel; ``leave`` is called when it has gone."""
         self._places[place] = entered
@@ -121,13 +121,35 @@ class Line:
         """Return True if the client has come in by a channel before."""
         return place in self._places
 
-    def conversation_numbers(self) -> dict[tuple[str, str], list[int]]:
-        """Return the numbers of the conversations by queue manager and channel."""
-        found: dict[tuple[str, str], list[int]] = {}
+    def statuses(self) -> list[ClientStatus]:
+        """Return the status of each conversation, and of a client that has none at present.
+
+        A client that sends administrative requests alone has none. Its number is negative.
+        """
+        numbers: dict[tuple[str, str], list[int]] = {}
         for key, conversation in list(self._conversations.items()):
             if conversation.is_open:
-                found.setdefault(key[:2], []).append(conversation.number)
-        return found
+                numbers.setdefault(key[:2], []).append(conversation.number)
+        sent_bytes, received_bytes = _bytes_of(self.socket)
+        return [
+            ClientStatus(
+                number,
+                self.number,
+                place.queue_manager,
+                place.channel,
+                entered.user,
+                self.peer.address,
+                APPLICATION,
+                self.peer.has_tls,
+                entered.connected_ms,
+                0 if position else self.request_count,
+                0,
+                sent_bytes,
+                received_bytes,
+            )
+            for place, entered in list(self._places.items())
+            for position, number in enumerate(numbers.get(place[:2]) or [-self.number])
+        ]
 
     def end(self) -> None:
         """End the connection at once."""
@@ -188,20 +210,19 @@ class Line:
             self._loop.run_in_executor(None, _close_all, ending)
 
 
-class Remembered(Generic[_T]):
+class Remembered:
     """Values by keys that are forgotten after REMEMBERED_SECONDS; the oldest goes first."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin with nothing."""
         self._loop = loop
-        self._found: dict[Hashable, tuple[float, _T]] = {}
+        self._found: dict[Hashable, tuple[float, object]] = {}
 
-    def get(self, key: Hashable) -> _T | None:
+    def get(self, key: Hashable) -> object:
         """Return the value of a key; None when there is none, or it is too old."""
         until, found = self._found.get(key, (0.0, None))
         return found if self._loop.time() < until else None
 
-    def note(self, key: Hashable, found: _T) -> None:
+    def note(self, key: Hashable, found: object) -> None:
         """Remember a value."""
         self._found.pop(key, None)
         if len(self._found) >= _MOST_REMEMBERED:
@@ -228,3 +249,19 @@ def _close_all(conversations: list[Connection]) -> None:
             conversation.close(commit=False)
         except Exception as error:  # noqa: BLE001 - the others are closed as well
             _LOG.warning("closing a conversation of %s: %s", conversation.name, error)
+
+
+def _bytes_of(connected: Any) -> tuple[int, int]:
+    """Return the bytes sent and received by a socket; 0 where nobody counts them."""
+    option = getattr(socket, "TCP_INFO", None)
+    if option is None or connected is None:
+        return 0, 0
+    try:
+        told = connected.getsockopt(socket.IPPROTO_TCP, option, _TCP_INFO_BYTES)
+    except OSError:
+        # It has been closed since.
+        return 0, 0
+    if len(told) < _TCP_INFO_BYTES:
+        return 0, 0
+    sent_bytes, received_bytes = struct.unpack_from("QQ", told, _BYTES_OFFSET)
+    return sent_bytes, received_bytes

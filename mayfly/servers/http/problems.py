@@ -1,4 +1,4 @@
-"""Failures as ``application/problem+json`` (RFC 9457), with reason codes of queue managers."""
+"""Failures: the status of each reason code, and answers as problem+json (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,81 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError
-from mayfly.servers.http.statuses import status_of
+from mayfly.mqi.errors import (
+    ConnectionBroken,
+    InhibitedError,
+    LostAnswer,
+    MQError,
+    NoMessage,
+    NotAuthorized,
+    ObjectError,
+    OptionsError,
+    ResourceError,
+)
+
+#: The class of an error says how a caller reacts, and so does a status.
+_OF_CLASS: Final[tuple[tuple[type[MQError], HTTPStatus], ...]] = (
+    # The call may have taken effect. A 503 would ask the client to send it again.
+    (LostAnswer, HTTPStatus.INTERNAL_SERVER_ERROR),
+    (OptionsError, HTTPStatus.BAD_REQUEST),
+    (ObjectError, HTTPStatus.NOT_FOUND),
+    (NoMessage, HTTPStatus.NOT_FOUND),
+    (NotAuthorized, HTTPStatus.FORBIDDEN),
+    (InhibitedError, HTTPStatus.FORBIDDEN),
+    (ResourceError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (ConnectionBroken, HTTPStatus.SERVICE_UNAVAILABLE),
+)
+#: Where the class of an error says too little.
+_OF_REASON: Final[Mapping[int, HTTPStatus]] = {
+    # The name of an object is written wrong.
+    rc.MQRC_DYNAMIC_Q_NAME_ERROR: HTTPStatus.BAD_REQUEST,
+    rc.MQRC_OBJECT_NAME_ERROR: HTTPStatus.BAD_REQUEST,
+    rc.MQRC_OBJECT_Q_MGR_NAME_ERROR: HTTPStatus.BAD_REQUEST,
+    # The object is there, and is none for this request.
+    rc.MQRC_Q_TYPE_ERROR: HTTPStatus.BAD_REQUEST,
+    rc.MQRC_INVALID_DESTINATION: HTTPStatus.BAD_REQUEST,
+    # The request is right, and the state or the definition of an object does not allow it.
+    rc.MQRC_ALIAS_BASE_Q_TYPE_ERROR: HTTPStatus.CONFLICT,
+    rc.MQRC_CHANNEL_CONFIG_ERROR: HTTPStatus.CONFLICT,
+    rc.MQRC_DEF_XMIT_Q_TYPE_ERROR: HTTPStatus.CONFLICT,
+    rc.MQRC_DEF_XMIT_Q_USAGE_ERROR: HTTPStatus.CONFLICT,
+    rc.MQRC_ENVIRONMENT_ERROR: HTTPStatus.CONFLICT,
+    rc.MQRC_FUNCTION_NOT_SUPPORTED: HTTPStatus.CONFLICT,
+    rc.MQRC_OBJECT_ALREADY_EXISTS: HTTPStatus.CONFLICT,
+    rc.MQRC_OBJECT_IN_USE: HTTPStatus.CONFLICT,
+    rc.MQRC_OBJECT_TYPE_ERROR: HTTPStatus.CONFLICT,
+    rc.MQRC_Q_INDEX_TYPE_ERROR: HTTPStatus.CONFLICT,
+    rc.MQRC_Q_NOT_EMPTY: HTTPStatus.CONFLICT,
+    rc.MQRC_REMOTE_Q_NAME_ERROR: HTTPStatus.CONFLICT,
+    rc.MQRC_SUBSCRIPTION_IN_USE: HTTPStatus.CONFLICT,
+    rc.MQRC_SUB_ALREADY_EXISTS: HTTPStatus.CONFLICT,
+    rc.MQRC_XMIT_Q_TYPE_ERROR: HTTPStatus.CONFLICT,
+    rc.MQRC_XMIT_Q_USAGE_ERROR: HTTPStatus.CONFLICT,
+    # Somebody has changed it since it was looked at, or opened.
+    rc.MQRC_OBJECT_CHANGED: HTTPStatus.PRECONDITION_FAILED,
+    # It will never fit.
+    rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    rc.MQRC_MSG_TOO_BIG_FOR_Q: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    rc.MQRC_PROPERTIES_TOO_BIG: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    # It may be otherwise the next time: nothing was done.
+    rc.MQRC_BACKED_OUT: HTTPStatus.SERVICE_UNAVAILABLE,
+    rc.MQRC_CLUSTER_RESOLUTION_ERROR: HTTPStatus.SERVICE_UNAVAILABLE,
+    rc.MQRC_NO_DESTINATIONS_AVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
+    rc.MQRC_PUBLICATION_FAILURE: HTTPStatus.SERVICE_UNAVAILABLE,
+    rc.MQRC_UNKNOWN_CHANNEL_NAME: HTTPStatus.SERVICE_UNAVAILABLE,
+    # The queue manager has failed.
+    rc.MQRC_OBJECT_DAMAGED: HTTPStatus.INTERNAL_SERVER_ERROR,
+}
+
+
+def status_of(error: MQError) -> HTTPStatus:
+    """Return the status of an error: that of its reason, else that of its class, else 500."""
+    if not isinstance(error, LostAnswer) and error.reason in _OF_REASON:
+        return _OF_REASON[error.reason]
+    by_class = (status for kind, status in _OF_CLASS if isinstance(error, kind))
+    return next(by_class, HTTPStatus.INTERNAL_SERVER_ERROR)
+
 
 MEDIA_TYPE: Final = "application/problem+json"
 

@@ -1,4 +1,4 @@
-"""The server of HTTP: uvicorn with an event loop in a thread of its own."""
+"""The server of HTTP: uvicorn in a thread, and what one socket and all of them may take."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import struct
 import threading
 from functools import partial
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import uvicorn
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from mayfly.runtime import Loop, Runtime
-from mayfly.servers.budget import Budget
-from mayfly.servers.http.guard import FOR_ALL
+from mayfly.servers.budget import BYTES_A_SECOND, REQUEST_SECONDS, Budget, Held, Patience
+from mayfly.servers.clients import ClientStatus
 from mayfly.servers.http.line import Line
-from mayfly.servers.http.places import Places
-from mayfly.servers.http.protocol import GuardedProtocol
+from mayfly.servers.wire.peer import Peer
 
+#: Headers of all answers, those of uvicorn itself too.
+_FOR_ALL: Final = [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer")]
 _BACKLOG: Final = 1024
 #: Connections at a time, and those beyond them that may only probe.
 _CONNECTIONS: Final = 1_000
@@ -62,7 +66,7 @@ class HttpServer:
             log_level="warning",
             access_log=False,
             server_header=False,
-            headers=FOR_ALL,
+            headers=_FOR_ALL,
             # The address of a client is that of its socket: any client can write a header.
             proxy_headers=False,
             timeout_keep_alive=_IDLE_SECONDS,
@@ -86,10 +90,37 @@ class HttpServer:
             raise OSError("HTTP cannot start; the log says why")
         return found
 
-    def lines(self) -> list[Line]:
+    def connections(self) -> list[ClientStatus]:
+        """Return the status of each conversation, and of each client that has none at present."""
+        return [status for line in self._lines() for status in line.statuses()]
+
+    def end(self, number: int) -> bool:
+        """End the connection that has a conversation of this number; False when there is none.
+
+        A message that it holds goes back; one that was put stays.
+        """
+        line = self._find(number)
+        if line is not None:
+            line.end()
+        return line is not None
+
+    def quiesce(self, number: int) -> bool:
+        """Let that connection end behind its request; a wait for a message ends at once."""
+        line = self._find(number)
+        if line is not None:
+            line.quiesce()
+        return line is not None
+
+    def _lines(self) -> list[Line]:
         """Return the connections of clients."""
         server = self._server
         return [] if server is None else [each.line for each in list(server.connections())]
+
+    def _find(self, number: int) -> Line | None:
+        lines = self._lines()
+        return next(
+            (one for one in lines if number in {each.number for each in one.statuses()}), None
+        )
 
     def drain(self, timeout_ms: int) -> None:
         """Return when no request is under way, or after a time; probes are answered all the while.
@@ -164,3 +195,313 @@ class _Server(uvicorn.Server):
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
+
+
+#: Paths that are answered whatever else the server has to do.
+_PROBES: Final = frozenset((b"/health/live", b"/health/ready"))
+
+
+class Places:
+    """The places of one server; they belong to its loop.
+
+    A connection for which no place is left is kept all the same, and may only probe. There are so
+    many places for such connections; a further one takes that of the connection that has had it for
+    the longest time. So clients that send half a request, and no more, keep no probe out.
+    """
+
+    def __init__(self, count: int, probe_count: int) -> None:
+        self._count, self._probe_count = count, probe_count
+        self._seated: set[Line] = set()
+        #: Those that may only probe, in the order of their arrival.
+        self._probing: dict[Line, None] = {}
+
+    def enter(self, line: Line) -> None:
+        """Give a connection a place; the oldest of those that may only probe may lose its own."""
+        if len(self._seated) < self._count:
+            self._seated.add(line)
+            return
+        self._probing[line] = None
+        if len(self._probing) > self._probe_count:
+            oldest = next(iter(self._probing))
+            del self._probing[oldest]
+            oldest.cut()
+
+    def may_ask(self, line: Line, url: bytes) -> bool:
+        """Return True if a connection may send a request; one that only probes may move up."""
+        if line in self._seated or url.partition(b"?")[0] in _PROBES:
+            return True
+        if len(self._seated) < self._count and line in self._probing:
+            del self._probing[line]
+            self._seated.add(line)
+            return True
+        return False
+
+    def leave(self, line: Line) -> None:
+        """Free the place of a connection that is gone."""
+        self._seated.discard(line)
+        self._probing.pop(line, None)
+
+
+#: A head has at most so many bytes and headers.
+HEAD_BYTES: Final = 16_384
+MOST_HEADERS: Final = 100
+#: Bytes that are neither head nor body, as the sizes of chunks: for each byte of a body, and more.
+_FRAMING_BYTES: Final = 8
+_MOST_FRAMING_BYTES: Final = 65_536
+#: SO_LINGER: on, with 0 seconds.
+_AT_ONCE: Final = struct.pack("ii", 1, 0)
+_NO_HTTP: Final = "Invalid HTTP request received."
+_NO_PROXY: Final = "This server is no proxy."
+_TOO_LONG: Final = b"431 Request Header Fields Too Large"
+_TOO_SLOW: Final = b"408 Request Timeout"
+
+
+class _Cycle(RequestResponseCycle):
+    """A request and its answer.
+
+    A request that has come whole is read, also where its client is gone by now: uvicorn would drop
+    the body, and with it the message of a client that closes right behind.
+    """
+
+    _is_read = False
+
+    async def receive(self) -> Any:
+        """Return the next part of the body, or that the client is gone."""
+        message: Any = await super().receive()
+        has_body = not (self.more_body or self._is_read or self.response_complete)
+        if message["type"] == "http.disconnect" and has_body:
+            body, self.body = bytes(self.body), bytearray()
+            message = {"type": "http.request", "body": body, "more_body": False}
+        if message["type"] == "http.request" and not message["more_body"]:
+            self._is_read = True
+        return message
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """Closes a connection whose client sends too much that is no body, or too slowly."""
+
+    line: Line
+    #: The last request; None before the first.
+    cycle: Any
+
+    def __init__(self, *args: Any, places: Places, budget: Budget, **kwargs: Any) -> None:
+        """Begin before the first request; places and budget are those of the server."""
+        super().__init__(*args, **kwargs)
+        self._places, self._budget = places, budget
+        self._unread = Held(budget)
+        self._reading = Patience(budget, self.loop, self._cut)
+        self._in_head = False
+        self._request_number = 0
+        self._is_whole = True
+        self._head_bytes = self._framing_bytes = self._header_count = 0
+        self._body_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._begun_at = 0.0
+        self._unsent_bytes = 0
+        self._wants_upgrade = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn
+        """Begin a connection; the first request is to come in time."""
+        # First: other threads look at the lines of all connections that are known.
+        self.line = Line(Peer.of(transport), self.loop, self._budget)
+        self.line.give_time = self._give_time
+        self.line.socket = transport.get_extra_info("socket")
+        self.line.cut, self.line.close_gently = self._cut, self.shutdown
+        super().connection_made(transport)
+        self._await_request()
+        self._places.enter(self.line)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the conversations of the client."""
+        super().connection_lost(exc)
+        self._cancel_timer()
+        self._places.leave(self.line)
+        self._note_read()
+        self.line.lose()
+
+    def pause_writing(self) -> None:
+        """Count what the client has not read."""
+        super().pause_writing()
+        count = self.transport.get_write_buffer_size()
+        self._unread.note(count)
+        self._reading.begin(count)
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read."""
+        super().resume_writing()
+        self._note_read()
+
+    def _note_read(self) -> None:
+        self._reading.stop()
+        self._unread.note(0)
+
+    def _give_time(self, seconds: float) -> None:
+        """Let the time for a request begin in so many seconds."""
+        self._begun_at = self.loop.time() + seconds
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; bytes that are no body are counted."""
+        head_before, body_before = self._open_head(), self._body_bytes
+        self._unset_keepalive_if_required()
+        try:
+            self._feed(data)
+        except HttpParserError:
+            self.logger.warning(_NO_HTTP)
+            self.send_400_response(_NO_HTTP)
+        if self._is_whole and self._timer is None and self._is_busy():
+            # The usual request, whole in one piece.
+            return
+        if self.transport.is_closing():
+            return
+        if head_before and head_before == self._open_head():
+            self._head_bytes += len(data)
+        elif not (self._in_head or self._is_whole):
+            self._framing_bytes += len(data) - _FRAMING_BYTES * (self._body_bytes - body_before)
+        if self._head_bytes > HEAD_BYTES or self._framing_bytes > _MOST_FRAMING_BYTES:
+            self._refuse(_TOO_LONG)
+        elif self._timer is None:
+            self._await_request()
+
+    def _feed(self, data: bytes) -> None:
+        """Let the parser read bytes with any number of requests; raises HttpParserError."""
+        rest: bytes | memoryview = data
+        while rest:
+            try:
+                self.parser.feed_data(rest)
+            except HttpParserUpgrade as upgrade:
+                # The parser stops behind the head of a request that asks for another protocol.
+                rest = memoryview(rest)[upgrade.args[0] :]
+                if not self._has_gone_on():
+                    return
+            else:
+                return
+
+    def _open_head(self) -> int:
+        """Return the number of the request whose head is being read, 0 when none is."""
+        return self._request_number if self._in_head else 0
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        super().on_message_begin()
+        self._in_head, self._is_whole = True, False
+        self._request_number += 1
+        self._head_bytes = self._framing_bytes = self._header_count = self._body_bytes = 0
+        self.scope["state"]["line"] = self.line
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; headers behind a body are counted and ignored."""
+        self._header_count += 1
+        self._head_bytes += len(name) + len(value)
+        if self._in_head and self._header_count <= MOST_HEADERS:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Start the request, unless its head is too long."""
+        if self.transport.is_closing():
+            return
+        if self._header_count > MOST_HEADERS or self._head_bytes + len(self.url) > HEAD_BYTES:
+            self._refuse(_TOO_LONG)
+            return
+        if self.parser.should_upgrade():
+            # The parser is about to end the request before its body.
+            self._wants_upgrade = True
+            return
+        self._in_head, self._head_bytes = False, 0
+        self.line.request_count += 1
+        # With a limit of none, uvicorn answers each request with 503.
+        self.limit_concurrency = None if self._places.may_ask(self.line, self.url) else 0
+        super().on_headers_complete()
+        # uvicorn makes all of them of its own class. A function in the place of the method would
+        # make each one garbage that only a collection finds.
+        self.cycle.__class__ = _Cycle
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body, unless the request was refused."""
+        self._body_bytes += len(body)
+        if not self.transport.is_closing():
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End a request, unless it was refused."""
+        if self._wants_upgrade:
+            return
+        self._is_whole = True
+        if not self.transport.is_closing():
+            self._cancel_timer()
+            super().on_message_complete()
+
+    def _has_gone_on(self) -> bool:
+        """Read a head that asks for another protocol as the one of HTTP/1.1 that it is as well.
+
+        The parser would take the body for the next request, which a proxy has never seen. Java's
+        client asks for HTTP/2 in this way with its first request. Returns False at the end of the
+        connection.
+        """
+        self._wants_upgrade = False
+        if self.transport.is_closing():
+            return False
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        if method == b"CONNECT":
+            self.send_400_response(_NO_PROXY)
+            return False
+        kept = [b"%b: %b\r\n" % each for each in self.headers if each[0] != b"upgrade"]
+        head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(kept))
+        self.parser = HttpRequestParser(self)
+        self.parser.feed_data(head)
+        return not self.transport.is_closing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection; a client that reads its answer slowly has more time."""
+        unsent = self.transport.get_write_buffer_size()
+        if unsent == 0:
+            super().timeout_keep_alive_handler()
+        elif unsent == self._unsent_bytes:
+            # The client has read nothing for that time.
+            self._cut()
+        else:
+            self._unsent_bytes = unsent
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def _cut(self) -> None:
+        """End the connection at once.
+
+        A close would wait for the client, and the kernel would keep what it has for minutes.
+        """
+        connected = self.transport.get_extra_info("socket")
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        self.transport.abort()
+
+    def _is_busy(self) -> bool:
+        """Return True while a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _await_request(self) -> None:
+        self._begun_at = self.loop.time()
+        self._timer = self.loop.call_later(REQUEST_SECONDS, self._look)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        """End a connection whose request is late; one of a long body is given its time."""
+        self._timer = None
+        allowed_seconds = REQUEST_SECONDS + self._body_bytes / BYTES_A_SECOND
+        left_seconds = self._begun_at + allowed_seconds - self.loop.time()
+        if left_seconds > 0:
+            self._timer = self.loop.call_later(left_seconds, self._look)
+        else:
+            self._refuse(_TOO_SLOW)
+
+    def _refuse(self, status: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        is_before = self._in_head or self._is_whole
+        if not (self._is_busy() if is_before else self.cycle.response_started):
+            self.transport.write(
+                b"HTTP/1.1 %b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % status
+            )
+        self.transport.close()

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
-from collections.abc import Iterator, Mapping
+import secrets
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from enum import Enum
 from functools import partial
+from hashlib import blake2b, shake_256
 from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
 from typing import Final, NamedTuple
 
 from starlette.requests import Request
@@ -16,20 +21,17 @@ from starlette.requests import Request
 from mayfly.admin.security.applicant import Admitted, Applicant
 from mayfly.client.connection import Connection, LocalConnection
 from mayfly.client.connection.instruments import instrumented
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NotAuthorized, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import SystemClock
 from mayfly.servers.clients import Instances, Place, connection_of
-from mayfly.servers.http.clients import APPLICATION
-from mayfly.servers.http.credentials import Credentials, Mechanism, cookie_of, of_header
 from mayfly.servers.http.experiments import Experiments
 from mayfly.servers.http.feed import Feeds
-from mayfly.servers.http.line import Entered, Key, Line, line_of
-from mayfly.servers.http.outcomes import Outcomes
+from mayfly.servers.http.line import APPLICATION, Entered, Key, Line, line_of
 from mayfly.servers.http.problems import Unauthorized, wrong_request
-from mayfly.servers.http.sessions import Sessions
-from mayfly.servers.http.waits import Waits
+from mayfly.servers.http.waits import Outcomes, Waits
 from mayfly.servers.standing import Standing, State
 from mayfly.servers.wire.exchange import Admits
 
@@ -207,3 +209,129 @@ def _refused(credentials: Credentials) -> str:
     if not credentials.password:
         return "user and password are missing"
     return "user or password are refused; the log of the server says why"
+
+
+class Mechanism(Enum):
+    """The ways to come in, by the names of IBM's login resource."""
+
+    NONE = "none"
+    BASIC = "basic"
+    FORM = "form"
+    TOKEN = "token"
+    CERTIFICATE = "clientCertificate"
+
+
+class Credentials(NamedTuple):
+    """User and password, the latter the operator's token with ``TOKEN``."""
+
+    mechanism: Mechanism = Mechanism.NONE
+    user: str = ""
+    password: str = ""
+
+
+def of_header(given: str) -> Credentials:
+    """Return the credentials of an Authorization header; raises Unauthorized for other text."""
+    scheme, _, said = given.partition(" ")
+    if scheme.lower() == "basic":
+        return _basic(said.strip())
+    if scheme.lower() == "bearer":
+        return Credentials(Mechanism.TOKEN, "", said.strip())
+    raise Unauthorized(f"{scheme!r} is neither Basic nor Bearer")
+
+
+def cookie_of(request: Request, name: str) -> str:
+    """Return the value of a cookie, "" without it."""
+    try:
+        found = SimpleCookie(request.headers.get("cookie", "")).get(name)
+    except CookieError:
+        return ""
+    return "" if found is None else found.value
+
+
+def _basic(given: str) -> Credentials:
+    """Return user and password of Basic credentials (RFC 7617, in UTF-8)."""
+    try:
+        text = base64.b64decode(given, validate=True).decode()
+    # Other errors of base64 and of UTF-8 are of this class.
+    except ValueError:
+        raise Unauthorized("these Basic credentials are no base64 of UTF-8") from None
+    user, colon, password = text.partition(":")
+    if not colon:
+        raise Unauthorized("Basic credentials are USER:PASSWORD, and these have no colon")
+    return Credentials(Mechanism.BASIC, user, password)
+
+
+#: As with IBM MQ.
+LIFE_SECONDS: Final = 7_200
+_TOKEN_BYTES: Final = 32
+#: Logins of one user. A user who logs in for each request, and never logs out, ends its own alone.
+MOST_OF_A_USER: Final = 100
+
+
+class _Session(NamedTuple):
+    user: str
+    covered: bytes
+    until_ms: int
+
+
+class Sessions:
+    """The logins of one listener; they belong to its loop."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        """Begin with none; logins end by the time of ``now_ms``."""
+        self._now_ms = now_ms
+        #: Cookies know no port: two servers of a machine must not take each other's away.
+        self.cookie = f"LtpaToken2_{secrets.token_hex(4)}"
+        self._found: dict[bytes, _Session] = {}
+        #: The digests of the logins of each user, the oldest first.
+        self._of_users: dict[str, dict[bytes, None]] = {}
+
+    def begin(self, user: str, password: str) -> str:
+        """Return the token of a new login; the oldest of 100 of this user ends for it."""
+        of_user = self._of_users.get(user, {})
+        while of_user:
+            oldest = next(iter(of_user))
+            is_over = self._now_ms() >= self._found[oldest].until_ms
+            if not is_over and len(of_user) < MOST_OF_A_USER:
+                break
+            self._forget(oldest)
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        until_ms = self._now_ms() + LIFE_SECONDS * SECOND_MS
+        covered = _covered(password.encode(), token)
+        digest = _digest(token)
+        self._found[digest] = _Session(user, covered, until_ms)
+        self._of_users.setdefault(user, {})[digest] = None
+        return token
+
+    def find(self, token: str) -> Credentials | None:
+        """Return the user and password of a login; None for one that has ended."""
+        digest = _digest(token)
+        found = self._found.get(digest)
+        if found is None:
+            return None
+        if self._now_ms() >= found.until_ms:
+            self._forget(digest)
+            return None
+        password = _covered(found.covered, token).decode()
+        return Credentials(Mechanism.FORM, found.user, password)
+
+    def end(self, token: str) -> None:
+        """Forget a login."""
+        self._forget(_digest(token))
+
+    def _forget(self, digest: bytes) -> None:
+        found = self._found.pop(digest, None)
+        if found is not None:
+            of_user = self._of_users[found.user]
+            del of_user[digest]
+            if not of_user:
+                del self._of_users[found.user]
+
+
+def _digest(token: str) -> bytes:
+    return blake2b(token.encode(), digest_size=32).digest()
+
+
+def _covered(text: bytes, token: str) -> bytes:
+    stream = shake_256(token.encode()).digest(len(text))
+    return bytes(a ^ b for a, b in zip(text, stream, strict=True))

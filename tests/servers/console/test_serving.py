@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.servers.console.serving import CONSOLE
+from mayfly.servers.http.application import CONSOLE
 from mayfly.servers.http.pages import POLICY
 from tests.servers.http.conftest import Web
 

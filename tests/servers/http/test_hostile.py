@@ -19,7 +19,7 @@ from itertools import product
 import pytest
 
 from mayfly import QueueManager
-from mayfly.servers.http.guard import is_of_this_machine
+from mayfly.servers.http.application import is_of_this_machine
 from tests.connection.serving import AdmitEverybody
 from tests.facts import wait_until
 from tests.servers.http.conftest import ADMIN, APP, TOKEN, Web, listening

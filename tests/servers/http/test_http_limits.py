@@ -11,7 +11,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.admin.security.admission import Admission
-from mayfly.servers.http.protocol import HEAD_BYTES, MOST_HEADERS
+from mayfly.servers.http.server import HEAD_BYTES, MOST_HEADERS
 from tests.facts import PATIENCE_SECONDS
 from tests.servers.http.conftest import APP, Site, Web, listening
 from tests.servers.http.rest_client import RestClient, error_of
@@ -101,7 +101,7 @@ def test_a_head_without_end_is_refused(web: Web) -> None:
 def test_a_silent_client_is_told_that_it_is_late(
     queue_manager: QueueManager, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mayfly.servers.http.protocol.REQUEST_SECONDS", 0.01)
+    monkeypatch.setattr("mayfly.servers.http.server.REQUEST_SECONDS", 0.01)
     for sent in (b"", b"GET /health", LIVE, PUT + b"Content-Length: 5\r\n\r\nab"):
         with talking(site.web) as client:
             client.sendall(sent)

@@ -17,8 +17,8 @@ from mayfly.engine.face.bulk import ClaimLimit
 from mayfly.engine.lateness import BOUNDS_MS, Lateness
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.servers.http import metrics
-from mayfly.servers.http.metrics import OTHERS, metrics_text
+from mayfly.servers.http.resources import metrics
+from mayfly.servers.http.resources.metrics import OTHERS, metrics_text
 from mayfly.servers.standing import Standing, State
 from mayfly.testing import VirtualClock
 from tests.connection.serving import serving

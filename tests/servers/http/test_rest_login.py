@@ -17,9 +17,8 @@ from mayfly.admin.security.admission import Admission
 from mayfly.admin.security.developer import DEFINITIONS, self_signed_certificate
 from mayfly.admin.security.users import users_of
 from mayfly.runtime import SystemClock
-from mayfly.servers.http.credentials import Mechanism
 from mayfly.servers.http.line import REMEMBERED_SECONDS
-from mayfly.servers.http.sessions import LIFE_SECONDS, MOST_OF_A_USER, Sessions
+from mayfly.servers.http.service import LIFE_SECONDS, MOST_OF_A_USER, Mechanism, Sessions
 from mayfly.servers.settings import TlsFiles
 from mayfly.testing import VirtualClock
 from tests.connection.serving import AdmitEverybody

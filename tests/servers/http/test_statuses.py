@@ -9,8 +9,8 @@ import pytest
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ERROR_CLASSES, InhibitedError, LostAnswer, mq_error
 from mayfly.servers.http import problems
+from mayfly.servers.http.problems import status_of
 from mayfly.servers.http.rest.errors import of_mq_error
-from mayfly.servers.http.statuses import status_of
 
 #: The queue manager has failed, or what it has done is not known.
 FAILURES = {rc.MQRC_UNEXPECTED_ERROR, rc.MQRC_OBJECT_DAMAGED}

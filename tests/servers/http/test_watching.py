@@ -13,7 +13,7 @@ import promql_parser
 import pytest
 
 from mayfly import QueueManager
-from mayfly.servers.http.metrics import metrics_text
+from mayfly.servers.http.resources.metrics import metrics_text
 from mayfly.servers.standing import Standing
 
 ROOT = Path(__file__).parents[3]

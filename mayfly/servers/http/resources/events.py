@@ -12,8 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from mayfly.admin.security.roles import Role, check_role
 from mayfly.mqi.errors import MQError
-from mayfly.servers.http.feed import Feed, Frame, Listener
-from mayfly.servers.http.frames import end_event
+from mayfly.servers.http.feed import Feed, Frame, Listener, end_event
 from mayfly.servers.http.line import line_of
 from mayfly.servers.http.problems import Unauthorized
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation

@@ -17,9 +17,8 @@ from mayfly.mqi.errors import (
     MQError,
     NotAuthorized,
 )
-from mayfly.servers.http.problems import CHALLENGE, Unauthorized
+from mayfly.servers.http.problems import CHALLENGE, Unauthorized, status_of
 from mayfly.servers.http.rest.answers import Answer, json_answer
-from mayfly.servers.http.statuses import status_of
 
 
 class Failure(NamedTuple):

@@ -15,13 +15,11 @@ from mayfly.admin.security.users import User, users_of
 from mayfly.engine import Engine
 from mayfly.mqi.errors import MQError, StoreError
 from mayfly.servers.http.bodies import read_body
-from mayfly.servers.http.credentials import Credentials, Mechanism, cookie_of
 from mayfly.servers.http.problems import Unauthorized
 from mayfly.servers.http.rest.answers import Answer, json_answer
 from mayfly.servers.http.rest.calls import Call
 from mayfly.servers.http.rest.errors import NO_MESSAGE_MADE, WRONG_MEDIA_TYPE, RestError
-from mayfly.servers.http.service import Visit
-from mayfly.servers.http.sessions import LIFE_SECONDS
+from mayfly.servers.http.service import LIFE_SECONDS, Credentials, Mechanism, Visit, cookie_of
 
 _MOST_BYTES: Final = 4_096
 _KEYS: Final = ("username", "password")
