@@ -1,7 +1,8 @@
 """The door of a server: sockets that listen, and TLS handshakes whose failures are logged.
 
 asyncio's own server drops a handshake that fails without a word, and a connection that comes while
-it is being closed."""
+it is being closed.
+"""
 
 from __future__ import annotations
 

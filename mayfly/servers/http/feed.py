@@ -1,7 +1,8 @@
 """The live figures of queue managers: computed once a second, encoded once, sent to all listeners.
 
 A feed works only while somebody listens. Its frames are server-sent events; each frame tells what
-has changed since the one before it, and the first one of a listener tells everything."""
+has changed since the one before it, and the first one of a listener tells everything.
+"""
 
 from __future__ import annotations
 

@@ -9,8 +9,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.servers.http.application import DOCS, OPERATIONS
-from mayfly.servers.http.resources.openapi import Description
-from mayfly.servers.http.rest.described import REST_PATHS
+from mayfly.servers.http.resources.openapi import REST_PATHS, Description
 from tests.servers.console.conftest import Console, sync_api
 
 pytestmark = pytest.mark.pages

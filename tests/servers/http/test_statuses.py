@@ -10,7 +10,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ERROR_CLASSES, InhibitedError, LostAnswer, mq_error
 from mayfly.servers.http import problems
 from mayfly.servers.http.problems import status_of
-from mayfly.servers.http.rest.errors import of_mq_error
+from mayfly.servers.http.rest.calls import of_mq_error
 
 #: The queue manager has failed, or what it has done is not known.
 FAILURES = {rc.MQRC_UNEXPECTED_ERROR, rc.MQRC_OBJECT_DAMAGED}

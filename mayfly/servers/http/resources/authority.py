@@ -10,22 +10,23 @@ from msgspec import Meta, Struct
 from mayfly import admin
 from mayfly.admin.security.roles import Role
 from mayfly.servers.http.problems import wrong_request
-from mayfly.servers.http.resources.etags import (
+from mayfly.servers.http.resources.operations import (
     IF_MATCH,
+    OF_MANAGER,
     PROBLEMS,
     REQUIRED,
-    check_match,
-    check_required_match,
-    etag_of,
-)
-from mayfly.servers.http.resources.operations import (
-    OF_MANAGER,
+    AfterName,
     Answered,
     Call,
+    Next,
     NoQuery,
     Operation,
+    check_match,
+    check_put,
+    check_required_match,
+    etag_of,
+    page_by_name,
 )
-from mayfly.servers.http.resources.paging import AfterName, Next, page_by_name
 
 _Type = Annotated[str, Meta(description="as OBJTYPE in MQSC, in lower case: queue, qmgr, topic …")]
 _Kind = Annotated[str, Meta(description="principal or group")]
@@ -135,10 +136,7 @@ def granted(call: Call[Asked, None]) -> Granted:
 
 def shown(call: Call[NoQuery, None]) -> Answered[AuthorityRecord]:
     """Show a record, with its ETag."""
-    found = _found(call, _key(call))
-    if found is None:
-        raise _missing(call)
-    return _answered(found, HTTPStatus.OK)
+    return _answered(_existing(call, _key(call)))
 
 
 def put(call: Call[NoQuery, Authorities]) -> Answered[AuthorityRecord]:
@@ -150,16 +148,13 @@ def put(call: Call[NoQuery, Authorities]) -> Answered[AuthorityRecord]:
     wanted = _given(call.body.authorities)
     with admin.definitions_unchanged(engine):
         before = _found(call, key)
-        check_match(call.request, None if before is None else _etag(before))
-        if before is not None:
-            check_required_match(call.request, _etag(before))
+        check_put(call.request, None if before is None else etag_of(before))
         kept = _single(key.object_type, wanted)
         gone = set() if before is None else set(before.authorities) - kept
         admin.set_authority(
             engine, key.object_type, key.profile, [key.entity], add=wanted, remove=gone
         )
-        after = _found(call, key)
-    assert after is not None
+        after = _existing(call, key)
     return _answered(after, HTTPStatus.CREATED if before is None else HTTPStatus.OK)
 
 
@@ -169,23 +164,18 @@ def altered(call: Call[NoQuery, AlteredAuthorities]) -> Answered[AuthorityRecord
     add, remove = _given(call.body.add), _given(call.body.remove)
     with admin.definitions_unchanged(engine):
         before = _found(call, key)
-        check_match(call.request, None if before is None else _etag(before))
+        check_match(call.request, None if before is None else etag_of(before))
         admin.set_authority(
             engine, key.object_type, key.profile, [key.entity], add=add, remove=remove
         )
-        after = _found(call, key)
-    assert after is not None
-    return _answered(after, HTTPStatus.OK)
+        return _answered(_existing(call, key))
 
 
 def deleted(call: Call[NoQuery, None]) -> None:
     """Delete a record; the authorities from other records stay."""
     key, engine = _key(call), call.manager.engine
     with admin.definitions_unchanged(engine):
-        before = _found(call, key)
-        if before is None:
-            raise _missing(call)
-        check_required_match(call.request, _etag(before))
+        check_required_match(call.request, etag_of(_existing(call, key)))
         admin.delete_authority(engine, key)
 
 
@@ -225,6 +215,15 @@ def _found(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRecord | N
     return _shown(records[0]) if records else None
 
 
+def _existing(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRecord:
+    """Return a record; raises HTTPException (404)."""
+    found = _found(call, key)
+    if found is None:
+        said = f"there is no such record of {call.names['entity_kind']} {call.names['entity']!r}"
+        raise wrong_request(HTTPStatus.NOT_FOUND, said)
+    return found
+
+
 def _shown(record: admin.Record) -> AuthorityRecord:
     values = record.values
     return AuthorityRecord(
@@ -257,17 +256,10 @@ def _place(record: AuthorityRecord) -> str:
     return f"{record.object_type} {record.profile} {record.entity_kind} {record.entity}"
 
 
-def _missing(call: Call[Any, Any]) -> Exception:
-    said = f"there is no such record of {call.names['entity_kind']} {call.names['entity']!r}"
-    return wrong_request(HTTPStatus.NOT_FOUND, said)
-
-
-def _etag(found: AuthorityRecord) -> str:
-    return etag_of(found)
-
-
-def _answered(found: AuthorityRecord, status: HTTPStatus) -> Answered[AuthorityRecord]:
-    return Answered(found, {"ETag": _etag(found)}, status)
+def _answered(
+    found: AuthorityRecord, status: HTTPStatus = HTTPStatus.OK
+) -> Answered[AuthorityRecord]:
+    return Answered(found, {"ETag": etag_of(found)}, status)
 
 
 _PATH: Final = f"{OF_MANAGER}/authority-records"

@@ -16,8 +16,7 @@ from mayfly.client.connection import LocalConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.servers.http.problems import wrong_request
-from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
-from mayfly.servers.http.resources.paging import Next
+from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Next, NoQuery, Operation
 from mayfly.services.dead_letter import (
     DeadLetterHandler,
     RuleTable,

@@ -7,31 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
 from mayfly import admin
 from mayfly.admin.security.roles import Role
 from mayfly.servers.http.problems import wrong_request
-from mayfly.servers.http.resources.etags import (
-    IF_MATCH,
-    REQUIRED,
-    check_match,
-    check_required_match,
-    etag_of,
-)
 from mayfly.servers.http.resources.operations import (
+    IF_MATCH,
     OF_MANAGER,
+    REQUIRED,
+    AfterName,
     Answered,
     Call,
+    Next,
     NoQuery,
     Operation,
+    check_put,
+    check_required_match,
+    etag_of,
+    page_by_name,
 )
-from mayfly.servers.http.resources.paging import AfterName, Next, page_by_name
 
-_Q = TypeVar("_Q")
-_B = TypeVar("_B")
 #: The kinds by the word in the path.
 _KINDS: Final = {kind.lower(): kind for kind in (*admin.DEFINABLE, admin.QMGR)}
 _Attributes = Annotated[
@@ -95,10 +93,7 @@ def listed(call: Call[Listing, None]) -> Definitions:
 
 def shown(call: Call[NoQuery, None]) -> Answered[Definition]:
     """Show an object, with its ETag."""
-    found = _found(call)
-    if found is None:
-        raise _missing(call)
-    return _answered(found)
+    return _answered(_existing(call))
 
 
 def put(call: Call[NoQuery, NewDefinition]) -> Answered[Definition]:
@@ -112,16 +107,12 @@ def put(call: Call[NoQuery, NewDefinition]) -> Answered[Definition]:
     attributes = _typed(kind, call.body.attributes)
     with admin.definitions_unchanged(engine):
         before = _found(call)
-        check_match(call.request, _etag(before))
-        if before is not None:
-            check_required_match(call.request, _etag(before))
+        check_put(call.request, None if before is None else _etag(before))
         admin.define(
             engine, kind, call.names["name"], attributes, like=call.body.like or None, replace=True
         )
-        after = _found(call)
-    assert after is not None
-    status = HTTPStatus.CREATED if before is None else HTTPStatus.OK
-    return _answered(after, status)
+        after = _existing(call)
+    return _answered(after, HTTPStatus.CREATED if before is None else HTTPStatus.OK)
 
 
 def altered(call: Call[NoQuery, Altered]) -> Answered[Definition]:
@@ -129,14 +120,9 @@ def altered(call: Call[NoQuery, Altered]) -> Answered[Definition]:
     kind, engine = _kind(call), call.manager.engine
     attributes = _typed(kind, call.body.attributes)
     with admin.definitions_unchanged(engine):
-        before = _found(call)
-        if before is None:
-            raise _missing(call)
-        check_required_match(call.request, _etag(before))
+        check_required_match(call.request, _etag(_existing(call)))
         admin.alter(engine, kind, call.names["name"], attributes)
-        after = _found(call)
-    assert after is not None
-    return _answered(after)
+        return _answered(_existing(call))
 
 
 def deleted(call: Call[Deleting, None]) -> None:
@@ -145,14 +131,11 @@ def deleted(call: Call[Deleting, None]) -> None:
     if kind == admin.QMGR:
         raise wrong_request(HTTPStatus.CONFLICT, "a queue manager is not deleted by a request")
     with admin.definitions_unchanged(engine):
-        before = _found(call)
-        if before is None:
-            raise _missing(call)
-        check_required_match(call.request, _etag(before))
+        check_required_match(call.request, _etag(_existing(call)))
         admin.delete(engine, kind, call.names["name"], purge=call.query.purge)
 
 
-def _kind(call: Call[_Q, _B]) -> str:
+def _kind(call: Call[Any, Any]) -> str:
     kind = _KINDS.get(call.names["kind"])
     if kind is None:
         said = f"kind {call.names['kind']!r} is none of {', '.join(_KINDS)}"
@@ -160,16 +143,20 @@ def _kind(call: Call[_Q, _B]) -> str:
     return kind
 
 
-def _found(call: Call[_Q, _B]) -> Definition | None:
+def _found(call: Call[Any, Any]) -> Definition | None:
     """Return the object of a path, None when there is none."""
     kind, name = _kind(call), call.names["name"]
     records = admin.inquire(call.manager.engine, [kind], name)
     return next((_shown(record) for record in records if record.name == name), None)
 
 
-def _missing(call: Call[_Q, _B]) -> Exception:
-    said = f"there is no {call.names['kind']} {call.names['name']!r}"
-    return wrong_request(HTTPStatus.NOT_FOUND, said)
+def _existing(call: Call[Any, Any]) -> Definition:
+    """Return the object of a path; raises HTTPException (404)."""
+    found = _found(call)
+    if found is None:
+        said = f"there is no {call.names['kind']} {call.names['name']!r}"
+        raise wrong_request(HTTPStatus.NOT_FOUND, said)
+    return found
 
 
 def _shown(record: admin.Record) -> Definition:
@@ -186,13 +173,11 @@ def _shown(record: admin.Record) -> Definition:
 
 
 def _answered(found: Definition, status: HTTPStatus = HTTPStatus.OK) -> Answered[Definition]:
-    etag = _etag(found)
-    assert etag is not None
-    return Answered(found, {"ETag": etag}, status)
+    return Answered(found, {"ETag": _etag(found)}, status)
 
 
-def _etag(found: Definition | None) -> str | None:
-    return None if found is None else etag_of((found.kind, found.name, found.attributes))
+def _etag(found: Definition) -> str:
+    return etag_of((found.kind, found.name, found.attributes))
 
 
 def _typed(kind: str, given: Mapping[str, int | str]) -> dict[str, admin.Value]:

@@ -13,8 +13,7 @@ from mayfly.lifetime.life import LifeRecord, State
 from mayfly.mqi.constants import MQ_MSG_ID_LENGTH
 from mayfly.mqi.reasons import cause_name
 from mayfly.servers.http.problems import wrong_request
-from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Operation
-from mayfly.servers.http.resources.paging import Next
+from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Next, Operation
 
 _MOST: Final = 1_000
 _LAST_POSITION: Final = 2**63 - 1

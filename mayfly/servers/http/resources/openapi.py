@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from http import HTTPStatus
-from inspect import cleandoc
+from inspect import cleandoc, getdoc
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -23,7 +23,8 @@ from mayfly.servers.http.resources.operations import (
     NoQuery,
     Operation,
 )
-from mayfly.servers.http.rest.described import REST_PATHS, REST_TAG
+from mayfly.servers.http.rest import api as rest_api
+from mayfly.servers.http.rest.api import RestOperation
 from mayfly.servers.http.service import CSRF_HEADER, SAFE_METHODS
 
 _COMPONENT: Final = "#/components/schemas/{name}"
@@ -124,11 +125,12 @@ def _kinds(operations: Iterable[Operation]) -> list[Any]:
 
 
 def _operation(one: Operation, schemas: _Schemas) -> dict[str, Any]:
+    summary, description = _documented(one.handler)
     described: dict[str, Any] = {
         "operationId": one.name,
         "tags": [one.tag],
-        "summary": one.summary.removesuffix("."),
-        "description": _marked(one.description),
+        "summary": summary,
+        "description": description,
         "parameters": [*_names(one), *_query(one), *_headers(one)],
         "responses": _responses(one, schemas),
         "security": [] if one.role is None else _security(one),
@@ -247,6 +249,12 @@ def _usual_problems(one: Operation) -> dict[HTTPStatus, str]:
     return found
 
 
+def _documented(handler: Callable[..., Any]) -> tuple[str, str]:
+    """Return the first sentence of a handler's docstring, and the rest as CommonMark."""
+    summary, _, rest = (getdoc(handler) or "").partition("\n\n")
+    return " ".join(summary.split()).removesuffix("."), _marked(rest)
+
+
 def _about_module(one: Operation) -> str:
     about = sys.modules[one.handler.__module__].__doc__ or ""
     return _marked(" ".join(about.partition("\n\n")[0].split()))
@@ -267,3 +275,64 @@ def _cleaned(schema: Any) -> Any:
             for key, value in schema.items()
         }
     return [_cleaned(one) for one in schema] if isinstance(schema, (list, tuple)) else schema
+
+
+REST_TAG: Final = {"name": "IBM MQ REST API", "description": "Messaging and MQSC as by IBM MQ."}
+_REST_VERSION: Final = "v3"
+_TEXT: Final = {"type": "string"}
+_OBJECT: Final = {"type": "object"}
+_ERROR: Final = {
+    "description": "The request has failed: `msgId`, and where a queue manager has refused it "
+    "`reasonCode`.",
+    "content": {"application/json": {"schema": _OBJECT}},
+}
+
+
+def _rest_operation(one: RestOperation) -> dict[str, Any]:
+    summary, description = _documented(one.handler)
+    names = [part[1:-1] for part in one.path.split("/") if part.startswith("{")]
+    headers = dict(one.headers)
+    if one.method not in SAFE_METHODS:
+        headers[CSRF_HEADER] = "must be there; any value will do"
+    described: dict[str, Any] = {
+        "operationId": f"rest_{one.handler.__name__}",
+        "tags": [REST_TAG["name"]],
+        "summary": summary,
+        "description": description,
+        "parameters": [
+            *(_parameter(name, "path", rest_api.NAMES[name]) for name in names),
+            *(_parameter(name, "query", rest_api.QUERY[name]) for name in one.query),
+            *(_parameter(name, "header", text) for name, text in headers.items()),
+        ],
+        "responses": {str(status): _rest_answer(kind) for status, kind in one.answers.items()}
+        | {"default": _ERROR},
+    }
+    if one.body:
+        described["requestBody"] = {"required": True, "content": dict(one.body)}
+    return described
+
+
+def _rest_answer(media_type: str) -> dict[str, Any]:
+    told: dict[str, Any] = {"description": "The answer."}
+    if media_type:
+        told["content"] = {media_type: {"schema": _OBJECT if media_type == JSON else _TEXT}}
+    return told
+
+
+def _parameter(name: str, place: str, text: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": place,
+        "required": place == "path" or name == CSRF_HEADER,
+        "description": text,
+        "schema": _TEXT,
+    }
+
+
+#: Those of IBM's API by path and method, as OpenAPI has them.
+REST_PATHS: Final = {
+    f"{rest_api.PREFIX}{_REST_VERSION}/{path}": {
+        method.lower(): _rest_operation(one) for method, one in operations.items()
+    }
+    for path, operations in rest_api.PATHS.items()
+}

@@ -2,31 +2,46 @@
 
 A declaration says all that is to be known of an operation, once. ``routing`` finds, checks and
 answers requests by it, ``openapi`` describes it. The types of query, body and answer are those in
-the annotations of the handler.
+the annotations of the handler. Pages of lists and ETags are here for handlers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import blake2b
 from http import HTTPStatus
-from inspect import getdoc
-from typing import Any, Final, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from itertools import islice
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Generic,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
+from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
 from mayfly.admin.security.roles import Role
 from mayfly.client.connection import LocalConnection
 from mayfly.queue_manager import QueueManager
+from mayfly.servers.http.problems import wrong_request
 from mayfly.servers.http.service import Service, Visit
 
 _Q = TypeVar("_Q")
 _B = TypeVar("_B")
 _A = TypeVar("_A")
+_T = TypeVar("_T")
 
 JSON: Final = "application/json"
 #: The version of Mayfly's own resources. A change that clients could notice needs a new version.
@@ -50,6 +65,10 @@ NAMES: Final = {
     "experiment": "an experiment that was begun here, by its id",
     "id": "a MsgId or CorrelId in hexadecimal; of the schedule, the MsgId of the sender",
 }
+
+
+#: Beside ``Meta(description=…)`` of a field whose value is never shown, as a password.
+SECRET: Final = {"is_secret": True}
 
 
 class NoQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -119,16 +138,6 @@ class Operation:
     has_etag: bool = False
 
     @property
-    def summary(self) -> str:
-        """The first sentence of the handler's docstring."""
-        return self._documented[0]
-
-    @property
-    def description(self) -> str:
-        """The rest of the handler's docstring."""
-        return self._documented[1]
-
-    @property
     def tag(self) -> str:
         """Its heading: the module of the handler in words."""
         return self.handler.__module__.rpartition(".")[2].replace("_", " ")
@@ -175,7 +184,84 @@ class Operation:
     def _hints(self) -> dict[str, Any]:
         return get_type_hints(self.handler, include_extras=True)
 
-    @cached_property
-    def _documented(self) -> tuple[str, str]:
-        summary, _, rest = (getdoc(self.handler) or "").partition("\n\n")
-        return " ".join(summary.split()), rest
+
+#: The value of ``after`` for a list that is ordered by names.
+AfterName: TypeAlias = Annotated[
+    str, Meta(description="names behind this one: ``next`` of the page before")
+]
+#: The member of an answer that leads to the page behind it.
+Next: TypeAlias = Annotated[
+    str | None, Meta(description="the value of ``after`` for the next page, null at the end")
+]
+
+
+def page_by_name(found: Iterable[tuple[str, _T]], limit: int, after: str) -> tuple[list[_T], Next]:
+    """Return so many of the values with names behind ``after``, and ``next``."""
+    rest = ((name, value) for name, value in sorted(found, key=lambda one: one[0]) if name > after)
+    page = list(islice(rest, limit + 1))
+    following = page[limit - 1][0] if len(page) > limit else None
+    return [value for _name, value in page[:limit]], following
+
+
+_ANY: Final = "*"
+IF_MATCH: Final = {"If-Match": "the ETag of what is to be changed, or `*`"}
+PROBLEMS: Final = {HTTPStatus.PRECONDITION_FAILED: "it has changed since: the ETag is another one"}
+REQUIRED: Final = {
+    **PROBLEMS,
+    HTTPStatus.PRECONDITION_REQUIRED: "If-Match is missing; `*` is for whatever is there",
+}
+
+
+def etag_of(value: object) -> str:
+    """Return the ETag of what an answer shows: it changes with the value."""
+    written = msgspec.json.encode(value, order="sorted")
+    return f'"{blake2b(written, digest_size=12).hexdigest()}"'
+
+
+def is_known(request: Request, etag: str) -> bool:
+    """Return True if the sender of a GET has said that it has the answer of an ETag."""
+    return request.method in ("GET", "HEAD") and _names(_given(request, "if-none-match"), etag)
+
+
+def check_match(request: Request, etag: str | None) -> None:
+    """Raise HTTPException (412) for a header If-Match or If-None-Match that is not true.
+
+    ``etag`` is that of what is there, None for nothing.
+    """
+    wanted, unwanted = _given(request, "if-match"), _given(request, "if-none-match")
+    if wanted and not _names(wanted, etag):
+        there = "nothing is there" if etag is None else f"the ETag is {etag}"
+        said = f"If-Match is {', '.join(wanted)}; {there}"
+        raise wrong_request(HTTPStatus.PRECONDITION_FAILED, said)
+    if unwanted and _names(unwanted, etag):
+        said = f"If-None-Match is {', '.join(unwanted)}; the ETag is {etag}"
+        raise wrong_request(HTTPStatus.PRECONDITION_FAILED, said)
+
+
+def is_conditional(request: Request) -> bool:
+    """Return True if a request says what it has seen: If-Match or If-None-Match."""
+    return bool(_given(request, "if-match") or _given(request, "if-none-match"))
+
+
+def check_required_match(request: Request, etag: str | None) -> None:
+    """Raise as check_match, and HTTPException (428) where If-Match is missing."""
+    if not _given(request, "if-match"):
+        said = "If-Match is missing: it is the ETag of what is to be changed, or *"
+        raise wrong_request(HTTPStatus.PRECONDITION_REQUIRED, said)
+    check_match(request, etag)
+
+
+def check_put(request: Request, etag: str | None) -> None:
+    """Raise as check_match; what is there is replaced with If-Match alone (428)."""
+    check_match(request, etag)
+    if etag is not None:
+        check_required_match(request, etag)
+
+
+def _given(request: Request, name: str) -> list[str]:
+    values = ",".join(request.headers.getlist(name)).split(",")
+    return [value.strip() for value in values if value.strip()]
+
+
+def _names(given: list[str], etag: str | None) -> bool:
+    return etag is not None and (_ANY in given or etag in given)

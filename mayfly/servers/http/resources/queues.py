@@ -11,8 +11,14 @@ from msgspec import Meta, Struct
 from mayfly.admin.security.roles import Role
 from mayfly.engine.face.operating import QueueFigures, figures
 from mayfly.servers.http.problems import wrong_request
-from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
-from mayfly.servers.http.resources.paging import AfterName, Next
+from mayfly.servers.http.resources.operations import (
+    OF_MANAGER,
+    AfterName,
+    Call,
+    Next,
+    NoQuery,
+    Operation,
+)
 
 _MOST: Final = 10_000
 

@@ -5,13 +5,16 @@ A path is read as it was sent: names of queues hold ``/`` as ``%2F``.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from http import HTTPStatus
-from typing import Any, Final
+from inspect import iscoroutinefunction
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
 
 import msgspec
+from msgspec import inspect
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -24,9 +27,7 @@ from mayfly.servers.http import problems
 from mayfly.servers.http.bodies import read_object
 from mayfly.servers.http.line import line_of
 from mayfly.servers.http.problems import Unauthorized, wrong_request
-from mayfly.servers.http.resources.checking import checked_body, checked_query
-from mayfly.servers.http.resources.etags import is_known
-from mayfly.servers.http.resources.operations import Answered, Call, Operation
+from mayfly.servers.http.resources.operations import SECRET, Answered, Call, Operation, is_known
 from mayfly.servers.http.service import Service, Visit
 from mayfly.servers.http.waits import ClientGone
 
@@ -146,7 +147,7 @@ class OwnResources:
 
 
 async def _handled(operation: Operation, call: Call[Any, Any]) -> object:
-    if inspect.iscoroutinefunction(operation.handler):
+    if iscoroutinefunction(operation.handler):
         return await operation.handler(call)
     return await run_in_threadpool(operation.handler, call)
 
@@ -162,3 +163,255 @@ def _response(operation: Operation, call: Call[Any, Any], found: object) -> Resp
         return Response(None, status, answered.headers)
     written = msgspec.json.encode(answered.content)
     return Response(written, status, answered.headers, media_type=operation.media_type)
+
+
+_T = TypeVar("_T", bound=msgspec.Struct)
+_WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
+_SWITCHES: Final = {"true": True, "false": False}
+_LONGEST_SHOWN: Final = 200
+
+
+class _Kind(NamedTuple):
+    """The type of a value, the words that its declaration has for it, and whether it is secret."""
+
+    type: inspect.Type
+    title: str = ""
+    is_secret: bool = False
+
+
+def checked_query(request: Request, kind: type[_T]) -> _T:
+    """Return the query parameters of a request; raises HTTPException (400).
+
+    A parameter that is unknown or given twice is refused, as is a value that is not of its type.
+    """
+    fields, found = _fields(kind), dict[str, object]()
+    for name, text in request.query_params.multi_items():
+        if name not in fields:
+            raise _wrong(f"query parameter {name!r} is none of {', '.join(fields) or 'none'}")
+        if name in found:
+            raise _wrong(f"query parameter {name!r} is given twice")
+        expected = fields[name]
+        found[name] = value = _of_text(expected.type, text)
+        if not _fits(value, expected.type):
+            raise _wrong(f"{name} {_shown(text)} is not {_words(expected)}")
+    for name, field in _required(kind).items():
+        if name not in found:
+            raise _wrong(f"query parameter {name!r} is missing: it is {_words(field)}")
+    return msgspec.convert(found, kind)
+
+
+def checked_body(found: object, kind: Any) -> Any:
+    """Return a body by its type; raises HTTPException (400) naming the first value that is wrong.
+
+    A field that is missing, or is none of the type, is wrong as well.
+    """
+    try:
+        return msgspec.convert(found, kind)
+    except msgspec.ValidationError as error:
+        raise _wrong(_mistake(found, _kind(inspect.type_info(kind))) or str(error)) from error
+
+
+def _wrong(said: str) -> HTTPException:
+    return wrong_request(HTTPStatus.BAD_REQUEST, said)
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> Mapping[str, _Kind]:
+    return {field.encode_name: _kind(field.type) for field in _type_of(kind).fields}
+
+
+@cache
+def _required(kind: type[msgspec.Struct]) -> Mapping[str, _Kind]:
+    fields = _type_of(kind).fields
+    return {field.encode_name: _kind(field.type) for field in fields if field.required}
+
+
+def _type_of(kind: type[msgspec.Struct]) -> inspect.StructType:
+    found = inspect.type_info(kind)
+    assert isinstance(found, inspect.StructType)
+    return found
+
+
+def _kind(found: inspect.Type) -> _Kind:
+    """Return a type without its description, and without the alternative of no value."""
+    title, is_secret = "", False
+    while isinstance(found, (inspect.Metadata, inspect.UnionType)):
+        if isinstance(found, inspect.Metadata):
+            title = title or (found.extra_json_schema or {}).get("title", "")
+            is_secret = is_secret or found.extra == SECRET
+            found = found.type
+        else:
+            choices = [one for one in found.types if not isinstance(one, inspect.NoneType)]
+            if len(choices) > 1:
+                break
+            [found] = choices
+    return _Kind(found, title, is_secret)
+
+
+def _of_text(expected: inspect.Type, text: str) -> object:
+    """Return the value of a query parameter; one that is no number or switch stays text."""
+    if isinstance(expected, inspect.IntType):
+        return int(text) if _WHOLE.fullmatch(text) else text
+    if isinstance(expected, inspect.BoolType):
+        return _SWITCHES.get(text, text)
+    return text
+
+
+def _mistake(found: object, kind: _Kind) -> str:
+    """Return what is wrong with a body, "" for nothing that can be told."""
+    if not isinstance(found, dict):
+        return "the body is no JSON object"
+    expected = kind.type
+    if isinstance(expected, inspect.UnionType):
+        tags = {one.tag: one for one in expected.types if isinstance(one, inspect.StructType)}
+        [tag_field] = {one.tag_field for one in tags.values()}
+        tag = found.get(tag_field or "")
+        chosen = tags.get(tag) if isinstance(tag, str) else None
+        if chosen is None:
+            words = " or ".join(str(known) for known in tags)
+            return f"{tag_field} {_shown(tag)} is not {words}"
+        expected = chosen
+    assert isinstance(expected, inspect.StructType)
+    own = [expected.tag_field] if expected.tag_field else []
+    known = {*own, *(field.encode_name for field in expected.fields)}
+    for key in found:
+        if key not in known:
+            names = ", ".join([*own, *(field.encode_name for field in expected.fields)])
+            return f"{_shown(key)} is none of {names}"
+    for field in expected.fields:
+        said = _mistake_of(field, found)
+        if said:
+            return said
+    return ""
+
+
+def _mistake_of(field: inspect.Field, around: Mapping[str, object]) -> str:
+    """Return what is wrong with one field of an object, "" for nothing."""
+    name, kind = field.encode_name, _kind(field.type)
+    if name not in around and not field.required:
+        return ""
+    found = around.get(name)
+    if _fits(found, field.type):
+        return ""
+    if isinstance(kind.type, inspect.StructType):
+        return _mistake_within(name, found, kind)
+    if kind.is_secret:
+        return f"{name} is not {_words(kind)}"
+    if _words(kind) == _WHOLE_NUMBER:
+        said = "missing" if name not in around else _shown(found)
+        return f"{name} is {said}: it is {_WHOLE_NUMBER}"
+    return f"{name} {_shown(found)} is not {_words(kind)}"
+
+
+def _mistake_within(name: str, found: object, kind: _Kind) -> str:
+    """Return what is wrong with an object that is a field of another one."""
+    assert isinstance(kind.type, inspect.StructType)
+    if not isinstance(found, dict):
+        return f"{name} {_shown(found)} is not an object"
+    fields = {field.encode_name: field for field in kind.type.fields}
+    for key in found:
+        if key not in fields:
+            return f"{name} {_shown(key)} is not one of {', '.join(fields)}"
+    for key, field in fields.items():
+        said, inner = _mistake_of(field, found), _kind(field.type)
+        if said and _words(inner) == _WHOLE_NUMBER:
+            return said
+        if said:
+            return f"{name} {_shown(found)} is not {_words(kind)}: {key} is {_words(inner)}"
+    return ""
+
+
+def _fits(found: object, expected: inspect.Type) -> bool:
+    """Return True if a value is of a type."""
+    if isinstance(expected, inspect.Metadata):
+        return _fits(found, expected.type)
+    if isinstance(expected, inspect.UnionType):
+        return any(_fits(found, one) for one in expected.types)
+    check = _CHECKS.get(type(expected))
+    return check is not None and check(found, expected)
+
+
+def _fits_int(found: object, expected: Any) -> bool:
+    if not isinstance(found, int) or isinstance(found, bool):
+        return False
+    least, most = expected.ge, expected.le
+    return (least is None or found >= least) and (most is None or found <= most)
+
+
+def _fits_text(found: object, expected: Any) -> bool:
+    if not isinstance(found, str):
+        return False
+    least, most, pattern = expected.min_length, expected.max_length, expected.pattern
+    fits = (least is None or len(found) >= least) and (most is None or len(found) <= most)
+    return fits and (pattern is None or re.search(pattern, found) is not None)
+
+
+def _fits_object(found: object, expected: Any) -> bool:
+    if not isinstance(found, dict):
+        return False
+    fields = {field.encode_name: field for field in expected.fields}
+    return all(
+        key in fields and _fits(value, fields[key].type) for key, value in found.items()
+    ) and (all(key in found or not field.required for key, field in fields.items()))
+
+
+_CHECKS: Final[Mapping[type[inspect.Type], Callable[[object, Any], bool]]] = {
+    inspect.IntType: _fits_int,
+    inspect.StrType: _fits_text,
+    inspect.StructType: _fits_object,
+    inspect.BoolType: lambda found, _expected: isinstance(found, bool),
+    inspect.NoneType: lambda found, _expected: found is None,
+    inspect.FloatType: lambda found, _expected: (
+        isinstance(found, (int, float)) and not isinstance(found, bool)
+    ),
+    inspect.LiteralType: lambda found, expected: (
+        isinstance(found, (str, int)) and found in expected.values
+    ),
+    inspect.ListType: lambda found, expected: (
+        isinstance(found, list) and all(_fits(one, expected.item_type) for one in found)
+    ),
+    inspect.DictType: lambda found, expected: (
+        isinstance(found, dict) and all(_fits(one, expected.value_type) for one in found.values())
+    ),
+}
+_WHOLE_NUMBER: Final = "a whole number"
+
+
+def _words(kind: _Kind) -> str:
+    """Return in words what values of a type are."""
+    expected = kind.type
+    if kind.title:
+        return kind.title
+    if isinstance(expected, inspect.IntType):
+        least, most = expected.ge, expected.le
+        bounds = "" if least is None else f" from {least}"
+        return _WHOLE_NUMBER + bounds + ("" if most is None else f" to {most}")
+    if isinstance(expected, inspect.StrType):
+        most = expected.max_length
+        return (
+            "a text"
+            if most is None
+            else f"a text of {expected.min_length or 0} to {most} characters"
+        )
+    if isinstance(expected, inspect.LiteralType):
+        return " or ".join(str(value) for value in expected.values)
+    if isinstance(expected, inspect.ListType):
+        return f"a list, each {_words(_kind(expected.item_type))}"
+    if isinstance(expected, inspect.DictType):
+        return f"an object, each value {_words(_kind(expected.value_type))}"
+    if isinstance(expected, inspect.UnionType):
+        return " or ".join(_words(_kind(one)) for one in expected.types)
+    return _OTHER_WORDS.get(type(expected), "an object")
+
+
+_OTHER_WORDS: Final[Mapping[type[inspect.Type], str]] = {
+    inspect.BoolType: "true or false",
+    inspect.FloatType: "a number",
+    inspect.NoneType: "null",
+}
+
+
+def _shown(value: object) -> str:
+    """Return a value as an error shows it: a long one in part."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

@@ -19,21 +19,19 @@ from mayfly.client.connection.json_values import (
 from mayfly.client.connection.operating import Schedule
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.servers.http.problems import wrong_request
-from mayfly.servers.http.resources.etags import (
+from mayfly.servers.http.resources.operations import (
     IF_MATCH,
+    OF_MANAGER,
     PROBLEMS,
+    Answered,
+    Call,
+    Next,
+    NoQuery,
+    Operation,
     check_match,
     etag_of,
     is_conditional,
 )
-from mayfly.servers.http.resources.operations import (
-    OF_MANAGER,
-    Answered,
-    Call,
-    NoQuery,
-    Operation,
-)
-from mayfly.servers.http.resources.paging import Next
 from mayfly.verbs.schedule import Receipt, ScheduleFilter
 
 _T = TypeVar("_T")

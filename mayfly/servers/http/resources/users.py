@@ -13,22 +13,22 @@ from mayfly.admin.security.channel_checks import is_administrator
 from mayfly.admin.security.roles import Role
 from mayfly.admin.security.users import User, Users, users_of
 from mayfly.servers.http.problems import wrong_request
-from mayfly.servers.http.resources.checking import SECRET
-from mayfly.servers.http.resources.etags import (
+from mayfly.servers.http.resources.operations import (
     IF_MATCH,
+    OF_MANAGER,
     REQUIRED,
+    SECRET,
+    AfterName,
+    Answered,
+    Call,
+    Next,
+    NoQuery,
+    Operation,
     check_match,
     check_required_match,
     etag_of,
+    page_by_name,
 )
-from mayfly.servers.http.resources.operations import (
-    OF_MANAGER,
-    Answered,
-    Call,
-    NoQuery,
-    Operation,
-)
-from mayfly.servers.http.resources.paging import AfterName, Next, page_by_name
 
 _LOG = logging.getLogger("mayfly.security")
 _Password = Annotated[str, Meta(description="1 to 1,024 bytes in UTF-8", extra=SECRET)]

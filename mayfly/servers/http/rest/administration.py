@@ -17,9 +17,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
 from mayfly.servers.http.bodies import read_object
 from mayfly.servers.http.problems import wrong_request
-from mayfly.servers.http.rest.answers import Answer, json_answer
-from mayfly.servers.http.rest.calls import Call
-from mayfly.servers.http.rest.errors import WRONG_VALUE, RestError
+from mayfly.servers.http.rest.calls import WRONG_VALUE, Answer, RestCall, RestError, json_answer
 from mayfly.servers.http.service import Visit
 from mayfly.servers.standing import State
 from mayfly.verbs.mqsc_result import CommandResult, Message
@@ -42,7 +40,7 @@ _OPERATING: Final = frozenset(
 _RUNNING, _ENDED = "running", "endedUnexpectedly"
 
 
-async def run_command(call: Call) -> Answer:
+async def run_command(call: RestCall) -> Answer:
     """Run MQSC: 200, also for a command that is refused.
 
     A completion code and a reason code stand in each reply, and in the whole. DISPLAY and PING are
@@ -67,7 +65,7 @@ async def run_command(call: Call) -> Answer:
     return json_answer(told)
 
 
-async def list_managers(call: Call) -> Answer:
+async def list_managers(call: RestCall) -> Answer:
     """List the queue managers that are served here, with their states."""
     await call.service.admit(call.request)
     call.parameters(())
@@ -75,7 +73,7 @@ async def list_managers(call: Call) -> Answer:
     return json_answer({"qmgr": [_shown(name, state) for name, state in states.items()]})
 
 
-async def show_manager(call: Call) -> Answer:
+async def show_manager(call: RestCall) -> Answer:
     """Show one queue manager with its state; raises RestError (404) for one not served here."""
     call.check_manager()
     await call.service.admit(call.request)
@@ -88,7 +86,7 @@ def _shown(name: str, state: State) -> dict[str, str]:
     return {"name": name, "state": _RUNNING if state.is_live else _ENDED}
 
 
-def _run(call: Call, visit: Visit, script: str, *, as_text: bool) -> dict[str, Any]:
+def _run(call: RestCall, visit: Visit, script: str, *, as_text: bool) -> dict[str, Any]:
     engine = call.service.managers[call.names[0]].engine
     for role in {_role(*head) for head in heads_of(script)} or {Role.LOOK}:
         check_role(engine, visit.admitted, role)

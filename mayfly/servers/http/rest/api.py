@@ -5,10 +5,10 @@ A path is read as it was sent: names of queues and topics hold ``/`` as ``%2F``.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from starlette.exceptions import HTTPException
@@ -18,49 +18,161 @@ from starlette.types import Receive, Scope, Send
 from mayfly.mqi.errors import MQError
 from mayfly.servers.http.line import line_of
 from mayfly.servers.http.problems import Unauthorized
-from mayfly.servers.http.rest import administration, errors, login, messaging
-from mayfly.servers.http.rest.answers import Answer
-from mayfly.servers.http.rest.calls import Call
-from mayfly.servers.http.rest.errors import RestError
+from mayfly.servers.http.rest import administration, login, messaging
+from mayfly.servers.http.rest.calls import (
+    FAILED,
+    NO_CSRF_HEADER,
+    UNEXPECTED,
+    WRONG_VALUE,
+    Answer,
+    RestCall,
+    RestError,
+    of_http_error,
+    of_mq_error,
+    of_unauthorized,
+)
+from mayfly.servers.http.rest.messages import (
+    CORRELATION_ID,
+    DELIVERY_DELAY,
+    EXPIRY,
+    PERSISTENCE,
+    PRIORITY,
+    REPLY_TO,
+    REPORT,
+    TEXT_TYPES,
+    USR,
+)
 from mayfly.servers.http.service import CSRF_HEADER, SAFE_METHODS, Service
 from mayfly.servers.http.waits import ClientGone
 
 PREFIX: Final = "/ibmmq/rest/"
-Handler: TypeAlias = Callable[[Call], Awaitable[Answer]]
+Handler: TypeAlias = Callable[[RestCall], Awaitable[Answer]]
 _VERSIONS: Final = {b"v1": 1, b"v2": 2, b"v3": 3}
-#: In a pattern: one segment, and one or more.
-_ONE, _MANY = "{}", "{...}"
+#: The part of a path that may be more than one segment.
+_TOPIC: Final = "{topic}"
+_TEXT: Final = {"type": "string"}
+#: The parts of paths in braces, and query parameters.
+NAMES: Final = {
+    "qmgr": "a queue manager of this server",
+    "queue": "a queue; `/` is written `%2F`",
+    "topic": "a topic string, whose `/` may stand as they are",
+}
+QUERY: Final = {
+    "messageId": "the MsgId that a message must have",
+    "correlationId": "the CorrelId that it must have",
+    "wait": "ms to wait for a message",
+    "limit": "so many messages at most",
+}
+_PUT_HEADERS: Final = {
+    EXPIRY: "life in milliseconds, or `unlimited`",
+    PERSISTENCE: "`persistent`, `nonPersistent` or `asDestination`",
+    PRIORITY: "0 to 9, or `asDestination`",
+    CORRELATION_ID: "`ID:` and 48 hexadecimal digits, or a text",
+    REPLY_TO: "`QUEUE` or `QUEUE@QMGR`",
+    USR: "properties: `name;value;type` with commas between",
+    DELIVERY_DELAY: "ms for which nobody can get the message",
+    REPORT: "reports to ask for, as `expiration, cod`; `ibm-mq-md-replyTo` says where they go",
+}
+_COMMAND: Final = {
+    "type": "object",
+    "required": ["type"],
+    "properties": {
+        "type": {"enum": ["runCommand", "runCommandJSON"]},
+        "command": {"type": "string"},
+        "qualifier": {"type": "string"},
+        "name": {"type": "string"},
+        "parameters": {"type": "object"},
+        "responseParameters": {"type": "array", "items": {"type": "string"}},
+    },
+}
+_LOGIN: Final = {
+    "type": "object",
+    "required": ["username", "password"],
+    "properties": {"username": _TEXT, "password": {"type": "string", "format": "password"}},
+}
+_JSON, _PLAIN = "application/json", "text/plain"
 
 
-class _Resource(NamedTuple):
-    """The handlers of a path by method; those of ``open_to_all`` need no header against CSRF."""
+class RestOperation(NamedTuple):
+    """One method of a path, which is written as in OpenAPI.
 
-    pattern: tuple[str, ...]
-    handlers: Mapping[str, Handler]
+    ``answers`` are statuses of success, with the media type of the body or "" for none. The others
+    describe the request: names of query parameters, headers, and the content of the body as OpenAPI
+    has it. ``since`` is the version of the API that the path came with.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    answers: Mapping[int, str]
+    query: Sequence[str] = ()
+    headers: Mapping[str, str] = {}
+    body: Mapping[str, Any] = {}
     since: int = 1
-    open_to_all: frozenset[str] = frozenset()
+    #: Whether it needs no header against CSRF.
+    is_open: bool = False
 
 
-_QUEUE: Final = ("messaging", "qmgr", _ONE, "queue", _ONE)
-_RESOURCES: Final = (
-    _Resource(
-        (*_QUEUE, "message"),
-        {"POST": messaging.put, "GET": messaging.browse, "DELETE": messaging.take},
+_QUEUE: Final = "messaging/qmgr/{qmgr}/queue/{queue}"
+_MESSAGE_IDS: Final = ("messageId", "correlationId")
+_TEXT_BODY: Final = {media_type: {"schema": _TEXT} for media_type in sorted(TEXT_TYPES)}
+OPERATIONS: Final = (
+    RestOperation(
+        "POST", f"{_QUEUE}/message", messaging.put, {201: ""}, (), _PUT_HEADERS, _TEXT_BODY
     ),
-    _Resource((*_QUEUE, "messagelist"), {"GET": messaging.list_messages}),
-    _Resource(
-        ("messaging", "qmgr", _ONE, "topic", _MANY, "message"), {"POST": messaging.publish}, since=2
+    RestOperation(
+        "GET", f"{_QUEUE}/message", messaging.browse, {200: _PLAIN, 204: ""}, _MESSAGE_IDS
     ),
-    _Resource(("admin", "action", "qmgr", _ONE, "mqsc"), {"POST": administration.run_command}),
-    _Resource(("admin", "qmgr"), {"GET": administration.list_managers}),
-    _Resource(("admin", "qmgr", _ONE), {"GET": administration.show_manager}),
-    _Resource(
-        ("login",),
-        {"POST": login.log_in, "GET": login.show, "DELETE": login.log_out},
+    RestOperation(
+        "DELETE",
+        f"{_QUEUE}/message",
+        messaging.take,
+        {200: _PLAIN, 204: ""},
+        (*_MESSAGE_IDS, "wait"),
+    ),
+    RestOperation(
+        "GET",
+        f"{_QUEUE}/messagelist",
+        messaging.list_messages,
+        {200: _JSON},
+        (*_MESSAGE_IDS, "limit"),
+    ),
+    RestOperation(
+        "POST",
+        "messaging/qmgr/{qmgr}/topic/{topic}/message",
+        messaging.publish,
+        {201: ""},
+        (),
+        _PUT_HEADERS,
+        _TEXT_BODY,
+        since=2,
+    ),
+    RestOperation(
+        "POST",
+        "admin/action/qmgr/{qmgr}/mqsc",
+        administration.run_command,
+        {200: _JSON},
+        body={_JSON: {"schema": _COMMAND}},
+    ),
+    RestOperation("GET", "admin/qmgr", administration.list_managers, {200: _JSON}),
+    RestOperation("GET", "admin/qmgr/{qmgr}", administration.show_manager, {200: _JSON}),
+    RestOperation(
+        "POST",
+        "login",
+        login.log_in,
+        {204: ""},
+        body={_JSON: {"schema": _LOGIN}},
         # A login without the password fails, so a forged one does no harm.
-        open_to_all=frozenset({"POST"}),
+        is_open=True,
     ),
+    RestOperation("GET", "login", login.show, {200: _JSON}),
+    RestOperation("DELETE", "login", login.log_out, {204: ""}),
 )
+#: Their operations by method.
+PATHS: Final = {
+    path: {one.method: one for one in OPERATIONS if one.path == path}
+    for path in dict.fromkeys(one.path for one in OPERATIONS)
+}
 
 
 class RestApi:
@@ -81,16 +193,16 @@ class RestApi:
             except RestError as error:
                 answer = error.answer()
             except MQError as error:
-                answer = errors.of_mq_error(error, "").answer()
+                answer = of_mq_error(error, "").answer()
             except Unauthorized as error:
-                answer = errors.of_unauthorized(error).answer()
+                answer = of_unauthorized(error).answer()
             except HTTPException as error:
-                answer = errors.of_http_error(error).answer()
+                answer = of_http_error(error).answer()
             except (ClientGone, ClientDisconnect):
                 return
             except Exception:
                 said = "the log of the server says what happened"
-                failed = RestError(HTTPStatus.INTERNAL_SERVER_ERROR, errors.UNEXPECTED, said)
+                failed = RestError(HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED, said)
                 await failed.answer().send(send)
                 raise
             await answer.send(send)
@@ -101,28 +213,34 @@ class RestApi:
         found = _at(request.scope["raw_path"])
         if found is None:
             said = f"nothing is at {request.url.path}"
-            raise RestError(HTTPStatus.NOT_FOUND, errors.FAILED, said)
-        version, resource, names = found
+            raise RestError(HTTPStatus.NOT_FOUND, FAILED, said)
+        version, operations, names = found
         method = request.method
-        handler = resource.handlers.get(method)
-        if handler is None:
-            raise _wrong_method(method, resource.handlers)
-        is_checked = method not in SAFE_METHODS and method not in resource.open_to_all
+        operation = operations.get(method)
+        if operation is None:
+            allowed = ", ".join(operations)
+            said = f"{method} is none of {allowed}"
+            error = RestError(HTTPStatus.METHOD_NOT_ALLOWED, FAILED, said)
+            error.headers["Allow"] = allowed
+            raise error
+        is_checked = method not in SAFE_METHODS and not operation.is_open
         if is_checked and CSRF_HEADER not in request.headers:
             said = f"the header {CSRF_HEADER} is missing"
-            raise RestError(HTTPStatus.FORBIDDEN, errors.NO_CSRF_HEADER, said)
-        return await handler(Call(self._service, request, version, names))
+            raise RestError(HTTPStatus.FORBIDDEN, NO_CSRF_HEADER, said)
+        return await operation.handler(RestCall(self._service, request, version, names))
 
 
 # A client asks for few paths again and again. A path has 16 kB at most.
 @lru_cache(maxsize=256)
-def _at(raw_path: bytes) -> tuple[int, _Resource, tuple[str, ...]] | None:
-    """Return version and resource of a path, and the parts that its pattern leaves open."""
+def _at(
+    raw_path: bytes,
+) -> tuple[int, Mapping[str, RestOperation], tuple[str, ...]] | None:
+    """Return the version and the operations of a path, and its parts that stand for braces."""
     version, segments = _segments(raw_path)
-    for resource in _RESOURCES:
-        names = _names(resource.pattern, segments)
-        if names is not None and version >= resource.since:
-            return version, resource, names
+    for path, operations in PATHS.items():
+        names = _names(path.split("/"), segments)
+        if names is not None and version >= next(iter(operations.values())).since:
+            return version, operations, names
     return None
 
 
@@ -135,29 +253,21 @@ def _segments(raw_path: bytes) -> tuple[int, list[str]]:
         ]
     except UnicodeDecodeError:
         said = f"the path {raw_path.decode('ascii')!r} is no UTF-8"
-        raise RestError(HTTPStatus.BAD_REQUEST, errors.WRONG_VALUE, said) from None
+        raise RestError(HTTPStatus.BAD_REQUEST, WRONG_VALUE, said) from None
 
 
-def _names(pattern: tuple[str, ...], segments: list[str]) -> tuple[str, ...] | None:
-    """Return the parts of a path that a pattern leaves open, None for another path."""
-    if _MANY in pattern and len(segments) > len(pattern):
-        start = pattern.index(_MANY)
+def _names(pattern: list[str], segments: list[str]) -> tuple[str, ...] | None:
+    """Return the parts of a path that a pattern has in braces, None for another path."""
+    if _TOPIC in pattern and len(segments) > len(pattern):
+        start = pattern.index(_TOPIC)
         end = start + 1 + len(segments) - len(pattern)
         segments = [*segments[:start], "/".join(segments[start:end]), *segments[end:]]
     if len(segments) != len(pattern):
         return None
     names = []
     for wanted, segment in zip(pattern, segments, strict=True):
-        if wanted in (_ONE, _MANY):
+        if wanted.startswith("{"):
             names.append(segment)
         elif wanted != segment:
             return None
     return tuple(names)
-
-
-def _wrong_method(method: str, handlers: Mapping[str, Handler]) -> RestError:
-    allowed = ", ".join(handlers)
-    said = f"{method} is none of {allowed}"
-    error = RestError(HTTPStatus.METHOD_NOT_ALLOWED, errors.FAILED, said)
-    error.headers["Allow"] = allowed
-    return error

@@ -1,24 +1,204 @@
-"""One request to a resource of IBM's API, as handlers take it."""
+"""A request to IBM's API as handlers take it, and what they give back: answers and errors."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Mapping
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.types import Send
 
+from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.servers.http.line import Line, line_of
-from mayfly.servers.http.rest.errors import (
-    NO_QUEUE_MANAGER,
-    RestError,
-    wrong_value,
+from mayfly.mqi.errors import (
+    ConnectionBroken,
+    InhibitedError,
+    LostAnswer,
+    MQError,
+    NotAuthorized,
 )
+from mayfly.servers.http.line import Line, line_of
+from mayfly.servers.http.problems import CHALLENGE, Unauthorized, status_of
 from mayfly.servers.http.service import Service, Visit
 
+_JSON_TYPE = b"application/json;charset=utf-8"
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
-class Call(NamedTuple):
+
+class Answer(NamedTuple):
+    """Status, headers and body; an answer without a body has no content type."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    body: bytes = b""
+    content_type: bytes = b""
+
+    async def send(self, send: Send) -> None:
+        """Send it."""
+        headers = list(self.headers)
+        if self.content_type:
+            headers.append((b"content-type", self.content_type))
+        if self.status != 204:
+            headers.append((b"content-length", str(len(self.body)).encode()))
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+def json_answer(
+    content: object, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()
+) -> Answer:
+    """Return an answer with JSON in UTF-8."""
+    body = _ENCODER.encode(content).encode("utf-8", "replace")
+    return Answer(status, headers, body, _JSON_TYPE)
+
+
+class IbmMessage(NamedTuple):
+    """One of IBM's messages: its number, its explanation and the action it advises."""
+
+    number: str
+    explanation: str
+    action: str = "Resubmit the request, correcting any issues."
+
+
+UNEXPECTED: Final = IbmMessage(
+    "MQWB0003E", "A failure that nothing else handles.", "The log of the server says more."
+)
+NO_QUEUE_MANAGER: Final = IbmMessage(
+    "MQWB0009E",
+    "The request names a queue manager that is not served here.",
+    "Resubmit the request with a valid queue manager name.",
+)
+NO_CSRF_HEADER: Final = IbmMessage(
+    "MQWB0100E",
+    "The header shows that no other site has sent the request.",
+    "Resubmit the request with the header; any value will do.",
+)
+NOT_AUTHORIZED: Final = IbmMessage(
+    "MQWB0103E",
+    "The user has not the authority for this request.",
+    "Obtain the authority (SET AUTHREC) and resubmit the request.",
+)
+NOT_AUTHENTICATED: Final = IbmMessage(
+    "MQWB0104E",
+    "Credentials are missing, or are not those of a user.",
+    "Resubmit the request with valid credentials.",
+)
+LOGIN_ENDED: Final = IbmMessage(
+    "MQWB0112E", "The cookie is of no login that lasts.", "Log in again and resubmit the request."
+)
+NO_DESTINATION: Final = IbmMessage(
+    "MQWB0300E", "The queue manager or destination might not be created or active."
+)
+NO_MESSAGE_MADE: Final = IbmMessage("MQWB0301E", "The message could not be created.")
+WRONG_VALUE: Final = IbmMessage(
+    "MQWB0302E",
+    "A header or query parameter has a value that is not valid.",
+    "Resubmit the request with a valid value.",
+)
+FAILED: Final = IbmMessage(
+    "MQWB0303E", "Sending, publishing, receiving or browsing the message has failed."
+)
+NO_RESPONSE_HEADER: Final = IbmMessage(
+    "MQWB0304E", "A property of the message cannot be a header of the response."
+)
+WRONG_CHARACTER_SET: Final = IbmMessage("MQWB0305E", "The request is not encoded in UTF-8.")
+WRONG_MEDIA_TYPE: Final = IbmMessage("MQWB0306E", "The body of the request is no kind of text.")
+
+#: The messages of errors by their class.
+_OF_CLASS: Final[tuple[tuple[type[MQError], IbmMessage], ...]] = (
+    (LostAnswer, FAILED),
+    (NotAuthorized, NOT_AUTHORIZED),
+    (ConnectionBroken, NO_DESTINATION),
+)
+#: And of reason codes.
+_OF_REASON: Final[Mapping[int, IbmMessage]] = {
+    rc.MQRC_Q_MGR_NAME_ERROR: NO_QUEUE_MANAGER,
+    rc.MQRC_UNKNOWN_CHANNEL_NAME: NO_DESTINATION,
+    rc.MQRC_EXPIRY_ERROR: WRONG_VALUE,
+    rc.MQRC_MISSING_REPLY_TO_Q: WRONG_VALUE,
+    rc.MQRC_REPORT_OPTIONS_ERROR: WRONG_VALUE,
+}
+
+
+class RestError(Exception):
+    """A request fails with a status and one of IBM's messages, whose text names field and value.
+
+    ``reason`` is the reason code of a queue manager, 0 for none.
+    """
+
+    def __init__(
+        self, status: HTTPStatus, failure: IbmMessage, text: str, *, reason: int = rc.MQRC_NONE
+    ) -> None:
+        super().__init__(text)
+        self.status, self.failure, self.text, self.reason = status, failure, text, reason
+        self.headers: dict[str, str] = {}
+
+    def answer(self) -> Answer:
+        """Return it as a client is told it."""
+        number, explanation, action = self.failure
+        told: dict[str, Any] = {
+            "type": "rest",
+            # The pages of IBM's documentation say one name, its servers the other.
+            "messageId": number,
+            "msgId": number,
+            "message": f"{number}: {self.text}",
+            "explanation": explanation,
+            "action": action,
+        }
+        if self.reason:
+            told |= {"completionCode": c.MQCC_FAILED, "reasonCode": self.reason}
+        headers = tuple((k.lower().encode(), v.encode()) for k, v in self.headers.items())
+        return json_answer({"error": [told]}, self.status, headers)
+
+
+def wrong_value(name: str, value: str, what: str, *, reason: int = rc.MQRC_NONE) -> RestError:
+    """Return the error of a header or query parameter whose value is none of its own."""
+    said = f"{name} {value!r} is not {what}"
+    return RestError(HTTPStatus.BAD_REQUEST, WRONG_VALUE, said, reason=reason)
+
+
+def of_mq_error(error: MQError, what: str) -> RestError:
+    """Return the error for a refusal of the queue manager; ``what`` names the destination."""
+    status = status_of(error)
+    if isinstance(error, InhibitedError):
+        # As with IBM MQ.
+        status = HTTPStatus.METHOD_NOT_ALLOWED
+    said = f"{what}: {error}" if what else str(error)
+    return RestError(status, _failure_of(error, status), said, reason=error.reason)
+
+
+def _failure_of(error: MQError, status: HTTPStatus) -> IbmMessage:
+    for kind, failure in _OF_CLASS:
+        if isinstance(error, kind):
+            return failure
+    usual = NO_DESTINATION if status is HTTPStatus.NOT_FOUND else FAILED
+    return _OF_REASON.get(error.reason, usual)
+
+
+def of_unauthorized(error: Unauthorized) -> RestError:
+    """Return the error for credentials that are missing or refused."""
+    failure = LOGIN_ENDED if error.is_login else NOT_AUTHENTICATED
+    made = RestError(HTTPStatus.UNAUTHORIZED, failure, error.detail, reason=rc.MQRC_NOT_AUTHORIZED)
+    made.headers.update(CHALLENGE)
+    return made
+
+
+def of_http_error(error: HTTPException) -> RestError:
+    """Return the error for a request that is refused before a queue manager is asked."""
+    status = HTTPStatus(error.status_code)
+    return RestError(status, _OF_STATUS.get(status, FAILED), error.detail)
+
+
+_OF_STATUS: Final = {
+    HTTPStatus.FORBIDDEN: NO_CSRF_HEADER,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: WRONG_MEDIA_TYPE,
+}
+
+
+class RestCall(NamedTuple):
     """A request; ``names`` are the parts of the path that its pattern leaves open."""
 
     service: Service

@@ -16,9 +16,14 @@ from mayfly.engine import Engine
 from mayfly.mqi.errors import MQError, StoreError
 from mayfly.servers.http.bodies import read_body
 from mayfly.servers.http.problems import Unauthorized
-from mayfly.servers.http.rest.answers import Answer, json_answer
-from mayfly.servers.http.rest.calls import Call
-from mayfly.servers.http.rest.errors import NO_MESSAGE_MADE, WRONG_MEDIA_TYPE, RestError
+from mayfly.servers.http.rest.calls import (
+    NO_MESSAGE_MADE,
+    WRONG_MEDIA_TYPE,
+    Answer,
+    RestCall,
+    RestError,
+    json_answer,
+)
 from mayfly.servers.http.service import LIFE_SECONDS, Credentials, Mechanism, Visit, cookie_of
 
 _MOST_BYTES: Final = 4_096
@@ -28,7 +33,7 @@ _ROLES: Final = {Role.LOOK: "MQWebAdminRO", Role.OPERATE: "MayflyOperator"}
 _ADMINISTRATOR, _PROGRAM = "MQWebAdmin", "MQWebUser"
 
 
-async def log_in(call: Call) -> Answer:
+async def log_in(call: RestCall) -> Answer:
     """Begin a login with a user of a queue manager of the server: 204, and a cookie."""
     user, password = await _given(call)
     if not (user and password):
@@ -38,7 +43,7 @@ async def log_in(call: Call) -> Answer:
     return Answer(HTTPStatus.NO_CONTENT, (_cookie(call, token, LIFE_SECONDS),))
 
 
-async def show(call: Call) -> Answer:
+async def show(call: RestCall) -> Answer:
     """Answer with the name of the user, the roles, and the way the user came in."""
     credentials = call.service.credentials(call.request)
     visit = await _visit(call, credentials)
@@ -50,7 +55,7 @@ async def show(call: Call) -> Answer:
     return json_answer({"user": [told]})
 
 
-async def log_out(call: Call) -> Answer:
+async def log_out(call: RestCall) -> Answer:
     """End a login: 204, and the browser forgets the cookie."""
     sessions = call.service.sessions
     token = cookie_of(call.request, sessions.cookie)
@@ -60,7 +65,7 @@ async def log_out(call: Call) -> Answer:
     return Answer(HTTPStatus.NO_CONTENT, (_cookie(call, "", 0),))
 
 
-async def _visit(call: Call, credentials: Credentials) -> Visit:
+async def _visit(call: RestCall, credentials: Credentials) -> Visit:
     """Let a user in by the channel that is for such users; raises as admission.
 
     A path of the login names no queue manager. The first of those that know the user and let the
@@ -92,7 +97,7 @@ def _knows(engine: Engine, user: str) -> bool:
         return False
 
 
-async def _let_in(call: Call, credentials: Credentials, name: str) -> Visit:
+async def _let_in(call: RestCall, credentials: Credentials, name: str) -> Visit:
     service = call.service
     engine = service.managers[name].engine
     found = users_of(engine).find(credentials.user) if _knows(engine, credentials.user) else None
@@ -116,7 +121,7 @@ def _roles(visit: Visit) -> list[str]:
     return [_ROLES[role] for role in roles_of(engine, visit.admitted)] or [_PROGRAM]
 
 
-async def _given(call: Call) -> tuple[str, str]:
+async def _given(call: RestCall) -> tuple[str, str]:
     media_type = call.request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
         said = f"Content-Type is {media_type or 'missing'!r}; it has to be application/json"
@@ -134,7 +139,7 @@ async def _given(call: Call) -> tuple[str, str]:
     return found["username"], found["password"]
 
 
-def _cookie(call: Call, token: str, seconds: int) -> tuple[bytes, bytes]:
+def _cookie(call: RestCall, token: str, seconds: int) -> tuple[bytes, bytes]:
     secure = "; Secure" if call.line.peer.has_tls else ""
     text = (
         f"{call.service.sessions.cookie}={token}; Path=/; Max-Age={seconds}; HttpOnly; "

@@ -20,22 +20,22 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import InhibitedError, MQError, NoMessage, mq_error
 from mayfly.servers.http.bodies import room_for_body
-from mayfly.servers.http.rest import user_properties
-from mayfly.servers.http.rest.answers import Answer, json_answer
-from mayfly.servers.http.rest.calls import Call
-from mayfly.servers.http.rest.errors import RestError, of_mq_error
-from mayfly.servers.http.rest.incoming import (
+from mayfly.servers.http.rest.calls import Answer, RestCall, RestError, json_answer, of_mq_error
+from mayfly.servers.http.rest.messages import (
     MESSAGE_ID,
-    Incoming,
+    USR,
+    PutArguments,
+    answer_of,
     check_type,
     correlation_of,
-    incoming,
     is_text_id,
     message_id_of,
+    put_arguments,
     read_text,
+    shown_correlation,
+    shown_id,
     whole_number,
 )
-from mayfly.servers.http.rest.outgoing import answer_of, shown_correlation, shown_id
 from mayfly.servers.http.service import Visit
 from mayfly.servers.http.waits import ClientGone
 from mayfly.verbs import requests as ask
@@ -59,17 +59,17 @@ class _Wanted(NamedTuple):
     selector: str | None
 
 
-async def put(call: Call) -> Answer:
+async def put(call: RestCall) -> Answer:
     """Put a message to a queue: 201 when it is there, a persistent one durably."""
     return await _sent(call, call.names[1], c.MQOT_Q)
 
 
-async def publish(call: Call) -> Answer:
+async def publish(call: RestCall) -> Answer:
     """Publish a message to a topic string: 201."""
     return await _sent(call, call.names[1], c.MQOT_TOPIC)
 
 
-async def take(call: Call) -> Answer:
+async def take(call: RestCall) -> Answer:
     """Get a message: 200 when it is gone from its queue, 204 when none is there, or came in time.
 
     A client that goes while it waits leaves the message on its queue.
@@ -97,7 +97,7 @@ async def take(call: Call) -> Answer:
         return answer
 
 
-async def browse(call: Call) -> Answer:
+async def browse(call: RestCall) -> Answer:
     """Show the first message, which stays on its queue: 200, or 204 without one."""
     visit = await call.admit()
     wanted = _wanted(call.parameters(_IDS), call.version)
@@ -115,7 +115,7 @@ async def browse(call: Call) -> Answer:
         return answer
 
 
-async def list_messages(call: Call) -> Answer:
+async def list_messages(call: RestCall) -> Answer:
     """List messages without their bodies: ids and formats."""
     visit = await call.admit()
     given = call.parameters((*_IDS, "limit"))
@@ -125,15 +125,15 @@ async def list_messages(call: Call) -> Answer:
     return json_answer({"messages": found})
 
 
-async def _sent(call: Call, name: str, kind: int) -> Answer:
+async def _sent(call: RestCall, name: str, kind: int) -> Answer:
     visit = await call.admit()
     request = call.request
     call.parameters(())
     headers = call.headers()
     check_type(headers.get("content-type", ""))
     conversation = visit.conversation(request)
-    usr = partial(request.headers.getlist, user_properties.HEADER)
-    message = incoming(headers, usr, call.version, conversation.now_ms)
+    usr = partial(request.headers.getlist, USR)
+    message = put_arguments(headers, usr, call.version, conversation.now_ms)
     # First: a user without the authority need not send the body.
     with _Opened(conversation, name, _PUT, kind=kind) as handle:
         most_bytes = call.line.budget.longest(visit.admitted.max_message_bytes)
@@ -156,7 +156,7 @@ async def _sent(call: Call, name: str, kind: int) -> Answer:
 
 
 async def _put(
-    call: Call, conversation: Connection, handle: int, body: bytes, message: Incoming
+    call: RestCall, conversation: Connection, handle: int, body: bytes, message: PutArguments
 ) -> PutResult:
     put = put_request(
         handle,
@@ -174,7 +174,7 @@ async def _put(
 
 
 async def _held(
-    call: Call, conversation: Connection, handle: int, wanted: _Wanted, wait_ms: int
+    call: RestCall, conversation: Connection, handle: int, wanted: _Wanted, wait_ms: int
 ) -> Delivery:
     """Return a message that the conversation holds; raises NoMessage after the wait."""
     if not (wanted.msg_id or wanted.correl_id):
@@ -191,14 +191,14 @@ async def _held(
     return await call.service.message_waits.wait(call.line, outcome, under_way)
 
 
-async def _wait_for_room(call: Call) -> None:
+async def _wait_for_room(call: RestCall) -> None:
     """Let a client wait that asks for a message while others have more than there is to be had."""
     if call.line.budget.is_used_up:
         (await call.line.room(0)).end()
 
 
 async def _settled(
-    call: Call, conversation: Connection, number: int, settlement: Settlement
+    call: RestCall, conversation: Connection, number: int, settlement: Settlement
 ) -> None:
     settle = ask.Settle([number], settlement)
     await call.service.outcomes.of(partial(conversation.begin, settle))
@@ -268,7 +268,7 @@ def _wanted(given: Mapping[str, str], version: int) -> _Wanted:
     return _Wanted(msg_id, correlation_of(correlation, version), None)
 
 
-def _listed(call: Call, visit: Visit, wanted: _Wanted, limit: int) -> list[dict[str, Any]]:
+def _listed(call: RestCall, visit: Visit, wanted: _Wanted, limit: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     with (
         visit.connection() as connection,

@@ -1,8 +1,9 @@
-"""A request that puts: its headers and body as a message with descriptor, life and delay."""
+"""Messages as requests and answers have them: bodies, headers, properties in ``ibm-mq-usr``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Final, NamedTuple
@@ -13,23 +14,32 @@ from starlette.requests import Request
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import REPORT_OPTIONS, report_option
+from mayfly.mqi.code_pages import MANAGER_CCSID, codec_name
+from mayfly.mqi.constants import REPORT_OPTIONS, report_names, report_option
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
-from mayfly.mqi.properties import Typed
-from mayfly.properties.folders import Property
-from mayfly.properties.selectors.names import correlation_bytes, id_bytes
+from mayfly.mqi.properties import Typed, format_float
+from mayfly.properties.folders import Parts, Property, check_mixed, named, parts_of
+from mayfly.properties.selectors.names import (
+    correlation_bytes,
+    correlation_text,
+    id_bytes,
+    id_text,
+)
+from mayfly.properties.values import converted
 from mayfly.servers.http.bodies import read_body
-from mayfly.servers.http.rest import user_properties
-from mayfly.servers.http.rest.errors import (
+from mayfly.servers.http.rest.calls import (
     FAILED,
     NO_MESSAGE_MADE,
+    NO_RESPONSE_HEADER,
     WRONG_CHARACTER_SET,
     WRONG_MEDIA_TYPE,
+    Answer,
     RestError,
     wrong_value,
 )
 from mayfly.verbs.checks import check_name
+from mayfly.verbs.messages import Message
 
 UTF_8: Final = 1208
 TEXT_FORMAT: Final = "MQSTR"
@@ -39,6 +49,9 @@ PRIORITY: Final = "ibm-mq-md-priority"
 CORRELATION_ID: Final = "ibm-mq-md-correlationId"
 MESSAGE_ID: Final = "ibm-mq-md-messageId"
 REPLY_TO: Final = "ibm-mq-md-replyTo"
+#: Properties of version 3, each ``name;value;type``, several with commas between them or in headers
+#: of their own. Text is in double quotes; a backslash stands before a quote or a backslash in it.
+USR: Final = "ibm-mq-usr"
 #: Not IBM's: so many ms after the put the message can be got for the first time.
 DELIVERY_DELAY: Final = "mayfly-delivery-delay"
 #: Not IBM's: the reports that are asked for, and what a report tells.
@@ -60,7 +73,7 @@ _FIXED_PRIORITY: Final = 4
 TYPED_VERSION: Final = 3
 
 
-class Incoming(NamedTuple):
+class PutArguments(NamedTuple):
     """The arguments of a put but for the body."""
 
     descriptor: Descriptor
@@ -70,20 +83,20 @@ class Incoming(NamedTuple):
     properties: list[Property]
 
 
-def incoming(
+def put_arguments(
     headers: Mapping[str, str],
     usr: Callable[[], list[str]],
     version: int,
     now_ms: Callable[[], int],
-) -> Incoming:
+) -> PutArguments:
     """Return the message that headers ask for; raises RestError (400) with a header and its value.
 
     ``headers`` are named in lower case. ``usr`` returns all those of the name ``ibm-mq-usr``, which
     version 3 has. ``now_ms`` returns the time from which a delay counts.
     """
     properties = []
-    if user_properties.HEADER in headers and version >= TYPED_VERSION:
-        properties = user_properties.read(map(_in_utf_8, usr()))
+    if USR in headers and version >= TYPED_VERSION:
+        properties = _properties_of(map(_in_utf_8, usr()))
     correl_id = b""
     given = _in_utf_8(headers.get(CORRELATION_ID.lower(), ""))
     if given:
@@ -93,7 +106,7 @@ def incoming(
     if properties:
         # As JMS writes a TextMessage.
         properties.insert(0, Property("mcd.Msd", Typed("string", "jms_text")))
-    return Incoming(
+    return PutArguments(
         _descriptor(
             _priority(headers, version),
             _persistence(headers, version),
@@ -260,3 +273,189 @@ def _descriptor(priority: int, persistence: int, reply_to: str, reports: str) ->
         reply_to_q=queue,
         reply_to_q_mgr=manager,
     )
+
+
+_TEXT_TYPE: Final = b"text/plain;charset=utf-8"
+_PERSISTENCE_NAMES: Final = {number: name for name, number in PERSISTENCES.items()}
+_JMS_TEXT: Final = "jms_text"
+
+
+def answer_of(message: Message, version: int) -> Answer:
+    """Return a message as an answer.
+
+    Raises RestError (501) for one that is no text, or has an id, a queue or a property that no
+    header can hold.
+    """
+    descriptor = message.descriptor
+    parts = _parts(message)
+    text = _text(parts)
+    headers = [
+        (MESSAGE_ID, shown_id(message.msg_id, version)),
+        (EXPIRY, UNLIMITED if message.remaining_ms is None else str(message.remaining_ms)),
+        (PERSISTENCE, _PERSISTENCE_NAMES[int(message.persistent)]),
+    ]
+    correlation = shown_correlation(message.correl_id, version, _property(parts, "jms.Cid"))
+    if correlation:
+        _check_header(CORRELATION_ID, correlation)
+        headers.append((CORRELATION_ID, correlation))
+    queue, manager = descriptor.reply_to_q.strip(), descriptor.reply_to_q_mgr.strip()
+    if queue:
+        reply_to = f"{queue}@{manager}" if manager else queue
+        _check_header(REPLY_TO, reply_to)
+        headers.append((REPLY_TO, reply_to))
+    if descriptor.report and (reports := report_names(descriptor.report)):
+        headers.append((REPORT, ", ".join(reports)))
+    if descriptor.msg_type == c.MQMT_REPORT:
+        headers.append((FEEDBACK, str(descriptor.feedback)))
+    if version >= TYPED_VERSION:
+        headers.append((PRIORITY, str(descriptor.priority)))
+        headers += [
+            (USR, _usr_header(found)) for found in parts.properties if "." not in found.name
+        ]
+    packed = tuple((name.lower().encode(), value.encode()) for name, value in headers)
+    return Answer(HTTPStatus.OK, packed, text, _TEXT_TYPE)
+
+
+def shown_id(identifier: bytes, version: int) -> str:
+    """Return a MsgId as a version shows it."""
+    return f"ID:{identifier.hex()}" if version >= TYPED_VERSION else identifier.hex()
+
+
+def shown_correlation(correl_id: bytes, version: int, text: str | None = None) -> str:
+    """Return a CorrelId, or the text that it was made of; "" for none."""
+    if version >= TYPED_VERSION:
+        return correlation_text(correl_id, text) or ""
+    return (id_text(correl_id) or "").removeprefix("ID:")
+
+
+def _parts(message: Message) -> Parts:
+    try:
+        return parts_of(message.descriptor, message.body)
+    except MQError as error:
+        raise _no_text(f"its MQRFH2 is damaged: {error}") from error
+
+
+def _property(parts: Parts, name: str) -> str | None:
+    value = next((p.typed.value for p in parts.properties if p.name == name), None)
+    return value if isinstance(value, str) else None
+
+
+def _text(parts: Parts) -> bytes:
+    """Return the text of a message in UTF-8; raises RestError (501)."""
+    kind = _property(parts, "mcd.Msd") or _JMS_TEXT
+    data_format = parts.data_format.strip()
+    if kind != _JMS_TEXT or (data_format != TEXT_FORMAT and parts.data):
+        shown = data_format or "blank"
+        raise _no_text(f"its format is {shown}, and it is no TextMessage of JMS")
+    ccsid = parts.data_coded_char_set_id
+    if ccsid in (MANAGER_CCSID, c.MQCCSI_Q_MGR):
+        codec: str | None = "utf-8"
+    else:
+        codec = codec_name(ccsid, parts.data_encoding)
+    if codec is None:
+        raise _no_text(f"its character set {ccsid} is not known")
+    try:
+        return parts.data.decode(codec).encode()
+    except UnicodeError as error:
+        raise _no_text(f"its data are no text in character set {ccsid}: {error}") from error
+
+
+def _no_text(why: str) -> RestError:
+    said = f"the message stays on its queue, as it cannot be made an answer: {why}"
+    return RestError(HTTPStatus.NOT_IMPLEMENTED, FAILED, said)
+
+
+#: Names of types as in Java, and those of the bridge that was before this API.
+_TYPES: Final = {
+    "boolean": c.MQTYPE_BOOLEAN,
+    "byte": c.MQTYPE_INT8,
+    "short": c.MQTYPE_INT16,
+    "integer": c.MQTYPE_INT32,
+    "int": c.MQTYPE_INT32,
+    "long": c.MQTYPE_INT64,
+    "float": c.MQTYPE_FLOAT32,
+    "double": c.MQTYPE_FLOAT64,
+    "string": c.MQTYPE_STRING,
+    "i1": c.MQTYPE_INT8,
+    "i2": c.MQTYPE_INT16,
+    "i4": c.MQTYPE_INT32,
+    "i8": c.MQTYPE_INT64,
+    "r4": c.MQTYPE_FLOAT32,
+    "r8": c.MQTYPE_FLOAT64,
+}
+_NAMES: Final = {
+    "boolean": "boolean",
+    "i1": "byte",
+    "i2": "short",
+    "i4": "integer",
+    "i8": "long",
+    "r4": "float",
+    "r8": "double",
+    "string": "string",
+}
+_PART: Final = re.compile(
+    r"\s*(?P<name>[^;,\s\"]+)\s*;\s*"
+    r"(?:\"(?P<text>(?:[^\"\\]|\\.)*)\"|(?P<bare>[^;,\"]*?))\s*;\s*(?P<type>[A-Za-z0-9]+)\s*(?:,|$)"
+)
+_ESCAPED: Final = re.compile(r"\\(.)")
+_NOT_IN_A_HEADER: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def _properties_of(headers: Iterable[str]) -> list[Property]:
+    """Return the properties that headers name.
+
+    Raises RestError (400) with the header for one that is not written so, a name or type that is
+    none, a value that is not of its type, and a name that comes twice.
+    """
+    found: dict[str, Property] = {}
+    for header in headers:
+        place = 0
+        while place < len(header):
+            part = _PART.match(header, place)
+            if part is None:
+                raise wrong_value(USR, header, "name;value;type, with text in double quotes")
+            place = part.end()
+            made = _property_of(part, header, found)
+            if made.name in found:
+                raise wrong_value(USR, header, f"without a second {made.name}")
+            found[made.name] = made
+    return list(found.values())
+
+
+def _check_header(what: str, text: str) -> None:
+    """Raise RestError (501) for a text that no header can hold: one with control characters."""
+    if _NOT_IN_A_HEADER.search(text):
+        said = f"{what} has control characters: no header can hold it"
+        raise RestError(HTTPStatus.NOT_IMPLEMENTED, NO_RESPONSE_HEADER, said)
+
+
+def _property_of(part: re.Match[str], header: str, others: Iterable[str]) -> Property:
+    name, kind = part["name"], part["type"].lower()
+    mq_type = _TYPES.get(kind)
+    if mq_type is None:
+        raise wrong_value(USR, header, f"of a type that is known: {', '.join(_NAMES.values())}")
+    quoted = part["text"]
+    text = part["bare"] if quoted is None else _ESCAPED.sub(r"\1", quoted)
+    try:
+        made = named(name, converted(name, Typed("string", text), mq_type))
+        check_mixed(made.name, others)
+    except MQError as error:
+        raise wrong_value(USR, header, error.detail, reason=error.reason) from error
+    return made
+
+
+def _usr_header(found: Property) -> str:
+    """Return the header of a property of an application; raises RestError (501)."""
+    name, (dt, value) = found.name, found.typed
+    _check_header(f"the name of property {name!r}", name)
+    kind = _NAMES.get(dt, "string")
+    if isinstance(value, bool):
+        return f"{name};{str(value).lower()};{kind}"
+    if isinstance(value, int):
+        return f"{name};{value};{kind}"
+    if isinstance(value, float):
+        return f"{name};{format_float(value, is_single=dt == 'r4')};{kind}"
+    text = value.hex() if isinstance(value, bytes) else value or ""
+    _check_header(f"property {name}", text)
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{name};"{escaped}";string'
