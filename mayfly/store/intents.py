@@ -25,7 +25,6 @@ from mayfly.store.units import (
     StoredMessage,
     Unit,
 )
-from mayfly.verbs.contracts.outcomes import code_at
 
 Statement: TypeAlias = tuple[str, tuple[Any, ...]]
 
@@ -136,10 +135,7 @@ def pack_unit(unit: Unit) -> str:
 
 
 def unpack_unit(packed: str) -> Unit:
-    """Return the unit that :func:`pack_unit` has packed.
-
-    Rows of schema 8 are shorter, by values that are None then.
-    """
+    """Return the unit that :func:`pack_unit` has packed."""
     said = json.loads(packed, object_hook=_to_bytes)
     unit = Unit()
     unit.inserts = [StoredMessage(*row) for row in said["inserts"]]
@@ -167,38 +163,6 @@ def _ended_rows(*values: Any) -> EndedRows:
     ended = EndedRows(*values)
     descriptors: Any = [tuple(descriptor) for descriptor in ended.descriptors]
     return ended._replace(descriptors=descriptors)
-
-
-def from_version_7(packed: str) -> str:
-    """Return a unit as :func:`pack_unit` packs it, from what schema 7 has stored."""
-    said = json.loads(packed, object_hook=_to_bytes)
-    said["inserts"] = [_row_of_version_7(*row) for row in said["inserts"]]
-    said["moves"] = [[keys, *rest] for keys, _topic_start, *rest in said["moves"]]
-    said["deltas"] = [
-        [*counts, [(code_at(position), count) for position, count in ended]]
-        for *counts, ended in said["deltas"]
-    ]
-    said["statements"] = [
-        (sql.replace("body, target", "body, topic") if "claimed" in sql else sql, bindings)
-        for sql, bindings in said["statements"]
-    ]
-    return json.dumps(said, default=_from_bytes)
-
-
-def _row_of_version_7(*values: Any) -> StoredMessage:
-    """Return a row whose columns held more than one thing (store/migrations.py)."""
-    *common, target, target_number, ttl_from_release = values
-    row = StoredMessage(*common)._replace(
-        target_number=target_number, ttl_from_release=ttl_from_release
-    )
-    if row.k >= 0:
-        only_here = None if target_number is None else 1
-        return row._replace(topic=target, target_number=None, only_here=only_here)
-    row = row._replace(shown_id=row.origin_id, origin_id=None)
-    if target is None or ":" not in target:
-        return row._replace(target=target)
-    queue, sub_id, topic = target.split(":", 2)
-    return row._replace(target=queue, sub_id=bytes.fromhex(sub_id), topic=topic)
 
 
 def _number(messages: Messages, name: str) -> int:

@@ -31,7 +31,13 @@ from mayfly.store.identity import (
     read_identity,
 )
 from mayfly.store.log_check import check_end, check_header
-from mayfly.store.migrations import MIGRATIONS, SCHEMA_VERSION, bytes_to_migrate, schema
+from mayfly.store.migrations import (
+    MIGRATION_BYTES,
+    MIGRATIONS,
+    OLDEST_VERSION,
+    SCHEMA_VERSION,
+    schema,
+)
 
 _BUSY_MS = 10_000
 DEFAULT_FLAGS: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -143,6 +149,13 @@ def _check(writer: apsw.Connection, file: Path, files: Files, expected: Identity
             f"{folder} was written by a newer Mayfly: schema {version}, known {SCHEMA_VERSION}",
             folder,
         )
+    if 0 < version < OLDEST_VERSION:
+        raise StoreError(
+            f"{folder} was written by an older Mayfly: schema {version}, wanted {SCHEMA_VERSION}, "
+            f"brought up to date from {OLDEST_VERSION} on; get its messages with the Mayfly that "
+            "has written it, and begin with a new folder",
+            folder,
+        )
     found = identity_of(writer)
     if found.is_protected and not is_checked(writer):
         # The first page in the log hides that of the file, which says how it must be opened.
@@ -177,7 +190,7 @@ def _bring_up_to_date(writer: apsw.Connection, file: Path, files: Files) -> None
     if version == SCHEMA_VERSION:
         return
     if version:
-        _check_room(file, files, version, bytes_to_migrate(writer, version))
+        _check_room(file, files, version)
     with writer:
         if version == 0:
             writer.execute(schema())
@@ -187,12 +200,12 @@ def _bring_up_to_date(writer: apsw.Connection, file: Path, files: Files) -> None
         writer.pragma("user_version", SCHEMA_VERSION)
 
 
-def _check_room(file: Path, files: Files, version: int, needed_bytes: int) -> None:
+def _check_room(file: Path, files: Files, version: int) -> None:
     room_bytes = files.free_bytes(file.parent)
-    if room_bytes < needed_bytes:
+    if room_bytes < MIGRATION_BYTES:
         raise NoRoomToMigrate(
             f"{file} is of schema {version}: to bring it to schema {SCHEMA_VERSION} takes up to "
-            f"{needed_bytes} bytes, and only {room_bytes} are free; nothing has changed",
+            f"{MIGRATION_BYTES} bytes, and only {room_bytes} are free; nothing has changed",
             file.parent,
-            needed_bytes - room_bytes,
+            MIGRATION_BYTES - room_bytes,
         )

@@ -114,8 +114,8 @@ CREATE TABLE ledger (
     user_identifier TEXT,
     puts INTEGER,
     present INTEGER,
-    ended TEXT,                        -- as in counter; in rows of schema 7 and before a JSON list
-    capped_by TEXT,                    -- these four: NULL in rows of schema 8 and before
+    ended TEXT,                        -- as in counter
+    capped_by TEXT,                    -- these four:
     met_by TEXT,                       -- contracts/endings.py
     ended_by TEXT,
     ended_program TEXT

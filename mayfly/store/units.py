@@ -15,8 +15,7 @@ class StoredMessage(NamedTuple):
     """A row of the table ``message``, in its column order; see schema.sql for what each holds.
 
     ``topic`` is for copies of publications, ``only_here`` for retained ones, and what stands
-    between the two for staged messages (engine/delay/staging.py). Of all but the last two columns
-    the order is that of schema 8, in which intents have stored rows (store/intents.py).
+    between the two for staged messages (engine/delay/staging.py).
     """
 
     k: int
@@ -75,14 +74,13 @@ class Move(NamedTuple):
     first_key: int = 0
     last_key: int = 0
     first_new_key: int = 0
-    #: An intent of an older Mayfly has none: its ``keys`` are those of a run as well.
     old_keys: Sequence[int] | None = None
 
 
 class Run(NamedTuple):
     """Common values of the messages of a Bulk; their keys, and hashes of MsgId, are consecutive.
 
-    Without a first hash their MsgIds tell their keys; an intent of an older Mayfly has one.
+    Without a first hash their MsgIds tell their keys.
     """
 
     first_key: int

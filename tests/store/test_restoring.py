@@ -2,7 +2,6 @@
 
 import os
 import resource
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,20 +11,28 @@ import pytest
 from mayfly import QueueManager
 from mayfly.mqi.errors import FolderInUse, StoreDamaged, StoreError
 from mayfly.runtime import Files
+from mayfly.store import opening
 from mayfly.store.checksums import is_protected
-from mayfly.store.database import DATABASE_FILE, Database
+from mayfly.store.database import DATABASE_FILE
 from mayfly.store.restoring import accept_older, compact
 from mayfly.testing import VirtualClock
 from tests.spec.scene import local
 from tests.store.scene import held, new_row, opened, put_unit, statement
 
-VERSION_6 = Path(__file__).parent / "fixtures" / "version_6"
 CLOSED_MS = 1_700_000_001_000
 
 
 def old_folder(tmp_path: Path) -> Path:
     """Return the folder of a queue manager whose pages have no checksums."""
-    return Path(shutil.copytree(VERSION_6, tmp_path / "OLD"))
+    folder = tmp_path / "OLD"
+    with pytest.MonkeyPatch.context() as without:
+        without.setattr(opening, "is_available", lambda: False)
+        with QueueManager("OLD", folder, VirtualClock(CLOSED_MS)) as qm, qm.session() as session:
+            local(qm)
+            for number in (2, 3, 4):
+                session.put("Q1", b"body %d" % number, persistent=True)
+            session.put("Q1", b"delayed", persistent=True, delay_ms=60_000)
+    return folder
 
 
 def bodies_of(folder: Path) -> list[bytes]:
@@ -117,8 +124,6 @@ def test_compacting_asks_for_room_before_it_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = old_folder(tmp_path)
-    # A migration would ask for room first.
-    Database(folder).close()
     room = os.statvfs(folder)
     almost_full = os.statvfs_result((*room[:3], 1, 1, *room[5:]))
     monkeypatch.setattr(os, "statvfs", lambda _folder: almost_full)

@@ -16,27 +16,8 @@ from mayfly.lifetime.life import OUTCOMES
 OUTCOME_CODES: tuple[str, ...] = tuple(outcome.value for outcome in OUTCOMES)
 #: The name under which columns count all lives whose outcome this version does not know.
 OTHER_OUTCOMES = "other"
-#: Up to schema 7, counts were a JSON list in this order. Old balances in the ledger still are.
-_CODES_BY_POSITION = (
-    "got",
-    "expired",
-    "dead_lettered",
-    "discarded",
-    "transmitted",
-    "released",
-    "cleared",
-    "cancelled",
-    "lost_at_restart",
-)
-
-
 #: json.dumps would only look for it, and each durable put packs counts.
 _ENCODER = json.JSONEncoder()
-
-
-def code_at(position: int) -> str:
-    """Return the code of a position in the lists of schema 7; raises IndexError."""
-    return _CODES_BY_POSITION[position]
 
 
 def pack_counts(counts: Mapping[str, int]) -> str:
@@ -47,11 +28,9 @@ def pack_counts(counts: Mapping[str, int]) -> str:
 def unpack_counts(stored: str) -> dict[str, int]:
     """Return how often lives ended, by code, from what any version has stored.
 
-    Raises ValueError for text that no version writes.
+    Raises ValueError for other text.
     """
     counts = json.loads(stored)
-    if isinstance(counts, list):
-        counts = dict(zip(_CODES_BY_POSITION, counts, strict=True))
     if not isinstance(counts, dict) or {type(count) for count in counts.values()} - {int}:
         raise ValueError(f"{stored!r} does not say how often lives ended")
     return {code: count for code, count in counts.items() if count}

@@ -1,8 +1,7 @@
-"""Schema 10: a MsgId that was generated for a message tells its key, and is in no index."""
+"""A MsgId that was generated for a message tells its key, and is in no index."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,37 +12,12 @@ from mayfly.engine import GetRequest, Match, Session
 from mayfly.engine.face.bulk import ClaimLimit
 from mayfly.lifetime.life import State
 from mayfly.mqi import constants as c
-from mayfly.store.migrations import SCHEMA_VERSION
-from mayfly.store.units import StoredMessage
 from mayfly.testing import VirtualClock
 from tests.spec.scene import INPUT, local
 from tests.spec.stage_scene import row, write
 from tests.store.scene import raw
 
-FIXTURE = Path(__file__).parent / "fixtures" / "version_9"
-CLOSED_MS = 1_700_000_001_000
-#: What is on Q1 in the order of gets; the first three and the last have MsgIds that were generated.
-ON_Q1 = [b"generated 9", b"generated 4", b"generated 0", b"given", b"released"]
 PERSISTENCES = pytest.mark.parametrize("persistent", [False, True])
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A copy of a folder that schema 9 has written."""
-    return Path(shutil.copytree(FIXTURE, tmp_path / "OLD"))
-
-
-def opened(folder: Path) -> QueueManager:
-    return QueueManager("OLD", folder, clock=VirtualClock(CLOSED_MS))
-
-
-def rows_of(folder: Path) -> list[tuple[object, ...]]:
-    connection = raw(folder)
-    columns = ", ".join(StoredMessage._fields)
-    rows = list(connection.execute(f"SELECT {columns} FROM message ORDER BY k"))
-    assert connection.pragma("user_version") in (9, SCHEMA_VERSION)
-    connection.close()
-    return rows
 
 
 def indexed(folder: Path) -> dict[bytes, bool]:
@@ -63,58 +37,27 @@ def got_by_id(session: Session, msg_id: bytes, queue: str = "Q1") -> list[bytes]
     return bodies
 
 
-def test_a_folder_of_version_9_keeps_all_that_it_holds(folder: Path) -> None:
-    before = rows_of(folder)
-    assert len(before) == 8
-    opened(folder).close()
-    assert rows_of(folder) == before
-
-
-@pytest.mark.parametrize("is_last_first", [False, True])
-def test_messages_of_version_9_are_found_by_their_msg_ids(
-    folder: Path, is_last_first: bool
+def test_only_given_msg_ids_are_in_the_index_and_all_are_found_after_the_next_start(
+    tmp_path: Path,
 ) -> None:
-    with opened(folder) as qm, qm.session() as session:
-        ids = {message.body: message.msg_id for message in session.browse("Q1")}
-        assert list(ids) == ON_Q1
-        for body in reversed(ON_Q1) if is_last_first else ON_Q1:
-            [stay] = [one for one in qm.why(ids[body]).stays if one.state == State.AVAILABLE]
-            assert stay.queue == "Q1"
-            assert got_by_id(session, ids[body]) == [body]
-        delayed = [item.msg_id for item in session.schedule.list()]
-        assert len(delayed) == 2
-        for msg_id in delayed:
-            session.schedule.release(msg_id)
-        assert {got_by_id(session, msg_id)[0] for msg_id in delayed} == {
-            b"delayed",
-            b"given, delayed",
+    with QueueManager("QM1", tmp_path, VirtualClock()) as qm, qm.session() as session:
+        local(qm)
+        ids = {
+            b"new %d" % priority: session.put(
+                "Q1", b"new %d" % priority, persistent=True, priority=priority
+            )
+            for priority in (0, 5, 9)
         }
-        assert qm.claims.release("reader") == 2
-        for message in list(session.browse("Q2")):
-            assert got_by_id(session, message.msg_id, "Q2") == [message.body]
-        assert qm.verify().ok
-
-
-def test_what_is_new_beside_what_is_old(folder: Path) -> None:
-    """Also after the next start: the ids of messages that are put from now on are in no index."""
-    with opened(folder) as qm, qm.session() as session:
-        new = {
-            session.put("Q1", body, persistent=True, priority=priority): body
-            for priority, body in ((0, b"new 0"), (5, b"new 5"), (9, b"new 9"))
-        }
-        session.put("Q1", b"new given", persistent=True, msg_id=b"given")
-    found = indexed(folder)
-    assert [body for body, is_indexed in found.items() if not is_indexed] == [
-        b"delayed",
-        b"new 9",
-        b"new 5",
-        b"new 0",
-    ]
-    with opened(folder) as qm, qm.session() as session:
-        for msg_id, body in new.items():
+        session.put("Q1", b"delayed", persistent=True, delay_ms=60_000)
+        for body in (b"given", b"given again"):
+            session.put("Q1", body, persistent=True, msg_id=b"given")
+    in_index = [body for body, is_indexed in indexed(tmp_path).items() if is_indexed]
+    assert in_index == [b"given", b"given again"]
+    with QueueManager("QM1", tmp_path, VirtualClock()) as qm, qm.session() as session:
+        for body, msg_id in ids.items():
             assert [stay.queue for stay in qm.why(msg_id).stays] == ["Q1"]
             assert got_by_id(session, msg_id) == [body]
-        assert got_by_id(session, b"given".ljust(24, b"\0")) == [b"given", b"new given"]
+        assert got_by_id(session, b"given".ljust(24, b"\0")) == [b"given", b"given again"]
 
 
 @PERSISTENCES

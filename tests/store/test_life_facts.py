@@ -1,130 +1,86 @@
-"""Schema 9: lives say which cap shortened them, who ended them, and what met them when expired."""
+"""Lives in the ledger: outcomes by code, and what capped, met and ended them."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from mayfly import QueueManager, QueueSharingGroup
+from mayfly import QueueManager
 from mayfly.engine.face.bulk import ClaimLimit as Limit
-from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
+from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS, LifeRecord, State
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.store.migrations import SCHEMA_VERSION
+from mayfly.store.book import INSERT_LIFE
 from mayfly.testing import VirtualClock
-from tests.spec.scene import lives
+from tests.spec.scene import local
 from tests.store.cuts import cut, cut_disk, files_of
 from tests.store.scene import raw
 
-FIXTURES = Path(__file__).parent / "fixtures"
 PUT_MS, CLOSED_MS = 1_700_000_000_000, 1_700_000_001_000
 FACTS = ("capped_by", "met_by", "ended_by", "ended_program")
 OF_ALIAS = "CAPEXPRY(600) of QALIAS(A1)"
-NOTHING = (None, None, None, None)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A copy of a folder that schema 8 has written."""
-    return Path(shutil.copytree(FIXTURES / "version_8", tmp_path / "OLD"))
+    """The folder of a queue manager; there is a message on its Q1."""
+    folder = tmp_path / "QM1"
+    with opened(folder) as qm, qm.session() as session:
+        local(qm)
+        session.put("Q1", b"old", persistent=True)
+    return folder
 
 
 def opened(folder: Path, clock: VirtualClock | None = None) -> QueueManager:
-    return QueueManager("OLD", folder, clock=clock or VirtualClock(CLOSED_MS))
+    return QueueManager("QM1", folder, clock=clock or VirtualClock(CLOSED_MS))
 
 
-def table(folder: Path, name: str) -> list[tuple[object, ...]]:
-    """Return the rows of a table without the columns that schema 8 did not have."""
+@pytest.mark.parametrize("has_totals", [True, False])
+def test_an_outcome_of_a_later_version_is_kept_and_shown(folder: Path, has_totals: bool) -> None:
+    """Its life is in the ledger, and counted in the totals or after them."""
+    unheard_of = b"unheard_of".ljust(24, b"\0")
     connection = raw(folder)
-    known = [str(row[1]) for row in connection.execute(f"PRAGMA table_info({name})")]
-    kept = ", ".join(column for column in known if column not in (*FACTS, "released_by", "content"))
-    found = list(connection.execute(f"SELECT {kept} FROM {name} ORDER BY 1"))
+    [(last,)] = connection.execute("SELECT max(position) FROM ledger").fetchall()
+    life = LifeRecord(
+        *("Q1", unheard_of, b"", None, PUT_MS, PUT_MS, None, CLOSED_MS, "unheard_of"),
+        *(0, 4, 1, 5, 0, "", 0, "alice"),
+    )
+    connection.execute(INSERT_LIFE, (int(str(last)) + 1, *life))
+    changes = "present = present + 1"
+    if has_totals:
+        changes = "position = position + 1000, ended = json_set(ended, '$.unheard_of', 1)"
+    connection.execute(f"UPDATE counter SET puts = puts + 1, {changes} WHERE queue = 'Q1'")
     connection.close()
-    return found
+    for _ in range(2):
+        with opened(folder) as qm, qm.session() as session:
+            [balance] = [b for b in qm.engine.store.book.balances() if b.queue == "Q1"]
+            assert balance.ended["unheard_of"] == 1
+            assert balance.is_balanced()
+            answer = qm.why(unheard_of)
+            assert "ended at" in answer.sentence
+            assert answer.sentence.endswith(": unheard-of.")
+            assert answer.stays[0].state == "unheard_of"
+            session.put("Q1", b"new", persistent=True)
+            assert qm.verify().ok
+    with opened(folder) as qm:
+        rows = [row for row in qm.ledger.page(0, 1_000) if row[1:3] == (KIND_BALANCE, "Q1")]
+        assert '"unheard_of": 1' in rows[-1][-1]
 
 
-def version_of(folder: Path) -> int:
-    connection = raw(folder)
-    version = int(connection.pragma("user_version"))
-    connection.close()
-    return version
-
-
-def everything_in(folder: Path) -> list[object]:
-    tables = ("message", "claimed", "ledger", "consumer", "claim", "object", "intent")
-    return [version_of(folder), *(table(folder, name) for name in tables)]
-
-
-def test_a_folder_of_version_8_keeps_all_that_it_holds(folder: Path) -> None:
-    before = [table(folder, name) for name in ("message", "claimed", "ledger")]
-    assert version_of(folder) == 8
-    opened(folder).close()
-    assert version_of(folder) == SCHEMA_VERSION
-    after = [table(folder, name) for name in ("message", "claimed", "ledger")]
-    assert after[:2] == before[:2]
-    assert after[2][: len(before[2])] == before[2]
-
-
-def test_a_folder_of_version_8_is_opened_and_goes_on(folder: Path) -> None:
-    """What was put before says of no cap; lives that end now say who ended them."""
-    clock = VirtualClock(CLOSED_MS)
-    with opened(folder, clock) as qm:
-        with qm.session("bob", program="till") as session:
-            old = lives(qm, "Q1") + lives(qm, STAGING_QUEUE)
-            assert len(old) == 4
-            assert {tuple(getattr(life, name) for name in FACTS) for life in old} == {NOTHING}
-            assert qm.claims.release("reader") == 3
-            clock.advance(65_000)
-            bodies = []
-            while (message := session.get("Q1")) is not None:
-                bodies.append(message.body)
-            assert bodies == [b"soon", b"given"]
-            session.put("A1", b"new")
-            clock.advance(60_000)
-            assert session.get("Q1") is None
-        ended = [(x.outcome, *(getattr(x, name) for name in FACTS)) for x in lives(qm, "Q1")]
-        assert ended.count(("got", None, None, "bob", "till")) == 2
-        assert ended.count(("expired", None, "get", "bob", "till")) == 7
-        assert ended[-1] == ("expired", OF_ALIAS, "get", "bob", "till")
-        assert qm.verify().ok
-
-
-def test_a_member_carries_out_what_its_group_has_written_down_under_schema_8(
-    tmp_path: Path,
-) -> None:
-    folder = Path(shutil.copytree(FIXTURES / "version_8_group", tmp_path / "GROUP"))
-    clock = VirtualClock(CLOSED_MS)
-    group = QueueSharingGroup("QSG1", folder / "QSG1", clock)
-    with QueueManager("QM1", folder / "QM1", sharing_group=group) as qm, qm.session() as session:
-        assert [m.body for m in session.browse("SHARED.Q")] == [b"decided"]
-        assert [len(m.body) for m in session.browse("PRIVATE.Q")] == [30_000]
-        assert [m.target for m in session.schedule.list()] == ["PRIVATE.Q"]
-        [life] = lives(qm, "PRIVATE.Q")
-        assert (life.outcome, *(getattr(life, name) for name in FACTS)) == ("got", *NOTHING)
-        assert qm.verify().ok
-        assert group.verify().ok
-    group.close()
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_power_cut_in_the_migration_leaves_the_old_or_the_new_folder(
-    folder: Path, tmp_path: Path, seed: int
-) -> None:
-    before = files_of(folder)
-    with cut_disk(folder) as disk:
-        opened(folder).close()
-    expected = everything_in(folder)
-    random = Random(seed)
-    for number in range(4):
-        moment = random.randrange(len(disk.changes) + 1)
-        left = tmp_path / f"LEFT{number}"
-        left.mkdir(0o700)
-        for name, content in cut(before, disk.changes[:moment], random).items():
-            (left / name).write_bytes(content)
-        opened(left).close()
-        assert everything_in(left) == expected
+def test_every_code_is_stored_for_ever() -> None:
+    """Codes may be added; whoever changes one makes the ledgers there are unreadable."""
+    assert {
+        "got",
+        "expired",
+        "dead_lettered",
+        "discarded",
+        "transmitted",
+        "released",
+        "cleared",
+        "cancelled",
+        "lost_at_restart",
+    } <= {state.value for state in State}
 
 
 def test_words_of_a_later_version_are_told_as_they_are(folder: Path) -> None:
@@ -142,9 +98,6 @@ def test_words_of_a_later_version_are_told_as_they_are(folder: Path) -> None:
         found = qm.why(msg_id)
         assert "because the moon shortened its life; " in found.sentence
         assert found.steps[-1].text.endswith(", met by sunrise")
-
-
-# What is written now survives
 
 
 #: By MsgId as its sender gave it: the cap, and how its lives end in the scene below.
