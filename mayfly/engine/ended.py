@@ -15,8 +15,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.queues import VOLATILE
 from mayfly.lifetime.life import KIND_LIFE, LifeRecord, State
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.store.aside import EXPIRED_OUTSIDE
-from mayfly.store.messages import limited
+from mayfly.store.messages import EXPIRED_OUTSIDE, limited
 
 #: Rows of one read, some 20 ms; in memory others wait for it.
 _READ_ROWS: Final = 50_000

@@ -11,7 +11,6 @@ from mayfly.lifetime.times import ms_of_seconds, next_scan_ms
 from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.mqi.errors import StoreDamaged
 from mayfly.store.keys import queue_number_of
-from mayfly.store.message_times import earliest_deadlines
 from mayfly.verbs.contracts.endings import MetBy
 
 _BATCH = 1_000
@@ -99,9 +98,9 @@ class ExpiryScan:
         A function that makes a message visible again need not call this: clocks ask by themselves.
         """
         messages = requester.messages(persistence)
-        found = earliest_deadlines(messages, 1)
+        found = messages.earliest_deadlines(1)
         if found and found[0][0] <= now_ms and found[0][1] in requester.hidden:
-            found = earliest_deadlines(messages, _LOOKED_BEHIND)
+            found = messages.earliest_deadlines(_LOOKED_BEHIND)
             if len(found) < _LOOKED_BEHIND or any(key not in requester.hidden for _, key in found):
                 found = [(ms, key) for ms, key in found if key not in requester.hidden]
         return found[0][0] if found else None

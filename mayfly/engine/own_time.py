@@ -19,7 +19,7 @@ from mayfly.mqi.errors import mq_error
 from mayfly.runtime.clocks import SystemClock
 from mayfly.runtime.virtual_clock import VirtualClock
 from mayfly.store.keys import STAGING_NUMBER, queue_range, staging_key
-from mayfly.store.message_times import count_deadlines, count_put_after, move_puts_back
+from mayfly.store.messages import move_puts_back
 from mayfly.store.units import Unit
 from mayfly.verbs.facts import OwnTime
 
@@ -54,11 +54,11 @@ def own_time(core: Core) -> OwnTime:
             own_ms,
             wall_ms,
             0 if system is None else system.step_count,
-            sum(count_deadlines(m, early_ms, late_ms) for m in sides),
+            sum(m.count_deadlines(early_ms, late_ms) for m in sides),
             sum(m.count(between, behind) for m in sides),
-            sum(count_deadlines(m, 0, own_ms) for m in sides),
-            sum(count_put_after(m, wall_ms) for m in sides),
-            sum(count_deadlines(m, late_ms, None) + m.count(behind, staging_end) for m in sides),
+            sum(m.count_deadlines(0, own_ms) for m in sides),
+            sum(m.count_put_after(wall_ms) for m in sides),
+            sum(m.count_deadlines(late_ms, None) + m.count(behind, staging_end) for m in sides),
         )
 
 

@@ -16,8 +16,8 @@ from mayfly.engine.triggering.trigger import Trigger
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.constants import MQUS_TRANSMISSION
 from mayfly.runtime import EngineLock, Runtime
-from mayfly.store.delayed import DelayedMessages
 from mayfly.store.keys import STAGING_NUMBER, priority_starts, queue_range
+from mayfly.store.messages import Messages
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage
 
@@ -59,7 +59,7 @@ class QueueOwner(Protocol):
     def note_due(self) -> Callable[[int], None]:
         """Is told of the key of each delayed message that can be seen from now on."""
 
-    def messages(self, persistence: int) -> DelayedMessages:
+    def messages(self, persistence: int) -> Messages:
         """Return the persistent or the volatile messages."""
 
 

@@ -27,8 +27,8 @@ from mayfly.lifetime.reports import Cause, Original
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_INPUT_EXCLUSIVE
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.store.channels import CHANNELS, ChannelRow, forget_channel, packed_keys, save_channel
-from mayfly.store.keys import queue_number_of
+from mayfly.store.channels import CHANNELS, ChannelRow, forget_channel, save_channel
+from mayfly.store.keys import packed_keys, queue_number_of
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.contracts.endings import Ending, MetBy
 

@@ -23,7 +23,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.runtime import EngineLock, Runtime
 from mayfly.runtime.extended import mypyc_attr
-from mayfly.store.delayed import DelayedMessages
+from mayfly.store.messages import Messages
 from mayfly.store.store import Store
 
 _LOG = logging.getLogger("mayfly")
@@ -97,7 +97,7 @@ class State:
         with self.engine_lock:
             self.waits.offer(DEFINITIONS)
 
-    def messages(self, persistence: int) -> DelayedMessages:
+    def messages(self, persistence: int) -> Messages:
         """Return the persistent or the volatile messages."""
         return self.store.persistent if persistence else self.store.volatile
 

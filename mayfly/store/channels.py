@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from array import array
-from collections.abc import Iterable
 from typing import NamedTuple
 
-from mayfly.store.claimed import Statement
+from mayfly.store.keys import unpacked_keys
+from mayfly.store.units import Statement
 
 CHANNELS = "SELECT * FROM channel"
 _SAVE = "INSERT OR REPLACE INTO channel VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _FORGET = "DELETE FROM channel WHERE name = ?"
-
-
 #: Values of the column ``is_started``: the state of a channel when its queue manager is opened.
 INACTIVE, STARTED, STOPPED = range(3)
 
@@ -45,19 +41,7 @@ class ChannelRow(NamedTuple):
     @property
     def keys(self) -> list[int]:
         """The keys of the messages in doubt."""
-        keys = array("q")
-        keys.frombytes(self.doubt_keys)
-        if sys.byteorder == "big":
-            keys.byteswap()
-        return keys.tolist()
-
-
-def packed_keys(numbers: Iterable[int]) -> bytes:
-    """Return keys as a row holds them, 8 bytes each, lowest first."""
-    keys = array("q", numbers)
-    if sys.byteorder == "big":
-        keys.byteswap()
-    return keys.tobytes()
+        return unpacked_keys(self.doubt_keys).tolist()
 
 
 def save_channel(row: ChannelRow) -> Statement:

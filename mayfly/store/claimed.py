@@ -7,20 +7,14 @@ last one, but for those that were backed out alone.
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import apsw
-
-from mayfly.mqi.errors import mq_error
-from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN
-from mayfly.store.damage import damaged, is_damage, rows_of
-from mayfly.store.messages import limited
-from mayfly.store.units import StoredMessage
+from mayfly.store.keys import packed_keys, unpacked_keys
+from mayfly.store.messages import SHORT_BODY, Outlined, Page, limited
+from mayfly.store.reader import Reader
+from mayfly.store.units import Statement, StoredMessage
 from mayfly.verbs.contracts.messages import NO_MESSAGES, MessageColumns
 
 #: Enough for any consumer: a hundred thousand rows a second for a hundred days and more.
@@ -80,6 +74,12 @@ _COUNTS = (
     "SELECT c.queue, count(*) FROM claimed JOIN consumer c "
     f"ON r >= c.id << {ROW_BITS} AND r < (c.id + 1) << {ROW_BITS} GROUP BY c.queue"
 )
+#: Claimed messages have no index by id: they are as many as the open claims of pipelines hold.
+_WITH_ID = f"""
+SELECT c.name, c.queue, length(body), k, put_ms, deliver_at_ms, expire_at_ms, msg_hash, correl_hash,
+    backout_count, msg_id, correl_id, origin_id, descriptor, {SHORT_BODY}, capped_by
+FROM claimed JOIN consumer c ON r >= c.id << {ROW_BITS} AND r < (c.id + 1) << {ROW_BITS}
+WHERE msg_id = ?1 OR correl_id = ?1"""
 
 #: A claim of the staging queue is a list of keys, 8 bytes each: its messages stay where they are.
 _SAVE_KEYS = "INSERT INTO due_claim VALUES (?, ?, ?)"
@@ -100,11 +100,16 @@ _LENGTHS = (
 )
 
 Fetch = Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]]
-Statement = tuple[str, tuple[Any, ...]]
-
-
 #: Key, deadline and data length of a message: a claim checks these before it takes it.
 Head = tuple[int, int | None, int]
+
+
+class Claimed(NamedTuple):
+    """A message that a consumer has claimed from a queue."""
+
+    consumer: str
+    queue: str
+    message: Outlined
 
 
 class ConsumerRow(NamedTuple):
@@ -206,7 +211,7 @@ def keys_of(numbers: Iterable[int]) -> array[int]:
 
 def save_keys(consumer_id: int, number: int, keys: array[int]) -> Statement:
     """Return what makes the keys of a new claim durable."""
-    return _SAVE_KEYS, (consumer_id, number, _little_endian(keys).tobytes())
+    return _SAVE_KEYS, (consumer_id, number, packed_keys(keys))
 
 
 def forget_keys(consumer_id: int, until_number: int) -> Statement:
@@ -216,12 +221,7 @@ def forget_keys(consumer_id: int, until_number: int) -> Statement:
 
 def load_keys(fetch: Fetch, consumer_id: int) -> dict[int, array[int]]:
     """Return the keys of a consumer's open claims, by number."""
-    found = {}
-    for number, blob in fetch(_OF_CONSUMER, (consumer_id,)):
-        keys = array("q")
-        keys.frombytes(blob)
-        found[number] = _little_endian(keys)
-    return found
+    return {number: unpacked_keys(blob) for number, blob in fetch(_OF_CONSUMER, (consumer_id,))}
 
 
 def lengths_of_keys(fetch: Fetch, keys: Sequence[int]) -> dict[int, int]:
@@ -244,38 +244,12 @@ def _as_json(keys: Sequence[int]) -> str:
     return f"[{','.join(map(str, keys))}]"
 
 
-def _little_endian(keys: array[int]) -> array[int]:
-    """Return keys with their bytes turned where this machine's order is the other one."""
-    if sys.byteorder == "big":
-        keys = array("q", keys)
-        keys.byteswap()
-    return keys
-
-
 class ClaimedMessages:
-    """Reads what is claimed, on a connection of its own and one read at a time."""
+    """Reads what is claimed."""
 
-    def __init__(
-        self,
-        connection: apsw.Connection,
-        guard: AbstractContextManager[object],
-        on_damage: Callable[[], None],
-    ) -> None:
-        """Read through ``connection`` inside ``guard``; as Messages for ``on_damage``."""
-        self._connection = connection
-        self._on_damage = on_damage
-        self._guard = guard
-        self._is_stopped = False
-
-    def stop(self) -> None:
-        """Wait for the read under way; later calls get MQRC_CONNECTION_BROKEN."""
-        with self._guard:
-            self._is_stopped = True
-
-    def stop_in_child(self) -> None:
-        """Stop without waiting: in a forked child nobody is left who would free the guard."""
-        self._is_stopped = True
-        self._guard = nullcontext()
+    def __init__(self, reader: Reader) -> None:
+        """Read through a connection of its own."""
+        self._reader = reader
 
     def consumers(self) -> list[ConsumerRow]:
         """Return all consumers."""
@@ -302,25 +276,7 @@ class ClaimedMessages:
         self, sql: str, bindings: tuple[Any, ...], max_bytes: int
     ) -> list[tuple[Any, ...]]:
         """Return the first rows of a statement, with their data last, as :meth:`page` does."""
-        found: list[Any] = []
-        with self._guard:
-            self._check_open()
-            cursor = self._connection.cursor()
-            try:
-                for row in cursor.execute(sql, bindings):
-                    max_bytes -= len(row[-1])
-                    if found and max_bytes < 0:
-                        break
-                    found.append(row)
-            except apsw.Error as error:
-                if not is_damage(error):
-                    raise
-                self._on_damage()
-                raise damaged(Path(self._connection.filename), error) from error
-            finally:
-                # A statement left open would keep the log from being written back.
-                cursor.close()
-        return found
+        return self._reader.rows(sql, bindings, Page(max_bytes, -1).read)
 
     def messages(self, rows: Rows) -> list[StoredMessage]:
         """Return the rows of a range that are claimed."""
@@ -354,16 +310,22 @@ class ClaimedMessages:
             persistence: (count, low) for persistence, count, low in self.fetch(_SIDES, rows.range)
         }
 
+    def with_id(self, identifier: bytes, limit: int) -> list[Claimed]:
+        """Return claimed messages with an id as MsgId or CorrelId; reads all that is claimed."""
+        rows = self.fetch(limited(_WITH_ID, limit), (identifier,))
+        return [
+            Claimed(
+                consumer,
+                queue,
+                Outlined(body_bytes, StoredMessage(*row)._replace(capped_by=capped_by)),
+            )
+            for consumer, queue, body_bytes, *row, capped_by in rows
+        ]
+
     def counts(self) -> dict[str, int]:
         """Count what is claimed one by one, by queue, to check counters."""
         return dict(self.fetch(_COUNTS, ()))
 
     def fetch(self, sql: str, bindings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         """Return all rows of a statement about persistent messages."""
-        with self._guard:
-            self._check_open()
-            return rows_of(self._connection, sql, bindings, self._on_damage)
-
-    def _check_open(self) -> None:
-        if self._is_stopped:
-            raise mq_error(MQRC_CONNECTION_BROKEN, "the store is closed")
+        return self._reader.rows(sql, bindings)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from mayfly.store.damage import damaged
 from mayfly.store.messages import Messages
-
-Statement: TypeAlias = tuple[str, tuple[Any, ...]]
+from mayfly.store.units import Statement
 
 _NAME = "configuration"
 _READ = "SELECT value FROM meta WHERE name = ?"

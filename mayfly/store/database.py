@@ -61,7 +61,7 @@ class Database:
         #: Called when damage is read, before StoreDamaged is raised.
         self.on_damage: Callable[[], None] = lambda: None
         if folder is None:
-            self.writer = self.reader = self.ledger_reader = _memory_connection()
+            self.writer = self.reader = _memory_connection()
         else:
             self._open_folder(folder, accepts_older=accepts_older)
         try:
@@ -79,6 +79,10 @@ class Database:
         """Return one more connection to a database on disk."""
         assert self.folder is not None
         return connect(self.folder / DATABASE_FILE, self.writer.open_vfs, flags=flags)
+
+    def connect_beside(self) -> apsw.Connection:
+        """Return one more connection on disk, the only one in memory."""
+        return self.connect() if self.is_durable else self.reader
 
     def rows(
         self, connection: apsw.Connection, sql: str, bindings: tuple[Any, ...] = ()
@@ -128,7 +132,7 @@ class Database:
         """
         if os.getpid() != self._pid:
             return
-        for connection in {id(c): c for c in self._connections()}.values():
+        for connection in (self.writer, self.reader):
             if keeps_log and self.is_durable:
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             connection.close()
@@ -151,7 +155,7 @@ class Database:
                 if missing_bytes > self.ballast.size_bytes or not self.ballast.give_up():
                     raise
                 self.writer = open_writer(file, self._runtime, accepts_older=accepts_older)
-            self.reader, self.ledger_reader = self.connect(flags=LOCKED_FLAGS), self.connect()
+            self.reader = self.connect(flags=LOCKED_FLAGS)
             self._index = _with_room(Path(f"{file}-shm"))
             self._file = os.open(file, os.O_RDONLY)
         except BaseException as error:
@@ -159,9 +163,6 @@ class Database:
             if isinstance(error, apsw.Error | OSError):
                 raise _refusal(file, error) from error
             raise
-
-    def _connections(self) -> list[apsw.Connection]:
-        return [self.writer, self.reader, self.ledger_reader]
 
     def _meta(self, name: str, default: int | str) -> int | str:
         found = self.rows(self.writer, "SELECT value FROM meta WHERE name = ?", (name,))

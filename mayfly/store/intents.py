@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any
 
 from mayfly.lifetime.life import LifeRecord
 from mayfly.store.messages import Messages
@@ -22,11 +22,10 @@ from mayfly.store.units import (
     EndedRows,
     Move,
     Run,
+    Statement,
     StoredMessage,
     Unit,
 )
-
-Statement: TypeAlias = tuple[str, tuple[Any, ...]]
 
 _INTEND = "INSERT INTO intent VALUES (?, ?, ?)"
 _INTENTS = "SELECT number, changes FROM intent WHERE member = ? ORDER BY number"

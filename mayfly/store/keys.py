@@ -7,6 +7,8 @@ negative keys: 42 bits of delivery time in ms and 21 bits of order inside that m
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Iterable
 from hashlib import blake2b
 
@@ -166,3 +168,22 @@ def id_hash(identifier: bytes) -> int:
 def optional_id_hash(identifier: bytes) -> int | None:
     """Return the index value of a CorrelId, None for all zeros."""
     return None if identifier == _ZERO_ID else id_hash(identifier)
+
+
+def packed_keys(keys: Iterable[int]) -> bytes:
+    """Return keys as a row holds them: 8 bytes each, the lowest byte first."""
+    return _little_endian(array("q", keys)).tobytes()
+
+
+def unpacked_keys(packed: bytes) -> array[int]:
+    """Return the keys that a row holds."""
+    keys = array("q")
+    keys.frombytes(packed)
+    return _little_endian(keys)
+
+
+def _little_endian(keys: array[int]) -> array[int]:
+    """Turn the bytes of keys around where the order of this machine is the other one."""
+    if sys.byteorder == "big":
+        keys.byteswap()
+    return keys

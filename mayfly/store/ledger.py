@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from mayfly.lifetime.life import LEDGER_COLUMNS, LifeRecord
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.mqi.errors import mq_error
-from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN
-from mayfly.store.database import Database
 from mayfly.store.ledger_ids import LedgerIds
 from mayfly.store.messages import limited
+from mayfly.store.reader import Reader
 from mayfly.verbs.contracts.ledger import PositionTrimmed
 
 _PAGE = f"SELECT {', '.join(LEDGER_COLUMNS)} FROM ledger WHERE position > ? ORDER BY position"
@@ -37,37 +34,26 @@ class Ledger:
 
     def __init__(
         self,
-        database: Database,
+        instance_id: str,
+        reader: Reader,
         ids: LedgerIds,
-        flush_and_settle: tuple[Callable[[], None], Callable[[], None]],
-        guard: AbstractContextManager[object],
+        flush: Callable[[], None],
+        settle: Callable[[], None],
     ) -> None:
-        """Read through the database's ledger connection, inside ``guard``; find by ``ids``.
+        """Read through ``reader``; find by ``ids``.
 
-        The first call brings what is kept back, the second what others are bringing as well.
+        ``flush`` brings what is kept back, ``settle`` what others are bringing as well.
         """
-        self.instance_id = database.instance_id
-        self._database, self._connection = database, database.ledger_reader
+        self.instance_id = instance_id
+        self._reader = reader
         self._ids, self._book = ids, ids.retention.book
-        self._flush, self._settle = flush_and_settle
-        self._guard = guard
-        self._is_stopped = False
+        self._flush, self._settle = flush, settle
         #: The position behind which readers of the whole ledger have asked for rows, the highest.
         self.asked_position: int | None = None
 
-    def stop(self) -> None:
-        """Wait for the read under way; later calls get MQRC_CONNECTION_BROKEN."""
-        with self._guard:
-            self._is_stopped = True
-
-    def stop_in_child(self) -> None:
-        """Stop without waiting: in a forked child nobody is left who would free the guard."""
-        self._is_stopped = True
-        self._guard = nullcontext()
-
     def last_position(self) -> int:
         """Return the newest position, 0 when nothing was ever written."""
-        self._check_open()
+        self._reader.check_open()
         self._flush()
         return self._book.last_position
 
@@ -75,9 +61,7 @@ class Ledger:
         """Return the oldest position still held, one past the newest when there is none."""
         # Taken before the read: a row written meanwhile is read as well, or has a later position.
         last_position = self._book.last_position
-        with self._guard:
-            self._check_open()
-            found = self._database.rows(self._connection, _FIRST)[0][0]
+        found = self._reader.rows(_FIRST)[0][0]
         return last_position + 1 if found is None else int(found)
 
     def page(self, after_position: int, max_rows: int) -> list[tuple[Any, ...]]:
@@ -85,14 +69,10 @@ class Ledger:
 
         Raises PositionTrimmed when the row right after it has been removed by retention.
         """
-        self._check_open()
+        self._reader.check_open()
         self._flush()
         last_position = self._book.last_position
-        with self._guard:
-            self._check_open()
-            rows = self._database.rows(
-                self._connection, limited(_PAGE, max_rows), (after_position,)
-            )
+        rows = self._reader.rows(limited(_PAGE, max_rows), (after_position,))
         first_position = rows[0][0] if rows else last_position + 1
         if first_position > after_position + 1:
             raise PositionTrimmed(after_position, first_position)
@@ -144,12 +124,6 @@ class Ledger:
         return self._read(limited(sql, limit), (before,))
 
     def _read(self, sql: str, bindings: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        self._check_open()
+        self._reader.check_open()
         self._settle()
-        with self._guard:
-            self._check_open()
-            return self._database.rows(self._connection, sql, bindings)
-
-    def _check_open(self) -> None:
-        if self._is_stopped:
-            raise mq_error(MQRC_CONNECTION_BROKEN, "the store is closed")
+        return self._reader.rows(sql, bindings)

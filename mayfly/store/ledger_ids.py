@@ -12,16 +12,15 @@ import json
 import struct
 import zlib
 from bisect import bisect_left
-from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import Any, Final
 
 from mayfly.lifetime.life import KIND_LIFE
 from mayfly.mqi.constants import MQ_MSG_ID_LENGTH
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.store.database import Database
 from mayfly.store.group_commit import GroupCommit
 from mayfly.store.keys import GENERATED_PREFIX, staging_id
+from mayfly.store.reader import Reader
 from mayfly.store.retention import Retention
 from mayfly.store.units import Unit
 
@@ -93,17 +92,11 @@ _LOWS: Final = json.dumps([bucket << _BLOCK_BITS for bucket in range(_BUCKETS)])
 class LedgerIds:
     """The hashes of one ledger: one run of blocks without a gap, from the oldest on."""
 
-    def __init__(
-        self,
-        database: Database,
-        retention: Retention,
-        group: GroupCommit,
-        guard: AbstractContextManager[object],
-    ) -> None:
-        """Read through the ledger's connection, inside ``guard``; write by ``group``."""
+    def __init__(self, reader: Reader, retention: Retention, group: GroupCommit) -> None:
+        """Read through the connection of the ledger; write by ``group``."""
         self.retention = retention
-        self._database, self._group, self._guard = database, group, guard
-        found: Any = database.rows(database.writer, _NEWEST)[0][0]
+        self._reader, self._group = reader, group
+        found: Any = reader.rows(_NEWEST)[0][0]
         self._next_block = 0 if found is None else int(found) + 1
 
     @property
@@ -143,10 +136,10 @@ class LedgerIds:
         crc = zlib.crc32(identifier)
         low = (crc >> _BUCKET_SHIFT) << _BLOCK_BITS
         asked = low, low + (1 << _BLOCK_BITS), crc.to_bytes(_HASH_BYTES, "big")
-        blocks = {k - low for (k,) in self._read(_BLOCKS, asked)}
+        blocks = {k - low for (k,) in self._reader.rows(_BLOCKS, asked)}
         last_position = self.retention.book.last_position
         for msg_id in _given_by_senders(identifier):
-            found = self._read(_BLOCKS_INDEXED, (msg_id, BLOCK_ROWS, last_position))
+            found = self._reader.rows(_BLOCKS_INDEXED, (msg_id, BLOCK_ROWS, last_position))
             blocks.update(block for (block,) in found)
         return [
             (block * BLOCK_ROWS, (block + 1) * BLOCK_ROWS) for block in sorted(blocks, reverse=True)
@@ -155,15 +148,11 @@ class LedgerIds:
     def _hashes_of(self, block: int) -> list[int]:
         """Return the hashes of the ids of a block that are found by them alone, ascending."""
         after = block * BLOCK_ROWS
-        [found] = self._read(_IDS, (after, after + BLOCK_ROWS))
+        [found] = self._reader.rows(_IDS, (after, after + BLOCK_ROWS))
         msg_ids, odd_msg_ids, correl_ids, odd_correl_ids = found
         odd_ids = [*json.loads(odd_msg_ids), *json.loads(odd_correl_ids)]
         odd = {zlib.crc32(bytes.fromhex(each)) for each in odd_ids if each}
         return sorted(_hashes(msg_ids) | _hashes(correl_ids) | odd)
-
-    def _read(self, sql: str, bindings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        with self._guard:
-            return self._database.rows(self._database.ledger_reader, sql, bindings)
 
 
 def _in_buckets(block: int, hashes: list[int]) -> list[tuple[int, str]]:

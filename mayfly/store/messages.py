@@ -1,4 +1,4 @@
-"""Messages of one database, persistent or in memory, behind one set of calls.
+"""Messages of one database, persistent or in memory: changes, and reads by key, id and time.
 
 Reads run on the reader connection, under the queue manager's lock; changes come in lists and run
 on the writer connection inside the caller's transaction. A read may still show a message whose
@@ -7,9 +7,12 @@ delete is under way: callers pass over keys they know to be taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 import apsw
 
@@ -17,10 +20,19 @@ from mayfly.mqi.errors import StoreDamaged
 from mayfly.runtime import EngineLock
 from mayfly.store.contents import IDLE_CONTENTS, LEAST_COPIES, LOST_CONTENTS, Contents
 from mayfly.store.damage import rows_of
+from mayfly.store.keys import (
+    STAGING_LOW,
+    id_hash,
+    key_of_delayed_id,
+    key_told_by,
+    queue_number_of,
+)
 from mayfly.store.many_rows import delete_keys, insert_rows
 from mayfly.store.units import (
     NO_MORE_COLUMNS,
     PLAIN_COLUMN_COUNT,
+    Move,
+    Statement,
     StoredMessage,
     stored_message,
 )
@@ -59,8 +71,119 @@ _EXPIRED = (
 )
 #: Data of messages that are inserted together, of which SQLite makes copies.
 _COPIED_BYTES = 2**22
+#: The column of bodies.
+_BODY: Final = StoredMessage._fields.index("body")
 #: How SQLite's own check names it.
 _WRONG_CHECKSUM = f"error code={apsw.SQLITE_IOERR_DATA}"
+
+# Messages without their data, or with the beginning of it
+
+_OUTLINE_COLUMNS = "k, expire_at_ms, msg_hash, correl_hash, descriptor, body_bytes"
+_OUTLINES = f"SELECT {_OUTLINE_COLUMNS} FROM whole_message WHERE k >= ? AND k < ? ORDER BY k"
+# The cross join walks the keys that are asked for, never the table.
+_OUTLINES_OF = (
+    f"SELECT {_OUTLINE_COLUMNS} FROM json_each(?) AS asked "
+    "CROSS JOIN whole_message ON k = asked.value"
+)
+_PRESENT = "SELECT k FROM json_each(?) AS asked CROSS JOIN message ON k = asked.value"
+#: Enough for the headers before the data: an MQDLH or MQXQH, and what may stand behind them.
+HEAD_BYTES = 4_096
+#: SQLite takes the beginning of no bytes for null.
+SHORT_BODY = f"ifnull(substr(body, 1, {HEAD_BYTES}), x'')"
+_SHORT_COLUMNS = ", ".join(SHORT_BODY if name == "body" else name for name in StoredMessage._fields)
+_WITH_MSG_ID = f"""
+SELECT length(body), {_SHORT_COLUMNS} FROM message WHERE msg_hash = ?1 AND msg_id = ?2
+UNION ALL
+SELECT body_bytes, {_SHORT_COLUMNS} FROM whole_message
+WHERE content = (SELECT id FROM content WHERE msg_hash = ?1) AND msg_id = ?2"""
+_WITH_CORREL_ID = (
+    f"SELECT body_bytes, {_SHORT_COLUMNS} FROM whole_message "
+    "WHERE correl_hash = ? AND correl_id = ?"
+)
+_WITH_TOLD_KEY = (
+    f"SELECT body_bytes, {_SHORT_COLUMNS} FROM whole_message "
+    "WHERE k IN carray(?) AND msg_hash IS NULL AND msg_id = ?"
+)
+#: A message in transit is indexed by its own ids; the CorrelId that its sender knows stands in the
+#: MQXQH. So many are looked at on a transmission queue, the oldest ones: they take some 5 ms.
+_TRANSIT_ROWS = 2_000
+_IN_TRANSIT = f"""
+SELECT body_bytes, {_SHORT_COLUMNS} FROM (
+    SELECT * FROM whole_message WHERE k >= ? AND k < ? ORDER BY k LIMIT {_TRANSIT_ROWS})
+WHERE substr(body, 1, 4) = CAST('XQH ' AS BLOB) AND substr(body, 177, 24) = ?"""
+
+# Deadlines and put times
+
+_DEADLINES = "SELECT count(*) FROM message WHERE expire_at_ms > ?"
+_EARLIEST_DEADLINES = (
+    "SELECT expire_at_ms, k FROM message WHERE expire_at_ms IS NOT NULL ORDER BY expire_at_ms"
+)
+_PUT_AFTER = "SELECT count(*) FROM message WHERE k >= 0 AND put_ms > ?"
+_MOVE_BACK = """
+UPDATE message SET put_ms = put_ms - ?, deliver_at_ms = deliver_at_ms - ?,
+    expire_at_ms = expire_at_ms - ? WHERE k >= 0 AND put_ms > ?"""
+#: The queue of a key; all negative keys are those of the staging queue, number 0.
+_QUEUE = "CASE WHEN k < 0 THEN 0 ELSE k >> 48 END"
+#: A statement for either side; its cost is what has expired, for the index holds all it asks for.
+EXPIRED_BY_QUEUE = (
+    f"SELECT {_QUEUE}, count(*) FROM message WHERE expire_at_ms <= ? GROUP BY {_QUEUE}"
+)
+#: The same of the messages in a JSON list of keys.
+EXPIRED_OF_KEYS = (
+    f"SELECT {_QUEUE}, count(*) FROM message "
+    f"WHERE k IN (SELECT value FROM json_each(?)) AND expire_at_ms <= ? GROUP BY {_QUEUE}"
+)
+#: Number, count and first deadline by queue, without the messages in a JSON list of keys.
+EXPIRED_OUTSIDE = (
+    f"SELECT {_QUEUE}, count(*), min(expire_at_ms) FROM message "
+    "WHERE expire_at_ms <= ? AND k NOT IN (SELECT value FROM json_each(?)) "
+    f"GROUP BY {_QUEUE}"
+)
+#: The last key of a page of delayed messages, their number, and in hexadecimal how far their keys
+#: lie behind the first parameter, and the numbers of their targets; pages are read from
+#: the second one on. One row for all of them gives the interpreter lock up once.
+_STAGED_PAGE = """
+SELECT max(k), count(*), group_concat(printf('%016x', k - ?1), ''),
+    group_concat(printf('%08x', coalesce(target_number, -1) & 4294967295), '')
+FROM (SELECT k, target_number FROM message WHERE k >= ?2 AND k < 0 ORDER BY k LIMIT {})"""
+
+# Delayed messages, and their release
+
+#: A message leaves the staging queue; the key tells the index value of an id that told the key.
+_MOVED = """
+INSERT INTO message (k, put_ms, deliver_at_ms, expire_at_ms, msg_hash, correl_hash, backout_count,
+    msg_id, correl_id, origin_id, descriptor, body, topic, capped_by, released_by)
+SELECT p.new, put_ms, deliver_at_ms, expire_at_ms, coalesce(msg_hash, m.k), correl_hash, 0,
+    msg_id, correl_id, shown_id, descriptor, body, topic, capped_by, released_by
+FROM (%s) p
+CROSS JOIN message m ON m.k = p.old"""
+_MOVE_IN = _MOVED % "SELECT CAST(key AS INTEGER) AS old, value AS new FROM json_each(?)"
+_MOVE_OUT = "DELETE FROM message WHERE k IN (SELECT CAST(key AS INTEGER) FROM json_each(?))"
+#: Of a run: the rows of an array are numbered from 1 on.
+_MOVE_RUN_IN = _MOVED % "SELECT value AS old, ?2 + rowid AS new FROM carray(?1)"
+_MOVE_RUN_OUT = "DELETE FROM message WHERE k IN carray(?)"
+#: So many of a run come and go before the next: the pages that these leave take the next ones, and
+#: a transaction of 2,000 writes 318 pages to the log, where it would write 383.
+_RUN_PART: Final = 500
+#: Of a flood they are all that is there: a delete of a range takes a third of the time.
+_COUNT = "SELECT count(*) FROM message WHERE k >= ? AND k <= ?"
+_MOVE_OUT_ALL = "DELETE FROM message WHERE k >= ? AND k <= ?"
+_DUE = (
+    "SELECT k, expire_at_ms, target, target_number, sub_id, topic, descriptor, length(body), "
+    "backout_count, ttl_from_release FROM message WHERE k >= ? AND k < ? ORDER BY k"
+)
+#: One row for all: at each row the interpreter is given up.
+_ALIKE = """
+SELECT json_group_array(k), max(body_bytes), total(is_other) FROM (
+    SELECT k, length(body) AS body_bytes, target IS NOT ?3 OR target_number IS NOT ?4
+        OR sub_id IS NOT ?5 OR descriptor <> ?6 OR backout_count <> ?7
+        OR ttl_from_release IS NOT ?8 OR coalesce(expire_at_ms <= ?9, FALSE) AS is_other
+    FROM message WHERE k >= ?1 AND k < ?2 ORDER BY k LIMIT %d)"""
+
+#: Claimed messages may have a deadline; no index tells.
+_HAS_TIMES = """
+SELECT EXISTS (SELECT 1 FROM message WHERE expire_at_ms IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM message WHERE k < 0) OR EXISTS (SELECT 1 FROM claimed)"""
 
 
 def _insert_for(rows: list[StoredMessage]) -> str:
@@ -83,6 +206,16 @@ def _insert_for(rows: list[StoredMessage]) -> str:
     return sql
 
 
+def staged_page(row_count: int) -> str:
+    """Return the statement that reads so many delayed messages, by key."""
+    return _STAGED_PAGE.format(row_count)
+
+
+def move_puts_back(after_ms: int, by_ms: int) -> Statement:
+    """Return what gives those messages earlier times: put, delivery and deadline."""
+    return _MOVE_BACK, (by_ms, by_ms, by_ms, after_ms)
+
+
 @lru_cache(maxsize=256)
 def limited(sql: str, limit: int) -> str:
     """Return a statement with its LIMIT spelled out.
@@ -90,6 +223,72 @@ def limited(sql: str, limit: int) -> str:
     A bound LIMIT makes SQLite prepare the statement anew at every execution: 12 µs against 3.
     """
     return f"{sql} LIMIT {limit}"
+
+
+class Outline(NamedTuple):
+    """A row of the table ``message`` with the length of its data in their place."""
+
+    k: int
+    expire_at_ms: int | None
+    msg_hash: int | None
+    correl_hash: int | None
+    descriptor: bytes
+    body_bytes: int
+
+
+class Outlined(NamedTuple):
+    """A message with the first HEAD_BYTES of its data, and the length of all of them."""
+
+    body_bytes: int
+    row: StoredMessage
+
+
+class Due(NamedTuple):
+    """A staged message without its data, which a release in bulk never reads."""
+
+    k: int
+    expire_at_ms: int | None
+    target: str | None
+    target_number: int | None
+    sub_id: bytes | None
+    topic: str | None
+    descriptor: bytes
+    body_bytes: int
+    backout_count: int
+    ttl_from_release: int | None
+
+
+class Alike(NamedTuple):
+    """Staged messages that may move as one: the first, the keys of all, the longest data."""
+
+    first: Due
+    keys: Sequence[int]
+    largest_bytes: int
+
+
+class Page:
+    """Rows of a statement up to a number of bytes of their bodies; one row in any case."""
+
+    def __init__(self, most_body_bytes: int, body_place: int) -> None:
+        """Read bodies of up to so many bytes together; ``body_place`` is their column."""
+        self._left_bytes, self._body_place = most_body_bytes, body_place
+        #: Whether there was a row more.
+        self.is_cut = False
+
+    def read(self, cursor: apsw.Cursor) -> list[tuple[Any, ...]]:
+        """Return the rows; the cursor is closed then."""
+        rows = list[tuple[Any, ...]]()
+        left_bytes, body_place = self._left_bytes, self._body_place
+        try:
+            for row in cursor:
+                left_bytes -= len(row[body_place])
+                if left_bytes < 0 and rows:
+                    self.is_cut = True
+                    break
+                rows.append(row)
+        finally:
+            cursor.close()
+        return rows
 
 
 class Messages:
@@ -150,12 +349,37 @@ class Messages:
         """Return up to ``limit`` messages with ``low <= k < high`` by key."""
         return self._rows(limited(IN_ORDER, limit), (low, high))
 
+    def page(
+        self, low: int, high: int, limit: int, most_body_bytes: int
+    ) -> tuple[list[tuple[Any, ...]], bool]:
+        """Return up to ``limit`` rows with ``low <= k < high`` by key, and whether these are all.
+
+        They have the columns of a StoredMessage. Those behind the first have no more than
+        ``most_body_bytes`` of bodies together with it.
+        """
+        page = Page(most_body_bytes, _BODY)
+        rows = self.fetch(limited(IN_ORDER, limit), (low, high), page.read)
+        return rows, len(rows) < limit and not page.is_cut
+
     def by_msg_hash(self, msg_hash: int, low: int, high: int, limit: int) -> list[StoredMessage]:
         """Return up to ``limit`` messages of a key range that the index has by this hash, by key.
 
         Those whose MsgId tells their key are not in it.
         """
         return self._rows(limited(_BY_MSG_HASH, limit), (msg_hash, low, high))
+
+    def by_msg_id(self, msg_id: bytes, low: int, high: int, limit: int) -> list[StoredMessage]:
+        """Return up to ``limit`` messages of a key range of one queue with a MsgId, by key.
+
+        Others may be among them: those of the index have the same hash.
+        """
+        found = self.by_msg_hash(id_hash(msg_id), low, high, limit)
+        key = key_told_by(msg_id, queue_number_of(low))
+        if key is not None and low <= key < high:
+            told = self.row(key)
+            if told is not None and told.msg_hash is None and told.msg_id == msg_id:
+                found = sorted([*found, told], key=attrgetter("k"))[:limit]
+        return found
 
     def by_correl_id(
         self, correl_hash: int, low: int, high: int, limit: int
@@ -236,3 +460,152 @@ class Messages:
         # Mostly held already: SQLite keeps no other thread from the reader (opening.LOCKED_FLAGS).
         with self._engine_lock:
             return rows_of(self._reader, sql, bindings, self._on_damage, read)
+
+    # Without their data, or with the beginning of it
+
+    def outlines(self, low: int, high: int, limit: int) -> list[Outline]:
+        """Return up to ``limit`` messages with ``low <= k < high`` by key."""
+        return [Outline._make(row) for row in self.fetch(limited(_OUTLINES, limit), (low, high))]
+
+    def outlines_of(self, keys: Iterable[int]) -> list[Outline]:
+        """Return those of these messages that are there."""
+        return [Outline._make(row) for row in self.fetch(_OUTLINES_OF, (json.dumps(list(keys)),))]
+
+    def present(self, keys: Iterable[int]) -> set[int]:
+        """Return those of these keys that messages have."""
+        return {int(row[0]) for row in self.fetch(_PRESENT, (json.dumps(list(keys)),))}
+
+    def with_id(self, numbers: Iterable[int], identifier: bytes, limit: int) -> list[Outlined]:
+        """Return messages with an id of 24 bytes as MsgId, then those with it as CorrelId.
+
+        ``limit`` bounds each kind; ``numbers`` are those of the queues that have messages. A
+        delayed message is found by the MsgId that its sender knows.
+        """
+        found = self._fetched(_WITH_MSG_ID, (id_hash(identifier), identifier), limit)
+        key = key_of_delayed_id(identifier)
+        if key is not None and STAGING_LOW <= key < 0:
+            keys = [key]
+        else:
+            told = [key_told_by(identifier, number) for number in numbers]
+            keys = [key for key in told if key is not None]
+        if keys:
+            # Without a place in the index: the id tells the key.
+            found += self._fetched(
+                _WITH_TOLD_KEY, (apsw.carray(array("q", keys)), identifier), limit
+            )
+        known = {each.row.k for each in found}
+        correlated = self._fetched(_WITH_CORREL_ID, (id_hash(identifier), identifier), limit)
+        return found + [each for each in correlated if each.row.k not in known]
+
+    def in_transit_with_correl_id(
+        self, keys: tuple[int, int], identifier: bytes, limit: int
+    ) -> list[Outlined]:
+        """Return messages of a transmission queue whose sender gave them a CorrelId of 24 bytes.
+
+        ``keys`` is the half-open range of the queue, of which the oldest 2,000 are looked at.
+        """
+        return self._fetched(_IN_TRANSIT, (*keys, identifier), limit)
+
+    def _fetched(self, sql: str, bindings: tuple[Any, ...], limit: int) -> list[Outlined]:
+        return [
+            Outlined(body_bytes, StoredMessage(*row))
+            for body_bytes, *row in self.fetch(limited(sql, limit), bindings)
+        ]
+
+    # Deadlines and put times
+
+    def earliest_deadlines(self, limit: int) -> list[tuple[int, int]]:
+        """Return up to ``limit`` of the earliest deadlines with the keys of their messages."""
+        return [
+            (expire_at_ms, k)
+            for expire_at_ms, k in self.fetch(limited(_EARLIEST_DEADLINES, limit), ())
+        ]
+
+    def count_deadlines(self, after_ms: int, until_ms: int | None) -> int:
+        """Count the messages with ``after_ms < deadline <= until_ms``; None is without an end."""
+        if until_ms is None:
+            return self._number(_DEADLINES, (after_ms,))
+        return self._number(f"{_DEADLINES} AND expire_at_ms <= ?", (after_ms, until_ms))
+
+    def count_put_after(self, after_ms: int) -> int:
+        """Count the messages on ordinary queues that were put later; reads all of them."""
+        return self._number(_PUT_AFTER, (after_ms,))
+
+    # Delayed messages, and their release
+
+    def move(self, move: Move) -> None:
+        """Give staged messages their keys on the target, by few statements for all."""
+        if move.old_keys is not None:
+            self._move_run(move, move.old_keys)
+            return
+        writer = self.writer
+        writer.execute(_MOVE_IN, (move.keys,))
+        if self._are_alone(move):
+            writer.execute(_MOVE_OUT_ALL, (move.first_key, move.last_key))
+        else:
+            writer.execute(_MOVE_OUT, (move.keys,))
+
+    def _move_run(self, move: Move, old_keys: Sequence[int]) -> None:
+        writer, keys, count = self.writer, array("q", old_keys), move.message_count
+        are_alone = self._are_alone(move)
+        for begin in range(0, count, _RUN_PART):
+            end = min(begin + _RUN_PART, count)
+            part = apsw.carray(keys, start=begin, stop=end)
+            writer.execute(_MOVE_RUN_IN, (part, move.first_new_key + begin - 1))
+            assert writer.changes() == end - begin, "a message that was to move is gone"
+            if are_alone:
+                writer.execute(_MOVE_OUT_ALL, (keys[begin], keys[end - 1]))
+            else:
+                writer.execute(_MOVE_RUN_OUT, (part,))
+
+    def _are_alone(self, move: Move) -> bool:
+        """Return True unless another was put between them since they were looked for."""
+        if not move.first_key:
+            return False
+        between = move.first_key, move.last_key
+        return self.writer.execute(_COUNT, between).fetchall() == [(move.message_count,)]
+
+    def due(self, low: int, high: int, limit: int) -> list[Due]:
+        """Return what release needs to know of up to ``limit`` staged messages, by key."""
+        return [Due._make(row) for row in self.fetch(limited(_DUE, limit), (low, high))]
+
+    def due_alike(self, first: Due, before: int, now_ms: int, limit: int) -> Alike | None:
+        """Return up to ``limit`` staged messages from one on; None if it and they are not alike.
+
+        They are alike when they differ in their data, ids and times alone, and none has expired.
+        """
+        like = (
+            first.target,
+            first.target_number,
+            first.sub_id,
+            first.descriptor,
+            first.backout_count,
+            first.ttl_from_release,
+        )
+        found = self.fetch(_ALIKE % limit, (first.k, before, *like, now_ms))
+        [(keys, largest_bytes, other_count)] = found
+        # Those that another transaction has taken meanwhile may have been all there were.
+        if largest_bytes is None or other_count:
+            return None
+        return Alike(first, json.loads(keys), largest_bytes)
+
+    def has_times(self) -> bool:
+        """Return True if any message may have a deadline, or waits for its delivery time."""
+        return bool(self.fetch(_HAS_TIMES, ())[0][0])
+
+    def by_delayed_id(
+        self, msg_id: bytes, key: int, within: tuple[int, int], limit: int
+    ) -> list[StoredMessage]:
+        """Return staged messages of a MsgId that tells a key: that one and those at other keys.
+
+        ``within`` is the half-open range of keys looked at.
+        """
+        low, high = within
+        # The key is read first: a message that another transaction moves away meanwhile is then
+        # found by the index.
+        row = self.row(key) if low <= key < high else None
+        rows = self.by_msg_hash(id_hash(msg_id), low, high, limit)
+        # Its sender may have given the id to more messages; put again from a copy it is in both.
+        if row is not None and row.msg_id == msg_id and all(r.k != key for r in rows):
+            rows = sorted([*rows, row], key=attrgetter("k"))[:limit]
+        return rows

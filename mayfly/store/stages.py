@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import apsw
 
 from mayfly.store.messages import Messages, limited
-from mayfly.store.units import RUN_SIZE_BITS, Bulk
-
-Statement: TypeAlias = tuple[str, tuple[Any, ...]]
+from mayfly.store.units import RUN_SIZE_BITS, Bulk, Statement
 
 _BEGIN = (
     "INSERT INTO stage (id, query, batch, partition, attempt, begun_ms) VALUES (?, ?, ?, ?, ?, ?)"

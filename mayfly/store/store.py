@@ -15,19 +15,19 @@ import apsw
 
 from mayfly.mqi.errors import MQError, StoreError
 from mayfly.runtime import EngineLock, Lock, Runtime
-from mayfly.store.aside import Aside
 from mayfly.store.book import Book
 from mayfly.store.checkpointer import Checkpointer
 from mayfly.store.claimed import ClaimedMessages
 from mayfly.store.damage import damaged, is_damage
 from mayfly.store.database import DATABASE_FILE, Database
-from mayfly.store.delayed import DelayedMessages
 from mayfly.store.disk_room import DiskRoom
 from mayfly.store.group_commit import GroupCommit
 from mayfly.store.held_gets import HeldGets
 from mayfly.store.identity import check_identity, identity_of, read_identity
 from mayfly.store.ledger import Ledger
 from mayfly.store.ledger_ids import LedgerIds
+from mayfly.store.messages import Messages
+from mayfly.store.reader import Reader
 from mayfly.store.retention import Retention
 from mayfly.store.sequence import Sequence
 from mayfly.store.stages import StageTable, insert_bulk
@@ -56,9 +56,12 @@ class Store:
         """Open or make the store of a folder; None keeps everything in memory."""
         self.engine_lock, self._runtime = engine_lock, runtime
         self._database = Database(folder, runtime)
+        self._readers: list[Reader] = []
         try:
             self._open(now_ms)
         except BaseException as error:
+            for reader in self._readers:
+                reader.stop()
             self._database.close()
             if folder is not None and isinstance(error, apsw.Error) and is_damage(error):
                 raise damaged(folder / DATABASE_FILE, error) from error
@@ -68,34 +71,33 @@ class Store:
         self._memory = Database(None, self._runtime)
         self.high_water_ms = self._database.read_meta("high_water_ms", 0)
         self._database.on_damage = self._stop
-        durable = self._database.is_durable
         guard = self._guard("transaction")
         writer, lock = self._database.writer, self.engine_lock
-        self.persistent = DelayedMessages(writer, self._database.reader, lock, self._stop)
-        self.volatile = DelayedMessages(self._memory.writer, self._memory.reader, lock)
+        self.persistent = Messages(writer, self._database.reader, lock, self._stop)
+        self.volatile = Messages(self._memory.writer, self._memory.reader, lock)
         self.held_gets = HeldGets(self._database.folder, self._database.instance_id)
         self.stages = StageTable(self.persistent)
         self.book = Book(
-            self._database.writer,
+            writer,
             self.persistent.contents,
             now_ms,
             self._runtime,
             high_water_ms=self.high_water_ms,
         )
-        writer, ballast = self._database.writer, self._database.ballast
-        self._log = None if ballast is None else WriteAheadLog(self._database, guard, self._runtime)
+        ballast = self._database.ballast
+        self._log = None if ballast is None else WriteAheadLog(writer, guard, self._runtime)
         room = None
         if self._log is not None and ballast is not None:
             room = DiskRoom(writer, self._log, ballast)
         self.group = GroupCommit(writer, self._apply, self.book, guard, room, runtime=self._runtime)
-        self.retention = Retention(self._database.writer, self.book, self.group)
-        ledger_guard = self._guard("ledger")
-        self.ids = LedgerIds(self._database, self.retention, self.group, ledger_guard)
-        self.ledger = Ledger(self._database, self.ids, (self.flush, self.settle), ledger_guard)
-        self._claims_reader = self._database.connect() if durable else self._database.reader
-        self.claimed = ClaimedMessages(self._claims_reader, self._guard("claims"), self._stop)
+        self.retention = Retention(writer, self.book, self.group)
+        ledger_reader = self._reader("ledger")
+        self.ids = LedgerIds(ledger_reader, self.retention, self.group)
+        instance_id = self._database.instance_id
+        self.ledger = Ledger(instance_id, ledger_reader, self.ids, self.flush, self.settle)
+        self.claimed = ClaimedMessages(self._reader("claims"))
         #: For those who watch; nothing is read there before they do.
-        self.aside = Aside(self._connect_aside, self._guard("aside"), self._stop)
+        self.aside = self._reader("aside")
         self._pending = Unit()
         #: Whether so many lives are kept back that the next caller should flush them.
         self.must_flush = False
@@ -115,9 +117,11 @@ class Store:
         """Return what guards a connection: on disk a lock of its own, in memory the lock."""
         return self._runtime.lock(name) if self._database.is_durable else self.engine_lock
 
-    def _connect_aside(self) -> apsw.Connection:
+    def _reader(self, name: str) -> Reader:
         database = self._database
-        return database.connect() if database.is_durable else database.reader
+        reader = Reader(database.connect_beside, self._guard(name), self._stop)
+        self._readers.append(reader)
+        return reader
 
     @property
     def is_full(self) -> bool:
@@ -256,12 +260,10 @@ class Store:
             self._log_keeper.stop()
         is_broken = self.group.is_broken
         self.group.stop()
-        self.ledger.stop()
-        self.claimed.stop()
-        self.aside.stop()
+        for reader in self._readers:
+            reader.stop()
         with self.engine_lock:
             self.held_gets.close()
-            self._claims_reader.close()
             if self._database.is_durable and not is_broken:
                 self._database.write_identity(self._database.writer)
             self._database.close(keeps_log=is_broken)
@@ -272,9 +274,8 @@ class Store:
         self.engine_lock = engine_lock
         self.group.is_broken = True
         self.held_gets.stop_in_child()
-        self.ledger.stop_in_child()
-        self.claimed.stop_in_child()
-        self.aside.stop_in_child()
+        for reader in self._readers:
+            reader.stop_in_child()
 
     def _stop(self) -> None:
         """Damage was read: nothing is written any more, and the queue manager stops."""

@@ -7,6 +7,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from mayfly.lifetime.life import LifeRecord
 
+#: A statement of SQL with its values.
+Statement: TypeAlias = tuple[str, tuple[Any, ...]]
 #: No message is longer than this says.
 RUN_SIZE_BITS = 27
 
@@ -223,7 +225,7 @@ class Unit:
         self.bulks: list[Bulk] = []
         self.ended_rows: list[EndedRows] = []
         self.deltas: dict[int, Delta] = {}
-        self.statements: list[tuple[str, tuple[Any, ...]]] = []
+        self.statements: list[Statement] = []
         self.error: BaseException | None = None
         #: Durable by now; neither this nor ``error`` means that nobody knows.
         self.is_safe = False

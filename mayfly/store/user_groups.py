@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from mayfly.store.damage import damaged
 from mayfly.store.messages import Messages
-
-Statement: TypeAlias = tuple[str, tuple[Any, ...]]
+from mayfly.store.units import Statement
 
 #: The name of a row is this word with the user behind it.
 _PREFIX: Final = "groups of "

@@ -14,7 +14,6 @@ import apsw
 
 from mayfly.mqi.errors import StoreDamaged
 from mayfly.runtime import Runtime
-from mayfly.store.database import Database
 from mayfly.store.log_check import check_frames, salts_of
 
 PAGE_BYTES = 4_096
@@ -37,12 +36,14 @@ class WriteAheadLog:
     """
 
     def __init__(
-        self, database: Database, guard: AbstractContextManager[object], runtime: Runtime
+        self,
+        writer: apsw.Connection,
+        guard: AbstractContextManager[object],
+        runtime: Runtime,
     ) -> None:
-        """Follow the commits of the database's writer."""
+        """Follow the commits of a writer."""
         self.guard = guard
-        self.database = database
-        self._writer = database.writer
+        self._writer = writer
         #: Frames in the log after the last commit. A full disk may have left some of a crash.
         self.pages = max(self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0], 0)
         #: The length at which :meth:`lengthen` is worth its while.

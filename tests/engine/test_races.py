@@ -216,7 +216,7 @@ def test_a_reader_at_the_end_of_the_ledger_takes_nothing_new_for_trimmed(tmp_pat
     store.commit([put_unit(store, *rows)])
     store.commit([get_unit(rows[0])])
     last = store.ledger.last_position()
-    guard = store.ledger._guard
+    guard = store.ledger._reader._guard
 
     class After:
         """Commits one more life when the read is over."""
@@ -226,10 +226,10 @@ def test_a_reader_at_the_end_of_the_ledger_takes_nothing_new_for_trimmed(tmp_pat
 
         def __exit__(self, *_: object) -> None:
             guard.__exit__(None, None, None)
-            store.ledger._guard = guard
+            store.ledger._reader._guard = guard
             store.commit([get_unit(rows[1])])
 
-    store.ledger._guard = After()
+    store.ledger._reader._guard = After()
     assert store.ledger.page(last, 10) == []
     assert [row[0] for row in store.ledger.page(last, 10)] == [last + 1]
     store.close()

@@ -9,11 +9,8 @@ import apsw
 import pytest
 
 from mayfly.mqi.errors import ConnectionBroken, StoreDamaged
-from mayfly.store.by_id import by_msg_id, with_id
 from mayfly.store.contents import LEAST_COPIES
 from mayfly.store.keys import id_hash
-from mayfly.store.outlines import outlines
-from mayfly.store.pages import page_of
 from mayfly.store.store import Store
 from mayfly.store.units import EndedMessages, StoredMessage, Unit
 from tests.store.scene import (
@@ -72,12 +69,12 @@ def test_every_read_shows_whole_copies(store: Store) -> None:
     assert contents(store) == [BODY]
     messages, msg_id = store.persistent, copies[0].msg_id
     assert messages.row(copies[1].k) == copies[1]
-    assert by_msg_id(messages, msg_id, LOW, HIGH, 9) == copies
+    assert messages.by_msg_id(msg_id, LOW, HIGH, 9) == copies
     assert messages.by_correl_id(id_hash(b"c" * 24), LOW, HIGH, 9) == copies
     assert messages.expired(NOW_MS, (0, 0), 9) == copies
     assert messages.described(LOW, HIGH, 9) == [(row.k, row.descriptor) for row in copies]
-    assert [one.body_bytes for one in outlines(messages, LOW, HIGH, 9)] == [len(BODY)] * 4
-    assert [(one.body_bytes, one.row) for one in with_id(messages, [NUMBER], msg_id, 9)] == [
+    assert [one.body_bytes for one in messages.outlines(LOW, HIGH, 9)] == [len(BODY)] * 4
+    assert [(one.body_bytes, one.row) for one in messages.with_id([NUMBER], msg_id, 9)] == [
         (len(BODY), row) for row in copies
     ]
 
@@ -140,15 +137,15 @@ def test_another_publication_with_the_same_msg_id_has_whole_copies(store: Store)
     )
     store.commit([put_unit(store, *first, *second)])
     assert contents(store) == [b"one"]
-    found = by_msg_id(store.persistent, msg_id, LOW, HIGH, 9)
+    found = store.persistent.by_msg_id(msg_id, LOW, HIGH, 9)
     assert found == [*first, *second]
-    assert by_msg_id(store.persistent, msg_id, LOW, HIGH, 5) == [*first, second[0]]
-    assert by_msg_id(store.persistent, msg_id, second[1].k, HIGH, 1) == [second[1]]
+    assert store.persistent.by_msg_id(msg_id, LOW, HIGH, 5) == [*first, second[0]]
+    assert store.persistent.by_msg_id(msg_id, second[1].k, HIGH, 1) == [second[1]]
     store.commit([get_unit(*first)])
     store.commit([put_unit(store, *third)])
     assert contents(store) == [b"three"]
-    assert by_msg_id(store.persistent, msg_id, LOW, HIGH, 9) == [*second, *third]
-    assert [one.row for one in with_id(store.persistent, [NUMBER], msg_id, 9)] == [*second, *third]
+    assert store.persistent.by_msg_id(msg_id, LOW, HIGH, 9) == [*second, *third]
+    assert [one.row for one in store.persistent.with_id([NUMBER], msg_id, 9)] == [*second, *third]
 
 
 def test_a_content_goes_with_the_last_copy_and_not_before(store: Store) -> None:
@@ -264,7 +261,7 @@ def test_a_copy_without_its_content_is_damage_and_verify_finds_it(tmp_path: Path
     store.close()
     store = opened(tmp_path)
     with pytest.raises(StoreDamaged):
-        outlines(store.persistent, LOW, HIGH, 9)
+        store.persistent.outlines(LOW, HIGH, 9)
     with pytest.raises(StoreDamaged):
-        page_of(store.persistent, LOW, HIGH, 9, 1_000)
+        store.persistent.page(LOW, HIGH, 9, 1_000)
     store.close()

@@ -259,7 +259,7 @@ def test_identity_is_written_at_creation_checkpoint_and_close(tmp_path: Path) ->
     assert told() == made
     keeper = store._log_keeper
     assert keeper is not None
-    keeper._checkpoint(store._claims_reader)
+    keeper._checkpoint(store._database.connect())
     assert told() == {**made, "ledger_position": 3}
     store.commit([put_unit(store, rows[0])])
     store.commit([get_unit(rows[0])])

@@ -7,13 +7,13 @@ from typing import cast
 import pytest
 
 from mayfly import QueueManager
-from mayfly.store.delayed import DelayedMessages
 from mayfly.store.keys import STAGING_LOW, STAGING_NUMBER, id_hash, key_of_delayed_id, staging_key
+from mayfly.store.messages import Messages
 from mayfly.store.units import StoredMessage, Unit
 from tests.store.scene import NOW_MS, life, new_row, opened
 
 
-class MovedBetween(DelayedMessages):
+class MovedBetween(Messages):
     """Moves a message to another key, as another transaction does, behind its first read."""
 
     key: int | None = None
@@ -52,7 +52,7 @@ def test_D3_a_message_that_is_rescheduled_between_two_reads_is_found() -> None:
         messages.__class__ = MovedBetween
         cast("MovedBetween", messages).key = key
         found = messages.by_delayed_id(msg_id, key, (key, key + 2_000), 10)
-        messages.__class__ = DelayedMessages
+        messages.__class__ = Messages
         assert {row.msg_id for row in found} == {msg_id}
         assert found[-1].k in (key, key + 1_000)
 

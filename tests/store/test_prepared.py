@@ -8,19 +8,16 @@ from pathlib import Path
 import apsw
 import pytest
 
-from mayfly.store.by_id import by_msg_id
-from mayfly.store.delayed import DelayedMessages
 from mayfly.store.keys import generated_id, start_of_ids
-from mayfly.store.message_times import earliest_deadlines
-from mayfly.store.pages import page_of
+from mayfly.store.messages import Messages
 from tests.store.scene import NUMBER, opened, put_unit
 
 LOW, HIGH = NUMBER << 48, (NUMBER + 1) << 48
 GENERATED = generated_id(start_of_ids("QM1", 1), 1)
-READS: dict[str, Callable[[DelayedMessages], object]] = {
+READS: dict[str, Callable[[Messages], object]] = {
     "in_order": lambda messages: messages.in_order(LOW, HIGH, 8),
-    "page": lambda messages: page_of(messages, LOW, HIGH, 8, 1_000),
-    "by_msg_id": lambda messages: by_msg_id(messages, GENERATED, LOW, HIGH, 8),
+    "page": lambda messages: messages.page(LOW, HIGH, 8, 1_000),
+    "by_msg_id": lambda messages: messages.by_msg_id(GENERATED, LOW, HIGH, 8),
     "by_correl_id": lambda messages: messages.by_correl_id(1, LOW, HIGH, 8),
     "expired": lambda messages: messages.expired(1, (0, 0), 8),
     "described": lambda messages: messages.described(LOW, HIGH, 8),
@@ -28,7 +25,7 @@ READS: dict[str, Callable[[DelayedMessages], object]] = {
     "due": lambda messages: messages.due(LOW, HIGH, 8),
     "count": lambda messages: messages.count(LOW, HIGH),
     "count_expired": lambda messages: messages.count_expired(LOW, HIGH, 1),
-    "earliest_deadlines": lambda messages: earliest_deadlines(messages, 8),
+    "earliest_deadlines": lambda messages: messages.earliest_deadlines(8),
     "lowest_key": lambda messages: messages.lowest_key(LOW, HIGH),
 }
 

@@ -26,7 +26,6 @@ from mayfly.store.stages import (
     NO_PARTITION,
     QueryState,
     StagePlace,
-    Statement,
     appended,
     begun,
     finished,
@@ -35,6 +34,7 @@ from mayfly.store.stages import (
     removed,
     state_written,
 )
+from mayfly.store.units import Statement
 from mayfly.verbs.contracts.stages import JOB_PREFIX
 
 _LOG = logging.getLogger("mayfly.stages")

@@ -6,8 +6,8 @@ from typing import Final
 
 from mayfly.engine.core import Core
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
-from mayfly.store.delayed import Alike, Due
 from mayfly.store.keys import STAGING_LOW
+from mayfly.store.messages import Alike, Due
 
 #: Of messages of many kinds so many are looked at in vain.
 _FIRST: Final = 16

@@ -30,7 +30,7 @@ from mayfly.mqi.constants import MQPER_PERSISTENT, MQRO_DISCARD_MSG
 from mayfly.mqi.delay_header import HEADER_BYTES, STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.store.delayed import Alike, Due
+from mayfly.store.messages import Alike, Due
 from mayfly.store.units import Move, StoredMessage
 from mayfly.verbs.contracts.endings import NOBODY, Ending
 

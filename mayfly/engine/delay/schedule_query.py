@@ -11,8 +11,8 @@ from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import read_properties
-from mayfly.store.delayed import Due
 from mayfly.store.keys import STAGING_LOW, due_ms_of, id_hash, key_of_delayed_id, staging_key
+from mayfly.store.messages import Due
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.schedule import Scheduled, ScheduleFilter
 

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 from mayfly.engine.core import Core
 from mayfly.engine.queues import PERSISTENT, VOLATILE
 from mayfly.engine.transaction import Transaction
-from mayfly.store.aside import staged_page
 from mayfly.store.keys import STAGING_LOW, STAGING_ORDER_BITS
+from mayfly.store.messages import staged_page
 
 #: Rows of one read: in memory others wait for it, some 5 ms.
 _PAGE: Final = 20_000

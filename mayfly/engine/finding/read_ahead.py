@@ -12,7 +12,6 @@ from collections.abc import Container, Iterator
 from typing import Any, Final, TypeAlias
 
 from mayfly.store.messages import Messages
-from mayfly.store.pages import page_of
 from mayfly.store.units import StoredMessage, stored_message
 
 #: The columns of a row. As a StoredMessage the garbage collector would walk through it in each of
@@ -190,7 +189,7 @@ class ReadAhead:
         self.is_read = True
         while not self.has_all:
             start = max(first, self.end)
-            rows, self.has_all = page_of(messages, start, high, self._size, _PAGE_BYTES)
+            rows, self.has_all = messages.page(start, high, self._size, _PAGE_BYTES)
             if not rows:
                 break
             self._size = min(self._size * _PAGE_GROWTH, _LARGEST_PAGE)

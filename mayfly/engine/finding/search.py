@@ -15,9 +15,7 @@ from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.properties.selectors import MessageFields, Selector, compile_selector
-from mayfly.store.by_id import by_msg_id
 from mayfly.store.keys import id_hash, key_of_delayed_id, key_of_token, staging_id
-from mayfly.store.pages import page_of
 from mayfly.store.units import StoredMessage, stored_message
 from mayfly.verbs.messages import message_token
 
@@ -220,7 +218,7 @@ def _paged(
     ahead.is_read = True
     low, is_last = max(low, ahead.end), ahead.has_all
     while not is_last:
-        rows, is_last = page_of(messages, low, queue.high, page.rows, page.body_bytes)
+        rows, is_last = messages.page(low, queue.high, page.rows, page.body_bytes)
         for row in map(stored_message, rows):
             if row.k not in hidden:
                 yield row, persistence
@@ -294,7 +292,7 @@ def _fetcher(
         if key is not None:
             staged_key = key
             return lambda low, size: messages.by_delayed_id(msg_id, staged_key, (low, high), size)
-        return lambda low, size: by_msg_id(messages, msg_id, low, high, size)
+        return lambda low, size: messages.by_msg_id(msg_id, low, high, size)
     if match.correl_id is not None:
         correl_hash = id_hash(match.correl_id)
         return lambda low, size: messages.by_correl_id(correl_hash, low, high, size)

@@ -27,7 +27,6 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.store.keys import id_hash, may_tell
-from mayfly.store.outlines import present
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.contracts.endings import MetBy
 from mayfly.verbs.messages import GetResult
@@ -286,7 +285,7 @@ class GroupGetter(Getter):
         for persistence in (VOLATILE, PERSISTENT):
             if stored[persistence]:
                 keys = [entry.key for entry in stored[persistence]]
-                here = present(home.messages(persistence), keys)
+                here = home.messages(persistence).present(keys)
                 for entry in stored[persistence]:
                     if entry.key not in here:
                         are_there = False

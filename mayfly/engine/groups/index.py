@@ -17,7 +17,7 @@ from mayfly.engine.unit_of_work import UncommittedPut
 from mayfly.mqi.constants import MQ_GROUP_ID_LENGTH
 from mayfly.mqi.descriptor import grouping_of
 from mayfly.runtime.weak import weakly_held
-from mayfly.store.outlines import Outline, outlines, outlines_of, present
+from mayfly.store.messages import Outline
 
 #: Messages that are read in one turn of the lock: some 5 ms.
 _PAGE = 2_000
@@ -141,7 +141,7 @@ class GroupIndex:
         self._told.clear()
         for persistence in (VOLATILE, PERSISTENT):
             if told and self._queue.present[persistence]:
-                self._add_all(outlines_of(self.home.messages(persistence), told), persistence)
+                self._add_all(self.home.messages(persistence).outlines_of(told), persistence)
         for persistence in (VOLATILE, PERSISTENT):
             while self._behind[persistence] is not None:
                 self._read_page(persistence)
@@ -157,7 +157,7 @@ class GroupIndex:
         """Return True if a message is still on the queue, and the requester may see it."""
         if self.home.hidden.get(entry.key, requester) is not requester:
             return False
-        return bool(present(self.home.messages(entry.persistence), (entry.key,)))
+        return bool(self.home.messages(entry.persistence).present((entry.key,)))
 
     def next(self, mode: int, low: int, match: Match) -> Entry | None:
         """Return the first message from a key on that a get in this mode may begin with.
@@ -292,7 +292,7 @@ class GroupIndex:
         assert low is not None
         rows: list[Outline] = []
         if self._queue.present[persistence]:
-            rows = outlines(self.home.messages(persistence), low, self._queue.high, _PAGE)
+            rows = self.home.messages(persistence).outlines(low, self._queue.high, _PAGE)
         self._add_all(rows, persistence)
         self._behind[persistence] = rows[-1].k + 1 if len(rows) == _PAGE else None
 

@@ -10,7 +10,7 @@ from mayfly.engine.groups.fields import IN_GROUP, IN_SEGMENTS
 from mayfly.engine.unit_of_work import UncommittedPut
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Grouping
-from mayfly.store.outlines import Outline
+from mayfly.store.messages import Outline
 
 #: The get options that look at groups and segments.
 GROUPING = (

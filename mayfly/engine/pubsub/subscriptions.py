@@ -15,7 +15,7 @@ from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.properties.selectors import Selector, compile_selector
-from mayfly.store.delayed import Due
+from mayfly.store.messages import Due
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.topic_strings import levels_of
 

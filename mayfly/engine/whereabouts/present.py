@@ -21,14 +21,9 @@ from mayfly.lifetime.life import State
 from mayfly.mqi.constants import MQMT_REPORT, MQPER_PERSISTENT, MQUS_TRANSMISSION
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
-from mayfly.store.by_id import (
-    Claimed,
-    Outlined,
-    claimed_with_id,
-    in_transit_with_correl_id,
-    with_id,
-)
+from mayfly.store.claimed import Claimed
 from mayfly.store.keys import queue_number_of
+from mayfly.store.messages import Outlined
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.stories import MOST_STAYS, Relation, Stay
 
@@ -77,7 +72,7 @@ class Present:
             for session in list(self._sessions):
                 found += self._uncommitted(session)
         if any(queue.claimed for queue in core.registry.queues()):
-            claimed = claimed_with_id(core.store.claimed, self._asked_id, MOST_STAYS)
+            claimed = core.store.claimed.with_id(self._asked_id, MOST_STAYS)
             found += map(self._claimed, claimed)
         return found
 
@@ -87,11 +82,11 @@ class Present:
         for persistence in (VOLATILE, PERSISTENT):
             messages = home.messages(persistence)
             numbers = [q.number for q in home.registry.queues() if q.present[persistence]]
-            found = with_id(messages, numbers, asked_id, MOST_STAYS)
+            found = messages.with_id(numbers, asked_id, MOST_STAYS)
             for queue in in_transit:
                 if queue.present[persistence]:
                     keys = queue.low, queue.high
-                    found += in_transit_with_correl_id(messages, keys, asked_id, MOST_STAYS)
+                    found += messages.in_transit_with_correl_id(keys, asked_id, MOST_STAYS)
             known: set[int] = set()
             for each in found:
                 if each.row.k not in known:
