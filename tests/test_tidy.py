@@ -153,7 +153,7 @@ RUNTIME_EXCEPTIONS = {
         "mayfly/services/listener/server_session.py",
         "threading",
     ): "asked by programs without any object",
-    ("mayfly/store/checksums.py", "threading"): "SQLite's list of file systems is the process's",
+    ("mayfly/store/damage.py", "threading"): "SQLite's list of file systems is the process's",
     ("mayfly/store/database.py", "threading"): "a template for each thread of the process",
 }
 #: It may fall, not rise.

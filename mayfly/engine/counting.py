@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from mayfly.engine.core import Core
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.lifetime.moments import is_expired
+from mayfly.store.book import Totals
 from mayfly.store.keys import queue_number_of
 from mayfly.store.messages import EXPIRED_BY_QUEUE, EXPIRED_OF_KEYS
-from mayfly.store.totals import Totals
 from mayfly.verbs.facts import Counts, Verification
 
 

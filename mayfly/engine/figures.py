@@ -14,7 +14,7 @@ from mayfly.engine.objects.views import oldest_put_ms
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi.constants import MQQDT_PREDEFINED
 from mayfly.mqi.errors import ObjectError
-from mayfly.store.totals import Totals
+from mayfly.store.book import Totals
 
 
 class QueueFigures(NamedTuple):

@@ -20,7 +20,7 @@ from mayfly.engine.objects.views import oldest_put_ms
 from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.life import State
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.store.totals import Totals
+from mayfly.store.book import Totals
 from mayfly.verbs.facts import Counts
 
 #: Queues looked at in one turn of the lock.

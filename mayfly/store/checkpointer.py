@@ -13,8 +13,8 @@ from typing import ClassVar
 import apsw
 
 from mayfly.runtime import Loop, Runtime
-from mayfly.store.ballast import Ballast
 from mayfly.store.database import Database
+from mayfly.store.disk_room import Ballast
 from mayfly.store.write_ahead_log import FRAME_BYTES, WriteAheadLog
 
 _LOG = logging.getLogger("mayfly.store")

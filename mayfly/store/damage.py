@@ -1,14 +1,31 @@
-"""Damage: which errors of SQLite say that the bytes on the disk are not those that were written."""
+"""Damage on the disk: errors of SQLite, checksums of pages, and the least that a database holds.
+
+* SQLite says so by some of its errors.
+* Pages have checksums, by SQLite's checksum VFS (https://sqlite.org/cksumvfs.html), an extension
+  that comes with apsw. It keeps a checksum in the last 8 bytes of each page, written when a page
+  goes from the write-ahead log into the database, and verified when the page is read from there.
+* ``identity.json`` holds the least that the database of a folder must hold. SQLite opens a database
+  that was emptied, or that has lost its log, without an error. The file, written at creation,
+  checkpoints and close, tells such a store from a new one. It is not written with each commit,
+  which would double the syncs.
+
+The log has checksums of its own: see write_ahead_log.py.
+"""
 
 from __future__ import annotations
 
+import json
+import threading
+import zlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
-from mayfly.mqi.errors import StoreDamaged
+from mayfly.mqi.errors import StoreDamaged, StoreError
+from mayfly.runtime import Files
 
 
 def is_damage(error: apsw.Error) -> bool:
@@ -50,3 +67,168 @@ def damaged(file: Path, error: Exception) -> StoreDamaged:
     """
     what = "the checksum of a page is wrong" if isinstance(error, apsw.IOError) else str(error)
     return StoreDamaged(f"{file} is damaged: {what}", file.parent)
+
+
+_EXTENSION, _VFS = "cksumvfs", "cksmvfs"
+_RESERVED_BYTES = 8
+#: Where a database says how many bytes of each page are reserved.
+_RESERVED_AT = 20
+_LOADING = threading.Lock()
+#: Name of the VFS under the checksums, once they are loaded.
+_lies_over = [""]
+
+
+def is_available() -> bool:
+    """Return True if this installation of apsw has the extension."""
+    return _kind_of(_EXTENSION) == "extension"
+
+
+@cache
+def _kind_of(name: str) -> str | None:
+    """Return what apsw says of one of its extras; apsw reads a file for each answer."""
+    # It imports much of the standard library, which a queue manager in memory does without.
+    from apsw import sqlite_extra
+
+    return sqlite_extra.has(name)
+
+
+def is_protected(database: Path, files: Files) -> bool:
+    """Return True if the pages of a database file have checksums; raises OSError.
+
+    Only for a database that this process has not open: closing a file drops SQLite's locks on it.
+    """
+    with files.open(database) as file:
+        header = file.read(_RESERVED_AT + 1)
+    return header[_RESERVED_AT:] == bytes((_RESERVED_BYTES,))
+
+
+def checksum_vfs(vfs: str | None, folder: Path) -> str:
+    """Return the name of the VFS to open a protected database with, and load it unless it is.
+
+    It lies over ``vfs``, None for the default of the process, and over one file system in a
+    process: a folder for which that is another one is refused with StoreError. Connections of other
+    code in this process keep the VFS that they have by default.
+    """
+    with _LOADING:
+        known = apsw.vfs_names()
+        if vfs is not None and vfs not in known:
+            raise StoreError(f"{folder}: SQLite knows no file system {vfs!r}", folder)
+        default = known[0]
+        wanted = default if vfs is None else vfs
+        if _VFS not in known:
+            _load_over(wanted)
+            apsw.set_default_vfs(default)
+        elif _lies_over[0] != wanted:
+            raise StoreError(
+                f"{folder}: this process reads its stores through the file system "
+                f"{_lies_over[0]!r}; one through {wanted!r} needs a process of its own",
+                folder,
+            )
+    return _VFS
+
+
+def _load_over(vfs: str) -> None:
+    """Load the extension, which takes what is the default for what lies below it."""
+    from apsw import sqlite_extra
+
+    apsw.set_default_vfs(vfs)
+    loading = apsw.Connection(":memory:")
+    try:
+        sqlite_extra.load(loading, _EXTENSION)
+    finally:
+        loading.close()
+    # The extension makes itself the default; the caller says what is.
+    _lies_over[:] = [vfs]
+
+
+def is_checked(connection: apsw.Connection) -> bool:
+    """Return True if a connection verifies the checksums of the pages that it reads."""
+    return connection.open_vfs == _VFS
+
+
+def protect(connection: apsw.Connection) -> None:
+    """Give the pages of an empty database room for checksums, or those of its next VACUUM."""
+    connection.reserve_bytes(reserve=_RESERVED_BYTES)
+
+
+IDENTITY_FILE = "identity.json"
+#: The newest position of the ledger, also when that has been trimmed.
+LAST_POSITION = """
+SELECT max(coalesce((SELECT max(position) FROM ledger), 0),
+    coalesce((SELECT value FROM meta WHERE name = 'last_position'), 0))"""
+_MARKS = "SELECT name, value FROM meta WHERE name IN ('instance_id', 'sequence')"
+
+
+class Identity(NamedTuple):
+    """Marks of a database's state; all but ``instance`` and ``is_protected`` only grow."""
+
+    instance: str
+    schema: int
+    ledger_position: int
+    #: Numbers up to this one may have been given to messages.
+    sequence: int
+    #: Whether its pages have checksums.
+    is_protected: bool
+
+
+def read_identity(folder: Path, files: Files) -> Identity | None:
+    """Return what the folder says, None when it says nothing; raises StoreDamaged."""
+    file = folder / IDENTITY_FILE
+    try:
+        with files.open(file) as text:
+            fields = json.loads(text.read().decode())
+        # An older Mayfly has written none.
+        checksum = fields.pop("checksum", None)
+        identity = Identity(**fields)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise StoreDamaged(f"{file} cannot be read: {error}{_REMEDY}", folder) from error
+    kinds = tuple(type(value) for value in identity)
+    if kinds != (str, int, int, int, bool):
+        raise StoreDamaged(f"{file} holds what nobody writes: {fields}{_REMEDY}", folder)
+    if checksum not in (None, _checksum_of(identity)):
+        raise StoreDamaged(f"{file} is damaged: its checksum is wrong{_REMEDY}", folder)
+    return identity
+
+
+def write_identity(folder: Path, identity: Identity, files: Files) -> None:
+    """Put what a database says of itself beside it, on the disk; raises OSError."""
+    fields = identity._asdict() | {"checksum": _checksum_of(identity)}
+    files.write_whole(folder / IDENTITY_FILE, json.dumps(fields, indent=2) + "\n")
+
+
+def _checksum_of(identity: Identity) -> str:
+    return f"{zlib.crc32(json.dumps(identity).encode()):08x}"
+
+
+def identity_of(connection: apsw.Connection) -> Identity:
+    """Return what a database says of itself; one without tables is schema 0. StoreDamaged."""
+    version = int(rows_of(connection, "PRAGMA user_version")[0][0])
+    is_protected = connection.reserve_bytes() > 0
+    if not version:
+        return Identity("", 0, 0, 0, is_protected)
+    meta = dict(rows_of(connection, _MARKS))
+    position = int(rows_of(connection, LAST_POSITION)[0][0])
+    instance, sequence = str(meta.get("instance_id", "")), int(meta.get("sequence", 0))
+    return Identity(instance, version, position, sequence, is_protected)
+
+
+def check_identity(folder: Path, expected: Identity, found: Identity) -> None:
+    """Raise StoreDamaged when a database is another one, or holds less than it must."""
+    if found.instance != expected.instance and found.schema:
+        wrong = f"it is the database of instance {found.instance}, not {expected.instance}"
+    elif found.schema < expected.schema:
+        wrong = f"its schema is {found.schema}, it was {expected.schema}"
+    elif found.ledger_position < expected.ledger_position:
+        wrong = f"its ledger ends at {found.ledger_position}, it was {expected.ledger_position}"
+    elif found.sequence < expected.sequence:
+        wrong = f"its last sequence number is {found.sequence}, it was {expected.sequence}"
+    elif expected.is_protected and not found.is_protected:
+        wrong = "its pages have no checksums any more"
+    else:
+        return
+    raise StoreDamaged(f"the database is older than {IDENTITY_FILE} says: {wrong}{_REMEDY}", folder)
+
+
+_REMEDY = "; after a restore on purpose: mayfly verify --accept-older"

@@ -1,22 +1,26 @@
-"""The leader: many units of work, one transaction, one sync.
+"""Group commit: many units of work, one transaction, one sync.
 
 The first caller to arrive leads: it takes the units that others have queued meanwhile into one
-transaction, then wakes their callers and hands the lead to the first that came after. Which of
-them share it is decided in commit_order.py: due before new. A leader that shared its last
-transaction waits up to 0.5 ms for the same callers, unless a release waits: one sync then serves
-all of them. A unit that fails alone is undone alone. A full disk fails the whole batch
-and nothing of it is kept; with a ballast to give up, only units that add messages fail. Damage that
-a transaction reads undoes it, and the store stops. An I/O error at COMMIT leaves its outcome
-unknown, so the store stops and the commit is never tried again.
+transaction, then wakes their callers and hands the lead to the first that came after. A leader that
+shared its last transaction waits up to 0.5 ms for the same callers, unless a release waits: one
+sync then serves all of them. A unit that fails alone is undone alone. A full disk fails the whole
+batch and nothing of it is kept; with a ballast to give up, only units that add messages fail.
+Damage that a transaction reads undoes it, and the store stops. An I/O error at COMMIT leaves its
+outcome unknown, so the store stops and the commit is never tried again.
+
+Which commits share a transaction: due before new. Messages that are released, got or discarded go
+with the next transaction, whatever else waits. New messages share it in the order of their commits,
+as far as its room reaches: a release that comes while it runs waits for that one transaction, which
+is soon over. Beside a release the room is small, as the release waits for all that its transaction
+writes. New messages that waited for a release do not wait for the next one.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
 
 import apsw
 
@@ -27,11 +31,75 @@ from mayfly.mqi.reasons import (
     MQRC_STORAGE_MEDIUM_FULL,
     MQRC_UNEXPECTED_ERROR,
 )
-from mayfly.runtime import Runtime
-from mayfly.store.commit_order import Commit, divided, holds_release
+from mayfly.runtime import Runtime, Signal
+from mayfly.store.book import Book
 from mayfly.store.damage import damaged, is_damage
 from mayfly.store.disk_room import DiskRoom
 from mayfly.store.units import Unit, joined
+
+#: New messages of one transaction: some 10 ms of statements, beside which a sync counts for little.
+ROOM = 500
+#: New messages beside a release: less than 1 ms.
+ROOM_BESIDE_RELEASE = 20
+
+
+class Commit:
+    """The units of one caller, which share a transaction, and the wait of that caller."""
+
+    __slots__ = ("done", "is_next", "leads", "shared", "units", "woken")
+
+    def __init__(self, units: tuple[Unit, ...], done: Signal) -> None:
+        """Begin with nothing written."""
+        self.units = units
+        #: Set when the units are written, or have failed, or when the caller is to lead.
+        self.done = done
+        self.leads = False
+        #: Whether a release went before it, so that it goes with the next transaction.
+        self.is_next = False
+        #: While it leads: the commits of the transaction that it runs; then those to be told.
+        self.shared: list[Commit] = []
+        self.woken: list[Commit] = []
+
+    def is_over(self) -> bool:
+        """Return True if it is decided and nobody waits for it to lead."""
+        return self.units[-1].is_decided() and not (self.leads or self.woken)
+
+    def is_release(self) -> bool:
+        """Return True if it brings delayed messages to their queues."""
+        return any(unit.moves for unit in self.units)
+
+    def new_count(self) -> int:
+        """Return how many messages it adds; units that end as many as they add count as none."""
+        return sum([unit.new_count() for unit in self.units])
+
+
+def divided(waiting: Sequence[Commit]) -> tuple[list[Commit], list[Commit]]:
+    """Return the commits of the next transaction, and those that come later; both keep the order.
+
+    The first new message goes with the next transaction unless a release is there.
+    """
+    if len(waiting) == 1:
+        return [waiting[0]], []
+    room = ROOM_BESIDE_RELEASE if holds_release(waiting) else ROOM
+    now: list[Commit] = []
+    later: list[Commit] = []
+    for commit in waiting:
+        count = commit.new_count()
+        goes = count <= room or room == ROOM or commit.is_next
+        if count and (later or not goes):
+            later.append(commit)
+        else:
+            room -= count
+            now.append(commit)
+    if later:
+        later[0].is_next = True
+    return now, later
+
+
+def holds_release(waiting: Sequence[Commit]) -> bool:
+    """Return True if a release is among some commits."""
+    return any(commit.is_release() for commit in waiting)
+
 
 #: How long a leader waits for as many as came the last time: two syncs of a good disk.
 _GATHER_SECONDS = 0.000_5
@@ -47,28 +115,6 @@ _WRONG_UNIT = (
     TypeError,
     ValueError,
 )
-
-
-class Book(Protocol):
-    """Data that every transaction writes beside messages: ledger, totals, high-water marks."""
-
-    def write_lives(self, unit: Unit) -> None:
-        """Write lives of a unit, whose messages are still there."""
-
-    def write(self, unit: Unit) -> None:
-        """Write the totals of a unit, and the lives that follow from its changes."""
-
-    def finish(self) -> None:
-        """Write what stands once in a transaction."""
-
-    def accept(self) -> None:
-        """The transaction is durable: keep what was written."""
-
-    def mark(self) -> Any:
-        """Return a place to go back to."""
-
-    def back_to(self, mark: Any) -> None:
-        """Forget what was written since the mark, or since the last transaction for None."""
 
 
 class GroupCommit:

@@ -15,6 +15,7 @@ from typing import Any
 
 from mayfly.lifetime.life import LifeRecord
 from mayfly.store.messages import Messages
+from mayfly.store.meta import read_value, write_value
 from mayfly.store.units import (
     Bulk,
     EndedLives,
@@ -35,8 +36,6 @@ _CARRIED_OUT = "SELECT number FROM carried_out"
 _FORGET_CARRIED_OUT = "DELETE FROM carried_out WHERE number IN (SELECT value FROM json_each(?))"
 _COUNTS = "SELECT member, count(*) FROM intent GROUP BY member"
 _FORGET_ALL = "DELETE FROM intent WHERE member = ?"
-_META = "SELECT value FROM meta WHERE name = ?"
-_SET_META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 #: In a member's store: its group, and a number that the group gave it as it joined.
 _GROUP, _JOINED = "sharing_group", "sharing_group_joined"
 #: In the group's store: a number given as a member was removed, higher than when that one joined.
@@ -67,28 +66,27 @@ def forget_carried_out(numbers: Iterable[int]) -> Statement:
 
 def join_group(group: str, number: int) -> list[Statement]:
     """Return what makes a store that of a member of a queue-sharing group, from this number on."""
-    return [(_SET_META, (_GROUP, group)), (_SET_META, (_JOINED, number))]
+    return [write_value(_GROUP, group), write_value(_JOINED, number)]
 
 
 def group_of(messages: Messages) -> str:
     """Return the queue-sharing group that a store belongs to, empty for none."""
-    rows = messages.fetch(_META, (_GROUP,))
-    return str(rows[0][0]) if rows else ""
+    return str(read_value(messages, _GROUP) or "")
 
 
 def joined_at(messages: Messages) -> int:
     """Return the number with which a member's store has joined its group."""
-    return _number(messages, _JOINED)
+    return int(read_value(messages, _JOINED) or 0)
 
 
 def remove_member(member: str, number: int) -> list[Statement]:
     """Return what forgets all intents for a member, and that those who joined before are gone."""
-    return [(_FORGET_ALL, (member,)), (_SET_META, (_REMOVED + member, number))]
+    return [(_FORGET_ALL, (member,)), write_value(_REMOVED + member, number)]
 
 
 def removed_at(messages: Messages, member: str) -> int:
     """Return the number with which a member of this name was last removed, 0 for never."""
-    return _number(messages, _REMOVED + member)
+    return int(read_value(messages, _REMOVED + member) or 0)
 
 
 def intent_counts(messages: Messages) -> dict[str, int]:
@@ -162,11 +160,6 @@ def _ended_rows(*values: Any) -> EndedRows:
     ended = EndedRows(*values)
     descriptors: Any = [tuple(descriptor) for descriptor in ended.descriptors]
     return ended._replace(descriptors=descriptors)
-
-
-def _number(messages: Messages, name: str) -> int:
-    rows = messages.fetch(_META, (name,))
-    return int(rows[0][0]) if rows else 0
 
 
 def _from_bytes(value: object) -> dict[str, str]:

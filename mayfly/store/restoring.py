@@ -11,11 +11,17 @@ import apsw
 
 from mayfly.mqi.errors import StoreError
 from mayfly.runtime import Files
-from mayfly.store.checksums import checksum_vfs, is_available, protect
-from mayfly.store.damage import damaged, is_damage
-from mayfly.store.database import DATABASE_FILE, Database
-from mayfly.store.identity import IDENTITY_FILE, identity_of, write_identity
-from mayfly.store.opening import connect
+from mayfly.store.damage import (
+    IDENTITY_FILE,
+    checksum_vfs,
+    damaged,
+    identity_of,
+    is_available,
+    is_damage,
+    protect,
+    write_identity,
+)
+from mayfly.store.database import DATABASE_FILE, Database, connect
 
 _NEW_SUFFIX = ".compact"
 

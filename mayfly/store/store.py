@@ -15,25 +15,71 @@ import apsw
 
 from mayfly.mqi.errors import MQError, StoreError
 from mayfly.runtime import EngineLock, Lock, Runtime
-from mayfly.store.book import Book
+from mayfly.store.book import Book, Totals
 from mayfly.store.checkpointer import Checkpointer
 from mayfly.store.claimed import ClaimedMessages
-from mayfly.store.damage import damaged, is_damage
+from mayfly.store.damage import check_identity, damaged, identity_of, is_damage, read_identity
 from mayfly.store.database import DATABASE_FILE, Database
 from mayfly.store.disk_room import DiskRoom
 from mayfly.store.group_commit import GroupCommit
 from mayfly.store.held_gets import HeldGets
-from mayfly.store.identity import check_identity, identity_of, read_identity
-from mayfly.store.ledger import Ledger
-from mayfly.store.ledger_ids import LedgerIds
+from mayfly.store.ledger import Ledger, LedgerIds, Retention
 from mayfly.store.messages import Messages
 from mayfly.store.reader import Reader
-from mayfly.store.retention import Retention
-from mayfly.store.sequence import Sequence
 from mayfly.store.stages import StageTable, insert_bulk
-from mayfly.store.totals import Totals
 from mayfly.store.units import Unit
 from mayfly.store.write_ahead_log import WriteAheadLog
+
+#: Numbers are reserved in blocks, so that none is given again after a crash.
+_SEQUENCE_BLOCK = 2**24
+_SEQUENCE_LOW = 2**20
+_SAVE_SEQUENCE = "INSERT OR REPLACE INTO meta VALUES ('sequence', ?)"
+
+
+class Sequence:
+    """Gives numbers from a block whose end is durable before the first of them is used.
+
+    ``instance`` is a random number of this opening of the store, of 16 bits; with it, ids of two
+    queue managers of one name differ.
+    """
+
+    def __init__(self, reserved: int, commit: Callable[[Unit], None], runtime: Runtime) -> None:
+        """Go on behind what was reserved before; reserve the first block."""
+        self.instance = int.from_bytes(runtime.random_bytes(2))
+        self._last = self._low_from = reserved
+        #: Whether :meth:`extend` is needed before many more numbers are given.
+        self.is_low = False
+        self._commit = commit
+        self.extend()
+
+    def next(self) -> int:
+        """Return a new number; call it with the lock held."""
+        self._last = number = self._last + 1
+        if number > self._low_from:
+            self.is_low = True
+        return number
+
+    def next_run(self, count: int) -> int:
+        """Return the first of new consecutive numbers; call it with the lock held.
+
+        They must be few beside what is left of a block when it is extended.
+        """
+        assert count < _SEQUENCE_LOW
+        first = self._last + 1
+        self._last += count
+        if self._last > self._low_from:
+            self.is_low = True
+        return first
+
+    def extend(self) -> None:
+        """Reserve the next block, durably; call it without the lock."""
+        reserved = self._last + _SEQUENCE_BLOCK
+        unit = Unit()
+        unit.statements.append((_SAVE_SEQUENCE, (reserved,)))
+        self._commit(unit)
+        self._low_from = reserved - _SEQUENCE_LOW
+        self.is_low = self._last > self._low_from
+
 
 #: Lives of non-persistent messages kept back for the next commit, at most.
 _PENDING_LIVES = 10_000

@@ -21,7 +21,7 @@ from mayfly.runtime import Runtime
 from mayfly.runtime.files import Files
 from mayfly.servers.standing import Standing, State
 from mayfly.servers.wire import WireServer
-from mayfly.store.ballast import BALLAST_BYTES, BALLAST_FILE
+from mayfly.store.disk_room import BALLAST_BYTES, BALLAST_FILE
 from mayfly.verbs.contracts.folder_sockets import MQ_SOCKET_FILE
 from tests.cli.conftest import Invoke
 from tests.facts import wait_until

@@ -10,7 +10,7 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.mqi import reasons as rc
-from mayfly.store.ballast import BALLAST_FILE
+from mayfly.store.disk_room import BALLAST_FILE
 from mayfly.testing import VirtualClock
 from tests.spec.scene import Running, bodies, lives, local, refused, waiting
 

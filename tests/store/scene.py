@@ -11,11 +11,10 @@ import apsw
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime
-from mayfly.store.checksums import checksum_vfs
 from mayfly.store.contents import LEAST_COPIES
-from mayfly.store.database import DATABASE_FILE
+from mayfly.store.damage import checksum_vfs
+from mayfly.store.database import DATABASE_FILE, connect
 from mayfly.store.keys import generated_id, id_hash, order_key, start_of_ids
-from mayfly.store.opening import connect
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage, Unit
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS
-from mayfly.store.book import LIVES_BEFORE_BALANCE
+from mayfly.store.book import LIVES_BEFORE_BALANCE, POSITIONS_UNSAVED
 from mayfly.store.store import Store
-from mayfly.store.totals import POSITIONS_UNSAVED
 from mayfly.store.units import Unit
 from mayfly.verbs.contracts.ledger import PositionTrimmed
 from mayfly.verbs.contracts.outcomes import unpack_counts

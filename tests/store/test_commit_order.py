@@ -7,7 +7,7 @@ import pytest
 
 from mayfly.runtime.locks import Signal
 from mayfly.store import group_commit
-from mayfly.store.commit_order import ROOM, ROOM_BESIDE_RELEASE, Commit, divided
+from mayfly.store.group_commit import ROOM, ROOM_BESIDE_RELEASE, Commit, divided
 from mayfly.store.store import Store
 from mayfly.store.units import Move, StoredMessage, Unit
 from tests.spec.scene import JOIN_SECONDS, Running

@@ -15,10 +15,9 @@ import pytest
 from mayfly import QueueManager
 from mayfly.mqi.errors import ConnectionBroken, StoreDamaged, StoreError
 from mayfly.runtime import Files
-from mayfly.store import checksums
-from mayfly.store.checksums import is_protected
+from mayfly.store import damage
+from mayfly.store.damage import IDENTITY_FILE, is_protected
 from mayfly.store.database import DATABASE_FILE, Database
-from mayfly.store.identity import IDENTITY_FILE
 from mayfly.store.migrations import SCHEMA_VERSION
 from mayfly.store.restoring import accept_older
 from mayfly.store.store import Store
@@ -368,7 +367,7 @@ def test_protected_store_is_refused_without_the_extension_and_not_written(
 ) -> None:
     copy = Path(shutil.copytree(closed[0], tmp_path / "copy"))
     before = content(copy)
-    monkeypatch.setattr(checksums, "_EXTENSION", "cksumvfs-of-another-apsw")
+    monkeypatch.setattr(damage, "_EXTENSION", "cksumvfs-of-another-apsw")
     with pytest.raises(StoreError, match="comes without cksumvfs") as refused:
         opened(copy)
     assert not isinstance(refused.value, StoreDamaged)
@@ -379,7 +378,7 @@ def test_new_store_without_the_extension_works_unprotected_with_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with monkeypatch.context() as without:
-        without.setattr(checksums, "_EXTENSION", "cksumvfs-of-another-apsw")
+        without.setattr(damage, "_EXTENSION", "cksumvfs-of-another-apsw")
         store = opened(tmp_path)
         store.commit([put_unit(store)])
         store.close()

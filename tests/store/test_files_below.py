@@ -10,7 +10,7 @@ from mayfly import QueueManager
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError
 from mayfly.runtime import Files, Runtime
-from mayfly.store.checksums import is_protected
+from mayfly.store.damage import is_protected
 from mayfly.store.database import DATABASE_FILE
 from mayfly.testing import VirtualClock
 from tests.store.scene import DISK, Disk, forget_checksum_vfs, held, new_row, opened, put_unit

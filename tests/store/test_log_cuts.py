@@ -1,6 +1,6 @@
 """Power cuts at any write: what was acknowledged is there, and no cut is taken for damage.
 
-This proves the rule by which damage of the write-ahead log is told from a crash (log_check.py).
+This proves the rule by which damage of the log is told from a crash (write_ahead_log.py).
 """
 
 from pathlib import Path

@@ -11,8 +11,8 @@ import pytest
 from mayfly import QueueManager
 from mayfly.mqi.errors import FolderInUse, StoreDamaged, StoreError
 from mayfly.runtime import Files
-from mayfly.store import opening
-from mayfly.store.checksums import is_protected
+from mayfly.store import database
+from mayfly.store.damage import is_protected
 from mayfly.store.database import DATABASE_FILE
 from mayfly.store.restoring import accept_older, compact
 from mayfly.testing import VirtualClock
@@ -26,7 +26,7 @@ def old_folder(tmp_path: Path) -> Path:
     """Return the folder of a queue manager whose pages have no checksums."""
     folder = tmp_path / "OLD"
     with pytest.MonkeyPatch.context() as without:
-        without.setattr(opening, "is_available", lambda: False)
+        without.setattr(database, "is_available", lambda: False)
         with QueueManager("OLD", folder, VirtualClock(CLOSED_MS)) as qm, qm.session() as session:
             local(qm)
             for number in (2, 3, 4):

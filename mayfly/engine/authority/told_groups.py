@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mayfly.engine.transaction import Transaction
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
-from mayfly.store.user_groups import read_user_groups, write_user_groups
+from mayfly.store.meta import read_user_groups, write_user_groups
 
 if TYPE_CHECKING:
     from mayfly.engine.core import Core

@@ -1,0 +1,65 @@
+"""Values by name in the table ``meta``: the configuration, the groups of users, and others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from mayfly.store.damage import damaged
+from mayfly.store.messages import Messages
+from mayfly.store.units import Statement
+
+_READ = "SELECT value FROM meta WHERE name = ?"
+_WRITE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+_ERASE = "DELETE FROM meta WHERE name = ?"
+_CONFIGURATION: Final = "configuration"
+#: The name of a row is this word with the user behind it.
+_GROUPS: Final = "groups of "
+#: The first text behind all that begin with the prefix.
+_GROUPS_END: Final = _GROUPS[:-1] + chr(ord(_GROUPS[-1]) + 1)
+_READ_GROUPS = "SELECT name, value FROM meta WHERE name >= ? AND name < ?"
+
+
+def read_value(messages: Messages, name: str) -> Any:
+    """Return a value by its name, None for none."""
+    rows = messages.fetch(_READ, (name,))
+    return rows[0][0] if rows else None
+
+
+def write_value(name: str, value: str | int) -> Statement:
+    """Return the statement that keeps a value."""
+    return _WRITE, (name, value)
+
+
+def read_configuration(messages: Messages) -> dict[str, Any]:
+    """Return the configuration that was written last, empty for none; raises StoreDamaged."""
+    packed = read_value(messages, _CONFIGURATION)
+    if packed is None:
+        return {}
+    try:
+        return dict(json.loads(packed))
+    except (ValueError, TypeError) as error:
+        raise damaged(Path(messages.writer.filename), error) from error
+
+
+def write_configuration(values: dict[str, Any]) -> Statement:
+    """Return the statement that keeps the configuration."""
+    return write_value(_CONFIGURATION, json.dumps(values))
+
+
+def read_user_groups(messages: Messages) -> dict[str, tuple[str, ...]]:
+    """Return the groups of users, as programs have told them; raises StoreDamaged."""
+    found = {}
+    for name, value in messages.fetch(_READ_GROUPS, (_GROUPS, _GROUPS_END)):
+        try:
+            found[str(name).removeprefix(_GROUPS)] = tuple(map(str, json.loads(value)))
+        except (ValueError, TypeError) as error:
+            raise damaged(Path(messages.writer.filename), error) from error
+    return found
+
+
+def write_user_groups(user: str, groups: tuple[str, ...]) -> Statement:
+    """Return the statement that keeps the groups of a user; no row says that there are none."""
+    name = _GROUPS + user
+    return write_value(name, json.dumps(groups)) if groups else (_ERASE, (name,))
