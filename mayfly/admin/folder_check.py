@@ -24,7 +24,7 @@ from mayfly.admin.security.users import FILE as USERS
 from mayfly.admin.security.users import users_of
 from mayfly.engine import Engine, manager_folder
 from mayfly.mqi.errors import StoreError
-from mayfly.verbs.contracts.tokens import TOKEN_FILE, TokenMissing, read_token
+from mayfly.verbs.contracts.access import TOKEN_FILE, TokenMissing, read_token
 
 _PART_BYTES: Final = 2**20
 

@@ -63,8 +63,13 @@ from mayfly.servers.settings import (
 )
 from mayfly.servers.standing import Standing
 from mayfly.store.database import DATABASE_FILE
-from mayfly.verbs.contracts.folder_sockets import MQ_SOCKET_FILE
-from mayfly.verbs.contracts.tokens import TOKEN_FILE, TOKEN_VARIABLE, TokenMissing, read_token
+from mayfly.verbs.contracts.access import (
+    MQ_SOCKET_FILE,
+    TOKEN_FILE,
+    TOKEN_VARIABLE,
+    TokenMissing,
+    read_token,
+)
 
 #: The scan runs this often unless the queue manager says otherwise (X9).
 EXPIRY_INTERVAL_SECONDS = 5

@@ -36,7 +36,7 @@ from mayfly.cli.signals import stop_event
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.lake.measures import LATE_AFTER_MS
-from mayfly.verbs.contracts.tls_files import ROOTS_VARIABLE
+from mayfly.verbs.contracts.access import ROOTS_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

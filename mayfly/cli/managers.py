@@ -22,7 +22,7 @@ from mayfly.mqi.errors import FolderInUse, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.store.database import DATABASE_FILE
 from mayfly.verbs.checks import check_manager_name, folder_in_home
-from mayfly.verbs.contracts.places import FILE_SCHEME, scheme_of
+from mayfly.verbs.contracts.files import FILE_SCHEME, scheme_of
 
 #: No values given: the folder's own stay.
 _NOTHING = Configuration()

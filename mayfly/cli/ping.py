@@ -16,7 +16,7 @@ from mayfly.cli.show import print_json
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.servers.standing import State
-from mayfly.verbs.contracts.folder_sockets import FolderSocket
+from mayfly.verbs.contracts.access import FolderSocket
 from mayfly.verbs.contracts.wire import OURS, PREAMBLE
 
 #: A server that lives answers the first bytes at once; a busy machine may need a while.

@@ -19,8 +19,13 @@ from mayfly.client.connection.url import endpoint_of_url, names_channel
 from mayfly.engine import LONGEST_MESSAGE_BYTES
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, LostAnswer, MQError
-from mayfly.verbs.contracts.folder_sockets import FolderSocket
-from mayfly.verbs.contracts.tokens import TOKEN_VARIABLE, TokenMissing, check_token, read_token
+from mayfly.verbs.contracts.access import (
+    TOKEN_VARIABLE,
+    FolderSocket,
+    TokenMissing,
+    check_token,
+    read_token,
+)
 
 USER_VARIABLE: Final = "MAYFLY_USER"
 PASSWORD_VARIABLE: Final = "MAYFLY_PASSWORD"

@@ -27,7 +27,7 @@ from mayfly.servers.settings import (
     listen_address,
     read_settings,
 )
-from mayfly.verbs.contracts.toml_tables import ConfigurationError
+from mayfly.verbs.contracts.files import ConfigurationError
 
 _FILE_SUFFIX = ".toml"
 

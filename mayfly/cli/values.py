@@ -10,7 +10,7 @@ import typer
 
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
-from mayfly.verbs.contracts import places
+from mayfly.verbs.contracts import files
 
 _MINUTE_MS = 60 * SECOND_MS
 _UNITS_MS = {
@@ -30,7 +30,7 @@ FOREVER_MS = -1
 def local_path(text: str | Path) -> Path:
     """Return a path of this machine; raises BadParameter for a URL of anywhere else."""
     try:
-        return places.local_path(text)
+        return files.local_path(text)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 

@@ -23,7 +23,7 @@ from mayfly.engine.unit_contents import absorb, take_over, taken_by
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.verbs.contracts.endings import Ending
+from mayfly.verbs.contracts.outcomes import Ending
 from mayfly.verbs.messages import Delivery, GetResult, Message, Settlement
 
 _MOVED: Final = frozenset((Settlement.DEAD_LETTERED, Settlement.SET_ASIDE))

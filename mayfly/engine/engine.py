@@ -48,7 +48,7 @@ from mayfly.runtime import Runtime, SystemClock
 from mayfly.store.keys import start_of_ids
 from mayfly.store.store import Store
 from mayfly.verbs.checks import check_manager_name
-from mayfly.verbs.contracts.places import local_path
+from mayfly.verbs.contracts.files import local_path
 
 _LOG = logging.getLogger("mayfly")
 _BATCHES_BEFORE_OPEN = 10

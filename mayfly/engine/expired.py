@@ -31,7 +31,7 @@ from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.properties.life import as_expired
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.endings import NOBODY, Ending, MetBy
+from mayfly.verbs.contracts.outcomes import NOBODY, Ending, MetBy
 
 _LOG = logging.getLogger("mayfly.disposal")
 

@@ -11,7 +11,7 @@ from mayfly.lifetime.times import ms_of_seconds, next_scan_ms
 from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.mqi.errors import StoreDamaged
 from mayfly.store.keys import queue_number_of
-from mayfly.verbs.contracts.endings import MetBy
+from mayfly.verbs.contracts.outcomes import MetBy
 
 _BATCH = 1_000
 #: How many expired messages that are locked are looked behind before a scan is run all the same.

@@ -30,7 +30,7 @@ from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.endings import MetBy
+from mayfly.verbs.contracts.outcomes import MetBy
 from mayfly.verbs.messages import GetResult, Handed, Message
 
 

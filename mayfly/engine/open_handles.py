@@ -21,7 +21,7 @@ from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.verbs.contracts.endings import NOBODY
+from mayfly.verbs.contracts.outcomes import NOBODY
 from mayfly.verbs.messages import Message
 
 _LOG = logging.getLogger("mayfly")

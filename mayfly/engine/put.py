@@ -62,10 +62,17 @@ class PutRequest(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def plain_request(
-    priority: int | None, persistent: bool | None, report: int, reply_to: str, *rest: int | str
+    priority: int | None,
+    persistent: bool | None,
+    report: int,
+    reply_to: str,
+    msg_type: int,
+    format_name: str,
 ) -> PutRequest:
     """Return the request of a put without ids, lifetime and delay; as ``plain_descriptor``."""
-    return PutRequest(plain_descriptor(priority, persistent, report, reply_to, *rest))
+    return PutRequest(
+        plain_descriptor(priority, persistent, report, reply_to, msg_type, format_name)
+    )
 
 
 def put(

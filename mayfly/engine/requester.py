@@ -9,7 +9,7 @@ from mayfly.engine.waiting import Waiter
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.endings import NOBODY, Ending
+from mayfly.verbs.contracts.outcomes import NOBODY, Ending
 
 
 class Requester:

@@ -16,7 +16,7 @@ from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.reports import Cause
 from mayfly.mqi.constants import MQRO_COD
 from mayfly.mqi.descriptor import unpack_descriptor
-from mayfly.verbs.contracts.endings import Ending, MetBy
+from mayfly.verbs.contracts.outcomes import Ending, MetBy
 
 
 def take_row(

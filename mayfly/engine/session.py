@@ -36,7 +36,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage, mq_error
 from mayfly.verbs.checks import Identifier, bytes_of, check_most, stored_id
-from mayfly.verbs.contracts.endings import ending_by
+from mayfly.verbs.contracts.outcomes import ending_by
 from mayfly.verbs.facts import Status
 from mayfly.verbs.messages import Message
 

@@ -30,7 +30,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.channels import CHANNELS, ChannelRow, forget_channel, save_channel
 from mayfly.store.keys import packed_keys, queue_number_of
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.endings import Ending, MetBy
+from mayfly.verbs.contracts.outcomes import Ending, MetBy
 
 
 class Shipment(Hold):

@@ -24,7 +24,7 @@ from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.endings import NOBODY, Ending
+from mayfly.verbs.contracts.outcomes import NOBODY, Ending
 
 _LOG = logging.getLogger("mayfly")
 

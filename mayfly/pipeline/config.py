@@ -30,7 +30,7 @@ from mayfly.pipeline.parts import (
     Source,
     StagingSource,
 )
-from mayfly.verbs.contracts.toml_tables import Table, read_tables, suggestion
+from mayfly.verbs.contracts.files import Table, read_tables, suggestion
 
 __all__ = ["AVAILABLE_NOW", "PipelineConfig", "load"]
 

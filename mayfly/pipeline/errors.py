@@ -4,7 +4,7 @@ Options and checkpoints that do not fit have errors of their own, in spark/error
 """
 
 from mayfly.pipeline.spark import errors
-from mayfly.verbs.contracts.toml_tables import ConfigurationError
+from mayfly.verbs.contracts.files import ConfigurationError
 
 
 class PipelineError(ConfigurationError):

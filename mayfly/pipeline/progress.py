@@ -25,7 +25,7 @@ from mayfly.pipeline.counts import (
     REPORTS,
     ROWS,
 )
-from mayfly.verbs.contracts.places import local_path as path_here
+from mayfly.verbs.contracts.files import local_path as path_here
 
 #: Outcomes of rows that leave a pipeline: names in Spark's event and fields of a snapshot.
 OUTCOMES = (RELEASED, EXPIRED, DEAD_LETTERED)

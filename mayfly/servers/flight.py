@@ -25,7 +25,7 @@ from mayfly.servers.budget import Budget
 from mayfly.servers.flight_calls import ServedManager
 from mayfly.servers.flight_service import Service
 from mayfly.servers.settings import check_clients
-from mayfly.verbs.contracts.tokens import check_token
+from mayfly.verbs.contracts.access import check_token
 
 #: How long stop() waits for calls under way; a client that reads no more would hold it for ever.
 _STOP_SECONDS = 5.0

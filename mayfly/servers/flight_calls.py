@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from mayfly.queue_manager import QueueManager
 from mayfly.store.ledger import Ledger
+from mayfly.verbs.contracts.bulk import kinds_of
 from mayfly.verbs.contracts.reasons import BAD_REQUEST
-from mayfly.verbs.contracts.requests import kinds_of
 
 #: One page of an answer; the verb's ``to_batch`` makes a record batch of it.
 Page = Any

@@ -35,8 +35,8 @@ from mayfly.servers.flight_calls import (
     fields_of,
 )
 from mayfly.verbs.contracts import claims, ledger, stages
+from mayfly.verbs.contracts.bulk import PROTOCOL
 from mayfly.verbs.contracts.reasons import MQ_ERROR
-from mayfly.verbs.contracts.requests import PROTOCOL
 
 _MAX_BYTES = "max_bytes"
 #: An upload that waits for room looks so often whether the server stops.

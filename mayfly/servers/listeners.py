@@ -19,7 +19,7 @@ from mayfly.servers.standing import Standing
 from mayfly.servers.wire.exchange import Admits
 from mayfly.servers.wire.limits import Limits
 from mayfly.servers.wire.server import WireServer
-from mayfly.verbs.contracts.folder_sockets import FolderSocket
+from mayfly.verbs.contracts.access import FolderSocket
 
 if TYPE_CHECKING:
     from mayfly.servers.flight import FlightServer

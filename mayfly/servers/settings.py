@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mayfly.engine import PLATFORMS, Configuration, SettingValue, setting_value
 from mayfly.servers.budget import LIMIT_BYTES
 from mayfly.servers.logs import LogForm
-from mayfly.verbs.contracts.toml_tables import Table, read_tables
+from mayfly.verbs.contracts.files import Table, read_tables
 
 
 class ListenAddress(NamedTuple):

@@ -69,13 +69,13 @@ def plain_descriptor(
     persistent: bool | None,
     report: int,
     reply_to: str,
-    *rest: int | str,
+    msg_type: object,
+    format_name: object,
 ) -> Descriptor:
     """Return what a program asks for that fills in no MQMD; None is what queue or topic say.
 
-    ``reply_to`` is ``QUEUE`` or ``QUEUE@MANAGER``; ``rest`` are the message type and the format.
+    ``reply_to`` is ``QUEUE`` or ``QUEUE@MANAGER``. Raises TypeError for a wrong type or format.
     """
-    msg_type, format_name = rest
     reply_to_q, _, reply_to_q_mgr = reply_to.partition("@")
     if not isinstance(msg_type, int) or not isinstance(format_name, str):
         raise TypeError(f"msg_type {msg_type!r} is no int, or format_name {format_name!r} no str")

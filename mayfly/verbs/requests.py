@@ -29,10 +29,10 @@ from msgspec import Meta
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.verbs.contracts.claims import ConsumerState
-from mayfly.verbs.contracts.wire import MOST_PUTS_IN_FRAME
-from mayfly.verbs.contracts.wire_fields import (
+from mayfly.verbs.contracts.wire import (
     AT_MOST,
     MOST_NUMBERS,
+    MOST_PUTS_IN_FRAME,
     Identifier,
     PackedDescriptor,
     Text,

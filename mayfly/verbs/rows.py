@@ -14,7 +14,7 @@ from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import Failure, error_of, failure_of, mq_error
 from mayfly.mqi.properties import Typed
 from mayfly.properties.folders import Description, Property
-from mayfly.verbs.contracts.wire_fields import (
+from mayfly.verbs.contracts.wire import (
     AT_MOST,
     Text,
     Whole,
@@ -295,28 +295,22 @@ class Form(NamedTuple):
     answer_of: Callable[[Any], Any]
 
 
-def _rows_of_messages(messages: Iterable[Message]) -> list[MessageRow]:
-    return [row_of_message(message) for message in messages]
+def _each(form: Form, rows: Any) -> Form:
+    """Return the form of a list of answers of a form; ``rows`` is the type of its rows."""
+    return Form(
+        rows,
+        lambda answers: [form.of_answer(answer) for answer in answers],
+        lambda found: [form.answer_of(row) for row in found],
+    )
 
 
-def _messages_of(rows: Iterable[MessageRow]) -> list[Message]:
-    return [message_of(row) for row in rows]
-
-
-def _rows_of_deliveries(deliveries: Iterable[Delivery]) -> list[DeliveryRow]:
-    return [row_of_delivery(delivery) for delivery in deliveries]
-
-
-def _deliveries_of(rows: Iterable[DeliveryRow]) -> list[Delivery]:
-    return [delivery_of(row) for row in rows]
-
-
+_DELIVERY: Final = Form(DeliveryRow, row_of_delivery, delivery_of)
 #: The forms of answers that do not travel as they are, by the type of the answer.
 FORMS: Final[dict[Any, Form]] = {
     PutResult: Form(PutRow, row_of_put, put_of),
     PutResult | None: Form(PutRow | None, row_of_put, put_of),
     GetResult: Form(GetRow, row_of_result, result_of),
-    Delivery: Form(DeliveryRow, row_of_delivery, delivery_of),
-    list[Delivery]: Form(list[DeliveryRow], _rows_of_deliveries, _deliveries_of),
-    list[Message]: Form(list[MessageRow], _rows_of_messages, _messages_of),
+    Delivery: _DELIVERY,
+    list[Delivery]: _each(_DELIVERY, list[DeliveryRow]),
+    list[Message]: _each(Form(MessageRow, row_of_message, message_of), list[MessageRow]),
 }

@@ -10,8 +10,7 @@ from mayfly.client.connection.endpoint import Address
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.verbs.contracts import channels
 from mayfly.verbs.contracts.channels import VERSION
-from mayfly.verbs.contracts.wire import DONE, ENDED, HEADER
-from mayfly.verbs.contracts.wire_fields import packed_descriptor, verb_of
+from mayfly.verbs.contracts.wire import DONE, ENDED, HEADER, packed_descriptor, verb_of
 from tests.channel.network_scene import TOKEN
 from tests.channel.scene import CHANNEL
 from tests.servers.wire.test_hostile import Raw

@@ -22,8 +22,7 @@ from mayfly.servers.budget import Budget
 from mayfly.services.dead_letter.dead_letters import dead_letter_of
 from mayfly.testing import VirtualClock
 from mayfly.verbs.contracts import channels
-from mayfly.verbs.contracts.wire import DONE, FAILED
-from mayfly.verbs.contracts.wire_fields import verb_of
+from mayfly.verbs.contracts.wire import DONE, FAILED, verb_of
 from tests.channel.network_scene import TOKEN, Served, lead_to, served
 from tests.channel.raw_sender import HEARTBEAT_S, RawSender, parcel
 from tests.channel.scene import (

@@ -21,8 +21,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from mayfly.verbs.contracts import channels
 from mayfly.verbs.contracts.channels import REQUESTS, VERSION
-from mayfly.verbs.contracts.wire import DONE, FAILED, HEADER, OURS, PREAMBLE, Preamble
-from mayfly.verbs.contracts.wire_fields import verb_of
+from mayfly.verbs.contracts.wire import DONE, FAILED, HEADER, OURS, PREAMBLE, Preamble, verb_of
 from tests.channel.network_scene import TOKEN, Served, lead_to
 from tests.channel.raw_sender import RawSender, parcel
 from tests.channel.scene import (

@@ -9,7 +9,7 @@ from pathlib import Path
 from mayfly import QueueManager
 from mayfly.admin.security.admission import Admission
 from mayfly.servers.wire import WireServer
-from mayfly.verbs.contracts.folder_sockets import MQ_SOCKET_FILE
+from mayfly.verbs.contracts.access import MQ_SOCKET_FILE
 
 
 @contextmanager

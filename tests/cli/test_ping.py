@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from mayfly.store.ballast import BALLAST_BYTES, BALLAST_FILE
 
 from mayfly import QueueManager
 from mayfly.admin.security.admission import Admission
@@ -22,7 +23,7 @@ from mayfly.runtime.files import Files
 from mayfly.servers.standing import Standing, State
 from mayfly.servers.wire import WireServer
 from mayfly.store.disk_room import BALLAST_BYTES, BALLAST_FILE
-from mayfly.verbs.contracts.folder_sockets import MQ_SOCKET_FILE
+from mayfly.verbs.contracts.access import MQ_SOCKET_FILE
 from tests.cli.conftest import Invoke
 from tests.facts import wait_until
 

@@ -21,7 +21,7 @@ from mayfly.client.connection.endpoint import Endpoint
 from mayfly.client.connection.remote import connect
 from mayfly.pipeline.bulk.client import LedgerClient
 from mayfly.pipeline.bulk.errors import ServerNotReachable, WrongToken
-from mayfly.verbs.contracts.folder_sockets import MQ_SOCKET_FILE
+from mayfly.verbs.contracts.access import MQ_SOCKET_FILE
 from tests.cli.conftest import COMMAND, Invoke, environment, run_here, run_process
 from tests.facts import wait_until
 from tests.servers.certificates import certificate

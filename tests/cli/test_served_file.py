@@ -21,7 +21,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import FolderInUse, MQError, StoreError
 from mayfly.servers.standing import State
 from mayfly.store.folder_lock import holder_of
-from mayfly.verbs.contracts.folder_sockets import MQ_SOCKET_FILE
+from mayfly.verbs.contracts.access import MQ_SOCKET_FILE
 from tests.cli.conftest import COMMAND, Invoke, environment
 from tests.cli.folders import listening, listening_server
 from tests.facts import wait_until

@@ -19,7 +19,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.servers.wire import WireServer
 from mayfly.services.dead_letter import DeadLetterHandler, Outcome, parse_rules
 from mayfly.testing import VirtualClock
-from mayfly.verbs.contracts.folder_sockets import MQ_SOCKET_FILE
+from mayfly.verbs.contracts.access import MQ_SOCKET_FILE
 from mayfly.verbs.messages import Message, position_of, token_of
 from mayfly.verbs.schedule import Receipt, ScheduleFilter
 from tests.connection.serving import Served, serving

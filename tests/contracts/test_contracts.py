@@ -19,6 +19,7 @@ from mayfly.pipeline.bulk import queue_client as bulk_claims
 from mayfly.pipeline.bulk import stages as bulk_stages
 from mayfly.pipeline.bulk.schema import LEDGER, MESSAGE, schema_of
 from mayfly.verbs.contracts import channels, claims, ledger, messages, reasons, stages
+from mayfly.verbs.contracts.bulk import Column, kinds_of, names_of
 from mayfly.verbs.contracts.channels import (
     REQUESTS,
     VERSION,
@@ -30,10 +31,8 @@ from mayfly.verbs.contracts.channels import (
     parcel_of,
     row_of_parcel,
 )
-from mayfly.verbs.contracts.columns import Column, names_of
 from mayfly.verbs.contracts.outcomes import OUTCOME_CODES, pack_counts, unpack_counts
-from mayfly.verbs.contracts.requests import kinds_of
-from mayfly.verbs.contracts.wire_fields import WrongFrame, decoded, packed
+from mayfly.verbs.contracts.wire import WrongFrame, decoded, packed
 from mayfly.verbs.requests import VERBS
 
 CONTRACTS: tuple[ModuleType, ...] = (channels, claims, ledger, messages, stages)

@@ -12,9 +12,8 @@ from mayfly.pipeline.lake.errors import LakeError
 from mayfly.pipeline.lake.files import local_folder
 from mayfly.pipeline.replay.errors import ReplayError
 from mayfly.pipeline.replay.read import read_trace
-from mayfly.verbs.contracts.places import local_path, scheme_of
-from mayfly.verbs.contracts.tokens import TokenMissing, read_token
-from mayfly.verbs.contracts.toml_tables import ConfigurationError, read_tables
+from mayfly.verbs.contracts.access import TokenMissing, read_token
+from mayfly.verbs.contracts.files import ConfigurationError, local_path, read_tables, scheme_of
 
 BUCKET = "s3a://bucket/lake"
 

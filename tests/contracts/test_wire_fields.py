@@ -11,8 +11,8 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.verbs import requests as ask
-from mayfly.verbs.contracts import wire_fields as f
-from mayfly.verbs.contracts.wire_fields import WrongFrame, decoded, decoder, packed
+from mayfly.verbs.contracts import wire as f
+from mayfly.verbs.contracts.wire import WrongFrame, decoded, decoder, packed
 from mayfly.verbs.messages import Settlement
 from mayfly.verbs.rows import PropertyRow, packed_scalar, scalar_of
 

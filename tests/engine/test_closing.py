@@ -32,7 +32,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import StoreDamaged
 from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
-from mayfly.verbs.contracts.endings import MetBy
+from mayfly.verbs.contracts.outcomes import MetBy
 from tests.spec.scene import INPUT, JOIN_SECONDS, OUTPUT, Running, bodies, local, refused, waiting
 from tests.store.scene import failing_disk, raw, statement
 

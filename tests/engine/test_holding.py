@@ -30,7 +30,7 @@ from mayfly.lifetime.life import NEXT, OUTCOMES, Event, State, TransitionError, 
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
-from mayfly.verbs.contracts.endings import NOBODY
+from mayfly.verbs.contracts.outcomes import NOBODY
 from tests.spec.scene import (
     DEAD,
     JOIN_SECONDS,

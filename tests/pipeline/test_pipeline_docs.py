@@ -15,7 +15,7 @@ from mayfly.cli.app import app
 from mayfly.pipeline import config as config_file
 from mayfly.pipeline.config import load
 from mayfly.pipeline.parts import QueueSource
-from mayfly.verbs.contracts.toml_tables import Table
+from mayfly.verbs.contracts.files import Table
 
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs/PIPELINE.md").read_text("utf-8")

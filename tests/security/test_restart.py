@@ -12,7 +12,7 @@ from mayfly.client import Client
 from mayfly.client.connection.endpoint import Address, Endpoint
 from mayfly.client.connection.remote import connect
 from mayfly.mqi import constants as c
-from mayfly.verbs.contracts.folder_sockets import MQ_SOCKET_FILE
+from mayfly.verbs.contracts.access import MQ_SOCKET_FILE
 from tests.cli.test_processes import serving
 from tests.facts import wait_until
 

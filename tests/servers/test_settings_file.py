@@ -19,7 +19,7 @@ from mayfly.servers.settings import (
     listen_address,
     read_settings,
 )
-from mayfly.verbs.contracts.toml_tables import ConfigurationError
+from mayfly.verbs.contracts.files import ConfigurationError
 
 SMALLEST = '[[queue_manager]]\nname = "QM1"\n'
 WHOLE = """\

@@ -13,7 +13,7 @@ from mayfly.lifetime.life import LifeRecord
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
-from mayfly.verbs.contracts.endings import MetBy
+from mayfly.verbs.contracts.outcomes import MetBy
 from mayfly.verbs.schedule import ScheduleFilter
 from tests.over import NewSession
 from tests.spec.pubsub_scene import admin_sub

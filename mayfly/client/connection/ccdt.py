@@ -23,7 +23,7 @@ from mayfly.client.connection.endpoint import (
 )
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.verbs.contracts.toml_tables import suggestion
+from mayfly.verbs.contracts.files import suggestion
 
 _RECONNECTS = {
     "no": Reconnect.NO,

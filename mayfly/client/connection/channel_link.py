@@ -16,6 +16,14 @@ from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import Runtime
+from mayfly.verbs.contracts.access import (
+    CERTIFICATE_VARIABLE,
+    KEY_VARIABLE,
+    ROOTS_VARIABLE,
+    TOKEN_VARIABLE,
+    TokenMissing,
+    read_token,
+)
 from mayfly.verbs.contracts.channels import (
     VERSION,
     ChannelRequest,
@@ -36,8 +44,6 @@ from mayfly.verbs.contracts.channels import (
     parts,
     row_of_parcel,
 )
-from mayfly.verbs.contracts.tls_files import CERTIFICATE_VARIABLE, KEY_VARIABLE, ROOTS_VARIABLE
-from mayfly.verbs.contracts.tokens import TOKEN_VARIABLE, TokenMissing, read_token
 from mayfly.verbs.contracts.wire import HEAD_BYTES
 
 #: The one conversation of a connection.

@@ -23,7 +23,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.properties.folders import Property
 from mayfly.runtime import Runtime
 from mayfly.verbs import requests as ask
-from mayfly.verbs.contracts.wire_fields import packed_descriptor
+from mayfly.verbs.contracts.wire import packed_descriptor
 from mayfly.verbs.facts import Inquiry, Status, Value
 from mayfly.verbs.messages import Delivery, GetResult, PutResult, Settlement
 from mayfly.verbs.requests import BackoutRule, Opened

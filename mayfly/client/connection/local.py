@@ -85,7 +85,7 @@ from mayfly.verbs.checks import check_most
 from mayfly.verbs.contracts.claims import ConsumerState
 from mayfly.verbs.contracts.ledger import PositionTrimmed
 from mayfly.verbs.contracts.reasons import CONSUMER_UNKNOWN
-from mayfly.verbs.contracts.wire_fields import descriptor_of
+from mayfly.verbs.contracts.wire import descriptor_of
 from mayfly.verbs.facts import Inquiry
 from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement
 from mayfly.verbs.requests import BackoutRule, Opened, Put, Request, Subscribed, verb_name

@@ -9,7 +9,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
 from mayfly.verbs import requests as ask
-from mayfly.verbs.contracts.wire_fields import packed_descriptor
+from mayfly.verbs.contracts.wire import packed_descriptor
 from mayfly.verbs.messages import Delivery, Message, token_of
 from mayfly.verbs.requests import Calls
 

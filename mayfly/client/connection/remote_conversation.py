@@ -16,7 +16,7 @@ from mayfly.client.connection.remote_requests import Request as Slot
 from mayfly.client.connection.virtual_time import VirtualTime
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.verbs.contracts.wire_fields import packed
+from mayfly.verbs.contracts.wire import packed
 from mayfly.verbs.requests import (
     Cancel,
     Disconnect,

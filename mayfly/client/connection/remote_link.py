@@ -30,12 +30,14 @@ from mayfly.verbs.contracts.wire import (
     HEADER,
     MET,
     OURS,
+    Frames,
     Preamble,
+    WrongFrame,
+    decoded,
     framed,
+    packed,
     spoken_by,
 )
-from mayfly.verbs.contracts.wire_fields import WrongFrame, decoded, packed
-from mayfly.verbs.contracts.wire_frames import Frames
 
 _ALIVE = framed(0, ALIVE, packed([ALIVE]))
 _link_numbers = count(1)

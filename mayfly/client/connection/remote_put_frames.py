@@ -11,8 +11,7 @@ from mayfly.client.connection.interface import OnDone
 from mayfly.client.connection.remote_conversation import Conversation
 from mayfly.client.connection.remote_requests import Request, answer_of
 from mayfly.mqi.errors import MQError, error_of
-from mayfly.verbs.contracts.wire import MOST_PUTS_IN_FRAME
-from mayfly.verbs.contracts.wire_fields import PackedDescriptor, packed
+from mayfly.verbs.contracts.wire import MOST_PUTS_IN_FRAME, PackedDescriptor, packed
 from mayfly.verbs.messages import PutResult
 from mayfly.verbs.requests import Put, Puts
 from mayfly.verbs.rows import PutsRow, put_of

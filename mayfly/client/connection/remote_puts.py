@@ -13,8 +13,7 @@ from mayfly.lifetime.window import Window
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, error_of, mq_error
-from mayfly.verbs.contracts.wire import DONE_BYTES, MOST_UNANSWERED_PUTS
-from mayfly.verbs.contracts.wire_fields import descriptor_of, packed
+from mayfly.verbs.contracts.wire import DONE_BYTES, MOST_UNANSWERED_PUTS, descriptor_of, packed
 from mayfly.verbs.messages import PutResult
 from mayfly.verbs.requests import Backout, NewIds, Put
 from mayfly.verbs.rows import PutsRow

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 from mayfly.client.connection.remote_stream import broken
 from mayfly.mqi.errors import Failure, MQError, error_of
 from mayfly.runtime import Event
-from mayfly.verbs.contracts.wire import DONE_BYTES, FAILED_BYTES
-from mayfly.verbs.contracts.wire_fields import WrongFrame, decoded
+from mayfly.verbs.contracts.wire import DONE_BYTES, FAILED_BYTES, WrongFrame, decoded
 
 #: Is called with the payload of an answer, or with the error in its place.
 OnAnswer: TypeAlias = Callable[[bytes | MQError], object]

@@ -11,8 +11,7 @@ from mayfly.client.connection.endpoint import Endpoint
 from mayfly.client.connection.interface import Connection
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.verbs.contracts.folder_sockets import MQ_SOCKET_FILE, FolderSocket
-from mayfly.verbs.contracts.tokens import TokenMissing, read_token
+from mayfly.verbs.contracts.access import MQ_SOCKET_FILE, FolderSocket, TokenMissing, read_token
 
 #: The file that a server writes beside its socket; ``mayfly.cli.served`` describes it.
 _SERVED_FILE = "served.json"

@@ -36,7 +36,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.endings import Ending, MetBy
+from mayfly.verbs.contracts.outcomes import Ending, MetBy
 from mayfly.verbs.contracts.stages import SOURCE_ROW
 
 #: The queue manager is going: no fault of the row.

@@ -40,7 +40,7 @@ from mayfly.store import claimed as store
 from mayfly.store.claimed import ClaimRow, Rows
 from mayfly.store.keys import SEQUENCE_BITS
 from mayfly.store.units import EndedRows, StoredMessage
-from mayfly.verbs.contracts.endings import Ending, MetBy
+from mayfly.verbs.contracts.outcomes import Ending, MetBy
 
 _LOG = logging.getLogger("mayfly.claims")
 _ANY_SEQUENCE = 2**SEQUENCE_BITS - 1

@@ -23,7 +23,7 @@ from mayfly.mqi.constants import MQQA_GET_INHIBITED, MQQA_PUT_INHIBITED
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.keys import STAGING_LOW, due_ms_of, due_times_of, staging_key
 from mayfly.store.messages import Due
-from mayfly.verbs.contracts.endings import MetBy
+from mayfly.verbs.contracts.outcomes import MetBy
 
 #: Bounded, so that a flood of due messages never holds other clients up for long; large enough
 #: that the pages which one transaction dirties are shared by many messages.

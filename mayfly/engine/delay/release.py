@@ -32,7 +32,7 @@ from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.messages import Alike, Due
 from mayfly.store.units import Move, StoredMessage
-from mayfly.verbs.contracts.endings import NOBODY, Ending
+from mayfly.verbs.contracts.outcomes import NOBODY, Ending
 
 _LOG = logging.getLogger("mayfly.delay")
 

@@ -26,7 +26,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import due_ms_of
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.checks import Identifier, stored_id
-from mayfly.verbs.contracts.endings import Ending
+from mayfly.verbs.contracts.outcomes import Ending
 from mayfly.verbs.schedule import (
     EVERYTHING,
     LAST_POSITION,

@@ -16,7 +16,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.store.keys import due_ms_of, id_hash
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.endings import Ending
+from mayfly.verbs.contracts.outcomes import Ending
 from mayfly.verbs.schedule import Receipt
 
 

@@ -28,7 +28,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.store.keys import id_hash, may_tell
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.endings import MetBy
+from mayfly.verbs.contracts.outcomes import MetBy
 from mayfly.verbs.messages import GetResult
 
 

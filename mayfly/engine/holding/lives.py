@@ -10,7 +10,7 @@ from mayfly.engine.queues import Found, LocalQueue
 from mayfly.lifetime.life import NEXT, OUTCOMES, Event, LifeRecord, State
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.store.units import EndedLives, EndedMessages, StoredMessage
-from mayfly.verbs.contracts.endings import Ending
+from mayfly.verbs.contracts.outcomes import Ending
 
 #: The outcome of a life by state and event: those pairs of the table that end a life.
 ENDS: dict[State, dict[Event, str]] = {

@@ -11,7 +11,7 @@ from mayfly.engine.holding.puts import count_staged
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue, QueueOwner
 from mayfly.engine.transaction import Claiming, Moving, Transaction, Unclaiming
 from mayfly.lifetime.life import Event, TransitionError
-from mayfly.verbs.contracts.endings import Ending
+from mayfly.verbs.contracts.outcomes import Ending
 
 #: How the lives end of those that are released together.
 RELEASED = OPEN_ENDS[True][Event.DUE]

@@ -12,7 +12,7 @@ from mayfly.engine.queues import PERSISTENT, Found, LocalQueue, QueueOwner
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import Event, State, TransitionError
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.endings import NOBODY, Ending
+from mayfly.verbs.contracts.outcomes import NOBODY, Ending
 
 #: The event of a get in the life of a message: on an ordinary queue, on the staging queue (D3).
 GETS = Event.GET, Event.CANCEL

@@ -13,7 +13,7 @@ from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue, QueueOwner
 from mayfly.engine.transaction import Moving, Transaction
 from mayfly.lifetime.life import Event, LifeRecord, TransitionError
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.endings import Ending, MetBy
+from mayfly.verbs.contracts.outcomes import Ending, MetBy
 
 
 def reserve(queue: LocalQueue, message_count: int = 1) -> None:

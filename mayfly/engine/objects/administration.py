@@ -34,7 +34,7 @@ from mayfly.mqi.constants import (
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.verbs.checks import check_name
-from mayfly.verbs.contracts.endings import NOBODY, Ending
+from mayfly.verbs.contracts.outcomes import NOBODY, Ending
 from mayfly.verbs.facts import Value
 
 _SAVE = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?)"

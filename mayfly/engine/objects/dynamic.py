@@ -12,7 +12,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.verbs.checks import check_name
-from mayfly.verbs.contracts.endings import Ending
+from mayfly.verbs.contracts.outcomes import Ending
 
 #: The unique part that replaces the asterisk needs 16 of the 48 characters.
 _LAST_PLACE_OF_ASTERISK = 33

@@ -43,7 +43,7 @@ from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.properties.selectors import Selector
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.endings import NOBODY, MetBy
+from mayfly.verbs.contracts.outcomes import NOBODY, MetBy
 from mayfly.verbs.topic_strings import has_wildcards, levels_of, matches
 
 RETAINED_QUEUE = "SYSTEM.RETAINED.PUB.QUEUE"

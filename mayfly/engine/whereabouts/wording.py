@@ -8,7 +8,7 @@ from mayfly.lifetime.caps import read_cap
 from mayfly.lifetime.life import State
 from mayfly.lifetime.spelling import spelled_duration
 from mayfly.lifetime.times import ms_of_tenths
-from mayfly.verbs.contracts.endings import MetBy
+from mayfly.verbs.contracts.outcomes import MetBy
 from mayfly.verbs.stories import Stay
 
 _KINDS = {

@@ -35,10 +35,16 @@ from mayfly.pipeline.bulk.patience import (
     channel_options,
 )
 from mayfly.verbs.contracts import ledger
+from mayfly.verbs.contracts.access import (
+    CERTIFICATE_VARIABLE,
+    KEY_VARIABLE,
+    ROOTS_VARIABLE,
+    TokenMissing,
+    check_token,
+    read_token,
+)
+from mayfly.verbs.contracts.bulk import PROTOCOL
 from mayfly.verbs.contracts.ledger import INFO_ACTION, LEDGER_VERB, LedgerInfo, LedgerRequest
-from mayfly.verbs.contracts.requests import PROTOCOL
-from mayfly.verbs.contracts.tls_files import CERTIFICATE_VARIABLE, KEY_VARIABLE, ROOTS_VARIABLE
-from mayfly.verbs.contracts.tokens import TokenMissing, check_token, read_token
 
 #: The action that answers with the url of the server's port.
 ADDRESS_ACTION = "address"

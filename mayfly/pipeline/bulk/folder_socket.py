@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
-from mayfly.verbs.contracts.folder_sockets import FolderSocket
+from mayfly.verbs.contracts.access import FolderSocket
 
 #: The scheme of ``grpc+unix:///FOLDER``, which means the server of the queue manager in a folder.
 FOLDER_SCHEME = "grpc+unix"

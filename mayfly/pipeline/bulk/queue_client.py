@@ -19,9 +19,9 @@ from mayfly.pipeline.bulk.patience import Retries
 from mayfly.pipeline.bulk.schema import MESSAGE
 from mayfly.verbs.contracts import claims as contract
 from mayfly.verbs.contracts import reasons
+from mayfly.verbs.contracts.bulk import PROTOCOL
 from mayfly.verbs.contracts.claims import Attached, BackedOut, ConsumerState
 from mayfly.verbs.contracts.messages import DESCRIBED, OWN, MessageColumns
-from mayfly.verbs.contracts.requests import PROTOCOL
 
 
 class QueueManagerRefused(BulkError):

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from mayfly.verbs.contracts import ledger, messages
-from mayfly.verbs.contracts.columns import Column, Kind
+from mayfly.verbs.contracts.bulk import Column, Kind
 from mayfly.verbs.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES, unpack_counts
 
 #: Type of ``ended`` in a balance row: lives that ended, by outcome, and the sum of those with an

@@ -18,7 +18,7 @@ from mayfly.pipeline.bulk.client import DEFAULT_MAX_BYTES, LedgerClient
 from mayfly.pipeline.bulk.errors import BulkError, ServerFailed, from_flight
 from mayfly.pipeline.bulk.schema import pages, schema_of
 from mayfly.verbs.contracts import reasons
-from mayfly.verbs.contracts.requests import PROTOCOL
+from mayfly.verbs.contracts.bulk import PROTOCOL
 from mayfly.verbs.contracts.stages import (
     COLUMNS,
     COMMIT_ACTION,

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mayfly.pipeline.lake.errors import LakeError
-from mayfly.verbs.contracts.places import local_path
+from mayfly.verbs.contracts.files import local_path
 
 MARKS = "_mayfly"
 STAGING = "_staging"

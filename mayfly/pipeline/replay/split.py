@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from mayfly.pipeline.replay.errors import ReplayError
 from mayfly.pipeline.replay.trace import as_trace
-from mayfly.verbs.contracts.places import local_path
+from mayfly.verbs.contracts.files import local_path
 
 _PREFIX = "queue="
 

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # has n
 from pyspark.sql import SparkSession
 
 from mayfly.pipeline.spark.errors import CheckpointError
-from mayfly.verbs.contracts.places import scheme_of
+from mayfly.verbs.contracts.files import scheme_of
 
 _MARK = "_mayfly_delay_line.json"
 _KIND = "delay line"

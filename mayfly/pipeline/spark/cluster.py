@@ -25,7 +25,7 @@ import pyspark
 from mayfly.pipeline.spark import keeper
 from mayfly.pipeline.spark.errors import PipelineError
 from mayfly.pipeline.spark.jvm import ensure_java
-from mayfly.verbs.contracts.places import local_path
+from mayfly.verbs.contracts.files import local_path
 
 HOST = "127.0.0.1"
 #: Where a Spark master listens unless told otherwise.

@@ -6,8 +6,7 @@ from typing import Any
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
-from mayfly.verbs.contracts.wire import DONE_BYTES, FAILED_BYTES
-from mayfly.verbs.contracts.wire_fields import packed
+from mayfly.verbs.contracts.wire import DONE_BYTES, FAILED_BYTES, packed
 
 
 def answered(value: Any) -> bytes:

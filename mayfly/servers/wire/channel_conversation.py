@@ -31,7 +31,7 @@ from mayfly.verbs.contracts.channels import (
     channel_request_of,
     parcel_of,
 )
-from mayfly.verbs.contracts.wire_fields import WrongFrame
+from mayfly.verbs.contracts.wire import WrongFrame
 
 _LOG = logging.getLogger("mayfly.wire")
 #: A sender waits for the answer to all but parts of a batch: no more of them queue up.

@@ -20,8 +20,7 @@ from mayfly.servers.wire.answers import answered, failed
 from mayfly.servers.wire.status import ConnectionStatus
 from mayfly.servers.wire.verbs import AT_ONCE, begun, carried_out, is_begun
 from mayfly.verbs import requests as ask
-from mayfly.verbs.contracts.wire import MET, MOST_REQUESTS
-from mayfly.verbs.contracts.wire_fields import WrongFrame, packed
+from mayfly.verbs.contracts.wire import MET, MOST_REQUESTS, WrongFrame, packed
 
 _LOG = logging.getLogger("mayfly.wire")
 #: Requests whose answers are long.

@@ -17,7 +17,7 @@ from mayfly.servers.wire.conversation import Carrier, Conversation
 from mayfly.servers.wire.peer import Peer
 from mayfly.servers.wire.status import ConnectionStatus
 from mayfly.verbs.contracts.channels import Introduction, Welcome, introduction_of
-from mayfly.verbs.contracts.wire_fields import verb_of
+from mayfly.verbs.contracts.wire import verb_of
 from mayfly.verbs.requests import Connect, Connected, request_of_kind
 
 

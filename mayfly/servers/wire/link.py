@@ -26,12 +26,14 @@ from mayfly.verbs.contracts.wire import (
     HEAD_BYTES,
     HEADER,
     OURS,
+    Frames,
     Preamble,
+    WrongFrame,
+    first_of,
     framed,
+    packed,
     spoken_by,
 )
-from mayfly.verbs.contracts.wire_fields import WrongFrame, first_of, packed
-from mayfly.verbs.contracts.wire_frames import Frames
 
 _ALIVE = framed(0, ALIVE, packed([ALIVE]))
 #: Ticks without a byte from the client after which it is taken for gone: a tick is half an

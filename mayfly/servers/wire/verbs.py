@@ -19,8 +19,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import check_most
-from mayfly.verbs.contracts.wire import MOST_GOT_BYTES, MOST_GOT_IN_FRAME
-from mayfly.verbs.contracts.wire_fields import WrongFrame, decoded
+from mayfly.verbs.contracts.wire import MOST_GOT_BYTES, MOST_GOT_IN_FRAME, WrongFrame, decoded
 from mayfly.verbs.messages import PutResult
 from mayfly.verbs.rows import FORMS, FailedPut, PutsRow, row_of_put
 

@@ -8,8 +8,7 @@ from mayfly.mqi.errors import failure_of, mq_error
 from mayfly.servers.clients import INSTANCE_NUMBERS
 from mayfly.servers.wire.exchange import Exchange
 from mayfly.servers.wire.link import Link
-from mayfly.verbs.contracts.wire import ENDED, MAGIC, OURS, framed, spoken_by
-from mayfly.verbs.contracts.wire_fields import packed
+from mayfly.verbs.contracts.wire import ENDED, MAGIC, OURS, framed, packed, spoken_by
 
 
 class Visitors:

@@ -9,7 +9,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.services.everyplace.errors import EveryplaceError
 from mayfly.services.everyplace.fields import MessageFields, MessageUid
 from mayfly.services.everyplace.rules import QueueRule
-from mayfly.verbs.contracts.places import local_path
+from mayfly.verbs.contracts.files import local_path
 
 
 def checked_name(kind: str, name: object) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeAlias
 import msgspec
 
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.verbs.contracts.wire_fields import (
+from mayfly.verbs.contracts.wire import (
     AT_MOST,
     Natural,
     PackedDescriptor,

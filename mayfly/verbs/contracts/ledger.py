@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.lifetime.life import LEDGER_COLUMNS
-from mayfly.verbs.contracts.columns import Column, Kind, always, names_of
+from mayfly.verbs.contracts.bulk import Column, Kind, always, names_of
 
 VERSION = 2
 #: The verb of reading the ledger, in a ticket: answers with rows.

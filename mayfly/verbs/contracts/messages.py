@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mayfly.verbs.contracts.columns import Column, Kind, always
+from mayfly.verbs.contracts.bulk import Column, Kind, always
 
 VERSION = 1
 COLUMNS: tuple[Column, ...] = (

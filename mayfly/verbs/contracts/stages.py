@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.verbs.contracts.columns import Column, Kind
+from mayfly.verbs.contracts.bulk import Column, Kind
 
 VERSION = 2
 #: The upload of a stage: a StageRequest with rows, answered by a StageAnswer.

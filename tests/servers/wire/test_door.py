@@ -20,8 +20,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.servers.door import Door, tcp_sockets
 from mayfly.servers.wire import Limits, WireServer
 from mayfly.verbs import requests as ask
-from mayfly.verbs.contracts.wire import HEADER, OURS, PREAMBLE, framed
-from mayfly.verbs.contracts.wire_fields import packed, verb_of
+from mayfly.verbs.contracts.wire import HEADER, OURS, PREAMBLE, framed, packed, verb_of
 from tests.connection.serving import HOST, AdmitEverybody, Served, serving
 from tests.facts import PATIENCE_SECONDS, wait_until, wait_until_blocked
 from tests.servers.certificates import certificate, certificate_of

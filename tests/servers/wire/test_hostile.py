@@ -22,8 +22,17 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.servers.wire import Limits
 from mayfly.verbs import requests as ask
-from mayfly.verbs.contracts.wire import DONE, FAILED, HEADER, OURS, PREAMBLE, Preamble
-from mayfly.verbs.contracts.wire_fields import decoder, packed_descriptor, verb_of
+from mayfly.verbs.contracts.wire import (
+    DONE,
+    FAILED,
+    HEADER,
+    OURS,
+    PREAMBLE,
+    Preamble,
+    decoder,
+    packed_descriptor,
+    verb_of,
+)
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, VOLATILE, put
 from tests.connection.serving import Served, serving

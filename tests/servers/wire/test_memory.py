@@ -15,8 +15,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ResourceError
 from mayfly.servers.budget import Budget
 from mayfly.verbs import requests as ask
-from mayfly.verbs.contracts.wire import ALIVE, DONE, HEADER, framed
-from mayfly.verbs.contracts.wire_fields import verb_of
+from mayfly.verbs.contracts.wire import ALIVE, DONE, HEADER, framed, verb_of
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import VOLATILE, put
 from tests.connection.serving import Served, serving

@@ -16,8 +16,14 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.verbs import requests as ask
-from mayfly.verbs.contracts.wire import DONE, FAILED, MOST_PUTS_IN_FRAME, Preamble
-from mayfly.verbs.contracts.wire_fields import packed_descriptor, verb_of
+from mayfly.verbs.contracts.wire import (
+    DONE,
+    FAILED,
+    MOST_PUTS_IN_FRAME,
+    Preamble,
+    packed_descriptor,
+    verb_of,
+)
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, VOLATILE, Told
 from tests.connection.serving import Served, serving

@@ -13,8 +13,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.servers.wire.outbox import Outbox
 from mayfly.verbs import requests as ask
-from mayfly.verbs.contracts.wire import DONE, ENDED, HEADER
-from mayfly.verbs.contracts.wire_fields import verb_of
+from mayfly.verbs.contracts.wire import DONE, ENDED, HEADER, verb_of
 from tests.connection.serving import Served, serving
 from tests.servers.wire.test_hostile import Raw, _put_fields, answer_in
 

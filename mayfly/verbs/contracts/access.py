@@ -1,4 +1,11 @@
-"""The operator's token: the secret of a server that its commands and pipelines show."""
+"""The way of a program to a server: the socket of a folder, the operator's token, files of TLS.
+
+The folder of a queue manager is private. So every user that can reach a socket in it can read the
+messages as well, and no other user can listen there. A port on the loopback interface is open to
+all users.
+
+A token is the secret of a server that its commands and pipelines show.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +13,33 @@ import os
 from pathlib import Path
 from typing import Final
 
-from mayfly.verbs.contracts.places import local_path
+from mayfly.verbs.contracts.files import local_path
+
+#: The socket of the network protocol (verbs/contracts/wire.py).
+MQ_SOCKET_FILE: Final = "mq.sock"
+
+
+class FolderSocket:
+    """The way to a socket of a folder, through a descriptor of the folder; :meth:`close` it.
+
+    The path of a socket has at most 107 bytes, that of a folder may have 4,095. A path through
+    ``/proc/self/fd`` is short, and leads to the same folder though it is renamed meanwhile.
+    """
+
+    def __init__(self, folder: Path, file: str = MQ_SOCKET_FILE) -> None:
+        """Open the folder; raises OSError when it is none or cannot be opened."""
+        self._descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+        self._file = file
+
+    @property
+    def path(self) -> Path:
+        """The path of the socket, in this process only."""
+        return Path(f"/proc/self/fd/{self._descriptor}/{self._file}")
+
+    def close(self) -> None:
+        """Give the folder up; nothing can be connected any more."""
+        os.close(self._descriptor)
+
 
 #: Environment variable of the token when no file is named.
 TOKEN_VARIABLE: Final = "MAYFLY_TOKEN"
@@ -57,3 +90,10 @@ def _token_in(token_file: str | Path) -> str:
     if not token:
         raise TokenMissing(f"token file {token_file} is empty")
     return token
+
+
+#: The certificates that servers are checked against.
+ROOTS_VARIABLE: Final = "MAYFLY_TLS_ROOTS"
+#: A client's own certificate chain and its key, which some servers ask for.
+CERTIFICATE_VARIABLE: Final = "MAYFLY_TLS_CERTIFICATE"
+KEY_VARIABLE: Final = "MAYFLY_TLS_KEY"

@@ -1,0 +1,66 @@
+"""The forms that contracts of the bulk plane share: columns of rows, requests and answers in JSON.
+
+Columns are described in plain words, for modules that have no pyarrow;
+`mayfly.pipeline.bulk.schema.schema_of` makes an Arrow schema of them.
+
+Requests and answers are NamedTuples whose fields are the keys of a JSON object. A value is a text,
+a whole number of 64 bits, a flag, a list, or null where the field may be None. A request may say
+``protocol``, the version of the contract that its sender speaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from functools import cache
+from types import NoneType
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+
+
+class Kind(StrEnum):
+    """The type of a column, by the name of its Arrow type."""
+
+    TEXT = "string"
+    BYTES = "binary"
+    INT8 = "int8"
+    INT32 = "int32"
+    INT64 = "int64"
+    FLAG = "bool"
+    #: How often lives ended: a field of int64 for each outcome, and one for all others.
+    COUNTS = "struct"
+
+
+class Column(NamedTuple):
+    """One column; ``is_nullable`` False promises a value in each row."""
+
+    name: str
+    kind: Kind
+    is_nullable: bool = True
+
+
+def always(name: str, kind: Kind) -> Column:
+    """Return a column that has a value in each row."""
+    return Column(name, kind, is_nullable=False)
+
+
+def names_of(columns: Iterable[Column]) -> tuple[str, ...]:
+    """Return the names of columns, in order."""
+    return tuple(column.name for column in columns)
+
+
+#: The key of the contract's version, in a request.
+PROTOCOL = "protocol"
+
+
+@cache
+def kinds_of(row: type) -> dict[str, tuple[type, ...]]:
+    """Return which types the values of a request may have, by field."""
+    return {name: _kinds(hint) for name, hint in get_type_hints(row).items()}
+
+
+def _kinds(hint: Any) -> tuple[type, ...]:
+    kinds = [get_origin(kind) or kind for kind in get_args(hint) or (hint,)]
+    if get_origin(hint) is list:
+        kinds = [list]
+    assert all(kind in (str, int, bool, bytes, list, NoneType) for kind in kinds), hint
+    return tuple(kinds)
