@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mayfly.store.ballast import BALLAST_BYTES, BALLAST_FILE
 
 from mayfly import QueueManager
 from mayfly.admin.security.admission import Admission
