@@ -76,7 +76,6 @@ ENGINE_INSIDE = {
 #: Modules with which an engine transaction is built; importing another one of the engine's, instead
 #: of ``mayfly.engine`` itself, is an offence of the kind ``import``.
 ENGINE_TRANSACTIONS = (
-    "mayfly.engine.commit",
     "mayfly.engine.core",
     "mayfly.engine.transaction",
 )
@@ -84,12 +83,12 @@ LOCK_IN_PROSE = re.compile(r"[;.]\s+lock held|with\s+the\s+lock\s+held", re.IGNO
 #: Modules of the engine that every put and get goes through, and features that they do not name:
 #: these hook themselves in (``State.on_departure``, ``Committer.arrival_hook``).
 ENGINE_KERNEL = (
-    "commit",
+    "core",
     "delivery",
     "get",
+    "get_many",
     "holding",
     "put",
-    "taking",
     "transaction",
     "unit_of_work",
 )
@@ -479,8 +478,8 @@ CHANGING_CALLS = frozenset({"pop", "popitem", "update", "setdefault", "clear"})
 
 
 def check_holding(source: Source) -> Problems:
-    """What is hidden and counted is changed by engine/holding alone (an own attribute may be)."""
-    is_owner = source.path.startswith("mayfly/engine/holding/")
+    """Hidden keys and counters are changed by engine/holding.py alone (own attributes may be)."""
+    is_owner = source.path == "mayfly/engine/holding.py"
     if is_owner or not any("mayfly.engine" in name for _node, name in imports(source)):
         return
     own = {
@@ -496,7 +495,7 @@ def check_holding(source: Source) -> Problems:
             name = _name_by_key(node.func.value)
             changed = name if node.func.attr in CHANGING_CALLS else None
         if changed:
-            yield source.at(node, f"{changed}: engine/holding alone changes it")
+            yield source.at(node, f"{changed}: engine/holding.py alone changes it")
 
 
 def _own(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
@@ -806,7 +805,7 @@ core.hidden.pop(k)""",
         "import mayfly.engine.b\nself.locked = None\nprint(q.depth, q.first[0], hidden.get(k))",
         [],
     ),
-    (check_holding, "mayfly/engine/holding/a.py", "import mayfly.engine.b\nq.depth += 1", []),
+    (check_holding, "mayfly/engine/holding.py", "import mayfly.engine.b\nq.depth += 1", []),
     (check_holding, "mayfly/store/a.py", "totals.claimed += 1", []),
     (check_docstring, "mayfly/a.py", "x = 1", [1]),
     (check_docstring, "mayfly/a.py", '"""What it is for."""', []),
@@ -816,9 +815,9 @@ core.hidden.pop(k)""",
         'def f(core):\n    """Do it; lock held."""\ndef g(core):\n    """Do it."""',
         [1],
     ),
-    (check_kernel, "mayfly/engine/commit.py", "def f(core):\n    core.marks.forget(1)", [2]),
-    (check_kernel, "mayfly/engine/get.py", "from mayfly.engine.browsing.marks import Marks", [1]),
-    (check_kernel, "mayfly/engine/browsing/marking.py", "def f(core):\n    core.marks", []),
+    (check_kernel, "mayfly/engine/core.py", "def f(core):\n    core.marks.forget(1)", [2]),
+    (check_kernel, "mayfly/engine/get.py", "from mayfly.engine.marks import Marks", [1]),
+    (check_kernel, "mayfly/engine/browse.py", "def f(core):\n    core.marks", []),
     (check_lock_is_asserted, "mayfly/jms/a.py", 'def f():\n    """Do it; lock held."""', []),
     (check_file_name, "mayfly/store/utils.py", "", [1]),
     (check_file_name, "mayfly/helpers/__init__.py", "", [1]),

@@ -8,14 +8,13 @@ Everything else in this package is the engine's own and may change: its lock, it
 memory, its transactions. ``tests/test_tidy.py`` refuses whatever takes them from outside.
 """
 
-from mayfly.engine.arrival_order import arrival_number
-from mayfly.engine.arrivals import Arrivals
+from mayfly.engine.arrivals import Arrivals, arrival_number
 from mayfly.engine.attributes.attribute import LONGEST_MESSAGE_BYTES
 from mayfly.engine.configuration import Configuration
 from mayfly.engine.counting import volatile_count
 from mayfly.engine.delivery import new_message_id
 from mayfly.engine.engine import Engine
-from mayfly.engine.expiry_scan import scan_every
+from mayfly.engine.expiry import scan_every
 from mayfly.engine.finding.search import Match
 from mayfly.engine.forwarding import (
     check_forward_target,

@@ -1,12 +1,14 @@
-"""A flag that is set when a message arrives on a watched queue; the arrival wakes the clock."""
+"""Arrivals on a queue: numbers in their order, and a flag that an arrival sets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from mayfly.engine.core import Core
-from mayfly.engine.queues import LocalQueue
+from mayfly.engine.queues import LocalQueue, QueueOwner
 from mayfly.engine.waiting import Waiter
+from mayfly.store.keys import SEQUENCE_BITS
+from mayfly.verbs.messages import Message, position_of
 
 
 class Arrivals:
@@ -42,3 +44,22 @@ class Arrivals:
 def when_woken(core: Core, look: Callable[[], None]) -> None:
     """Call ``look``, without the lock, whenever the clock is told that work may be due."""
     core.on_wake.append(look)
+
+
+_ARRIVAL = (1 << SEQUENCE_BITS) - 1
+
+
+def next_number(owner: QueueOwner) -> int:
+    """Return a number above all that a queue manager has given, also before it was last closed."""
+    with owner.engine_lock:
+        return owner.store.sequence.next()
+
+
+def next_arrival_number(queue: LocalQueue) -> int:
+    """Return a number that messages which come onto a queue later are above."""
+    return next_number(queue.home)
+
+
+def arrival_number(message: Message) -> int:
+    """Return when a message came onto its queue, in the order of :func:`next_arrival_number`."""
+    return position_of(message) & _ARRIVAL

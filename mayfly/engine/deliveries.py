@@ -15,10 +15,10 @@ from typing import Final
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.get import GetRequest, Getter, obtain
-from mayfly.engine.holding.messages import Hold
+from mayfly.engine.get_many import Got, Room, each_taken
+from mayfly.engine.holding import Hold
 from mayfly.engine.message import message_of
-from mayfly.engine.standing_get import StandingGet
-from mayfly.engine.taking import Got, Room, each_taken
+from mayfly.engine.standing import StandingGet
 from mayfly.engine.unit_contents import absorb, take_over, taken_by
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import reasons as rc

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from mayfly.engine import holding
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
-from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.remote.resolution import Remote
 from mayfly.engine.remote.wrapping import header_bytes, wrapped
@@ -149,7 +149,7 @@ def arrive(
     core: Core, transaction: Transaction, path: Path, prepared: Prepared, row: StoredMessage
 ) -> None:
     """Reserve room for a row and add it to a transaction."""
-    puts.arrive(core, transaction, path.queue, row, persistent=prepared.persistent)
+    holding.arrive(core, transaction, path.queue, row, persistent=prepared.persistent)
 
 
 def send(core: Core, transaction: Transaction, path: Path, message: OutgoingMessage) -> None:

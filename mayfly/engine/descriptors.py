@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from mayfly.engine.groups.fields import as_placed, check_place
+from mayfly.engine.groups.place import as_placed, check_place
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor, cut_to_fit, fitted, pack_descriptor

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from mayfly.engine.bookkeeping import Bookkeeping
 from mayfly.engine.claims.consumers import Claims
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.errors import BROKEN
-from mayfly.engine.expiry_scan import ExpiryScan
+from mayfly.engine.expiry import ExpiryScan
 from mayfly.engine.membership import Membership
 from mayfly.engine.pubsub.subscription_administration import end_expired
 from mayfly.engine.triggering.triggering import triggering_of
-from mayfly.lifetime.times import SECOND_MS
+from mayfly.lifetime.times import SECOND_MS, STORED_TIME_IDLE_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.store.units import Unit
 
 _LOG = logging.getLogger("mayfly")
 #: After a full disk, work that is due is tried again after this.
@@ -180,3 +180,139 @@ class DueWork:
             return False
         due_ms, queue = self.release_due_ms(), self.core.registry.by_number(queue_number)
         return due_ms is None or queue is None or not queue.staged_for or end_ms < due_ms
+
+
+#: Lives of non-persistent messages and balance rows are written at the latest after this, and rows
+#: of the ledger beyond its retention begin to go.
+SETTLE_MS = SECOND_MS
+
+
+class Bookkeeping:
+    """Knows when each is due, and does what is. None of them waits for another."""
+
+    def __init__(self, core: Core) -> None:
+        """Begin; the store is open."""
+        self._core = core
+        self.stored_time = StoredTime(core)
+        #: When the ledger was first seen to hold more rows than it may; None: it does not.
+        self._surplus_since_ms: int | None = None
+        #: When ids of lives were first seen to wait to be made findable; None: they do not.
+        self._unindexed_since_ms: int | None = None
+        #: Which piece is asked next.
+        self._turn = 0
+
+    def next_due_ms(self) -> int | None:
+        """Return the moment of the next work, None when there is none."""
+        assert self._core.engine_lock.is_held()
+        self._look_at_ledger()
+        since = (
+            self._core.store.unsettled_since_ms,
+            self._surplus_since_ms,
+            self._unindexed_since_ms,
+        )
+        moments = [since_ms + SETTLE_MS for since_ms in since if since_ms is not None]
+        noting_ms = self.stored_time.next_due_ms()
+        if noting_ms is not None:
+            moments.append(noting_ms)
+        return min(moments, default=None)
+
+    def run(self, is_pressed: Callable[[], bool]) -> None:
+        """Do what is due: of the ledger a bounded part, and the rest at the next call.
+
+        While messages wait to be released (``is_pressed``), only the next piece of it is done: the
+        release then waits for one transaction.
+
+        Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
+        """
+        core = self._core
+        # Each returns True if it was due and is done.
+        pieces = (self._write_balances, self._trim_ledger, self.stored_time.run, self._write_ids)
+        for _ in pieces:
+            piece = pieces[self._turn]
+            # A full disk that refuses this piece does not keep the others from their turn.
+            self._turn = (self._turn + 1) % len(pieces)
+            if piece() and is_pressed():
+                break
+        with core.engine_lock:
+            self._look_at_ledger()
+
+    def _write_balances(self) -> bool:
+        if not self._is_due(self._core.store.unsettled_since_ms):
+            return False
+        self._core.store.write_balances()
+        return True
+
+    def _trim_ledger(self) -> bool:
+        if not self._is_due(self._surplus_since_ms):
+            return False
+        self._core.store.retention.trim(self._core.settings.ledger_retention_count)
+        return True
+
+    def _write_ids(self) -> bool:
+        if not self._is_due(self._unindexed_since_ms):
+            return False
+        self._core.store.ids.write_next()
+        return True
+
+    def _is_due(self, since_ms: int | None) -> bool:
+        return since_ms is not None and since_ms + SETTLE_MS <= self._core.now_ms()
+
+    def _look_at_ledger(self) -> None:
+        core = self._core
+        if core.store.retention.surplus(core.settings.ledger_retention_count) <= 0:
+            self._surplus_since_ms = None
+        elif self._surplus_since_ms is None:
+            self._surplus_since_ms = core.now_ms()
+        # On a full disk that waits.
+        if not core.store.ids.is_behind() or core.store.is_full:
+            self._unindexed_since_ms = None
+        elif self._unindexed_since_ms is None:
+            self._unindexed_since_ms = core.now_ms()
+
+
+class StoredTime:
+    """Knows when the time must be written, and writes it."""
+
+    def __init__(self, core: Core) -> None:
+        """Begin; the store is open."""
+        self._core = core
+        #: When nothing in the store had a deadline or a delay.
+        self._looked_ms = 0
+
+    def next_due_ms(self) -> int | None:
+        """Return a moment that has passed when the time should be looked at, else None.
+
+        No moment ahead is named: nothing happens at it, and a virtual clock, which notices at its
+        next due moment or at the end of its advance, would stop on its way every ten seconds.
+        """
+        core = self._core
+        if core.store.folder is None:
+            return None
+        due_ms = max(core.store.book.high_water_ms, self._looked_ms) + STORED_TIME_IDLE_MS
+        return due_ms if due_ms <= core.now_ms() else None
+
+    def run(self) -> bool:
+        """Write the time when that is due and anything in the store has a deadline or a delay.
+
+        Returns True if it was due.
+        """
+        core = self._core
+        if self.next_due_ms() is None:
+            return False
+        with core.engine_lock:
+            is_needed = (
+                core.registry.subscriptions.next_end_ms() is not None
+                or core.store.persistent.has_times()
+            )
+            self._looked_ms = core.now_ms()
+        if is_needed:
+            self.write()
+        return True
+
+    def write(self) -> None:
+        """Write the present time, unless it is written already."""
+        store = self._core.store
+        if store.folder is not None and self._core.now_ms() > store.book.high_water_ms:
+            unit = Unit()
+            unit.notes_time = True
+            store.group.commit(unit)

@@ -23,9 +23,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.delay.timeline import StagedKeys
 from mayfly.engine.due_work import DueWork
-from mayfly.engine.end_non_persistent import end_non_persistent
 from mayfly.engine.forks import stop_in_children
-from mayfly.engine.interrupted import count_interrupted
 from mayfly.engine.membership import Membership
 from mayfly.engine.objects.administration import set_up
 from mayfly.engine.objects.client_objects import set_up_client_objects
@@ -35,11 +33,11 @@ from mayfly.engine.own_time import say_when_ahead
 from mayfly.engine.pubsub.retained import load_retained
 from mayfly.engine.pubsub.subscription_administration import load_subscriptions
 from mayfly.engine.pubsub.topic_administration import set_up_topics
-from mayfly.engine.recovery import recover_totals
+from mayfly.engine.restart import count_interrupted, end_non_persistent, recover_totals
 from mayfly.engine.session import Session
 from mayfly.engine.settings import SettingValue
-from mayfly.engine.shipments import Shipments
 from mayfly.engine.state import now_ms_of
+from mayfly.engine.transit import Shipments
 from mayfly.engine.triggering.triggering import Triggering
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc

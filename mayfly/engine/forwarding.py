@@ -6,7 +6,7 @@ unit of work that got it, so that the message is in one place whatever happens.
 
 from __future__ import annotations
 
-from mayfly.engine.arrival_order import next_arrival_number
+from mayfly.engine.arrivals import next_arrival_number
 from mayfly.engine.authority.checks import check_putter
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage, new_id

@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from mayfly.engine import holding
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import shown
-from mayfly.engine.expired import discard_expired
+from mayfly.engine.disposal import original_of, send_report
+from mayfly.engine.expiry import discard_expired
 from mayfly.engine.finding.alive import look
 from mayfly.engine.finding.search import ANY, Match, asker
-from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
-from mayfly.engine.finding.verdicts import LONG_WORK, NO_VERDICTS, TURN_WORK, work_on
-from mayfly.engine.holding import messages
+from mayfly.engine.finding.selecting import (
+    LONG_WORK,
+    NO_VERDICTS,
+    TURN_WORK,
+    SelectorProgress,
+    place_for,
+    work_on,
+)
 from mayfly.engine.message import message_of
 from mayfly.engine.objects.registry import Path
-from mayfly.engine.properties.views import View, seen_as
-from mayfly.engine.queues import LocalQueue
+from mayfly.engine.properties import View, seen_as
+from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.remote.wrapping import TRANSMISSION_MARK, extended, seen_in_transit
 from mayfly.engine.requester import Requester
-from mayfly.engine.row_taking import confirm_delivery, take_row
 from mayfly.engine.state import ensure_running, now_ms_of
 from mayfly.engine.transaction import Transaction
+from mayfly.engine.unit_contents import take_all
 from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
 from mayfly.lifetime.moments import is_expired
+from mayfly.lifetime.reports import Cause
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQWI_UNLIMITED
+from mayfly.mqi.constants import MQRO_COD, MQWI_UNLIMITED
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.contracts.outcomes import MetBy
+from mayfly.verbs.contracts.outcomes import Ending, MetBy
 from mayfly.verbs.messages import GetResult, Handed, Message
 
 
@@ -275,7 +283,7 @@ class Getter:
             return result, None
         if self.takes_any:
             # All before it was looked at, and is hidden.
-            messages.pass_over(queue, persistence, row.k)
+            holding.pass_over(queue, persistence, row.k)
         if self.requester.locked is not None:
             self.requester.forget_lock(row.k)
         if not persistence and self._request.persistent_only_syncpoint:
@@ -317,7 +325,7 @@ class Getter:
         if expired and (alive or own or core.settings.discard_on_empty):
             for _queue, row, persistence in expired:
                 if self.takes_any:
-                    messages.pass_over(queue, persistence, row.k)
+                    holding.pass_over(queue, persistence, row.k)
                 self.requester.forget_lock(row.k)
             core.committer.deferred.append(
                 discard_expired(core, expired, now_ms, MetBy.GET, self.requester.ending)
@@ -409,3 +417,88 @@ def _with_extension(row: StoredMessage) -> StoredMessage:
         return row
     announcing, extension = extended(descriptor)
     return row._replace(descriptor=pack_descriptor(announcing), body=extension + row.body)
+
+
+def take_row(
+    core: Core,
+    found: Found,
+    unit_of_work: UnitOfWork | None,
+    now_ms: int,
+    ending: Ending,
+) -> Transaction | None:
+    """Take a row under the lock: into the unit of work, or without one by a transaction to be run.
+
+    The transaction has the ``ending`` of the getter.
+    """
+    queue, row, persistence = found
+    if unit_of_work is not None:
+        unit_of_work.take(queue, row, persistence, now_ms)
+        transaction = None
+    else:
+        transaction = Transaction()
+        event = holding.GETS[queue.is_staging]
+        holding.end(core, transaction, found, event, now_ms, ending=ending)
+    confirm_delivery(core, found, transaction, unit_of_work, now_ms)
+    return transaction
+
+
+def confirm_delivery(
+    core: Core,
+    found: Found,
+    transaction: Transaction | None,
+    unit_of_work: UnitOfWork | None,
+    now_ms: int,
+) -> None:
+    """Add the COD report, which is part of the getter's unit of work."""
+    queue, row, _side = found
+    if row.descriptor == core.unconfirmed_descriptor:
+        return
+    descriptor = unpack_descriptor(row.descriptor)
+    if not descriptor.report & MQRO_COD:
+        core.unconfirmed_descriptor = row.descriptor
+        return
+    if queue.is_staging:
+        return
+    report = Transaction() if transaction is None else transaction
+    send_report(core, report, Cause.COD, original_of(queue, row, descriptor, now_ms))
+    if transaction is None and unit_of_work is not None:
+        unit_of_work.adopt(report)
+
+
+def take_rows(
+    core: Core,
+    found: Sequence[Found],
+    into: UnitOfWork | Transaction,
+    now_ms: int,
+    requester: Requester,
+) -> None:
+    """Take rows of one queue under the lock that are the next ones of all.
+
+    They go into a unit of work, or into a transaction to be run.
+    """
+    queue = found[0][0]
+    last_keys = {persistence: row.k for _queue, row, persistence in found}
+    for persistence, last_key in last_keys.items():
+        # All before it was looked at, and is hidden.
+        holding.pass_over(queue, persistence, last_key)
+    if requester.locked is not None:
+        for _queue, row, _persistence in found:
+            requester.forget_lock(row.k)
+    if isinstance(into, UnitOfWork):
+        take_all(into, found, now_ms)
+    else:
+        event = holding.GETS[queue.is_staging]
+        holding.end_all(core, into, found, event, now_ms, ending=requester.ending)
+
+
+def discard_met(core: Core, expired: Sequence[Found], now_ms: int, requester: Requester) -> None:
+    """Discard expired messages under the lock that a get of whatever comes next has met.
+
+    The caller runs what is deferred.
+    """
+    for queue, row, persistence in expired:
+        holding.pass_over(queue, persistence, row.k)
+        requester.forget_lock(row.k)
+    core.committer.deferred.append(
+        discard_expired(core, expired, now_ms, MetBy.GET, requester.ending)
+    )

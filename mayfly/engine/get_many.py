@@ -1,23 +1,43 @@
-"""Get of many messages by one call: those that come next, in turns of the lock."""
+"""Gets of many messages: those that come next are picked by one search in a turn of the lock.
+
+They are taken together by one call (:func:`get_many`), or each is to be settled alone
+(:func:`each_taken`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
+from mayfly.engine import holding
 from mayfly.engine.core import Core
-from mayfly.engine.finding.next_ones import OWN, Picked, pick
-from mayfly.engine.get import GetRequest, Getter, obtain, seen
+from mayfly.engine.finding.alive import DISCARD_BATCH
+from mayfly.engine.finding.search import ANY, Page, in_order, merged
+from mayfly.engine.get import (
+    GetRequest,
+    Getter,
+    confirm_delivery,
+    discard_met,
+    obtain,
+    seen,
+    take_row,
+    take_rows,
+)
+from mayfly.engine.holding import Hold
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.remote.wrapping import TRANSMISSION_MARK
-from mayfly.engine.row_taking import confirm_delivery, discard_met, take_rows
-from mayfly.engine.taking import Room
+from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
-from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
+from mayfly.engine.unit_of_work import UncommittedGet, UncommittedPut, UnitOfWork
 from mayfly.lifetime.moments import is_expired
+from mayfly.mqi.constants import MQRO_COD
+from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, NoMessage
+from mayfly.store.units import StoredMessage
 from mayfly.verbs.checks import MOST_BYTES
-from mayfly.verbs.messages import Message
+from mayfly.verbs.messages import GetResult, Message
 
 #: The most messages of one call: one transaction ends them all.
 #: Messages of one turn of the lock, some 2 ms, and bytes of their bodies.
@@ -199,3 +219,166 @@ def _seen_by(core: Core, queue: LocalQueue, found: list[Found], now_ms: int) -> 
         else Message(name, row, now_ms, row.body)
         for _queue, row, _side in found
     ]
+
+
+class Room(NamedTuple):
+    """How much a program takes at once: messages, and bytes of bodies until it has enough."""
+
+    messages: int
+    body_bytes: int
+
+
+#: A message that is held: by the unit of work that has got it, or by a holder of many as it is.
+Got: TypeAlias = UnitOfWork | UncommittedGet
+
+
+class Taken(NamedTuple):
+    """A message that was taken; one that stays on its queue is not held."""
+
+    got: Got
+    result: GetResult
+
+
+def each_taken(
+    core: Core,
+    request: GetRequest,
+    getter_into: Callable[[UnitOfWork], Getter],
+    room: Room,
+    holder: Hold,
+) -> Iterator[Taken]:
+    """Yield messages that are there, as far as there is room; read it under the lock.
+
+    They may be fewer than there are: a long search is left to a get that waits. ``getter_into``
+    returns the getter for the request that takes into a unit of work. Those with nothing but
+    themselves to settle are held by ``holder``. Raises as ``get.get``.
+    """
+    assert core.engine_lock.is_held()
+    held = UnitOfWork(core, holder.ending)
+    getter = getter_into(held)
+    getter.is_over = True
+    getter.requester.check()
+    if getter.takes_any:
+        yield from _by_one_search(core, request, getter, room, holder)
+        return
+    left_bytes, count = room.body_bytes, 0
+    while count < room.messages and left_bytes > 0:
+        outcome = getter.take(in_parts=True)
+        if outcome is None:
+            return
+        result = outcome[0]
+        yield Taken(held, result)
+        if result.stays:
+            return
+        count += 1
+        left_bytes -= len(result.message.body)
+        held = UnitOfWork(core, holder.ending)
+        getter = getter_into(held)
+        getter.is_over = True
+
+
+def _by_one_search(
+    core: Core, request: GetRequest, getter: Getter, room: Room, holder: Hold
+) -> Iterator[Taken]:
+    queue, now_ms, requester = getter.ready(), core.now_ms(), getter.requester
+    expired: list[Found] = []
+    left_bytes, left = room.body_bytes, room.messages
+    page = Page(left, left_bytes)
+    rows = in_order(core, queue, ANY, queue.low, requester, page=page)
+    try:
+        while left > 0 and left_bytes > 0 and len(expired) < DISCARD_BATCH:
+            found = next(rows, None)
+            if found is None:
+                return
+            row, persistence = found
+            if is_expired(row.expire_at_ms, now_ms):
+                expired.append((queue, row, persistence))
+                continue
+            result = seen(core, request, queue, row, now_ms)
+            got = UncommittedGet(queue, row, persistence)
+            if result.stays:
+                yield Taken(got, result)
+                return
+            # All before it was looked at, and is hidden at the end of the turn.
+            holding.pass_over(queue, persistence, row.k)
+            requester.forget_lock(row.k)
+            left -= 1
+            left_bytes -= len(row.body)
+            if queue.home is not core or result.message.descriptor.report & MQRO_COD:
+                held = UnitOfWork(core, holder.ending)
+                take_row(core, got, held, now_ms, holder.ending)
+                yield Taken(held, result)
+            else:
+                holding.hold_got(got, holder)
+                if core.on_departure:
+                    # Given back, it comes back unmarked.
+                    core.note_departure((row.k,))
+                yield Taken(got, result)
+    finally:
+        if expired and (left < room.messages or core.settings.discard_on_empty):
+            discard_met(core, expired, now_ms, requester)
+
+
+#: In the place of the side: a message that the getter's own unit of work has put.
+OWN: Final = -1
+#: Rows that one statement reads of a queue with messages on both sides: some it reads in vain.
+_ROWS_OF_TWO: Final = 32
+
+
+class Picked(NamedTuple):
+    """Messages that one turn of the lock has found; ``is_cut`` when it has not seen the last one.
+
+    ``confirmed`` are those of ``alive`` that owe a COD report, ``expired`` those that the getter
+    may discard.
+    """
+
+    alive: list[Found]
+    confirmed: list[Found]
+    expired: list[Found]
+    is_cut: bool
+
+
+def pick(
+    core: Core,
+    queue: LocalQueue,
+    requester: Requester,
+    own: Sequence[StoredMessage],
+    now_ms: int,
+    *,
+    most: int,
+    body_bytes: int,
+    until_report: bool,
+) -> Picked:
+    """Return up to ``most`` messages in the order of gets, until their bodies have so many bytes.
+
+    ``own`` are live messages that the getter's unit of work has put. It ends after DISCARD_BATCH
+    expired messages, and with ``until_report`` after a message that owes a COD report: that may
+    come to this queue.
+    """
+    alive, confirmed, expired = list[Found](), list[Found](), list[Found]()
+    may_discard, met_count, left_bytes = core.settings.discard_on_empty, 0, body_bytes
+    page = Page(min(most, _ROWS_OF_TWO) if all(queue.present) else most, body_bytes)
+    rows = in_order(core, queue, ANY, queue.low, requester, page=page)
+    if own:
+        rows = merged(rows, iter([(row, OWN) for row in own]))
+    for row, side in rows:
+        if row.expire_at_ms is not None and is_expired(row.expire_at_ms, now_ms):
+            expired.append((queue, row, side))
+            if may_discard and len(expired) == DISCARD_BATCH:
+                return Picked(alive, confirmed, expired, is_cut=True)
+            continue
+        alive.append((queue, row, side))
+        met_count = len(expired)
+        left_bytes -= len(row.body)
+        owes = owes_report(row.descriptor)
+        if owes:
+            confirmed.append(alive[-1])
+        if len(alive) >= most or left_bytes <= 0 or (owes and until_report):
+            return Picked(alive, confirmed, expired, is_cut=True)
+    # A get that may discard nothing on its own discards what is before a live message (K7).
+    return Picked(alive, confirmed, expired if may_discard else expired[:met_count], is_cut=False)
+
+
+@lru_cache(maxsize=1_024)
+def owes_report(descriptor: bytes) -> bool:
+    """Return True if a message of a packed descriptor owes its putter a COD report."""
+    return bool(unpack_descriptor(descriptor).report & MQRO_COD)

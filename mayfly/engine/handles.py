@@ -8,35 +8,35 @@ from typing import NamedTuple, SupportsIndex
 
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority
-from mayfly.engine.browsing.browse import Cursor
+from mayfly.engine.browse import Cursor
 from mayfly.engine.callbacks import Completion
-from mayfly.engine.context import PASSES, passed_on
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
-from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
+from mayfly.engine.finding.selecting import SelectorProgress, place_for
 from mayfly.engine.get import GetRequest, Getter, Prepared, obtain, obtained
 from mayfly.engine.groups.handle_gets import GroupGets
-from mayfly.engine.groups.members import GROUPING
-from mayfly.engine.groups.put_order import PutOrder
+from mayfly.engine.groups.index import GROUPING
+from mayfly.engine.groups.puts import PutOrder
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.open_handles import OpenQueue, OpenQueues, drop_ownerless
-from mayfly.engine.properties.views import OPTIONS as PROPERTY_OPTIONS
-from mayfly.engine.properties.views import View, view_of
-from mayfly.engine.put import PutRequest, put
+from mayfly.engine.properties import OPTIONS as PROPERTY_OPTIONS
+from mayfly.engine.properties import View, view_of
+from mayfly.engine.put import PutRequest, is_asynchronous, put
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.standing_get import OnGot, StandingGet
-from mayfly.engine.status import is_asynchronous
+from mayfly.engine.standing import OnGot, StandingGet
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import (
     BROWSE,
     CHANGES_PUT,
     INPUT,
     MARKS,
+    PASSES,
     SYNCPOINT,
     check_get_options,
     check_put_options,
     checked_get,
     not_open,
+    passed_on,
     told_of_closing,
     with_options,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from mayfly.engine.core import Core
-from mayfly.engine.recovery import check_in_no_group
+from mayfly.engine.restart import check_in_no_group
 from mayfly.runtime import EngineLock, Runtime
 
 _Engine = TypeVar("_Engine", bound=Core)

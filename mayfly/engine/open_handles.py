@@ -8,14 +8,14 @@ from __future__ import annotations
 import logging
 from itertools import count
 
-from mayfly.engine.browsing.marking import marks_of
+from mayfly.engine.browse import marks_of
 from mayfly.engine.core import Core
 from mayfly.engine.objects.dynamic import drop_dynamic_queue
 from mayfly.engine.pubsub.subscription_administration import drop_doomed, forget_subscription
 from mayfly.engine.pubsub.subscriptions import Subscription, SubscriptionHandle
+from mayfly.engine.put import AsyncPuts
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.requester import Requester
-from mayfly.engine.status import AsyncPuts
 from mayfly.engine.triggering.triggering import triggering_of
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import constants as c

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from mayfly.engine.core import Core
-from mayfly.engine.expiry_scan import ExpiryScan
+from mayfly.engine.expiry import ExpiryScan
 from mayfly.engine.queues import PERSISTENT, VOLATILE
 from mayfly.lifetime.times import SLEW_MS
 from mayfly.lifetime.window import LONGEST_LIFE_MS

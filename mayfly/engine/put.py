@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from mayfly.engine import holding
+from mayfly.engine.attributes.attribute import QALIAS, QREMOTE
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import (
@@ -22,8 +24,7 @@ from mayfly.engine.delivery import (
 )
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import send_report
-from mayfly.engine.groups.fields import is_grouped
-from mayfly.engine.holding import puts
+from mayfly.engine.groups.place import is_grouped
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.direct_put import check_direct_put
@@ -33,6 +34,7 @@ from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.lifetime.window import DELAY_COMMAND_LEVEL, Window, window_at_put
+from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQPMO_NONE, MQRO_COA
 from mayfly.mqi.delay_header import HEADER_BYTES
@@ -41,6 +43,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.properties import FORMAT as RFH2_FORMAT
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.checks import plain_descriptor
+from mayfly.verbs.facts import Status
 from mayfly.verbs.messages import PutResult
 
 
@@ -112,7 +115,7 @@ def put(
             transaction = None
         else:
             transaction = Transaction()
-            puts.arrive(core, transaction, queue, row, persistent=persistent)
+            holding.arrive(core, transaction, queue, row, persistent=persistent)
         if prepared.descriptor.report & MQRO_COA and path.remote is None and not queue.is_staging:
             confirm_arrival(core, row, prepared.descriptor, transaction, unit_of_work)
         if transaction is not None and core.committer.run_at_once(transaction):
@@ -281,3 +284,62 @@ def confirm_arrival(
     send_report(core, report, Cause.COA, original)
     if unit_of_work is not None:
         unit_of_work.adopt(report)
+
+
+_OBJECT_TYPES: Final = {QALIAS: c.MQOT_ALIAS_Q, QREMOTE: c.MQOT_REMOTE_Q}
+
+
+class AsyncPuts:
+    """The status of one session: its asynchronous puts are counted, their first error is kept."""
+
+    def __init__(self, core: Core) -> None:
+        """Begin with nothing put."""
+        self._core = core
+        #: Without those that went well, which are most.
+        self._status = Status()
+        self._success_count = 0
+
+    def take(self) -> Status:
+        """Return the status and begin anew."""
+        status = self._status._replace(success_count=self._success_count)
+        self._status, self._success_count = Status(), 0
+        return status
+
+    def done(self, path: Path, result: PutResult) -> None:
+        """Count a put that has put its message, maybe with a warning."""
+        if not result.warning:
+            self._success_count += 1
+            return
+        self._status = self._status._replace(warning_count=self._status.warning_count + 1)
+        self._note(path, c.MQCC_WARNING, result.warning)
+
+    def failed(self, path: Path, error: MQError) -> None:
+        """Count a put that has put nothing."""
+        self._status = self._status._replace(failure_count=self._status.failure_count + 1)
+        self._note(path, c.MQCC_FAILED, error.reason)
+
+    def _note(self, path: Path, comp: int, reason: int) -> None:
+        if comp <= self._status.comp:
+            return
+        definition = self._core.registry.find(path.name)
+        kind = "" if definition is None else definition.kind
+        queue, manager = path.remote or (path.queue.name, self._core.name)
+        self._status = self._status._replace(
+            comp=comp,
+            reason=reason,
+            object_type=_OBJECT_TYPES.get(kind, c.MQOT_LOCAL_Q),
+            object_name=path.name,
+            queue=queue,
+            manager=manager,
+        )
+
+
+def is_asynchronous(path: Path, request: PutRequest, options: int) -> bool:
+    """Return True if the outcome of a put may come later: in a unit of work, or non-persistent.
+
+    The outcome of a put of a persistent message outside of syncpoint comes at once.
+    """
+    persistence = request.descriptor.persistence
+    if persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:
+        persistence = path.default_persistence
+    return bool(options & c.MQPMO_SYNCPOINT) or persistence != c.MQPER_PERSISTENT

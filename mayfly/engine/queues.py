@@ -11,11 +11,11 @@ from weakref import WeakSet
 
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.finding.read_ahead import ReadAhead, Room
-from mayfly.engine.finding.search_starts import SearchStarts
 from mayfly.engine.triggering.trigger import Trigger
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.constants import MQUS_TRANSMISSION
 from mayfly.runtime import EngineLock, Runtime
+from mayfly.runtime.weak import weakly_held
 from mayfly.store.keys import STAGING_NUMBER, priority_starts, queue_range
 from mayfly.store.messages import Messages
 from mayfly.store.store import Store
@@ -64,7 +64,7 @@ class QueueOwner(Protocol):
 
 
 class LocalQueue:
-    """One queue that holds messages; its counters are changed by ``engine/holding`` alone.
+    """One queue that holds messages; its counters are changed by ``engine/holding.py`` alone.
 
     ``depth`` is CURDEPTH: committed and uncommitted puts, less messages got in open units of work.
     ``present`` counts rows by side (VOLATILE, PERSISTENT), taken ones included, so that an empty
@@ -159,3 +159,47 @@ class LocalQueue:
 
 #: A message, the queue it is on and its side.
 Found = tuple[LocalQueue, StoredMessage, int]
+
+
+#: Hidden messages that one search walks over without a note.
+MANY_HIDDEN = 32
+#: Ids that are noted at a time, of one queue.
+_MOST = 64
+#: A side, a MsgId and a CorrelId; None is any.
+Ids = tuple[int, bytes | None, bytes | None]
+
+
+@weakly_held
+class SearchStarts:
+    """By ids a key: each message with these ids before it is hidden, and told of when seen again.
+
+    It is all under the lock.
+    """
+
+    __slots__ = ("__weakref__", "_highest", "_keys")
+
+    def __init__(self) -> None:
+        """Begin with nothing noted."""
+        self._keys: dict[Ids, int] = {}
+        self._highest = 0
+
+    def of(self, ids: Ids, low: int) -> int:
+        """Return where a search that would begin at ``low`` may begin."""
+        return max(low, self._keys.get(ids, low))
+
+    def note(self, ids: Ids, key: int) -> None:
+        """Note that a search from the start of the queue has come to a key."""
+        if len(self._keys) >= _MOST:
+            self._keys.clear()
+        self._keys[ids] = key
+        self._highest = max(self._keys.values())
+
+    def lower(self, key: int) -> None:
+        """Note that a message has become visible at a key."""
+        if key < self._highest:
+            self._keys = {ids: start for ids, start in self._keys.items() if start <= key}
+            self._highest = max(self._keys.values(), default=0)
+
+    def lower_from(self, key: int) -> None:
+        """Note that messages may have become visible from a key on."""
+        self.lower(key)

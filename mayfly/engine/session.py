@@ -11,7 +11,7 @@ from typing import Self
 
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import alternate_authority, authority_of
-from mayfly.engine.browsing.browse import Cursor
+from mayfly.engine.browse import Cursor
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.delay.schedule import Schedule
@@ -25,7 +25,7 @@ from mayfly.engine.objects.dynamic import create_dynamic_queue
 from mayfly.engine.objects.handle import DefinitionHandle, open_definition
 from mayfly.engine.objects.registry import Path, path_of_put
 from mayfly.engine.open_handles import OpenQueues, begin_verb
-from mayfly.engine.properties.putting import with_mapping
+from mayfly.engine.properties import with_mapping
 from mayfly.engine.pubsub.topic_verbs import TopicVerbs
 from mayfly.engine.put import PutRequest, plain_request, put
 from mayfly.engine.remote.resolution import check_remote_open

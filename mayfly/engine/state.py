@@ -8,13 +8,13 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from mayfly.engine.alike_warnings import AlikeWarnings
-from mayfly.engine.browsing.marks import Marks, OnDeparture
 from mayfly.engine.callbacks import Callbacks
 from mayfly.engine.delay.staging_state import StagingState
 from mayfly.engine.finding.read_ahead import Room
 from mayfly.engine.lateness import Lateness
-from mayfly.engine.left_behind import LeftBehind
+from mayfly.engine.marks import Marks, OnDeparture
 from mayfly.engine.objects.registry import Registry
+from mayfly.engine.queues import LocalQueue
 from mayfly.engine.settings import Settings
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.waiting import DEFINITIONS, Waits
@@ -160,3 +160,44 @@ def ensure_running(state: State) -> None:
     """Do as ``State.check_running``; the shortest paths call it, for the same reason."""
     if state.is_stopped or state.is_closing or state.store.group.is_broken:
         state.check_running()
+
+
+class LeftBehind:
+    """Sessions and other objects that were dropped, and temporary queues of such sessions.
+
+    The garbage collector finds them in the midst of the engine, where locks may be held: it only
+    adds to the lists. The next thread that holds no lock ends them.
+    """
+
+    __slots__ = ("objects", "queues", "sessions")
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        #: A function for each session, which ends it.
+        self.sessions: list[Callable[[], None]] = []
+        #: A function for each other object, which ends it.
+        self.objects: list[Callable[[], None]] = []
+        #: To be deleted, in turn under the lock.
+        self.queues: list[LocalQueue] = []
+
+    def share(self, other: LeftBehind) -> None:
+        """Have sessions and objects in common with another queue manager: either may end them."""
+        self.sessions, self.objects = other.sessions, other.objects
+
+    def end_sessions(self) -> None:
+        """End all sessions."""
+        _end_all(self.sessions)
+
+    def end_objects(self) -> None:
+        """End all other objects."""
+        _end_all(self.objects)
+
+
+def _end_all(ends: list[Callable[[], None]]) -> None:
+    while ends:
+        try:
+            end = ends.pop()
+        except IndexError:
+            # Another thread was faster.
+            break
+        end()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mayfly.engine.holding import many, messages
-from mayfly.engine.holding.messages import Hold
+from mayfly.engine import holding
+from mayfly.engine.holding import Hold
 from mayfly.engine.queues import Found
 from mayfly.engine.unit_of_work import UncommittedGet, UncommittedPut, UnitOfWork
 
@@ -42,7 +42,7 @@ def take_all(unit_of_work: UnitOfWork, found: Sequence[Found], now_ms: int) -> N
         take_all(unit_of_work.at(home), found, now_ms)
         return
     core = unit_of_work._core
-    many.hold_gets(found, unit_of_work)
+    holding.hold_gets(found, unit_of_work)
     if core.on_departure:
         # Backed out, they come back unmarked.
         core.note_departure([row.k for _queue, row, _side in found])
@@ -55,7 +55,7 @@ def take_over(unit_of_work: UnitOfWork, taken: UncommittedGet, by: Hold) -> None
     assert unit_of_work._core.engine_lock.is_held()
     if unit_of_work.began_ms is None:
         unit_of_work.began_ms = unit_of_work._core.now_ms()
-    messages.hand_over(taken, by, unit_of_work)
+    holding.hand_over(taken, by, unit_of_work)
     unit_of_work._takes.append(taken)
     unit_of_work._operation_count += 1
 
@@ -64,7 +64,7 @@ def absorb(unit_of_work: UnitOfWork, held: UnitOfWork) -> None:
     """Let one take over what another has got, with the reports it owes."""
     assert unit_of_work._core.engine_lock.is_held()
     for taken in held._takes:
-        messages.hand_over(taken, held, unit_of_work)
+        holding.hand_over(taken, held, unit_of_work)
     unit_of_work._takes += held._takes
     if unit_of_work.began_ms is None:
         unit_of_work.began_ms = held.began_ms

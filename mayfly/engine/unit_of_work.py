@@ -11,11 +11,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from mayfly.engine import holding
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
-from mayfly.engine.expired import discard_late
-from mayfly.engine.holding import many, messages, puts
-from mayfly.engine.holding.messages import Hold
+from mayfly.engine.expiry import discard_late
+from mayfly.engine.holding import Hold
 from mayfly.engine.queues import Found, LocalQueue, QueueOwner
 from mayfly.engine.state import ensure_running, now_ms_of
 from mayfly.engine.transaction import Transaction
@@ -114,7 +114,7 @@ class UnitOfWork(Hold):
         if queue.home is not self._core:
             self.at(queue.home).put(queue, row, persistent=persistent)
             return
-        puts.reserve_in_unit(queue)
+        holding.reserve_in_unit(queue)
         # As _add does, without a call: every put comes here.
         self._puts[row.k] = (queue, row, persistent)
         insort(self._keys.setdefault(queue.number, []), row.k)
@@ -154,7 +154,7 @@ class UnitOfWork(Hold):
             self.at(queue.home).take(queue, row, persistence, now_ms)
             return
         taken = queue, row, persistence
-        messages.hold_got(taken, self)
+        holding.hold_got(taken, self)
         if self._core.on_departure:
             # Backed out, it comes back unmarked.
             self._core.note_departure((row.k,))
@@ -165,8 +165,8 @@ class UnitOfWork(Hold):
         """Add a new delivery time of a committed delayed message, which is hidden from now on."""
         if self.began_ms is None:
             self.began_ms = self._core.now_ms()
-        messages.hold(taken, self)
-        puts.reserve_in_unit(taken[0])
+        holding.hold(taken, self)
+        holding.reserve_in_unit(taken[0])
         self._rescheduled.append((taken, row))
         self._operation_count += 1
 
@@ -199,7 +199,7 @@ class UnitOfWork(Hold):
         del self._puts[pending.row.k]
         keys = self._keys[pending.queue.number]
         del keys[bisect_left(keys, pending.row.k)]
-        puts.get_own(pending.queue)
+        holding.get_own(pending.queue)
         self._through.append(pending)
         self._operation_count += 1
 
@@ -303,9 +303,9 @@ class UnitOfWork(Hold):
             takes = self._takes
             rescheduled = [taken for taken, _row in self._rescheduled]
             for queue, _row, _side in (*self._puts.values(), *rescheduled):
-                puts.withdraw_from_unit(queue)
+                holding.withdraw_from_unit(queue)
             for pending in self._through:
-                puts.withdraw_own(pending.queue)
+                holding.withdraw_own(pending.queue)
             self._clear()
             transaction = Transaction()
             unit = transaction.unit
@@ -335,9 +335,9 @@ class UnitOfWork(Hold):
             self._let_go(takes)
             if core.is_closing:
                 # Another thread closes the queue manager, and has ended what a restart loses.
-                takes = [taken for taken in takes if messages.is_held(taken, self)]
+                takes = [taken for taken in takes if holding.is_held(taken, self)]
             for taken in takes:
-                messages.give_back(taken, self)
+                holding.give_back(taken, self)
             core.committer.offer(takes)
         core.committer.run_deferred()
 
@@ -348,20 +348,20 @@ class UnitOfWork(Hold):
         for put in self._puts.values():
             queue, row, _persistent = put
             if queue.is_staging:
-                puts.redeem(queue)
+                holding.redeem(queue)
             elif row.expire_at_ms is not None and is_expired(row.expire_at_ms, now_ms):
                 self._late.append((queue, row))
                 continue
             in_time.append(put)
-        puts.add_all_reserved(core, transaction, in_time)
+        holding.add_all_reserved(core, transaction, in_time)
         for pending in self._through:
-            puts.end_own(transaction, pending.queue, pending.row, now_ms, ending)
+            holding.end_own(transaction, pending.queue, pending.row, now_ms, ending)
         for queue, takes in groupby(self._takes, itemgetter(0)):
             event = Event.CANCEL if queue.is_staging else Event.COMMIT
-            many.end_all(core, transaction, [*takes], event, now_ms, ending=ending, by=self)
+            holding.end_all(core, transaction, [*takes], event, now_ms, ending=ending, by=self)
         for taken, row in self._rescheduled:
-            puts.withdraw_from_unit(taken[0])
-            messages.put_off(transaction, taken, row, by=self)
+            holding.withdraw_from_unit(taken[0])
+            holding.put_off(transaction, taken, row, by=self)
         transaction.unit.statements.extend(self._statements)
         transaction.effects.extend(self._effects)
         return transaction

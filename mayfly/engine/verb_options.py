@@ -1,22 +1,33 @@
-"""Which MQOO, MQGMO and MQPMO options there are, which go together, what they make of a request."""
+"""Options of MQOPEN, MQGET and MQPUT: which go together, and what they make of a request."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Final
 
-from mayfly.engine.context import PASSES, check_context_opened, fits_context
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import new_id
 from mayfly.engine.get import GetRequest
-from mayfly.engine.groups.members import GROUPING
-from mayfly.engine.properties.views import OPTIONS as _PROPERTY_OPTIONS
+from mayfly.engine.groups.index import GROUPING
+from mayfly.engine.properties import OPTIONS as _PROPERTY_OPTIONS
 from mayfly.engine.put import PutRequest
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.properties.selectors import Selector
+from mayfly.verbs.messages import Message
+
+# MQOPEN
+
 
 INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
+_FOR_OUTPUT = (
+    c.MQOO_PASS_IDENTITY_CONTEXT
+    | c.MQOO_PASS_ALL_CONTEXT
+    | c.MQOO_SET_IDENTITY_CONTEXT
+    | c.MQOO_SET_ALL_CONTEXT
+)
 _KNOWN_OPEN = (
     INPUT
     | c.MQOO_BROWSE
@@ -24,10 +35,7 @@ _KNOWN_OPEN = (
     | c.MQOO_INQUIRE
     | c.MQOO_SET
     | c.MQOO_SAVE_ALL_CONTEXT
-    | c.MQOO_PASS_IDENTITY_CONTEXT
-    | c.MQOO_PASS_ALL_CONTEXT
-    | c.MQOO_SET_IDENTITY_CONTEXT
-    | c.MQOO_SET_ALL_CONTEXT
+    | _FOR_OUTPUT
     | c.MQOO_ALTERNATE_USER_AUTHORITY
     | c.MQOO_FAIL_IF_QUIESCING
     | c.MQOO_BIND_ON_OPEN
@@ -38,6 +46,34 @@ _KNOWN_OPEN = (
     | c.MQOO_RESOLVE_LOCAL_Q
     | c.MQOO_CO_OP
 )
+
+
+def check_open_options(name: str, options: int) -> None:
+    """Raise MQRC_OPTIONS_ERROR for unknown or mutually exclusive MQOO bits of a queue (C8)."""
+    inputs = options & INPUT
+    wrong = options & ~_KNOWN_OPEN or inputs & (inputs - 1) or not fits_context(options)
+    if wrong or not options or (options & c.MQOO_CO_OP and not options & c.MQOO_BROWSE):
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"open options {options:#x} for {name}")
+
+
+def fits_context(open_options: int) -> bool:
+    """Return True if the context options of an open fit its other options.
+
+    Saving context needs an open for input; passing it on, or setting it, an open for output.
+    """
+    if open_options & c.MQOO_SAVE_ALL_CONTEXT and not open_options & INPUT:
+        return False
+    return bool(open_options & c.MQOO_OUTPUT) or not open_options & _FOR_OUTPUT
+
+
+def not_open(reason: int, option: str) -> MQError:
+    """Return the error of a verb that the queue was not opened for (C8)."""
+    return mq_error(reason, f"the queue was not opened with {option}")
+
+
+# MQGET
+
+
 _UNDER_CURSOR = c.MQGMO_MSG_UNDER_CURSOR | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 BROWSE = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 #: Marks of messages that are browsed (B7), and those of them that are a co-operating set's.
@@ -81,66 +117,6 @@ _KNOWN_GET = (
     | GROUPING
     | sum(_PROPERTY_OPTIONS)
 )
-_KNOWN_PUT = (
-    c.MQPMO_SYNCPOINT
-    | c.MQPMO_NO_SYNCPOINT
-    | c.MQPMO_NEW_MSG_ID
-    | c.MQPMO_NEW_CORREL_ID
-    | c.MQPMO_DEFAULT_CONTEXT
-    | c.MQPMO_NO_CONTEXT
-    | PASSES
-    | c.MQPMO_SET_IDENTITY_CONTEXT
-    | c.MQPMO_SET_ALL_CONTEXT
-    | c.MQPMO_FAIL_IF_QUIESCING
-    | c.MQPMO_ASYNC_RESPONSE
-    | c.MQPMO_SYNC_RESPONSE
-    | c.MQPMO_RESOLVE_LOCAL_Q
-    | c.MQPMO_MD_FOR_OUTPUT_ONLY
-)
-_KNOWN_PUBLISH = (
-    _KNOWN_PUT
-    | c.MQPMO_RETAIN
-    | c.MQPMO_WARN_IF_NO_SUBS_MATCHED
-    | c.MQPMO_NOT_OWN_SUBS
-    | c.MQPMO_SUPPRESS_REPLYTO
-    | c.MQPMO_SCOPE_QMGR
-)
-_CONTEXTS = (
-    c.MQPMO_DEFAULT_CONTEXT,
-    c.MQPMO_NO_CONTEXT,
-    c.MQPMO_PASS_IDENTITY_CONTEXT,
-    c.MQPMO_PASS_ALL_CONTEXT,
-    c.MQPMO_SET_IDENTITY_CONTEXT,
-    c.MQPMO_SET_ALL_CONTEXT,
-)
-#: The options of a put that make another request of it, see ``with_options``.
-CHANGES_PUT = sum(_CONTEXTS) | c.MQPMO_NEW_MSG_ID | c.MQPMO_NEW_CORREL_ID
-
-
-def with_options(core: Core, request: PutRequest, open_options: int, options: int) -> PutRequest:
-    """Return a request as MQPMO options want it: new ids, and a context it was opened for.
-
-    Raises as ``check_context_opened``.
-    """
-    context_option = _context_of(options)
-    if context_option:
-        check_context_opened(open_options, context_option)
-    if options & c.MQPMO_NEW_MSG_ID:
-        request = request._replace(msg_id=b"")
-    if options & c.MQPMO_NEW_CORREL_ID:
-        with core.engine_lock:
-            request = request._replace(correl_id=new_id(core))
-    if context_option == request.context_option:
-        return request
-    return request._replace(context_option=context_option)
-
-
-def check_open_options(name: str, options: int) -> None:
-    """Raise MQRC_OPTIONS_ERROR for unknown or mutually exclusive MQOO bits of a queue (C8)."""
-    inputs = options & INPUT
-    wrong = options & ~_KNOWN_OPEN or inputs & (inputs - 1) or not fits_context(options)
-    if wrong or not options or (options & c.MQOO_CO_OP and not options & c.MQOO_BROWSE):
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"open options {options:#x} for {name}")
 
 
 @lru_cache(maxsize=256)
@@ -161,29 +137,6 @@ def check_get_options(options: int) -> None:
     )
     if wrong:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"GMO.Options {options:#x}")
-
-
-@lru_cache(maxsize=256)
-def check_put_options(options: int, *, publishes: bool = False) -> None:
-    """Raise MQRC_OPTIONS_ERROR for unknown or mutually exclusive MQPMO bits (P10).
-
-    A put that ``publishes`` knows those of publications, too.
-    """
-    both = c.MQPMO_SYNCPOINT | c.MQPMO_NO_SYNCPOINT
-    responses = c.MQPMO_ASYNC_RESPONSE | c.MQPMO_SYNC_RESPONSE
-    contexts = sum(1 for bit in _CONTEXTS if options & bit)
-    known = _KNOWN_PUBLISH if publishes else _KNOWN_PUT | c.MQPMO_LOGICAL_ORDER
-    excluded = options & both == both or options & responses == responses or contexts > 1
-    if options & ~known or excluded:
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"PMO.Options {options:#x}")
-
-
-@lru_cache(maxsize=256)
-def _context_of(options: int) -> int:
-    for bit in _CONTEXTS:
-        if options & bit:
-            return bit
-    return c.MQPMO_NONE
 
 
 def checked_get(
@@ -241,6 +194,149 @@ def told_of_closing(error: MQError, options: int) -> MQError:
     return error
 
 
-def not_open(reason: int, option: str) -> MQError:
-    """Return the error of a verb that the queue was not opened for (C8)."""
-    return mq_error(reason, f"the queue was not opened with {option}")
+# MQPUT, with the context of a message: its origin, set by the putter or passed on (P6)
+
+
+#: Put options that take their context from a message that was got.
+PASSES: Final = c.MQPMO_PASS_IDENTITY_CONTEXT | c.MQPMO_PASS_ALL_CONTEXT
+_KNOWN_PUT = (
+    c.MQPMO_SYNCPOINT
+    | c.MQPMO_NO_SYNCPOINT
+    | c.MQPMO_NEW_MSG_ID
+    | c.MQPMO_NEW_CORREL_ID
+    | c.MQPMO_DEFAULT_CONTEXT
+    | c.MQPMO_NO_CONTEXT
+    | PASSES
+    | c.MQPMO_SET_IDENTITY_CONTEXT
+    | c.MQPMO_SET_ALL_CONTEXT
+    | c.MQPMO_FAIL_IF_QUIESCING
+    | c.MQPMO_ASYNC_RESPONSE
+    | c.MQPMO_SYNC_RESPONSE
+    | c.MQPMO_RESOLVE_LOCAL_Q
+    | c.MQPMO_MD_FOR_OUTPUT_ONLY
+)
+_KNOWN_PUBLISH = (
+    _KNOWN_PUT
+    | c.MQPMO_RETAIN
+    | c.MQPMO_WARN_IF_NO_SUBS_MATCHED
+    | c.MQPMO_NOT_OWN_SUBS
+    | c.MQPMO_SUPPRESS_REPLYTO
+    | c.MQPMO_SCOPE_QMGR
+)
+_CONTEXTS = (
+    c.MQPMO_DEFAULT_CONTEXT,
+    c.MQPMO_NO_CONTEXT,
+    c.MQPMO_PASS_IDENTITY_CONTEXT,
+    c.MQPMO_PASS_ALL_CONTEXT,
+    c.MQPMO_SET_IDENTITY_CONTEXT,
+    c.MQPMO_SET_ALL_CONTEXT,
+)
+#: The options of a put that make another request of it, see ``with_options``.
+CHANGES_PUT = sum(_CONTEXTS) | c.MQPMO_NEW_MSG_ID | c.MQPMO_NEW_CORREL_ID
+#: Put option -> the open options one of which it needs, and the reason code without.
+_NEEDED: Final = {
+    c.MQPMO_PASS_IDENTITY_CONTEXT: (
+        c.MQOO_PASS_IDENTITY_CONTEXT
+        | c.MQOO_PASS_ALL_CONTEXT
+        | c.MQOO_SET_IDENTITY_CONTEXT
+        | c.MQOO_SET_ALL_CONTEXT,
+        rc.MQRC_NOT_OPEN_FOR_PASS_IDENT,
+        "MQOO_PASS_IDENTITY_CONTEXT",
+    ),
+    c.MQPMO_PASS_ALL_CONTEXT: (
+        c.MQOO_PASS_ALL_CONTEXT | c.MQOO_SET_ALL_CONTEXT,
+        rc.MQRC_NOT_OPEN_FOR_PASS_ALL,
+        "MQOO_PASS_ALL_CONTEXT",
+    ),
+    c.MQPMO_SET_IDENTITY_CONTEXT: (
+        c.MQOO_SET_IDENTITY_CONTEXT | c.MQOO_SET_ALL_CONTEXT,
+        rc.MQRC_NOT_OPEN_FOR_SET_IDENT,
+        "MQOO_SET_IDENTITY_CONTEXT",
+    ),
+    c.MQPMO_SET_ALL_CONTEXT: (
+        c.MQOO_SET_ALL_CONTEXT,
+        rc.MQRC_NOT_OPEN_FOR_SET_ALL,
+        "MQOO_SET_ALL_CONTEXT",
+    ),
+}
+
+
+@lru_cache(maxsize=256)
+def check_put_options(options: int, *, publishes: bool = False) -> None:
+    """Raise MQRC_OPTIONS_ERROR for unknown or mutually exclusive MQPMO bits (P10).
+
+    A put that ``publishes`` knows those of publications, too.
+    """
+    both = c.MQPMO_SYNCPOINT | c.MQPMO_NO_SYNCPOINT
+    responses = c.MQPMO_ASYNC_RESPONSE | c.MQPMO_SYNC_RESPONSE
+    contexts = sum(1 for bit in _CONTEXTS if options & bit)
+    known = _KNOWN_PUBLISH if publishes else _KNOWN_PUT | c.MQPMO_LOGICAL_ORDER
+    excluded = options & both == both or options & responses == responses or contexts > 1
+    if options & ~known or excluded:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"PMO.Options {options:#x}")
+
+
+def with_options(core: Core, request: PutRequest, open_options: int, options: int) -> PutRequest:
+    """Return a request as MQPMO options want it: new ids, and a context it was opened for.
+
+    Raises as ``check_context_opened``.
+    """
+    context_option = _context_of(options)
+    if context_option:
+        check_context_opened(open_options, context_option)
+    if options & c.MQPMO_NEW_MSG_ID:
+        request = request._replace(msg_id=b"")
+    if options & c.MQPMO_NEW_CORREL_ID:
+        with core.engine_lock:
+            request = request._replace(correl_id=new_id(core))
+    if context_option == request.context_option:
+        return request
+    return request._replace(context_option=context_option)
+
+
+@lru_cache(maxsize=256)
+def _context_of(options: int) -> int:
+    for bit in _CONTEXTS:
+        if options & bit:
+            return bit
+    return c.MQPMO_NONE
+
+
+def check_context_opened(open_options: int, context_option: int) -> None:
+    """Check that the context option of a put has its open option, or one that implies it.
+
+    Raises MQRC_NOT_OPEN_FOR_PASS_ALL, _PASS_IDENT, _SET_ALL or _SET_IDENT.
+    """
+    needed = _NEEDED.get(context_option)
+    if needed is not None and not open_options & needed[0]:
+        raise mq_error(needed[1], f"the queue was not opened with {needed[2]}")
+
+
+def passed_on(request: PutRequest, got: Message) -> PutRequest:
+    """Return a put with the context of a message that was got: all of it, or who it is from.
+
+    The rest of the descriptor, Expiry above all, is what the putter says.
+    """
+    source = got.descriptor
+    descriptor = request.descriptor._replace(
+        user_identifier=source.user_identifier,
+        accounting_token=source.accounting_token,
+        appl_identity_data=source.appl_identity_data,
+    )
+    if request.context_option == c.MQPMO_PASS_IDENTITY_CONTEXT:
+        return request._replace(descriptor=descriptor, context_option=c.MQPMO_SET_IDENTITY_CONTEXT)
+    return request._replace(
+        descriptor=_with_origin(descriptor, got), context_option=c.MQPMO_SET_ALL_CONTEXT
+    )
+
+
+def _with_origin(descriptor: Descriptor, got: Message) -> Descriptor:
+    source = got.descriptor
+    return descriptor._replace(
+        put_appl_type=source.put_appl_type,
+        put_appl_name=source.put_appl_name,
+        appl_origin_data=source.appl_origin_data,
+        # Blank, not empty: empty is the moment of the put.
+        put_date=got.put_date or " ",
+        put_time=got.put_time or " ",
+    )

@@ -16,15 +16,14 @@ import apsw
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine import GetRequest, PutRequest, Session
-from mayfly.engine.end_non_persistent import end_non_persistent
-from mayfly.engine.expired import discard_expired
+from mayfly.engine import GetRequest, PutRequest, Session, holding
+from mayfly.engine.expiry import discard_expired
 from mayfly.engine.face.administration import QMODEL
 from mayfly.engine.get import Getter
-from mayfly.engine.holding import messages
 from mayfly.engine.objects import administration
 from mayfly.engine.queues import VOLATILE
 from mayfly.engine.requester import Requester
+from mayfly.engine.restart import end_non_persistent
 from mayfly.engine.transaction import Transaction
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -153,7 +152,7 @@ def test_a_discard_that_the_close_overtakes_leaves_the_message_to_the_close(tmp_
         [row] = qm.engine.store.volatile.in_order(queue.low, queue.high, 10)
         overtaken = discard_expired(qm.engine, [(queue, row, VOLATILE)], clock.now_ms(), MetBy.SCAN)
         closing = Transaction()
-        messages.end_at_close(qm.engine, closing, (queue, row, VOLATILE), clock.now_ms())
+        holding.end_at_close(qm.engine, closing, (queue, row, VOLATILE), clock.now_ms())
         qm.engine.committer.take_back(overtaken)
     qm.engine.committer.run(closing)
     assert (queue.depth, queue.locked, queue.present) == (0, 0, [0, 0])

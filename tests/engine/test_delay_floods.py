@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import expiry_scan
+from mayfly.engine import expiry
 from mayfly.engine.delay import delay_processor
 from mayfly.lifetime.times import SECOND_MS, Driven
 from mayfly.mqi import reasons as rc
@@ -184,7 +184,7 @@ def test_a_release_waits_for_one_batch_of_the_expiry_scan_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nine messages are due and seven have expired: the scan goes on behind each release."""
-    monkeypatch.setattr(expiry_scan, "_BATCH", 2)
+    monkeypatch.setattr(expiry, "_BATCH", 2)
     clock = ByHand()
     with QueueManager("QM1", None, clock) as qm:
         local(qm)

@@ -16,13 +16,12 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Session
+from mayfly.engine import Session, holding
 from mayfly.engine.face.administration import QLOCAL
 from mayfly.engine.face.programs import ANY
 from mayfly.engine.face.transit import Shipment
 from mayfly.engine.finding.search import in_order
-from mayfly.engine.holding import messages, puts
-from mayfly.engine.holding.messages import Hold
+from mayfly.engine.holding import Hold
 from mayfly.engine.objects import administration
 from mayfly.engine.queues import Found
 from mayfly.engine.transaction import Transaction
@@ -181,7 +180,7 @@ def test_available_get_under_syncpoint(scene: Scene) -> None:
 def test_available_transmit(scene: Scene) -> None:
     msg_id = scene.put(scene.plain)
     shipment = taken_by_a_channel(scene)
-    assert messages.state_of(shipment.queue, shipment._rows[0][1].k) is State.AVAILABLE
+    assert holding.state_of(shipment.queue, shipment._rows[0][1].k) is State.AVAILABLE
     shipment.end(scene.qm.engine.shipments.state("C1"))
     assert scene.state(msg_id) is State.TRANSMITTED
 
@@ -286,7 +285,7 @@ def message_in(scene: Scene, state: State) -> tuple[Found, Hold | None]:
     delay_ms = DELAY_MS if state is State.DELAYED else 0
     scene.put(scene.plain, delay_ms=delay_ms)
     found = scene.found(STAGING if delay_ms else "Q1")
-    assert messages.state_of(found[0], found[1].k) is not State.LOCKED
+    assert holding.state_of(found[0], found[1].k) is not State.LOCKED
     if state is not State.LOCKED:
         return found, None
     scene.unit.get("Q1")
@@ -296,14 +295,14 @@ def message_in(scene: Scene, state: State) -> tuple[Found, Hold | None]:
 def happen(scene: Scene, found: Found, event: Event, requester: Hold | None) -> None:
     """Let an event happen to a message, as the engine does."""
     if event is Event.GET_UNDER_SYNCPOINT:
-        messages.hold(found, Hold())
+        holding.hold(found, Hold())
     elif event in (Event.BACKOUT, Event.BACKOUT_DELAYED) and requester is None:
-        messages.give_back(found, scene.unit.unit_of_work)
+        holding.give_back(found, scene.unit.unit_of_work)
     elif event is Event.WITHDRAW:
-        puts.withdraw_own(found[0])
+        holding.withdraw_own(found[0])
     else:
         now_ms = scene.qm.now_ms()
-        messages.end(
+        holding.end(
             scene.qm.engine, Transaction(), found, event, now_ms, ending=NOBODY, by=requester
         )
 
@@ -318,7 +317,7 @@ def test_a_pair_that_the_table_lacks_stops_at_that_place(
 ) -> None:
     found, requester = message_in(scene, state)
     queue = found[0]
-    assert messages.state_of(queue, found[1].k) is state
+    assert holding.state_of(queue, found[1].k) is state
     before = queue.depth, queue.locked, dict(scene.qm.engine.hidden)
     with scene.qm.engine.engine_lock, pytest.raises(TransitionError):
         happen(scene, found, event, requester)
@@ -335,7 +334,7 @@ def test_nothing_else_happens_to_what_is_uncommitted(event: Event) -> None:
 def test_a_put_is_withdrawn_and_got_by_its_own_unit_once(scene: Scene) -> None:
     queue = scene.qm.engine.registry.queue("Q1")
     with scene.qm.engine.engine_lock:
-        for again in (puts.withdraw, puts.get_own, puts.withdraw_own):
+        for again in (holding.withdraw, holding.get_own, holding.withdraw_own):
             with pytest.raises(TransitionError):
                 again(queue)
     assert (queue.depth, queue.uncommitted, queue.passing) == (0, 0, 0)
@@ -347,9 +346,9 @@ def test_a_life_ends_once(scene: Scene, event: Event) -> None:
     found, work = scene.found(), Transaction()
     with scene.qm.engine.engine_lock:
         now_ms = scene.qm.now_ms()
-        messages.end(scene.qm.engine, work, found, Event.CLEAR, now_ms, ending=NOBODY)
+        holding.end(scene.qm.engine, work, found, Event.CLEAR, now_ms, ending=NOBODY)
         with pytest.raises(TransitionError):
-            messages.end(scene.qm.engine, Transaction(), found, event, now_ms, ending=NOBODY)
+            holding.end(scene.qm.engine, Transaction(), found, event, now_ms, ending=NOBODY)
     scene.qm.engine.committer.run(work)
     assert scene.qm.curdepth("Q1") == 0
 
@@ -358,18 +357,18 @@ def test_only_who_holds_a_message_goes_on_with_it(scene: Scene) -> None:
     scene.put(scene.plain)
     found, mine, other = scene.found(), Hold(), Hold()
     with scene.qm.engine.engine_lock:
-        messages.hold(found, mine)
-        for go_on in (messages.hold, messages.give_back, messages.lock_for_browse):
+        holding.hold(found, mine)
+        for go_on in (holding.hold, holding.give_back, holding.lock_for_browse):
             with pytest.raises(TransitionError):
                 go_on(found, other)
         for by in (None, other):
             with pytest.raises(TransitionError):
-                messages.end(
+                holding.end(
                     scene.qm.engine, Transaction(), found, Event.GET, 0, ending=NOBODY, by=by
                 )
-        messages.give_back(found, mine)
+        holding.give_back(found, mine)
         with pytest.raises(TransitionError):
-            messages.give_back(found, mine)
+            holding.give_back(found, mine)
     assert (scene.qm.curdepth("Q1"), scene.qm.counts("Q1").locked) == (1, 0)
 
 
@@ -377,11 +376,11 @@ def test_a_message_that_is_handed_over_is_held_by_the_other_one(scene: Scene) ->
     scene.put(scene.plain)
     found, mine, other = scene.found(), Hold(), Hold()
     with scene.qm.engine.engine_lock:
-        messages.hold(found, mine)
-        messages.hand_over(found, mine, other)
+        holding.hold(found, mine)
+        holding.hand_over(found, mine, other)
         with pytest.raises(TransitionError):
-            messages.give_back(found, mine)
-        messages.give_back(found, other)
+            holding.give_back(found, mine)
+        holding.give_back(found, other)
     assert (scene.qm.curdepth("Q1"), scene.qm.counts("Q1").locked) == (1, 0)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import GetRequest, Handle, PutRequest, Session
-from mayfly.engine.browsing.browse import Cursor
+from mayfly.engine.browse import Cursor
 from mayfly.engine.face.administration import QMODEL
 from mayfly.engine.get import obtain
 from mayfly.engine.objects import administration

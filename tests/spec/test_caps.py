@@ -7,7 +7,7 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.engine import PutRequest, Session, forward, put_dead_letter
-from mayfly.engine.expiry_scan import ExpiryScan
+from mayfly.engine.expiry import ExpiryScan
 from mayfly.engine.face.administration import QALIAS
 from mayfly.engine.objects import administration
 from mayfly.engine.pubsub.retained import RETAINED_QUEUE

@@ -6,7 +6,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Handle, Match, Session
-from mayfly.engine.finding.search_starts import MANY_HIDDEN
+from mayfly.engine.queues import MANY_HIDDEN
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

@@ -10,7 +10,7 @@ from mayfly import QueueManager
 from mayfly.engine import Session
 from mayfly.engine.face.administration import alter_topic
 from mayfly.engine.face.bulk import ClaimLimit as Limit
-from mayfly.engine.properties.views import View
+from mayfly.engine.properties import View
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.pymqi.handle_contents import MessageHandle

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from mayfly.engine.bulk.staged_rows import Kind, StagedRows, ids_of, kind_of, special_rows
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
-from mayfly.engine.holding.puts import reserve
+from mayfly.engine.holding import reserve
 from mayfly.engine.objects.registry import Path
 from mayfly.lifetime.window import window_at_put
 from mayfly.store.keys import generated_id, id_hash, optional_id_hash

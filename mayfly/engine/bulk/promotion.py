@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mayfly.engine import holding
 from mayfly.engine.bulk.bulk_puts import BulkPuts, Lane
 from mayfly.engine.bulk.staged_rows import (
     Kind,
@@ -21,8 +22,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage, check_room, new_id, new_row, size_on
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter_of, dead_letter_queue_of, send_report
-from mayfly.engine.expired import follow_expiry
-from mayfly.engine.holding import puts
+from mayfly.engine.expiry import follow_expiry
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.queues import LocalQueue
@@ -148,9 +148,9 @@ class Promotion(UnitOfWork):
         super().backout()
         with self._core.engine_lock:
             for lane in self._lanes:
-                puts.withdraw(lane.queue, len(lane.keys))
+                holding.withdraw(lane.queue, len(lane.keys))
             for queue, _life in self._expired:
-                puts.withdraw_expired(queue)
+                holding.withdraw_expired(queue)
             self._lanes, self._expired = [], []
 
     def _work(self) -> Transaction:
@@ -159,9 +159,9 @@ class Promotion(UnitOfWork):
             if lane.keys:
                 for bulk in lane.bulks():
                     transaction.unit.put_bulk(lane.queue.number, bulk)
-                puts.arrive_in_bulk(transaction, lane.queue, lane.keys)
+                holding.arrive_in_bulk(transaction, lane.queue, lane.keys)
         for queue, life in self._expired:
-            puts.end_expired(transaction, queue, life)
+            holding.end_expired(transaction, queue, life)
         # From here on the transaction holds them, and takes them back when it fails.
         self._lanes, self._expired = [], []
         return transaction
@@ -260,9 +260,9 @@ class Promotion(UnitOfWork):
             own = Ids(ids[0] or new_id(core), ids[1])
             window = Window(now_ms, now_ms, deadline_ms)
             message = new_row(core, path, OutgoingMessage(prepared, window, own, body))
-            puts.hold_expired(path.queue)
+            holding.hold_expired(path.queue)
             met = self.ending._replace(met_by=MetBy.PUT.value)
-            life = puts.life_of_expired(path.queue, message, now_ms, met)
+            life = holding.life_of_expired(path.queue, message, now_ms, met)
             self._expired.append((path.queue, life))
             self._expired_count += 1
             original = Original(prepared.descriptor, own.msg_id, own.correl_id, body, 0)

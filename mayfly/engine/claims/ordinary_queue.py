@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from heapq import merge
 
+from mayfly.engine import holding
 from mayfly.engine.claims.consumer import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
@@ -23,10 +24,9 @@ from mayfly.engine.claims.consumer import (
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage, send
 from mayfly.engine.disposal import as_given, dead_letter, original_of, send_report
-from mayfly.engine.expired import discard_expired
+from mayfly.engine.expiry import discard_expired
 from mayfly.engine.finding.alive import DISCARD_BATCH
-from mayfly.engine.holding import many
-from mayfly.engine.holding.messages import pass_over
+from mayfly.engine.holding import pass_over
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.transaction import Claiming, Transaction, Unclaiming
 from mayfly.lifetime.moments import is_expired
@@ -182,7 +182,7 @@ def _give_back(core: Core, transaction: Transaction, queue: LocalQueue, rows: Ro
         transaction.unit.delta(queue.number).present_volatile += len(volatile)
     returned = sides.get(VOLATILE, (0, 0)), sides.get(PERSISTENT, (0, 0))
     keys = () if queue.trigger is None else core.store.claimed.keys(rows)
-    many.give_back_claimed(transaction, Unclaiming(queue, count, returned, keys))
+    holding.give_back_claimed(transaction, Unclaiming(queue, count, returned, keys))
 
 
 def _end(
@@ -193,7 +193,7 @@ def _end(
     said: tuple[list[_Record], str],
 ) -> None:
     """Add to a transaction that the lives of rows without holes end as got; ``said`` is by whom."""
-    outcome = many.end_claimed(transaction, queue, rows.message_count)
+    outcome = holding.end_claimed(transaction, queue, rows.message_count)
     ended = EndedRows(*rows.range, queue.name, now_ms, outcome, *said)
     transaction.unit.end_rows(queue.number, ended)
 
@@ -296,7 +296,7 @@ class OrdinaryQueueClaims(QueueClaims):
             consumer.holes = set(range(rows.after + 1, rows.until + 1))
             consumer.holes.difference_update(core.store.claimed.numbers(rows))
         if count:
-            many.load_claimed(core.registry.queue(consumer.queue), count)
+            holding.load_claimed(core.registry.queue(consumer.queue), count)
 
     def page(
         self, consumer: Consumer, rows: tuple[int, int], max_bytes: int, max_rows: int
@@ -358,7 +358,7 @@ class OrdinaryQueueClaims(QueueClaims):
             transaction.unit.volatile_deletes += [
                 (message.k,) for _place, message in found.volatile
             ]
-        many.claim(transaction, Claiming(queue, found.keys, len(found.volatile)))
+        holding.claim(transaction, Claiming(queue, found.keys, len(found.volatile)))
         return claim, transaction
 
     def _run(self, transaction: Transaction, *, settles: bool) -> None:

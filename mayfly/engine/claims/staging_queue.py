@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
+from mayfly.engine import holding
 from mayfly.engine.claims.consumer import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
@@ -23,7 +24,6 @@ from mayfly.engine.claims.consumer import (
 )
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import BATCH, DelayProcessor, DueOfSide
-from mayfly.engine.holding import many
 from mayfly.engine.queues import VOLATILE, LocalQueue
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.moments import is_expired
@@ -207,7 +207,9 @@ class StagingQueueClaims(QueueClaims):
                 if core.hidden.get(due.k) is core.staging.releasing
             ]
             # Should one have to stay, it can be seen.
-            many.give_back(self._staging(), [due.k for due, _side in dues], core.staging.releasing)
+            holding.give_back_keys(
+                self._staging(), [due.k for due, _side in dues], core.staging.releasing
+            )
             transactions = self._processor.let_go(dues, now_ms)
         try:
             core.committer.run(*transactions)
@@ -269,14 +271,14 @@ class StagingQueueClaims(QueueClaims):
     def _hide(self, keys: Sequence[int]) -> None:
         """Keep everybody else away from messages."""
         assert self._core.engine_lock.is_held()
-        many.hold(self._staging(), keys, self._core.staging.releasing)
+        holding.hold_keys(self._staging(), keys, self._core.staging.releasing)
 
     def _show(self, keys: Sequence[int]) -> None:
         """Let messages be seen again that are not released."""
         core = self._core
         with core.engine_lock:
             held = [k for k in self._present(keys) if core.hidden.get(k) is core.staging.releasing]
-            many.give_back(self._staging(), held, core.staging.releasing)
+            holding.give_back_keys(self._staging(), held, core.staging.releasing)
         core.committer.run_deferred()
 
     def _staging(self) -> LocalQueue:

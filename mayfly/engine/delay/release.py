@@ -11,12 +11,12 @@ from __future__ import annotations
 import logging
 from collections import Counter
 
+from mayfly.engine import holding
 from mayfly.engine.authority.checks import check_release
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import CAP_AT_RELEASE
 from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_room, new_row, size_on
 from mayfly.engine.disposal import as_given, dead_letter, original_of, send_report
-from mayfly.engine.holding import many, messages, puts
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.delayed_copies import window_on
 from mayfly.engine.queues import Found, LocalQueue
@@ -86,7 +86,7 @@ class Release:
         queue = lane.path.queue
         if queue.depth >= lane.path.max_depth:
             return False
-        puts.reserve(queue)
+        holding.reserve(queue)
         lane.old_keys.append(due.k)
         lane.new_keys.append(lane.base_key | self._core.store.sequence.next())
         lane.target_numbers[due.target_number] += 1
@@ -98,7 +98,7 @@ class Release:
         lane, count = self._lane_for(first, largest_bytes), len(keys)
         if lane is None or lane.path.queue.depth + count > lane.path.max_depth:
             return False
-        puts.reserve(lane.path.queue, count)
+        holding.reserve(lane.path.queue, count)
         new_key = lane.base_key | self._core.store.sequence.next_run(count)
         lane.old_keys += keys
         lane.new_keys += range(new_key, new_key + count)
@@ -119,15 +119,13 @@ class Release:
             event = self._dispose(own, found, descriptor, failure.reason)
             if event is None:
                 self._failures.pop()
-                puts.withdraw_all(own)
+                holding.withdraw_all(own)
                 said = f"message for {row.target} stays on staging: {failure}"
                 self._warn(("stays", row.target, failure.reason), said, row)
                 return False
-            messages.end(
-                core, own, found, event, self._now_ms, ending=ending, reason=failure.reason
-            )
+            holding.end(core, own, found, event, self._now_ms, ending=ending, reason=failure.reason)
         else:
-            messages.end(core, self._work, found, Event.DUE, self._now_ms, ending=ending)
+            holding.end(core, self._work, found, Event.DUE, self._now_ms, ending=ending)
         return True
 
     def transactions(self) -> list[Transaction]:
@@ -188,7 +186,7 @@ class Release:
                 count,
                 self._staging.name,
                 self._now_ms,
-                many.RELEASED,
+                holding.RELEASED,
                 descriptor.priority,
                 descriptor.report,
                 descriptor.reply_to_q,
@@ -200,10 +198,10 @@ class Release:
                 lane.old_keys if is_run else None,
             ),
         )
-        many.leave(transaction, Moving(self._staging, target, lane.old_keys, lane.new_keys))
+        holding.leave(transaction, Moving(self._staging, target, lane.old_keys, lane.new_keys))
         for number, staged in lane.target_numbers.items():
             if number is not None:
-                many.count_released(transaction, self._staging, number, staged)
+                holding.count_released(transaction, self._staging, number, staged)
 
     def _deliver(self, row: StoredMessage, descriptor: Descriptor) -> None:
         """Resolve the target a second time (D15) and put the original message there."""

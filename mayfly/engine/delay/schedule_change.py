@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+from mayfly.engine import holding
 from mayfly.engine.core import Core
-from mayfly.engine.holding import messages
 from mayfly.engine.queues import Found
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UncommittedGet, UnitOfWork
@@ -71,7 +71,7 @@ class Cancellation(Change):
             unit_of_work.take(queue, row, persistence, self._core.now_ms())
             return
         now_ms = self._core.now_ms()
-        messages.end(self._core, transaction, found, Event.CANCEL, now_ms, ending=self._ending)
+        holding.end(self._core, transaction, found, Event.CANCEL, now_ms, ending=self._ending)
 
 
 class Rescheduling(Change):
@@ -150,7 +150,7 @@ class Rescheduling(Change):
         if unit_of_work is not None:
             unit_of_work.reschedule(UncommittedGet(queue, row, persistence), new)
             return
-        messages.put_off(transaction, found, new)
+        holding.put_off(transaction, found, new)
 
     def _new_due_ms(self, row: StoredMessage) -> int:
         due_ms = due_ms_of(row.k) + self._by_ms if self._by_ms is not None else self._due_ms

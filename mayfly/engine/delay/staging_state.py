@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mayfly.engine.delay.staging_order import StagingOrder
-from mayfly.engine.holding.messages import Hold
+from mayfly.engine.holding import Hold
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue, QueueOwner
 from mayfly.store.keys import due_ms_of
 

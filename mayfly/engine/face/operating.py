@@ -9,10 +9,9 @@ from mayfly.engine.ended import (
     expired_present,
     write_trace,
 )
-from mayfly.engine.expiry_watch import Expired, watch_expiry
-from mayfly.engine.figures import Figures, QueueFigures, figures
+from mayfly.engine.expiry import Expired, watch_expiry
+from mayfly.engine.figures import PUT, Figures, LiveFigures, LiveQueue, QueueFigures, Watch, figures
 from mayfly.engine.lateness import BOUNDS_MS, LatenessCounts
-from mayfly.engine.live import PUT, LiveFigures, LiveQueue, Watch
 from mayfly.engine.own_time import follow_wall, own_time
 from mayfly.engine.settings import Settings
 from mayfly.engine.sharing.group import QueueSharingGroup

@@ -7,12 +7,12 @@ from mayfly.engine.callbacks import Completion
 from mayfly.engine.delay.schedule import Schedule
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.forwarding import got_in
-from mayfly.engine.get_many import get_many
+from mayfly.engine.get_many import Room, get_many
 from mayfly.engine.objects.handle import DEFINITION_KINDS, DefinitionHandle
 from mayfly.engine.objects.inquire import inquire, inquire_itself
 from mayfly.engine.objects.lookup import has_lives_from_release
 from mayfly.engine.objects.set_attributes import set_attributes
-from mayfly.engine.properties.putting import with_properties
+from mayfly.engine.properties import with_properties
 from mayfly.engine.pubsub.durable import (
     claim_client_id,
     delete_temporary_topic,
@@ -24,9 +24,7 @@ from mayfly.engine.pubsub.durable import (
 from mayfly.engine.pubsub.mqsub import SubscriptionWanted, facts_of, subscribe_as
 from mayfly.engine.pubsub.subscribing import OpenSubscription
 from mayfly.engine.pubsub.topic_handle import TopicHandle
-from mayfly.engine.standing_get import StandingGet
-from mayfly.engine.standing_wait import StandingWaits
-from mayfly.engine.taking import Room
+from mayfly.engine.standing import StandingGet, StandingWaits
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import check_get_options
 

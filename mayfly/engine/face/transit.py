@@ -3,20 +3,25 @@
 Channels, the hierarchy of publish/subscribe and the way to and from MQ Everyplace use it.
 """
 
-from mayfly.engine.arrival_order import next_number
-from mayfly.engine.arrivals import when_woken
+from mayfly.engine.arrivals import next_number, when_woken
 from mayfly.engine.attributes import ChannelDefinition
-from mayfly.engine.move_numbers import MoveNumbers
 from mayfly.engine.objects.definitions_lock import definitions_if_free
 from mayfly.engine.objects.lookup import channel_definitions
 from mayfly.engine.pubsub.from_neighbours import publish_from_neighbour
 from mayfly.engine.pubsub.neighbours import Neighbours
 from mayfly.engine.pubsub.proxies import PUBLICATIONS
 from mayfly.engine.pubsub.subscribed_topics import SubscribedTopics, TopicChange
-from mayfly.engine.received import Refused, put_received, refuse, report_expiration
 from mayfly.engine.remote.unwrapping import out_of_transit
 from mayfly.engine.remote.wrapping import seen_in_transit
-from mayfly.engine.shipments import Shipment, open_transmission_queue
+from mayfly.engine.transit import (
+    MoveNumbers,
+    Refused,
+    Shipment,
+    open_transmission_queue,
+    put_received,
+    refuse,
+    report_expiration,
+)
 
 __all__ = [
     # Channels: their definitions, and when to look for work.

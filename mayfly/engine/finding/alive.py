@@ -5,26 +5,24 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from mayfly.engine.core import Core
-from mayfly.engine.finding.in_turn import first_in_turn, is_in_turn
 from mayfly.engine.finding.search import ANY, Match, asker, in_order
-from mayfly.engine.finding.verdicts import (
+from mayfly.engine.finding.selecting import (
     FIXED_SIZE,
     LONG_WORK,
     NO_VERDICTS,
+    REFUSALS,
+    REFUSED_BYTES,
     TURN_WORK,
     Verdicts,
     is_long,
 )
-from mayfly.engine.queues import Found, LocalQueue
+from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.lifetime.moments import is_expired
 from mayfly.store.units import StoredMessage
 
 #: Expired messages that one turn of the lock passes over; then they are discarded, and on.
 DISCARD_BATCH = 1_000
-#: Messages that a selector refuses in one turn of the lock, some 5 ms, and bytes of their bodies,
-#: fewer where it looks at them often.
-REFUSALS, REFUSED_BYTES = 1_000, 4 * 1024 * 1024
 
 
 #: A live message or None, the expired ones met before it, a key before which all has been met, and
@@ -123,3 +121,29 @@ def _with_dead(
         if row is not None and home.hidden.get(key, requester) is requester:
             found.append((queue, row, persistence))
     return found + expired if found else expired
+
+
+def is_in_turn(queue: LocalQueue, requester: Requester | None) -> bool:
+    """Return True if a requester is to take the messages of a queue just as they come.
+
+    Not where it has locked one, which it alone sees (B5), nor what waits for its delivery time.
+    """
+    return not queue.is_staging and (requester is None or requester.locked is None)
+
+
+def first_in_turn(queue: LocalQueue) -> tuple[StoredMessage, int] | None:
+    """Return the first visible message of a queue and its side, dead or alive; None if empty."""
+    volatile, persistent = queue.present
+    one = _first_of(queue, VOLATILE) if volatile else None
+    other = _first_of(queue, PERSISTENT) if persistent else None
+    if one is None or (other is not None and other.k < one.k):
+        return None if other is None else (other, PERSISTENT)
+    return one, VOLATILE
+
+
+def _first_of(queue: LocalQueue, side: int) -> StoredMessage | None:
+    home, ahead, first = queue.home, queue.ahead[side], queue.first[side]
+    row = ahead.next(home.hidden, first)
+    if row is None and not ahead.has_all:
+        row = ahead.read(home.messages(side), home.hidden, first, queue.high)
+    return row

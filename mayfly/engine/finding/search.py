@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 from weakref import WeakSet
 
-from mayfly.engine.browsing.marks import Unmarked
 from mayfly.engine.core import Core
 from mayfly.engine.delay.given_ids import of_given_id
 from mayfly.engine.delay.staging import shown
-from mayfly.engine.finding.search_starts import MANY_HIDDEN, SearchStarts
-from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
+from mayfly.engine.marks import Unmarked
+from mayfly.engine.queues import MANY_HIDDEN, PERSISTENT, VOLATILE, Found, LocalQueue, SearchStarts
 from mayfly.engine.requester import Requester
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.properties.selectors import MessageFields, Selector, compile_selector

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from mayfly.engine import holding
+from mayfly.engine.browse import Cursor
 from mayfly.engine.core import Core
-from mayfly.engine.expired import discard_expired
-from mayfly.engine.finding.alive import DISCARD_BATCH, REFUSALS
+from mayfly.engine.expiry import discard_expired
+from mayfly.engine.finding.alive import DISCARD_BATCH
 from mayfly.engine.finding.search import ANY, asker
-from mayfly.engine.finding.verdicts import Verdicts, is_long
-from mayfly.engine.get import GetRequest, Getter, seen
-from mayfly.engine.groups.index import GroupIndex
-from mayfly.engine.groups.members import Completeness, Entry, extent_of, needed_by, returned_with
-from mayfly.engine.groups.position import Position
-from mayfly.engine.groups.reassembly import Whole, reassembled
-from mayfly.engine.holding import messages
+from mayfly.engine.finding.selecting import REFUSALS, Verdicts, is_long
+from mayfly.engine.get import GetRequest, Getter, confirm_delivery, seen
+from mayfly.engine.groups.index import (
+    Completeness,
+    Entry,
+    GroupIndex,
+    extent_of,
+    needed_by,
+    returned_with,
+)
+from mayfly.engine.groups.place import Position
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.requester import Requester
-from mayfly.engine.row_taking import confirm_delivery
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import mq_error
 from mayfly.store.keys import id_hash, may_tell
 from mayfly.store.units import StoredMessage
@@ -164,8 +170,8 @@ class GroupGetter(Getter):
             self._unit_of_work.take(queue, row, persistence, now_ms)
             return transaction
         transaction = transaction or Transaction()
-        event, ending = messages.GETS[queue.is_staging], self.requester.ending
-        messages.end(self._core, transaction, found, event, now_ms, ending=ending)
+        event, ending = holding.GETS[queue.is_staging], self.requester.ending
+        holding.end(self._core, transaction, found, event, now_ms, ending=ending)
         return transaction
 
     def _is_in_unit(self, taken: list[Entry]) -> bool:
@@ -361,3 +367,96 @@ class GroupGetter(Getter):
         row = self._index.home.messages(entry.persistence).row(entry.key)
         assert row is not None
         return row
+
+
+class GroupBrowser(GroupGetter):
+    """One browse by the rules of groups: it leaves what it finds, and the cursor stands there."""
+
+    def __init__(
+        self,
+        core: Core,
+        path: Path,
+        request: GetRequest,
+        cursor: Cursor,
+        requester: Requester,
+        *,
+        index: GroupIndex,
+        where: Where,
+        locks: bool,
+    ) -> None:
+        """Prepare a browse of a handle's cursor; ``locks`` for MQGMO_LOCK."""
+        super().__init__(core, path, request, None, requester, index=index, where=where)
+        self.only_looks = True
+        self._cursor = cursor
+        self._locks = locks
+
+    def deliver(
+        self, queue: LocalQueue, parts: list[Entry], now_ms: int
+    ) -> tuple[GetResult, Transaction | None] | None:
+        """Show the message and let the cursor stand on it."""
+        rows = [self._row(entry) for entry in parts]
+        result, _whole = self.look_at(queue, parts, rows, now_ms)
+        if not result.stays:
+            self._cursor.move_to(parts[0].key)
+            if self._locks:
+                self.requester.lock((queue, rows[0], parts[0].persistence))
+        return result, None
+
+
+class Whole(NamedTuple):
+    """A message of several rows as one row; ``row_count`` of them are in it.
+
+    ``warning`` is 0, or MQRC_INCONSISTENT_CCSIDS, MQRC_INCONSISTENT_ENCODINGS when only the first
+    of them have the character set and encoding of the first one.
+    """
+
+    row: StoredMessage
+    row_count: int
+    warning: int
+
+
+def reassembled(rows: Sequence[StoredMessage]) -> Whole:
+    """Return the message that segments are, in their order.
+
+    Its descriptor is that of the first one, which is now the only segment; it lives as long as the
+    segment that expires first.
+    """
+    if len(rows) == 1:
+        return Whole(rows[0], 1, rc.MQRC_NONE)
+    parts = [unpack_descriptor(row.descriptor) for row in rows]
+    count, warning = _alike(parts)
+    rows, parts = rows[:count], parts[:count]
+    first, last = parts[0], parts[-1]
+    flags = first.msg_flags | c.MQMF_SEGMENT
+    if not warning:
+        flags |= c.MQMF_LAST_SEGMENT
+    whole = first._replace(msg_flags=flags)
+    if first.msg_type == c.MQMT_REPORT:
+        whole = whole._replace(original_length=last.offset + last.original_length)
+    deadlines = [row.expire_at_ms for row in rows if row.expire_at_ms is not None]
+    row = rows[0]._replace(
+        descriptor=pack_descriptor(whole),
+        body=_data(rows, parts),
+        expire_at_ms=min(deadlines, default=None),
+    )
+    return Whole(row, count, warning)
+
+
+def _alike(parts: Sequence[Descriptor]) -> tuple[int, int]:
+    first = parts[0]
+    for count, part in enumerate(parts):
+        if part.coded_char_set_id != first.coded_char_set_id:
+            return count, rc.MQRC_INCONSISTENT_CCSIDS
+        if part.encoding != first.encoding:
+            return count, rc.MQRC_INCONSISTENT_ENCODINGS
+    return len(parts), rc.MQRC_NONE
+
+
+def _data(rows: Sequence[StoredMessage], parts: Sequence[Descriptor]) -> bytes:
+    """Return the data, each segment at its offset: reports hold less of it than their originals."""
+    data = bytearray()
+    for row, part in zip(rows, parts, strict=True):
+        if row.body:
+            data += bytes(max(part.offset - len(data), 0))
+            data += row.body
+    return bytes(data)

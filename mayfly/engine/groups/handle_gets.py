@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from mayfly.engine.browsing.browse import Cursor
+from mayfly.engine.browse import Cursor
 from mayfly.engine.core import Core
 from mayfly.engine.finding.search import ANY, Match
 from mayfly.engine.get import GetRequest, Prepared, obtain, obtained
-from mayfly.engine.groups.browser import GroupBrowser
-from mayfly.engine.groups.getter import GroupGetter, Where
-from mayfly.engine.groups.index import GroupIndex, index_of
-from mayfly.engine.groups.members import GROUPING, mode_of
-from mayfly.engine.groups.position import Position, position_after
+from mayfly.engine.groups.getter import GroupBrowser, GroupGetter, Where
+from mayfly.engine.groups.index import GROUPING, GroupIndex, index_of, mode_of
+from mayfly.engine.groups.place import Position, position_after
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.requester import Requester
 from mayfly.engine.unit_of_work import UnitOfWork

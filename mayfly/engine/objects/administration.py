@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mayfly.engine import holding
 from mayfly.engine.attributes.attribute import (
     LARGEST,
     LONGEST_MESSAGE_BYTES,
@@ -15,7 +16,6 @@ from mayfly.engine.attributes.definition import Definition
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.finding.search import ANY, in_order
-from mayfly.engine.holding import messages
 from mayfly.engine.objects.registry import DEAD_LETTER_QUEUE, DEFAULT_OBJECTS
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.transaction import Transaction
@@ -358,7 +358,7 @@ def _clear(core: Core, queue: LocalQueue, ending: Ending) -> int:
             transaction, now_ms = Transaction(), core.now_ms()
             for row, persistence in in_order(core, queue, ANY, queue.low):
                 found = queue, row, persistence
-                messages.end(core, transaction, found, Event.CLEAR, now_ms, ending=ending)
+                holding.end(core, transaction, found, Event.CLEAR, now_ms, ending=ending)
                 if len(transaction.departures) == _CLEAR_BATCH:
                     break
         if not transaction.departures:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from mayfly.engine import holding
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
@@ -19,9 +20,8 @@ from mayfly.engine.delivery import (
 )
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
-from mayfly.engine.finding.verdicts import FIXED_SIZE, TURN_WORK
-from mayfly.engine.groups.fields import IN_GROUP, IN_SEGMENTS
-from mayfly.engine.holding import puts
+from mayfly.engine.finding.selecting import FIXED_SIZE, TURN_WORK
+from mayfly.engine.groups.place import IN_GROUP, IN_SEGMENTS
 from mayfly.engine.pubsub.copies import CopyRows, prepared_for
 from mayfly.engine.pubsub.delayed_copies import staged_copy
 from mayfly.engine.pubsub.proxies import HERE, Journey, enveloped, is_proxy, neighbour_of
@@ -299,18 +299,18 @@ class _FanOut:
 
     def _take_back(self) -> None:
         """Give back the room of the copies made so far."""
-        puts.withdraw_all(self.transaction)
+        holding.withdraw_all(self.transaction)
         for pending in self.staged:
             if self.is_in_unit:
-                puts.withdraw_from_unit(pending.queue)
+                holding.withdraw_from_unit(pending.queue)
             else:
-                puts.withdraw(pending.queue)
+                holding.withdraw(pending.queue)
 
     def finish(self) -> None:
         """Complete the transaction of a publication that is final at once."""
         core, transaction = self._core, self.transaction
         for queue, row, persistent in self.staged:
-            puts.add_reserved(core, transaction, queue, row, persistent=persistent)
+            holding.add_reserved(core, transaction, queue, row, persistent=persistent)
         transaction.effects.extend(self.effects)
 
     def result(self) -> PublishResult:
@@ -358,9 +358,9 @@ class _FanOut:
         copy = OutgoingMessage(publication, self._window, self._ids(subscription), body)
         pending = staged_copy(self._core, subscription, self._topic, copy)
         if self.is_in_unit:
-            puts.reserve_in_unit(pending.queue)
+            holding.reserve_in_unit(pending.queue)
         else:
-            puts.reserve(pending.queue)
+            holding.reserve(pending.queue)
         self.staged.append(pending)
 
     def _ids(self, subscription: Subscription) -> Ids:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from mayfly.engine import holding
 from mayfly.engine.attributes.attribute import LARGEST, LONGEST_MESSAGE_BYTES, QLOCAL
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
@@ -22,10 +23,9 @@ from mayfly.engine.delivery import (
     size_on,
 )
 from mayfly.engine.disposal import as_given
-from mayfly.engine.expired import discard_expired
+from mayfly.engine.expiry import discard_expired
 from mayfly.engine.finding.search import fields_of
-from mayfly.engine.finding.verdicts import Verdicts, is_long
-from mayfly.engine.holding import messages, puts
+from mayfly.engine.finding.selecting import Verdicts, is_long
 from mayfly.engine.objects.administration import enter_queue
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
 from mayfly.engine.pubsub.proxies import Journey, enveloped, is_proxy
@@ -172,14 +172,14 @@ def deliver_retained(
                 for topic, row in _matching(core, subscription, now_ms, verdicts):
                     _add_copy(core, transaction, subscription, topic, row)
             except MQError:
-                puts.withdraw_all(transaction)
+                holding.withdraw_all(transaction)
                 raise
             is_asked = not verdicts.unasked
             if is_asked:
                 count = len(transaction.arrivals)
                 is_done = not count or core.committer.run_at_once(transaction)
             else:
-                puts.withdraw_all(transaction)
+                holding.withdraw_all(transaction)
         if verdicts.unasked:
             # Retained since the others were asked.
             assert subscription.selector is not None
@@ -258,7 +258,7 @@ def _removal(core: Core, found: Found) -> Transaction:
     if is_expired(row.expire_at_ms, now_ms):
         return discard_expired(core, [found], now_ms, MetBy.TOPIC)
     transaction = Transaction()
-    messages.end(core, transaction, found, Event.CLEAR, now_ms, ending=NOBODY)
+    holding.end(core, transaction, found, Event.CLEAR, now_ms, ending=NOBODY)
     return transaction
 
 

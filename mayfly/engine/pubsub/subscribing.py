@@ -18,7 +18,7 @@ from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.search import selector_of
-from mayfly.engine.finding.verdicts import Verdicts
+from mayfly.engine.finding.selecting import Verdicts
 from mayfly.engine.handles import Handle
 from mayfly.engine.pubsub.retained import ask_of_retained, deliver_retained
 from mayfly.engine.pubsub.subscription_administration import (

@@ -9,7 +9,7 @@ from mayfly.engine.attributes.attribute import SUB
 from mayfly.engine.attributes.of_topics import MANAGED_DESTINATION, SubscriptionDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import new_id
-from mayfly.engine.finding.verdicts import Verdicts
+from mayfly.engine.finding.selecting import Verdicts
 from mayfly.engine.objects.administration import delete_queue, erase, save
 from mayfly.engine.objects.dynamic import create_dynamic_queue
 from mayfly.engine.pubsub.retained import deliver_retained

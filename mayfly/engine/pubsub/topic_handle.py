@@ -7,11 +7,10 @@ from operator import index
 from typing import TYPE_CHECKING, NamedTuple, Protocol, SupportsIndex
 
 from mayfly.engine.callbacks import Completion
-from mayfly.engine.context import PASSES, passed_on
 from mayfly.engine.open_handles import OpenObject
 from mayfly.engine.pubsub.publish import PublishResult
 from mayfly.engine.put import PutRequest
-from mayfly.engine.verb_options import check_put_options, with_options
+from mayfly.engine.verb_options import PASSES, check_put_options, passed_on, with_options
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error

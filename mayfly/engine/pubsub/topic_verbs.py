@@ -15,7 +15,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
 from mayfly.engine.objects.registry import topic_alias
 from mayfly.engine.open_handles import OpenQueues
-from mayfly.engine.properties.putting import with_mapping
+from mayfly.engine.properties import with_mapping
 from mayfly.engine.pubsub.proxies import HERE, Journey
 from mayfly.engine.pubsub.publish import PublishResult, publish
 from mayfly.engine.pubsub.retained import clear_retained

@@ -12,8 +12,8 @@ from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.remote.wrapping import embedded_or_none
 from mayfly.engine.requester import Requester
 from mayfly.engine.session import Session
-from mayfly.engine.shipments import Shipment
 from mayfly.engine.transaction import Transaction
+from mayfly.engine.transit import Shipment
 from mayfly.engine.unit_contents import open_puts, parts_of
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.dead_letters import is_letter, read_letter

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final, TypeAlias
 from weakref import WeakSet
 
-from mayfly.engine.holding.messages import show
+from mayfly.engine.holding import show
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.lifetime.moments import is_expired
 from mayfly.runtime.weak import weakly_held

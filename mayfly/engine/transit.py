@@ -1,35 +1,41 @@
-"""Messages that a channel has taken off its transmission queue and not yet got rid of.
-
-They are hidden like those that a unit of work has got. Messages of a batch in doubt stay hidden
-across a restart, until the channel has asked its partner; neither a get nor their own expiry
-touches them meanwhile (E15).
-"""
+"""Messages in transit: what a channel takes off its transmission queue, and what it brings."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
+from typing import NamedTuple
 
+from mayfly.engine import holding
 from mayfly.engine.core import Core
-from mayfly.engine.disposal import behind_transit, send_report
-from mayfly.engine.expired import discard_expired
-from mayfly.engine.expiry_watch import tell_expired
+from mayfly.engine.delivery import Ids, OutgoingMessage
+from mayfly.engine.disposal import as_given, behind_transit, dead_letter, send_report
+from mayfly.engine.expiry import discard_expired, tell_expired
 from mayfly.engine.finding.search import ANY, in_order
 from mayfly.engine.handles import Handle
-from mayfly.engine.holding import messages
-from mayfly.engine.holding.messages import Hold
+from mayfly.engine.holding import Hold
+from mayfly.engine.objects.registry import topic_alias
+from mayfly.engine.put import PutRequest, put
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
-from mayfly.engine.received import Refused, add_refusal
 from mayfly.engine.session import Session
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import Event
 from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.reports import Cause, Original
+from mayfly.lifetime.window import window_at_put
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQOO_INPUT_EXCLUSIVE
+from mayfly.mqi.constants import (
+    MQOO_INPUT_EXCLUSIVE,
+    MQOO_OUTPUT,
+    MQOO_SET_ALL_CONTEXT,
+    MQPER_PERSISTENT,
+    MQRO_DISCARD_MSG,
+)
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.channels import CHANNELS, ChannelRow, forget_channel, save_channel
 from mayfly.store.keys import packed_keys, queue_number_of
 from mayfly.store.units import StoredMessage
+from mayfly.verbs.checks import stored_id
 from mayfly.verbs.contracts.outcomes import Ending, MetBy
 
 
@@ -95,7 +101,7 @@ class Shipment(Hold):
             going = [taken for taken in self._rows if not taken[2]]
             self._rows = [taken for taken in self._rows if taken[2]]
             for taken in going:
-                messages.let_go(taken, self)
+                holding.let_go(taken, self)
             transaction = self._transmitted(going, core.now_ms())
         if going:
             core.committer.run(transaction)
@@ -142,9 +148,9 @@ class Shipment(Hold):
     ) -> Found:
         found = next(taken for taken in self._rows if taken[1].k == key)
         self._rows.remove(found)
-        messages.let_go(found, self)
+        holding.let_go(found, self)
         now_ms = self._core.now_ms()
-        messages.end(self._core, transaction, found, event, now_ms, ending=ending, reason=reason)
+        holding.end(self._core, transaction, found, event, now_ms, ending=ending, reason=reason)
         return found
 
     def end(self, state: ChannelRow) -> None:
@@ -179,13 +185,13 @@ class Shipment(Hold):
             with core.engine_lock:
                 rows, self._rows = self._rows, []
                 for found in rows:
-                    messages.give_back(found, self)
+                    holding.give_back(found, self)
                 core.committer.offer(rows)
             core.committer.run_deferred()
 
     def _hold(self, found: Iterable[Found]) -> None:
         for taken in found:
-            messages.hold(taken, self)
+            holding.hold(taken, self)
             self._rows.append(taken)
 
     def _transmitted(
@@ -193,7 +199,7 @@ class Shipment(Hold):
     ) -> Transaction:
         transaction = Transaction()
         for taken in found:
-            messages.end(
+            holding.end(
                 self._core, transaction, taken, Event.TRANSMIT, now_ms, ending=self.ending, by=by
             )
         return transaction
@@ -201,7 +207,7 @@ class Shipment(Hold):
     def _pass(self, found: Iterable[Found]) -> None:
         # Everything up to such a row was looked at, and is hidden or is one of these.
         for queue, row, persistence in found:
-            messages.pass_over(queue, persistence, row.k)
+            holding.pass_over(queue, persistence, row.k)
 
 
 def open_transmission_queue(session: Session, name: str) -> Handle:
@@ -298,3 +304,139 @@ class Shipments:
     def keep(self, name: str, shipment: Shipment) -> None:
         """Keep what a sender that ends holds in doubt for the one that claims it next."""
         self._in_doubt[name] = shipment
+
+
+_LOG = logging.getLogger("mayfly.channel")
+
+
+class Refused(NamedTuple):
+    """A message that cannot be put on its ``target``, ``QUEUE`` or ``QUEUE@MANAGER``."""
+
+    original: Original
+    target: str
+    #: Whether the dead-letter queue may have it.
+    may_be_letter: bool
+
+
+def put_received(
+    core: Core, session: Session, name: str, body: bytes, request: PutRequest, *, in_unit: bool
+) -> None:
+    """Put a message under a name, or publish it where the name is an alias of a topic.
+
+    The session's user must be allowed to set all context there. Raises the reason codes of open
+    and put.
+    """
+    if topic_alias(core.registry, name) is not None:
+        session.publish_as("", body, request, syncpoint=in_unit, alias=name)
+        return
+    if session.authority is not None:
+        session.authority.check_open(name, MQOO_OUTPUT | MQOO_SET_ALL_CONTEXT)
+    path = core.registry.resolve_target(name)
+    unit = session.unit_of_work if in_unit else None
+    put(core, path, body, request, context=session.context, unit_of_work=unit)
+
+
+def report_expiration(core: Core, original: Original, session: Session | None) -> None:
+    """Send the report that a message asked for whose life has elapsed elsewhere (E19).
+
+    It goes to the dead-letter queue where it cannot be delivered (R4).
+    """
+    transaction = Transaction()
+    with core.engine_lock:
+        send_report(core, transaction, Cause.EXPIRATION, original._replace(remaining_ms=0))
+        if session is not None:
+            session.unit_of_work.adopt(transaction)
+    if session is None:
+        core.committer.run(transaction)
+
+
+def refuse(core: Core, message: Refused, error: MQError, session: Session | None) -> None:
+    """Discard or dead-letter a message that cannot be put, with its report.
+
+    Raises ``error`` for a persistent one that has to stay where it comes from (Q5, R5).
+    """
+    transaction = Transaction()
+    with core.engine_lock:
+        add_refusal(core, transaction, message, message.original, error)
+        if session is not None:
+            session.unit_of_work.adopt(transaction)
+    if session is None:
+        core.committer.run(transaction)
+
+
+def add_refusal(
+    core: Core, transaction: Transaction, message: Refused, about: Original, error: MQError
+) -> bool:
+    """Add the exception report and the dead letter of a message; True if there is a dead letter.
+
+    The report describes ``about``; of a message in transit, the one inside it. A non-persistent
+    message that cannot become a dead letter is dropped. Raises ``error`` for a persistent one, and
+    when its report reaches no queue; nothing is added then.
+    """
+    assert core.engine_lock.is_held()
+    descriptor = message.original.descriptor
+    is_sent = send_report(core, transaction, Cause.EXCEPTION, about, error.reason)
+    is_discarded = bool(descriptor.report & MQRO_DISCARD_MSG)
+    is_letter = (
+        not is_discarded
+        and message.may_be_letter
+        and _is_dead_lettered(core, transaction, message, error.reason)
+    )
+    # R5: a persistent message on which no report can be sent is not given up.
+    is_settled = is_sent and (is_discarded or is_letter)
+    if descriptor.persistence == MQPER_PERSISTENT and not is_settled:
+        holding.withdraw_all(transaction)
+        raise error
+    if not is_letter:
+        said = f"message for {message.target} dropped: {error}"
+        kind = "dropped", message.target, error.reason
+        core.alike_warnings.note(_LOG, kind, core.now_ms(), said)
+    return is_letter
+
+
+def _is_dead_lettered(core: Core, transaction: Transaction, message: Refused, reason: int) -> bool:
+    original, target = message.original, message.target
+    window = window_at_put(core.now_ms(), original.remaining_ms)
+    ids = Ids(original.msg_id, stored_id(original.correl_id))
+    try:
+        letter = OutgoingMessage(as_given(core, original.descriptor), window, ids, original.body)
+        dead_letter(core, transaction, letter, reason, target)
+    except MQError as error:
+        said = f"dead-letter queue refuses a message for {target}: {error}"
+        core.alike_warnings.note(_LOG, ("letter", target, error.reason), core.now_ms(), said)
+        return False
+    return True
+
+
+_SAVE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+_LAST = "SELECT value FROM meta WHERE name = ?"
+
+
+class MoveNumbers:
+    """The numbers of moves that a queue manager knows, by names that partners choose."""
+
+    def __init__(self, core: Core) -> None:
+        """Ask the store each time; nothing is kept here."""
+        self._core = core
+
+    @property
+    def instance_id(self) -> str:
+        """The id that tells the queue manager from others of its name."""
+        return self._core.store.ledger.instance_id
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the queue manager has stopped, so that it answers no question."""
+        return self._core.is_stopped
+
+    def note(self, session: Session, name: str, number: int) -> None:
+        """Note a number with what the session commits next."""
+        session.unit_of_work.note(_SAVE, (name, number))
+
+    def last(self, name: str) -> int | None:
+        """Return the number noted last, None when there is none; MQRC_CONNECTION_BROKEN."""
+        core = self._core
+        with core.engine_lock:
+            core.check_running()
+            found = core.store.persistent.fetch(_LAST, (name,))
+        return found[0][0] if found else None

@@ -1,25 +1,58 @@
-"""The form in which a get returns properties, by its options and the queue's PROPCTL."""
+"""Message properties at a put, within what the queue manager allows, and their forms at a get."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQPROP_UNRESTRICTED_LENGTH
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
-from mayfly.mqi.errors import MQError
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.properties import FORMAT, Typed, read_texts
 from mayfly.properties.folders import (
     TOPIC,
     Parts,
     Property,
+    joined,
     overridden,
     parts_of,
+    properties_of_mapping,
     without_properties,
 )
+from mayfly.properties.values import raw_value
 from mayfly.store.units import StoredMessage
+
+if TYPE_CHECKING:
+    from mayfly.engine.core import Core
+
+
+def with_mapping(
+    core: Core, descriptor: Descriptor, body: bytes, properties: Mapping[str, object]
+) -> tuple[Descriptor, bytes]:
+    """Return a message with properties by name; raises as those it calls."""
+    return with_properties(core, descriptor, body, properties_of_mapping(properties))
+
+
+def with_properties(
+    core: Core, descriptor: Descriptor, body: bytes, properties: Sequence[Property]
+) -> tuple[Descriptor, bytes]:
+    """Return a message with these properties; raises as ``joined``.
+
+    Their names and values may have MAXPROPL bytes, else it is MQRC_PROPERTIES_TOO_BIG.
+    """
+    limit_bytes = core.registry.queue_manager.maxpropl
+    if properties and limit_bytes != MQPROP_UNRESTRICTED_LENGTH:
+        length = sum(len(p.name.encode()) + len(raw_value(p.typed)) for p in properties)
+        if length > limit_bytes:
+            detail = f"{length} bytes of properties, MAXPROPL is {limit_bytes}"
+            raise mq_error(rc.MQRC_PROPERTIES_TOO_BIG, detail)
+    return joined(descriptor, body, properties)
+
 
 #: The options that say how properties are returned; only one of them may be set.
 OPTIONS = (

@@ -1,0 +1,379 @@
+"""Expiry: expired messages end, with what they are owed; a scan finds those that nobody asks for.
+
+Each is discarded, or moved to the queue that EXPQ names, and reported on. The report, or the move,
+is part of the transaction that ends the life, whether a get, a scan or the delay processor has met
+the deadline. So it happens once, or not at all. Watchers hear of it once that is durable.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+from mayfly.engine import holding
+from mayfly.engine.core import Core
+from mayfly.engine.delay.staged_row import original_row
+from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_room, new_row, size_on
+from mayfly.engine.disposal import (
+    as_given,
+    behind_transit,
+    dead_letter,
+    dead_letter_queue_of,
+    original_of,
+    send_report,
+)
+from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
+from mayfly.engine.remote.wrapping import embedded_or_none
+from mayfly.engine.transaction import Transaction
+from mayfly.lifetime.life import Event
+from mayfly.lifetime.reports import Cause, Original
+from mayfly.lifetime.times import ms_of_seconds, next_scan_ms
+from mayfly.lifetime.window import Window
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQEXPI_OFF
+from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
+from mayfly.mqi.errors import MQError, StoreDamaged, mq_error
+from mayfly.properties.life import as_expired
+from mayfly.store.keys import queue_number_of
+from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts.outcomes import NOBODY, Ending, MetBy
+from mayfly.verbs.messages import Message
+
+_LOG = logging.getLogger("mayfly.disposal")
+
+
+def discard_expired(
+    core: Core,
+    found: Collection[tuple[LocalQueue, StoredMessage, int]],
+    now_ms: int,
+    met_by: MetBy,
+    ending: Ending = NOBODY,
+) -> Transaction:
+    """Return the transaction that discards expired messages and sends their reports (E13, E14).
+
+    The messages are hidden from this moment on. Discards are never part of anybody's unit of work.
+    The records say what has met them, and on whose behalf.
+    """
+    ending = ending._replace(met_by=met_by.value)
+    transaction = Transaction()
+    deadlines_ms = []
+    with core.alike_warnings.batch(now_ms):
+        for each in found:
+            holding.end(core, transaction, each, Event.DEADLINE_SEEN, now_ms, ending=ending)
+            _follow(core, transaction, each[:2], now_ms)
+            deadlines_ms.append(each[1].expire_at_ms or now_ms)
+    core.expiry_lateness.note(deadlines_ms, now_ms)
+    if core.on_expiry:
+        tell_expired(core, transaction, (each[:2] for each in found), now_ms, ending.met_by)
+    return transaction
+
+
+def discard_late(
+    core: Core,
+    transaction: Transaction,
+    late: Collection[tuple[LocalQueue, StoredMessage]],
+    now_ms: int,
+    ending: Ending,
+) -> None:
+    """Add the ends of puts that expired before their commit to its transaction, and reports (E17).
+
+    They are never part of their queues, where they have counted as uncommitted. ``ending`` is that
+    of the unit of work.
+    """
+    for each in late:
+        holding.end_late(core, transaction, each, now_ms, ending)
+        _follow(core, transaction, each, now_ms)
+    if core.on_expiry:
+        tell_expired(core, transaction, late, now_ms, MetBy.COMMIT.value)
+
+
+def follow_expiry(
+    core: Core,
+    transaction: Transaction,
+    ended: tuple[LocalQueue, StoredMessage],
+    original: Original,
+) -> None:
+    """Add to a transaction what the end of an expired message owes: its report, and EXPQ's move."""
+    queue, row = ended
+    send_report(core, transaction, Cause.EXPIRATION, original)
+    origin, target = _expiry_queue_of(core, queue, row)
+    if target:
+        _move(core, transaction, (origin, target), row, original)
+
+
+def _follow(
+    core: Core, transaction: Transaction, ended: tuple[LocalQueue, StoredMessage], now_ms: int
+) -> None:
+    queue, row = ended
+    descriptor = unpack_descriptor(row.descriptor)
+    if descriptor.report or queue.is_staging or queue.definition.expq:
+        original = behind_transit(core, queue, original_of(queue, row, descriptor, now_ms))
+        follow_expiry(core, transaction, ended, original)
+
+
+def _expiry_queue_of(core: Core, queue: LocalQueue, row: StoredMessage) -> tuple[LocalQueue, str]:
+    """Return the queue whose EXPQ counts, and its EXPQ, "" for none.
+
+    A delayed message is one of the queue that it was put to.
+    """
+    if queue.is_staging and row.target is not None:
+        try:
+            path = core.registry.resolve_target(row.target)
+        except MQError:
+            return queue, ""
+        if path.remote is not None:
+            return queue, ""
+        queue = path.queue
+    return queue, queue.definition.expq
+
+
+def _move(
+    core: Core,
+    transaction: Transaction,
+    way: tuple[LocalQueue, str],
+    row: StoredMessage,
+    original: Original,
+) -> None:
+    """Add the put of an expired message to the queue that EXPQ names.
+
+    It has no expiry there, whatever CAPEXPRY says: else it could expire on and on. Where the queue
+    does not take it, it goes to the dead-letter queue; where that does not either, or is the queue
+    where it has expired, nothing is left of it.
+    """
+    origin, target = way
+    try:
+        message = _moved(core, origin, row, original)
+        try:
+            _put(core, transaction, way, message)
+        except MQError as failure:
+            if _leads_to(core, dead_letter_queue_of(core), origin):
+                raise
+            dead_letter(core, transaction, message, failure.reason, target)
+    except MQError as error:
+        said = f"expired message of {origin.name} discarded: {error}"
+        kind = "expired", origin.name, error.reason
+        core.alike_warnings.note(_LOG, kind, core.now_ms(), said)
+
+
+def _moved(
+    core: Core, origin: LocalQueue, row: StoredMessage, original: Original
+) -> OutgoingMessage:
+    assert row.expire_at_ms is not None
+    descriptor, body = as_expired(original.descriptor, original.body, origin.name, row.expire_at_ms)
+    window = Window(row.put_ms, row.put_ms, None)
+    ids = Ids(original.msg_id, original.correl_id, original.msg_id)
+    return OutgoingMessage(as_given(core, descriptor), window, ids, body)
+
+
+def _put(
+    core: Core, transaction: Transaction, way: tuple[LocalQueue, str], message: OutgoingMessage
+) -> None:
+    origin, target = way
+    path = core.registry.resolve_target(target)
+    if path.remote is None and path.queue is origin:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"EXPQ of {origin.name} leads to {origin.name}")
+    prepared = message.prepared
+    size_bytes = size_on(path, prepared.descriptor, len(message.body))
+    check_room(path, size_bytes, persistent=prepared.persistent)
+    arrive(core, transaction, path, prepared, new_row(core, path, message))
+
+
+def _leads_to(core: Core, name: str, queue: LocalQueue) -> bool:
+    path = core.registry.resolve_target(name)
+    return path.remote is None and path.queue is queue
+
+
+class Expired(NamedTuple):
+    """A message whose expiry was met: ``message.seen_ms`` is the moment.
+
+    ``queue`` is the one that it was on, or waited to reach: ``QUEUE@MANAGER`` for one that was on
+    its way to another queue manager. The message is as its sender has put it.
+    """
+
+    queue: str
+    message: Message
+    #: The event that has met it, a word of the ledger (``MetBy``).
+    met_by: str | None
+
+
+OnExpiry: TypeAlias = Callable[[Expired], object]
+
+
+def watch_expiry(core: Core, on_expiry: OnExpiry) -> Callable[[], None]:
+    """Call a function with each message whose expiry is met from now on; returns what ends that.
+
+    It is called outside of all locks, as callbacks of verbs are, and must not block.
+    """
+    watchers = core.on_expiry
+    with core.engine_lock:
+        watchers.append(on_expiry)
+
+    def end() -> None:
+        with core.engine_lock:
+            if on_expiry in watchers:
+                watchers.remove(on_expiry)
+
+    return end
+
+
+def tell_expired(
+    core: Core,
+    transaction: Transaction,
+    found: Iterable[tuple[LocalQueue, StoredMessage]],
+    now_ms: int,
+    met_by: str | None,
+) -> None:
+    """Let watchers hear of expired messages when the transaction that ends them takes effect."""
+    assert core.engine_lock.is_held()
+    told = [_expired(queue, row, now_ms, met_by) for queue, row in found]
+
+    def effect() -> None:
+        for watcher in core.on_expiry:
+            core.callbacks.waiting.extend(partial(watcher, expired) for expired in told)
+
+    transaction.effects.append(effect)
+
+
+def _expired(queue: LocalQueue, row: StoredMessage, now_ms: int, met_by: str | None) -> Expired:
+    name = queue.name
+    if queue.is_staging:
+        name, row = row.target or name, original_row(row)
+    elif queue.transmits:
+        embedded = embedded_or_none(row.body, unpack_descriptor(row.descriptor))
+        if embedded is not None:
+            name = f"{embedded.remote.queue}@{embedded.remote.manager}"
+            row = row._replace(
+                msg_id=embedded.msg_id,
+                correl_id=embedded.correl_id,
+                descriptor=pack_descriptor(embedded.descriptor),
+                body=embedded.body,
+            )
+    return Expired(name, Message(name, row, now_ms, row.body), met_by)
+
+
+_BATCH = 1_000
+#: How many expired messages that are locked are looked behind before a scan is run all the same.
+_LOOKED_BEHIND = 100
+_START = (-(2**62), 0)
+_SIDES = (VOLATILE, PERSISTENT)
+
+
+class ExpiryScan:
+    """Knows when the next scan is due and runs it in bounded batches."""
+
+    def __init__(self, core: Core) -> None:
+        """Begin; the first scan comes one interval after the start or the change of EXPRYINT."""
+        self._core = core
+        self._interval_ms = 0
+        self._next_ms: int | None = None
+        #: When the scan began of which a part is left; None when none is.
+        self._began_ms: int | None = None
+
+    def next_due_ms(self) -> int | None:
+        """Return when the next scan is due that can find something.
+
+        None while EXPRYINT is OFF, or no message has a deadline. Scans that can find nothing are
+        passed over, also those that would meet locked messages only: under a virtual clock each
+        would cost a stop.
+        """
+        assert self._core.engine_lock.is_held()
+        seconds = self._core.registry.queue_manager.expryint
+        interval_ms = 0 if seconds == MQEXPI_OFF else ms_of_seconds(seconds)
+        now_ms = self._core.now_ms()
+        if interval_ms != self._interval_ms:
+            self._interval_ms, self._began_ms = interval_ms, None
+            self._next_ms = now_ms + interval_ms if interval_ms else None
+        if self._next_ms is None:
+            return None
+        try:
+            deadlines = [self._earliest(h, s, now_ms) for h in self._holders() for s in _SIDES]
+        except StoreDamaged:
+            # The scan meets it as well, where the queue manager stops for it.
+            return now_ms
+        first_ms = min((d for d in deadlines if d is not None), default=None)
+        if first_ms is None or first_ms > now_ms:
+            # A message that appears later and has expired by now waits for a later scan.
+            self._next_ms = next_scan_ms(self._next_ms, interval_ms, now_ms + 1)
+        return None if first_ms is None else next_scan_ms(self._next_ms, interval_ms, first_ms)
+
+    def run(self, is_pressed: Callable[[], bool]) -> None:
+        """Scan when due; the next scan is to end an interval after this one began.
+
+        So it begins earlier by the time that this one has taken, up to half of the interval. While
+        messages wait to be released (``is_pressed``), one batch is done, and the rest at the next
+        calls.
+        """
+        core = self._core
+        with core.engine_lock:
+            due_ms = self.next_due_ms()
+        now_ms = core.now_ms()
+        if due_ms is None or due_ms > now_ms:
+            return
+        began_ms = now_ms if self._began_ms is None else self._began_ms
+        # A scan that fails begins anew.
+        self._began_ms = None
+        if self.discard_all(is_pressed):
+            taken_ms = min(core.now_ms() - began_ms, self._interval_ms // 2)
+            self._next_ms = began_ms + self._interval_ms - taken_ms
+        else:
+            self._began_ms = began_ms
+
+    def discard_all(self, is_pressed: Callable[[], bool] = lambda: False) -> bool:
+        """Discard every expired message that nobody hides; False when ``is_pressed`` ended it."""
+        return all(
+            self._discard(holder, persistence, is_pressed)
+            for holder in self._holders()
+            for persistence in _SIDES
+        )
+
+    def _holders(self) -> list[Core]:
+        group = self._core.group
+        return [self._core] if group is None else [self._core, group]
+
+    def _earliest(self, requester: Core, persistence: int, now_ms: int) -> int | None:
+        """Return the earliest deadline that a scan could find, None when there is none.
+
+        A function that makes a message visible again need not call this: clocks ask by themselves.
+        """
+        messages = requester.messages(persistence)
+        found = messages.earliest_deadlines(1)
+        if found and found[0][0] <= now_ms and found[0][1] in requester.hidden:
+            found = messages.earliest_deadlines(_LOOKED_BEHIND)
+            if len(found) < _LOOKED_BEHIND or any(key not in requester.hidden for _, key in found):
+                found = [(ms, key) for ms, key in found if key not in requester.hidden]
+        return found[0][0] if found else None
+
+    def _discard(self, requester: Core, persistence: int, is_pressed: Callable[[], bool]) -> bool:
+        core, after = self._core, _START
+        while True:
+            with core.engine_lock:
+                now_ms = core.now_ms()
+                rows = requester.messages(persistence).expired(now_ms, after, _BATCH)
+                found: list[Found] = []
+                for row in rows:
+                    queue = requester.registry.by_number(queue_number_of(row.k))
+                    # Hidden: locked, got in a unit of work, or on its way out; left alone (X9).
+                    if queue is not None and row.k not in requester.hidden:
+                        found.append((queue, row, persistence))
+                transactions = [discard_expired(core, found, now_ms, MetBy.SCAN)] if found else []
+            if transactions:
+                core.committer.run(*transactions)
+            if len(rows) < _BATCH:
+                return True
+            if transactions and is_pressed():
+                return False
+            last = rows[-1]
+            assert last.expire_at_ms is not None
+            after = (last.expire_at_ms, last.k)
+
+
+def scan_every(core: Core, seconds: int) -> None:
+    """Scan at another interval, MQEXPI_OFF for never, until the queue manager is closed.
+
+    EXPRYINT stays as it is stored.
+    """
+    with core.engine_lock:
+        core.registry.queue_manager.expryint = seconds
+    core.wake()

@@ -1,0 +1,844 @@
+"""Which messages are hidden, by whom, and how many there are: this module alone changes it.
+
+Each change is something that happens to a message. It is put and arrives; a unit of work, a
+channel, a claim or a browse holds it; it is given back; it leaves for another queue; its life ends.
+The life table (``lifetime/life.py``) is asked with the state that the message has at that moment.
+That state follows from the holder: without one the message is AVAILABLE, on the staging queue
+DELAYED; under a hold that locks it is LOCKED; any other hold leaves its state as it was.
+
+Changes of a transaction happen in two steps: they are announced as the transaction is built, and
+``take_effect`` or ``take_back`` follows when it is durable or has failed. All of it is under the
+engine's lock. A pair that the table lacks raises TransitionError: it is a bug of the engine.
+
+The order of this file: records of lives, puts, messages one by one, many messages, effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+from mayfly.engine.delay.staged_row import staged_identity
+from mayfly.engine.finding.read_ahead import LARGEST_LOAN_BYTES
+from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue, QueueOwner
+from mayfly.engine.transaction import Claiming, Moving, Transaction, Unclaiming
+from mayfly.lifetime.life import NEXT, OUTCOMES, Event, LifeRecord, State, TransitionError
+from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.store.units import EndedLives, EndedMessages, StoredMessage
+from mayfly.verbs.contracts.outcomes import NOBODY, Ending, MetBy
+
+#: The outcome of a life by state and event: those pairs of the table that end a life.
+ENDS: dict[State, dict[Event, str]] = {
+    state: {event: after.value for event, after in pairs.items() if after in OUTCOMES}
+    for state, pairs in NEXT.items()
+}
+#: Those of a message that nobody holds, by whether its queue is the staging queue.
+OPEN_ENDS = ENDS[State.AVAILABLE], ENDS[State.DELAYED]
+LOCKED_ENDS = ENDS[State.LOCKED]
+#: How the lives end of those that are released together.
+RELEASED = OPEN_ENDS[True][Event.DUE]
+#: The event of a get in the life of a message: on an ordinary queue, on the staging queue (D3).
+GETS = Event.GET, Event.CANCEL
+#: Fewer records of messages that are alike are made one by one: SQLite takes as long for those.
+_ALIKE_MIN: Final = 8
+
+# Records: the row in the ledger of a life that ends
+
+
+def lives_of(
+    found: Sequence[Found], ended_ms: int, outcome: str, ending: Ending
+) -> list[EndedLives]:
+    """Return the records of lives of one queue that end now, those of alike messages as one.
+
+    Alike are persistent messages beside each other with one descriptor.
+    """
+    queue = found[0][0]
+    lives: list[EndedLives] = []
+    start, count = 0, len(found)
+    while start < count:
+        _queue, first, persistence = found[start]
+        end, descriptor = start + 1, first.descriptor
+        while end < count and found[end][2] == persistence:
+            if found[end][1].descriptor != descriptor:
+                break
+            end += 1
+        part = found[start:end]
+        if persistence and len(part) >= _ALIKE_MIN and not queue.is_staging:
+            lives.append(_ended_messages(part, ended_ms, outcome, ending))
+        else:
+            lives += [life_of(queue, row, ended_ms, outcome, ending) for _queue, row, _side in part]
+        start = end
+    return lives
+
+
+def _ended_messages(
+    found: Sequence[Found], ended_ms: int, outcome: str, ending: Ending
+) -> EndedMessages:
+    queue, first, _side = found[0]
+    descriptor = unpack_descriptor(first.descriptor)
+    return EndedMessages(
+        [row.k for _queue, row, _side in found],
+        queue.definition.name,
+        ended_ms,
+        outcome,
+        descriptor.priority,
+        descriptor.report,
+        descriptor.reply_to_q,
+        descriptor.user_identifier,
+        ending.met_by,
+        ending.ended_by,
+        ending.ended_program,
+    )
+
+
+def life_of(
+    queue: LocalQueue,
+    row: StoredMessage,
+    ended_ms: int,
+    outcome: str,
+    ending: Ending,
+    *,
+    reason: int = 0,
+) -> LifeRecord:
+    """Return the record of a life that ends now; ``outcome`` is the value of its last state."""
+    descriptor = unpack_descriptor(row.descriptor)
+    msg_id, correl_id, origin_id, body_bytes = (
+        staged_identity(row)
+        if queue.is_staging
+        else (row.msg_id, row.correl_id, row.origin_id, len(row.body))
+    )
+    values = (
+        queue.definition.name,
+        msg_id,
+        correl_id,
+        origin_id,
+        row.put_ms,
+        row.put_ms if row.deliver_at_ms is None else row.deliver_at_ms,
+        row.expire_at_ms,
+        ended_ms,
+        outcome,
+        reason,
+        descriptor.priority,
+        descriptor.persistence,
+        body_bytes,
+        descriptor.report,
+        descriptor.reply_to_q,
+        row.backout_count,
+        descriptor.user_identifier,
+        row.capped_by,
+        ending.met_by,
+        ending.ended_by,
+        ending.ended_program,
+    )
+    # Made without a call of Python, as every life comes here.
+    return tuple.__new__(LifeRecord, values)
+
+
+# Puts that no unit of work has committed yet: UNCOMMITTED. CURDEPTH counts them (P9), nobody else
+# can see them. In the end they arrive (``take_effect``), are withdrawn, or have a record without
+# ever having been seen.
+
+
+def reserve(queue: LocalQueue, message_count: int = 1) -> None:
+    """Count puts that are not effective yet: CURDEPTH has them from now on (P9)."""
+    queue.depth += message_count
+    queue.uncommitted += message_count
+
+
+def reserve_in_unit(queue: LocalQueue) -> None:
+    """Count the put of an open unit of work; a delayed one reaches no depth before it (D12)."""
+    if queue.is_staging:
+        queue.pledged += 1
+    else:
+        queue.depth += 1
+        queue.uncommitted += 1
+
+
+def withdraw(queue: LocalQueue, message_count: int = 1) -> None:
+    """Take reserved puts back: they were never part of the queue."""
+    _check_uncommitted(queue, message_count, Event.BACKOUT)
+    queue.depth -= message_count
+    queue.uncommitted -= message_count
+
+
+def withdraw_from_unit(queue: LocalQueue) -> None:
+    """Take back the put of a unit of work that is backed out."""
+    if queue.is_staging:
+        queue.pledged -= 1
+    else:
+        withdraw(queue)
+
+
+def withdraw_all(transaction: Transaction) -> None:
+    """Take back all puts of a transaction; messages that it would have taken stay hidden."""
+    withdraw_here(transaction)
+    for part in transaction.parts.values():
+        withdraw_all(part)
+
+
+def withdraw_here(transaction: Transaction) -> None:
+    """Take back what a transaction would have put on queues of the owner that runs it."""
+    for queue, _row, _side in transaction.arrivals:
+        withdraw(queue)
+    for moving in transaction.moves:
+        withdraw(moving.target, len(moving.new_keys))
+
+
+def arrive(
+    owner: QueueOwner,
+    transaction: Transaction,
+    queue: LocalQueue,
+    row: StoredMessage,
+    *,
+    persistent: bool,
+) -> None:
+    """Reserve room for a message and add its put to a transaction."""
+    queue.depth += 1
+    queue.uncommitted += 1
+    # As add_reserved does, without a call: every put comes here.
+    if queue.home is not owner:
+        transaction = transaction.at(queue.home)
+    transaction.unit.put(queue.number, row, persistent=persistent)
+    transaction.arrivals.append((queue, row, PERSISTENT if persistent else VOLATILE))
+    if queue.is_staging:
+        count_staged(transaction, queue, row, +1, persistent=persistent)
+
+
+def add_reserved(
+    owner: QueueOwner,
+    transaction: Transaction,
+    queue: LocalQueue,
+    row: StoredMessage,
+    *,
+    persistent: bool,
+) -> None:
+    """Add the put of a message that is reserved already to a work of an owner of queues."""
+    if queue.home is not owner:
+        transaction = transaction.at(queue.home)
+    transaction.unit.put(queue.number, row, persistent=persistent)
+    transaction.arrivals.append((queue, row, PERSISTENT if persistent else VOLATILE))
+    if queue.is_staging:
+        count_staged(transaction, queue, row, +1, persistent=persistent)
+
+
+def add_all_reserved(
+    owner: QueueOwner,
+    transaction: Transaction,
+    reserved: Iterable[tuple[LocalQueue, StoredMessage, bool]],
+) -> None:
+    """Add puts that are reserved already, and whether they are persistent, queue by queue."""
+    rows_of: dict[tuple[LocalQueue, bool], list[StoredMessage]] = {}
+    for queue, row, persistent in reserved:
+        rows = rows_of.get((queue, persistent))
+        if rows is None:
+            rows = rows_of[queue, persistent] = []
+        rows.append(row)
+    for (queue, persistent), rows in rows_of.items():
+        part = transaction if queue.home is owner else transaction.at(queue.home)
+        part.unit.put_all(queue.number, rows, persistent=persistent)
+        side = PERSISTENT if persistent else VOLATILE
+        part.arrivals += [(queue, row, side) for row in rows]
+        if queue.is_staging:
+            for row in rows:
+                count_staged(part, queue, row, +1, persistent=persistent)
+
+
+def redeem(queue: LocalQueue) -> None:
+    """Reserve what a unit of work is to stage, as it is committed (D12)."""
+    queue.pledged -= 1
+    reserve(queue)
+
+
+def arrive_in_bulk(transaction: Transaction, queue: LocalQueue, keys: list[int]) -> None:
+    """Add reserved persistent messages to a transaction; its unit has them."""
+    transaction.moves.append(Moving(queue, queue, [], keys))
+
+
+# Messages that one unit of work puts and gets, or that expire before its commit: never seen
+
+
+def get_own(queue: LocalQueue) -> None:
+    """Let a unit of work get what it has put itself: no longer part of the depth (P9)."""
+    _check_uncommitted(queue, 1, Event.GET_UNDER_SYNCPOINT)
+    queue.depth -= 1
+    queue.uncommitted -= 1
+    queue.passing += 1
+
+
+def withdraw_own(queue: LocalQueue) -> None:
+    """Withdraw, by a backout, what the same unit of work has put and got."""
+    _check_passing(queue, Event.WITHDRAW)
+    queue.passing -= 1
+
+
+def end_own(
+    transaction: Transaction, queue: LocalQueue, row: StoredMessage, now_ms: int, ending: Ending
+) -> None:
+    """Record the life of what a unit of work has put and got and now commits."""
+    _check_passing(queue, Event.COMMIT)
+    queue.passing -= 1
+    life = life_of(queue, row, now_ms, LOCKED_ENDS[Event.COMMIT], ending)
+    transaction.unit.pass_through(queue.number, life)
+
+
+def end_late(
+    owner: QueueOwner,
+    transaction: Transaction,
+    late: tuple[LocalQueue, StoredMessage],
+    now_ms: int,
+    ending: Ending,
+) -> None:
+    """Record the life of a put that has expired before its commit (E17)."""
+    queue, row = late
+    _check_uncommitted(queue, 1, Event.COMMIT)
+    queue.depth -= 1
+    queue.uncommitted -= 1
+    part = transaction if queue.home is owner else transaction.at(queue.home)
+    met = ending._replace(met_by=MetBy.COMMIT.value)
+    part.unit.pass_through(queue.number, life_of_expired(queue, row, now_ms, met))
+
+
+def hold_expired(queue: LocalQueue) -> None:
+    """Keep a queue for the record of a message that is too late for it."""
+    queue.passing += 1
+
+
+def withdraw_expired(queue: LocalQueue) -> None:
+    """Let the queue go: nothing is recorded."""
+    queue.passing -= 1
+
+
+def end_expired(transaction: Transaction, queue: LocalQueue, life: LifeRecord) -> None:
+    """Record the life of a message that was too late; see :func:`hold_expired`."""
+    transaction.unit.pass_through(queue.number, life)
+    queue.passing -= 1
+
+
+def life_of_expired(
+    queue: LocalQueue, row: StoredMessage, now_ms: int, ending: Ending
+) -> LifeRecord:
+    """Return the record of a message whose life ends where it begins."""
+    return life_of(queue, row, now_ms, OPEN_ENDS[queue.is_staging][Event.DEADLINE_SEEN], ending)
+
+
+def count_staged(
+    transaction: Transaction,
+    queue: LocalQueue,
+    row: StoredMessage,
+    change: int,
+    *,
+    persistent: bool,
+) -> None:
+    """Count a staged message for the queue it waits to reach; durable like its other totals."""
+    if row.target_number is None:
+        return
+    target = queue.home.target(row.target_number)
+    if target is not None:
+        delta = transaction.unit.delta(-row.target_number)
+        delta.present += change
+        delta.present_volatile += 0 if persistent else change
+        transaction.staged.append((target, change))
+
+
+def _check_uncommitted(queue: LocalQueue, message_count: int, event: Event) -> None:
+    if queue.uncommitted < message_count:
+        raise TransitionError(f"{queue.name}: {event} of a message that is not uncommitted")
+
+
+def _check_passing(queue: LocalQueue, event: Event) -> None:
+    if not queue.passing:
+        raise TransitionError(f"{queue.name}: {event} of what no unit of work has put and got")
+
+
+# Messages that can be seen: held, given back, shown, and what ends their lives. A :class:`Hold`, a
+# browsing handle or the transaction that ends its life hides a message; only that one may go on
+# with it.
+
+
+class Hold:
+    """Holds messages, hidden from all others: a unit of work, a channel's batch, a pipeline."""
+
+    #: Whether its messages are LOCKED: got under syncpoint, in the words of the life table. When a
+    #: transaction fails that ends them, LOCKED ones go back to their place; others stay held.
+    locks = False
+    #: How many it has of those that it took many at a time.
+    count = 0
+    #: The party named by the records of lives that it ends.
+    ending = NOBODY
+
+
+def state_of(queue: LocalQueue, key: int) -> State:
+    """Return the state of a message that the store has: it follows from who hides it."""
+    requester = queue.home.hidden.get(key)
+    if isinstance(requester, Hold) and requester.locks:
+        return State.LOCKED
+    return State.DELAYED if queue.is_staging else State.AVAILABLE
+
+
+def hold(found: Found, by: Hold) -> None:
+    """Hide a message that can be seen; it is in its place in the store until its life ends."""
+    queue, row, _side = found
+    hidden = queue.home.hidden
+    if row.k in hidden:
+        raise not_free(queue, row.k)
+    hidden[row.k] = by
+    queue.depth -= 1
+    queue.locked += 1
+
+
+def hold_got(found: Found, by: Hold) -> None:
+    """Hide a message that a get has got and not made final, so that a kill finds it (G8)."""
+    queue, row, persistence = found
+    key, home = row.k, queue.home
+    hidden = home.hidden
+    if key in hidden:
+        raise not_free(queue, key)
+    hidden[key] = by
+    queue.depth -= 1
+    queue.locked += 1
+    if persistence:
+        home.store.held_gets.note(key, row.backout_count)
+
+
+def give_back(found: Found, by: Hold) -> None:
+    """Let a message that is held be seen again, in its place, the same as before."""
+    let_go(found, by)
+    queue, row, persistence = found
+    show(queue, row.k, persistence)
+
+
+def hand_over(found: Found, by: Hold, to: Hold) -> None:
+    """Let another one hold a message from now on: a delivery becomes part of a unit of work."""
+    queue, row, _side = found
+    unhide(queue, row.k, by)
+    queue.home.hidden[row.k] = to
+
+
+def let_go(found: Found, by: Hold) -> None:
+    """Hold a message no more that leaves at the same moment: nobody is told of it."""
+    queue, row, _side = found
+    unhide(queue, row.k, by)
+    queue.depth += 1
+    queue.locked -= 1
+
+
+def end(
+    owner: QueueOwner,
+    transaction: Transaction,
+    found: Found,
+    event: Event,
+    now_ms: int,
+    *,
+    ending: Ending,
+    reason: int = 0,
+    by: Hold | None = None,
+) -> None:
+    """Add the end of a life to a work of an owner of queues: of a message that ``by`` holds.
+
+    Without ``by`` it is one that can be seen. A held message stays held until the transaction has
+    taken effect. ``ending`` says who ends it, ``reason`` why it was dead-lettered or discarded.
+    """
+    queue, row, persistence = found
+    home, key, is_staging = queue.home, row.k, queue.is_staging
+    if home.hidden.get(key) is not by:
+        raise not_free(queue, key)
+    is_locked = by is not None and by.locks
+    outcome = (LOCKED_ENDS if is_locked else OPEN_ENDS[is_staging]).get(event)
+    if outcome is None:
+        raise TransitionError(f"{state_of(queue, key)}: a life does not end there by {event}")
+    if home is not owner:
+        transaction = transaction.at(home)
+    if by is None:
+        home.hidden[key] = transaction
+        queue.depth -= 1
+    life = life_of(queue, row, now_ms, outcome, ending, reason=reason)
+    assert life.persistent == persistence
+    transaction.unit.end(queue.number, key, life)
+    transaction.departures.append(found)
+    if is_staging:
+        count_staged(transaction, queue, row, -1, persistent=bool(persistence))
+
+
+def end_at_close(owner: QueueOwner, transaction: Transaction, found: Found, now_ms: int) -> None:
+    """Add the end of a non-persistent message that a restart loses; its holder is gone."""
+    queue, row, _side = found
+    requester = owner.hidden.pop(row.k, None)
+    if requester is not None:
+        queue.depth += 1
+        queue.locked -= isinstance(requester, Hold)
+    end(owner, transaction, found, Event.RESTART, now_ms, ending=NOBODY)
+
+
+def is_held(found: Found, by: Hold) -> bool:
+    """Return True if ``by`` still holds a message; the close of its queue manager may end that."""
+    queue, row, _persistence = found
+    return queue.home.hidden.get(row.k) is by
+
+
+def put_off(
+    transaction: Transaction, found: Found, row: StoredMessage, by: Hold | None = None
+) -> None:
+    """Add another delivery time of a delayed message to a transaction: ``row``, under another key.
+
+    Its life on the queue goes on. A unit of work that holds it gives it back there, at its commit.
+    """
+    queue, old, persistence = found
+    home, unit = queue.home, transaction.unit
+    if home.hidden.get(old.k) is not by:
+        raise not_free(queue, old.k)
+    if by is None:
+        home.hidden[old.k] = transaction
+        queue.depth -= 1
+    if persistence == PERSISTENT:
+        unit.deletes.append((old.k,))
+        unit.inserts.append(row)
+    else:
+        unit.volatile_deletes.append((old.k,))
+        unit.volatile_inserts.append(row)
+    reserve(queue)
+    # The store shows it before the work takes effect; till then nobody may change it again.
+    home.hidden[row.k] = transaction
+    transaction.departures.append(found)
+    transaction.arrivals.append((queue, row, persistence))
+
+
+def lock_for_browse(found: Found, requester: object) -> None:
+    """Hide a message from everybody but the handle that has browsed it (B5)."""
+    queue, row, _side = found
+    if row.k in queue.home.hidden:
+        raise not_free(queue, row.k)
+    queue.home.hidden[row.k] = requester
+    queue.browse_locked += 1
+
+
+def unlock(found: Found, requester: object) -> None:
+    """End the lock of a browse; nobody is told, as the message may leave at the same moment."""
+    queue, row, _side = found
+    unhide(queue, row.k, requester)
+    queue.browse_locked -= 1
+
+
+def show(queue: LocalQueue, key: int, persistence: int) -> None:
+    """Note that a message can be seen, so that reading starts no later than there."""
+    if key < queue.first[persistence]:
+        queue.first[persistence] = key
+    queue.ahead[persistence].lower(key)
+    if queue.watchers:
+        for watcher in queue.watchers:
+            watcher.lower(key)
+    if queue.is_staging:
+        queue.home.note_due(key)
+
+
+def pass_over(queue: LocalQueue, persistence: int, key: int) -> None:
+    """Note that nothing can be seen up to a key, so that nobody walks there again."""
+    if key >= queue.first[persistence]:
+        queue.first[persistence] = key + 1
+
+
+def unhide(queue: LocalQueue, key: int, by: object) -> None:
+    """Hide a message no more; raises TransitionError unless ``by`` hides it."""
+    if queue.home.hidden.get(key) is not by:
+        raise not_free(queue, key)
+    del queue.home.hidden[key]
+
+
+def not_free(queue: LocalQueue, key: int) -> TransitionError:
+    """Return the error for a message that somebody else hides, or nobody."""
+    requester = queue.home.hidden.get(key)
+    who = "nobody" if requester is None else type(requester).__name__
+    return TransitionError(f"message {key} of {queue.name} is held by {who}, and not as expected")
+
+
+# Many messages at a time: got, held by a pipeline, released, claimed and given back
+
+
+def hold_keys(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
+    """Hide messages that can be seen, many at a time."""
+    _hide_all(queue, keys, by)
+    queue.locked += len(keys)
+    by.count += len(keys)
+
+
+def hold_gets(found: Sequence[Found], by: Hold) -> None:
+    """Do as ``hold_got`` with messages of one queue, many at a time."""
+    queue = found[0][0]
+    keys = [row.k for _queue, row, _side in found]
+    _hide_all(queue, keys, by)
+    queue.locked += len(keys)
+    held_gets = queue.home.store.held_gets
+    for _queue, row, persistence in found:
+        if persistence:
+            held_gets.note(row.k, row.backout_count)
+
+
+def end_all(
+    owner: QueueOwner,
+    transaction: Transaction,
+    found: Sequence[Found],
+    event: Event,
+    now_ms: int,
+    *,
+    ending: Ending,
+    by: Hold | None = None,
+) -> None:
+    """Do as ``end`` with messages of one queue, many at a time."""
+    queue = found[0][0]
+    home, is_staging = queue.home, queue.is_staging
+    keys = [row.k for _queue, row, _side in found]
+    ends = LOCKED_ENDS if by is not None and by.locks else OPEN_ENDS[is_staging]
+    if event not in ends:
+        state = state_of(queue, keys[0])
+        raise TransitionError(f"{state}: a life does not end there by {event}")
+    if home is not owner:
+        transaction = transaction.at(home)
+    if by is None:
+        _hide_all(queue, keys, transaction)
+    else:
+        _check_held(queue, keys, by)
+    lives = lives_of(found, now_ms, ends[event], ending)
+    volatile_keys = [(row.k,) for _queue, row, persistence in found if not persistence]
+    durable_keys = [(row.k,) for _queue, row, persistence in found if persistence]
+    transaction.unit.end_all(queue.number, volatile_keys, durable_keys, lives)
+    transaction.departures += found
+    if is_staging:
+        for _queue, row, persistence in found:
+            count_staged(transaction, queue, row, -1, persistent=bool(persistence))
+
+
+def give_back_keys(queue: LocalQueue, keys: Collection[int], by: Hold) -> None:
+    """Let messages that are held be seen again, many at a time."""
+    for key in keys:
+        unhide(queue, key, by)
+        for persistence in (VOLATILE, PERSISTENT):
+            # Whichever side each is on: reading starts early rather than late.
+            show(queue, key, persistence)
+    queue.depth += len(keys)
+    queue.locked -= len(keys)
+    by.count -= len(keys)
+
+
+def leave(transaction: Transaction, moving: Moving) -> None:
+    """Add to a transaction that due messages leave the staging queue, reserved on their target.
+
+    Their lives end as released; the unit of the transaction has them.
+    """
+    source, _target, old_keys, _new_keys = moving
+    _hide_all(source, old_keys, transaction)
+    transaction.moves.append(moving)
+
+
+def count_released(
+    transaction: Transaction, queue: LocalQueue, number: int, message_count: int
+) -> None:
+    """Count staged messages that need not wait any more for the queue of a number."""
+    target = queue.home.target(number)
+    if target is not None:
+        transaction.unit.delta(-number).present -= message_count
+        transaction.staged.append((target, -message_count))
+
+
+def claim(transaction: Transaction, claiming: Claiming) -> None:
+    """Add to a transaction that messages go from their queue to a claim, where they are LOCKED."""
+    queue, keys, _volatile_count = claiming
+    _hide_all(queue, keys, transaction)
+    queue.locked += len(keys)
+    transaction.claims.append(claiming)
+
+
+def end_claimed(transaction: Transaction, queue: LocalQueue, message_count: int) -> str:
+    """Add the end of claimed messages to a transaction; return the outcome, for its unit."""
+    transaction.ended_claims.append(Unclaiming(queue, message_count))
+    return LOCKED_ENDS[Event.COMMIT]
+
+
+def give_back_claimed(transaction: Transaction, unclaiming: Unclaiming) -> None:
+    """Add to a transaction that claimed messages go back to their queue."""
+    transaction.ended_claims.append(unclaiming)
+
+
+def load_claimed(queue: LocalQueue, message_count: int) -> None:
+    """Take what was claimed before a restart, and is on no queue, out of its counters."""
+    queue.present[PERSISTENT] -= message_count
+    queue.depth -= message_count
+    queue.locked += message_count
+    queue.claimed += message_count
+
+
+def load(queue: LocalQueue, message_count: int, staged_count: int) -> None:
+    """Take over what a store has for a queue that is opened, and what is staged for it."""
+    queue.present[PERSISTENT] = queue.depth = message_count
+    queue.staged_for = staged_count
+
+
+def _hide_all(queue: LocalQueue, keys: Sequence[int], by: object) -> None:
+    hidden = queue.home.hidden
+    if not hidden.keys().isdisjoint(keys):
+        raise not_free(queue, next(key for key in keys if key in hidden))
+    hidden.update(dict.fromkeys(keys, by))
+    queue.depth -= len(keys)
+
+
+def _check_held(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
+    hidden = queue.home.hidden
+    for key in keys:
+        if hidden.get(key) is not by:
+            raise not_free(queue, key)
+
+
+# Effects: the changes in memory after a transaction is durable, or has failed
+
+
+def hide_arrivals(owner: QueueOwner, transaction: Transaction) -> None:
+    """Hide persistent messages until their transaction takes effect.
+
+    The disk has them a moment before that. The non-persistent ones that it brings are not yet on
+    their queue then, and may come before them (G1); and a message that is gone before it has
+    arrived would arrive all the same. Moved ones are hidden only for the first reason.
+    """
+    hidden, unit = owner.hidden, transaction.unit
+    if unit.inserts:
+        for _queue, row, persistence in transaction.arrivals:
+            if persistence:
+                hidden[row.k] = transaction
+    if unit.volatile_inserts:
+        for moving in transaction.moves:
+            hidden.update(dict.fromkeys(moving.new_keys, transaction))
+
+
+def let_arrivals_be_seen(owner: QueueOwner, transaction: Transaction) -> None:
+    """Hide what a transaction brings no more: it is as far as the others, or is not run."""
+    hidden = owner.hidden
+    for _queue, row, _side in transaction.arrivals:
+        key = row.k
+        if hidden.get(key) is transaction:
+            del hidden[key]
+    for moving in transaction.moves:
+        for key in moving.new_keys:
+            # One that was not hidden may have been got already, and is hidden by who got it.
+            if key in hidden and hidden[key] is transaction:
+                del hidden[key]
+
+
+def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
+    """Let all that a transaction of an owner of queues has announced be so."""
+    hidden, unit = owner.hidden, transaction.unit
+    if unit.inserts or (unit.moves and unit.volatile_inserts):
+        let_arrivals_be_seen(owner, transaction)
+    for queue, row, persistence in transaction.departures:
+        key = row.k
+        if hidden[key] is not transaction:
+            queue.locked -= 1
+        del hidden[key]
+        queue.present[persistence] -= 1
+        ahead = queue.ahead[persistence]
+        if ahead.borrowed_bytes > LARGEST_LOAN_BYTES and not queue.present[persistence]:
+            ahead.begin()
+        # One that leaves out of turn may have been read ahead.
+        elif queue.first[persistence] <= key < ahead.end:
+            ahead.leave(key)
+    for moving in transaction.moves:
+        _move(hidden, moving)
+    for queue, change in transaction.staged:
+        queue.staged_for += change
+    for queue, keys, volatile_count in transaction.claims:
+        for key in keys:
+            del hidden[key]
+        queue.present[VOLATILE] -= volatile_count
+        queue.present[PERSISTENT] -= len(keys) - volatile_count
+        queue.claimed += len(keys)
+        for ahead in queue.ahead:
+            ahead.forget()
+    for unclaiming in transaction.ended_claims:
+        _unclaim(unclaiming)
+    for queue, row, persistence in transaction.arrivals:
+        key = row.k
+        queue.present[persistence] += 1
+        queue.uncommitted -= 1
+        first, ahead = queue.first[persistence], queue.ahead[persistence]
+        if ahead.is_read and queue.present[persistence] == 1 and not ahead.has_all:
+            ahead.begin()
+        if ahead.has_all or key < ahead.end:
+            ahead.arrive(row, first)
+        if key < first:
+            queue.first[persistence] = key
+        if queue.watchers:
+            for watcher in queue.watchers:
+                watcher.lower(key)
+        if queue.is_staging:
+            if hidden.get(key) is transaction:
+                del hidden[key]
+            owner.note_due(key)
+
+
+def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
+    """Undo what a transaction has announced: it will not be run, or it has failed.
+
+    Returns the messages that were to leave and can be seen again.
+    """
+    hidden, returned = owner.hidden, list[Found]()
+    let_arrivals_be_seen(owner, transaction)
+    for found in transaction.departures:
+        queue, row, persistence = found
+        requester = hidden.get(row.k)
+        if requester is None or (
+            isinstance(requester, Transaction) and requester is not transaction
+        ):
+            # The close of the queue manager has ended it, or is about to (``end_at_close``).
+            continue
+        if isinstance(requester, Hold):
+            if not requester.locks:
+                continue
+            queue.locked -= 1
+        del hidden[row.k]
+        queue.depth += 1
+        show(queue, row.k, persistence)
+        returned.append(found)
+    for moving in transaction.moves:
+        for key in moving.old_keys:
+            del hidden[key]
+            show(moving.source, key, PERSISTENT)
+        moving.source.depth += len(moving.old_keys)
+    for queue, keys, _volatile_count in transaction.claims:
+        for key in keys:
+            del hidden[key]
+        queue.depth += len(keys)
+        queue.locked -= len(keys)
+        for persistence in (VOLATILE, PERSISTENT):
+            # Whichever side each was on: reading starts early rather than late.
+            _show_all(queue, keys, persistence)
+    withdraw_here(transaction)
+    return returned
+
+
+def _move(hidden: dict[int, object], moving: Moving) -> None:
+    source, target, old_keys, new_keys = moving
+    for key in old_keys:
+        del hidden[key]
+    source.present[PERSISTENT] -= len(old_keys)
+    target.present[PERSISTENT] += len(new_keys)
+    target.uncommitted -= len(new_keys)
+    _show_all(target, new_keys, PERSISTENT)
+
+
+def _unclaim(unclaiming: Unclaiming) -> None:
+    queue, message_count, returned, _keys = unclaiming
+    queue.locked -= message_count
+    queue.claimed -= message_count
+    for persistence, (count, low_key) in enumerate(returned):
+        if count:
+            queue.present[persistence] += count
+            queue.depth += count
+            queue.first[persistence] = min(queue.first[persistence], low_key)
+            queue.ahead[persistence].lower(low_key)
+            for watcher in queue.watchers or ():
+                watcher.lower_from(low_key)
+
+
+def _show_all(queue: LocalQueue, keys: Sequence[int], persistence: int) -> None:
+    low_key = min(keys)
+    queue.first[persistence] = min(queue.first[persistence], low_key)
+    queue.ahead[persistence].lower(low_key)
+    for watcher in queue.watchers or ():
+        for key in keys:
+            watcher.lower(key)

@@ -1,0 +1,100 @@
+"""What a start takes up from the store, and what a close writes for the next start."""
+
+from __future__ import annotations
+
+import logging
+
+from mayfly.engine import holding
+from mayfly.engine.attributes.attribute import QLOCAL
+from mayfly.engine.attributes.of_queues import QueueDefinition
+from mayfly.engine.core import Core
+from mayfly.engine.queues import VOLATILE, LocalQueue
+from mayfly.engine.transaction import Transaction
+from mayfly.mqi.constants import MQQA_BACKOUT_HARDENED, MQQSGD_SHARED
+from mayfly.mqi.errors import ResourceError, StoreError
+from mayfly.store.intents import group_of
+from mayfly.store.keys import queue_number_of
+from mayfly.store.units import Unit
+
+
+def check_in_no_group(core: Core) -> None:
+    """Raise StoreError for the folder of a member of a queue-sharing group."""
+    group, folder = group_of(core.store.persistent), core.store.folder
+    if group and folder is not None:
+        said = f"{core.name} is a member of queue-sharing group {group}: open it with that"
+        raise StoreError(said, folder)
+
+
+def recover_totals(core: Core) -> None:
+    """Account for non-persistent messages that a crash has taken; load the counters."""
+    transaction = core.store.book.recovery()
+    if transaction.deltas or transaction.statements:
+        transaction.wants_balances = True
+        core.store.group.commit(transaction)
+        core.store.book.totals.forget_strangers({q.number for q in core.registry.queues()})
+    for number, totals in core.store.book.totals.items():
+        if number < 0 and totals.present and core.registry.by_number(-number) is None:
+            gone = LocalQueue(QueueDefinition(QLOCAL, totals.queue), -number, core)
+            holding.load(gone, 0, totals.present)
+            core.registry.departed[gone.number] = gone
+    for queue in core.registry.queues():
+        totals = core.store.book.totals[queue.number]
+        # The totals of number 0 count what is on the staging queue, for others to come to.
+        staged = core.store.book.totals[-queue.number].present if queue.number else 0
+        holding.load(queue, totals.present, staged)
+
+
+_LOG = logging.getLogger("mayfly")
+#: Once at most: behind the first time the count is another one.
+_COUNT = "UPDATE message SET backout_count = backout_count + 1 WHERE k = ? AND backout_count = ?"
+
+
+def count_interrupted(core: Core) -> None:
+    """Raise the backout counts of messages that units of work held when their process was killed.
+
+    On z/OS those of private queues with NOHARDENBO stay as they were; elsewhere the attribute says
+    nothing (HardenGetBackout). Call it before anything is got.
+    """
+    held = core.store.held_gets
+    unit = Unit()
+    for get in held.left():
+        queue = core.registry.by_number(queue_number_of(get.key))
+        if queue is not None and _is_hardened(core, queue):
+            unit.statements.append((_COUNT, get))
+    try:
+        core.store.commit([unit])
+    except ResourceError as error:
+        # On a full disk they stay as they are, like those of a backout.
+        _LOG.error("backout counts on %s stay as they were: %s", core.name, error)
+    held.forget_left()
+
+
+def _is_hardened(core: Core, queue: LocalQueue) -> bool:
+    definition = queue.definition
+    return (
+        core.platform != "zos"
+        or definition.qsgdisp == MQQSGD_SHARED
+        or definition.hardenbo == MQQA_BACKOUT_HARDENED
+    )
+
+
+_BATCH = 5_000
+
+
+def end_non_persistent(core: Core) -> None:
+    """Record the end of non-persistent messages, if there will be a restart to miss them."""
+    if core.store.folder is None:
+        return
+    for queue in core.registry.queues():
+        while queue.present[VOLATILE] and _end_batch(core, queue):
+            pass
+
+
+def _end_batch(core: Core, queue: LocalQueue) -> bool:
+    with core.engine_lock:
+        transaction, now_ms = Transaction(), core.now_ms()
+        rows = core.store.volatile.in_order(queue.low, queue.high, _BATCH)
+        for row in rows:
+            holding.end_at_close(core, transaction, (queue, row, VOLATILE), now_ms)
+    core.committer.run(transaction)
+    return bool(rows)
