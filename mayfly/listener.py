@@ -3,12 +3,9 @@
 Each call of it is one transaction, which a timeout may mark for rollback; see docs/LISTENERS.md.
 """
 
-from mayfly.services.listener.activation import ActivationSpec
-from mayfly.services.listener.port import ListenerPort
-from mayfly.services.listener.server_session import current_transaction
-from mayfly.services.listener.service import MessageListenerService
-from mayfly.services.listener.statistics import Statistics
-from mayfly.services.listener.timeouts import check_timeouts
+from mayfly.services.listener.ports import ActivationSpec, ListenerPort, MessageListenerService
+from mayfly.services.listener.sessions import Statistics, current_transaction
+from mayfly.services.listener.settings import check_timeouts
 from mayfly.services.listener.transactions import (
     Status,
     Transaction,

@@ -149,7 +149,7 @@ MACHINE = frozenset(
 RUNTIME_EXCEPTIONS = {
     ("mayfly/channel/channels.py", "threading"): "which queue managers this process has open",
     (
-        "mayfly/services/listener/server_session.py",
+        "mayfly/services/listener/sessions.py",
         "threading",
     ): "asked by programs without any object",
     ("mayfly/store/damage.py", "threading"): "SQLite's list of file systems is the process's",

@@ -37,7 +37,8 @@ from mayfly.services.dead_letter import (
     parse_rules,
     preview,
 )
-from mayfly.services.dead_letter.json_values import letter_as_json, summary_as_json
+from mayfly.services.dead_letter.dead_letters import letter_as_json
+from mayfly.services.dead_letter.handler import summary_as_json
 
 #: Interval of progress messages on a terminal.
 _TOLD_SECONDS = 1.0

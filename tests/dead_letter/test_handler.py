@@ -14,7 +14,7 @@ from mayfly.mqi.constants import MQUS_TRANSMISSION
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.structures import DLH
 from mayfly.services.dead_letter import DeadLetterHandler, dead_letter_of, parse_rules
-from mayfly.services.dead_letter.rule_progress import LIMIT, Returns, RuleState
+from mayfly.services.dead_letter.handler import LIMIT, Returns, RuleState
 from mayfly.testing import VirtualClock
 from tests.dead_letter.scene import (
     LETTER,

@@ -11,7 +11,7 @@ import pytest
 from mayfly import QueueManager, jms
 from mayfly.engine.finding.selecting import REFUSALS
 from mayfly.listener import current_transaction
-from mayfly.services.listener.asf import _Worker
+from mayfly.services.listener.runs import _Worker
 from mayfly.testing import VirtualClock
 from tests.listener.scene import (
     LIFETIME_MS,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, jms, listener
-from mayfly.services.listener import activation, settings
+from mayfly.services.listener import ports, settings
 
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs/LISTENERS.md").read_text("utf-8")
@@ -30,8 +30,8 @@ def test_every_property_is_listed() -> None:
     names = {
         *settings._PORT,
         *settings._UNUSED,
-        *activation._NUMBERS,
-        *activation._UNUSED,
+        *ports._NUMBERS,
+        *ports._UNUSED,
     } - {"SERVER.SESSION.POOL.REAP"}
     assert not [name for name in sorted(names) if name not in DOCS]
 

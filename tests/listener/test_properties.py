@@ -8,7 +8,7 @@ import pytest
 
 from mayfly import QueueManager, jms
 from mayfly.listener import ActivationSpec
-from mayfly.services.listener.migration import translated
+from mayfly.services.listener.settings import translated
 from mayfly.testing import VirtualClock
 from tests.listener.scene import Calls, idle, ignore, next_end_ms, port_of, put, started, until
 

@@ -10,7 +10,7 @@ import pytest
 from mayfly import QueueManager, jms
 from mayfly.listener import ListenerPort, MessageListenerService
 from mayfly.mqi import reasons as rc
-from mayfly.services.listener.asf import ASF
+from mayfly.services.listener.runs import ASF
 from mayfly.testing import VirtualClock
 from tests.facts import wait_until
 from tests.listener.scene import Calls, fail, idle, ignore, put, until

@@ -38,7 +38,7 @@ from mayfly.servers.amqp.codec import Array, Described, Scalar, Section, Value, 
 from mayfly.servers.amqp.server import AmqpServer
 from mayfly.servers.flight import FlightServer
 from mayfly.services.dead_letter import dead_letter_of
-from mayfly.services.dead_letter.json_values import letter_as_json
+from mayfly.services.dead_letter.dead_letters import letter_as_json
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message
 from mayfly.verbs.stories import PropertyQuestion

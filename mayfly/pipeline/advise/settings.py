@@ -84,7 +84,7 @@ def problems_of(setting: Setting, longest_on_message_ms: int) -> list[str]:
     if setting.receive_timeout_ms is None:
         return []
     # Imported late: the listener loads the whole queue manager.
-    from mayfly.services.listener.timeouts import check_timeouts
+    from mayfly.services.listener.settings import check_timeouts
 
     return check_timeouts(
         receive_timeout_ms=setting.receive_timeout_ms,

@@ -1,11 +1,15 @@
 """The dead-letter handler: a table of rules says what becomes of dead letters; see the docs."""
 
 from mayfly.services.dead_letter.dead_letters import DeadLetter, dead_letter_of, dead_letter_queue
-from mayfly.services.dead_letter.errors import RuleTableError
-from mayfly.services.dead_letter.handler import DeadLetterHandler, Outcome
-from mayfly.services.dead_letter.preview import preview
-from mayfly.services.dead_letter.rules import Action, Rule, RuleTable
-from mayfly.services.dead_letter.table import parse_patterns, parse_rules
+from mayfly.services.dead_letter.handler import DeadLetterHandler, Outcome, preview
+from mayfly.services.dead_letter.rules import (
+    Action,
+    Rule,
+    RuleTable,
+    RuleTableError,
+    parse_patterns,
+    parse_rules,
+)
 
 __all__ = [
     "Action",

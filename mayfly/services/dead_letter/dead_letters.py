@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from mayfly.client.connection import Connection
 from mayfly.lifetime.dead_letters import is_letter, read_letter
@@ -14,6 +14,7 @@ from mayfly.mqi.constants import MQCA_DEAD_LETTER_Q_NAME
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import Value
+from mayfly.mqi.reasons import cause_name
 from mayfly.mqi.structures import DLH
 from mayfly.verbs.messages import Message
 
@@ -82,3 +83,47 @@ def dead_letter_queue(connection: Connection) -> str:
         detail = f"DEADQ of {connection.name} is blank and no queue is named"
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, detail)
     return str(name).strip()
+
+
+class LetterJson(TypedDict):
+    """A message on a dead-letter queue; all about its header is null where there is none.
+
+    Times are ms since 1970; ``expire_at_ms`` and ``remaining_ms`` are null for a message that never
+    expires. ``queue`` and ``queue_manager`` are those that it was meant for.
+    """
+
+    msg_id: str
+    correl_id: str
+    reason: int | None
+    reason_name: str | None
+    queue: str | None
+    queue_manager: str | None
+    since_ms: int | None
+    age_ms: int | None
+    put_ms: int
+    expire_at_ms: int | None
+    remaining_ms: int | None
+    persistent: bool
+    format: str | None
+    body_bytes: int
+
+
+def letter_as_json(message: Message, letter: DeadLetter | None) -> LetterJson:
+    """Return a letter for JSON."""
+    since_ms = None if letter is None else letter.since_ms
+    return {
+        "msg_id": message.msg_id.hex(),
+        "correl_id": message.correl_id.hex(),
+        "reason": None if letter is None else letter.reason,
+        "reason_name": None if letter is None else cause_name(letter.reason),
+        "queue": None if letter is None else letter.target,
+        "queue_manager": None if letter is None else letter.target_manager,
+        "since_ms": since_ms,
+        "age_ms": None if since_ms is None else max(message.seen_ms - since_ms, 0),
+        "put_ms": message.put_ms,
+        "expire_at_ms": message.expire_at_ms,
+        "remaining_ms": message.remaining_ms,
+        "persistent": message.persistent,
+        "format": None if letter is None else letter.original.format.strip(),
+        "body_bytes": len(message.body if letter is None else letter.data),
+    }

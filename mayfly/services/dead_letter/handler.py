@@ -1,29 +1,152 @@
-"""The handler of a dead-letter queue: follows the rules of a table, one unit of work a letter."""
+"""The handler of a dead-letter queue: follows the rules of a table, one unit of work a letter.
+
+A preview counts the letters that a table would be tried on, and changes nothing.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, OrderedDict
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
-from typing import Self
+from typing import Final, NamedTuple, Self, TypedDict
 
 from mayfly.client.connection import Connection, LocalConnection
+from mayfly.engine import arrival_number
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQIA_CURRENT_Q_DEPTH
-from mayfly.mqi.errors import MQError, NoMessage, StoreError
+from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.mqi.errors import MQError, NoMessage, StoreError, mq_error
+from mayfly.mqi.reasons import cause_name
 from mayfly.queue_manager import QueueManager
 from mayfly.services.dead_letter.dead_letters import (
     DeadLetter,
     dead_letter_of,
     dead_letter_queue,
 )
-from mayfly.services.dead_letter.moving import carry_out
-from mayfly.services.dead_letter.rule_progress import Returns, RuleState
 from mayfly.services.dead_letter.rules import Action, Rule, RuleTable
 from mayfly.verbs.messages import Message, position_of
+
+#: So many letters are remembered at the most, the latest.
+LIMIT = 100_000
+
+
+@dataclass(slots=True)
+class RuleState:
+    """How far a letter has come in the rules, and when it goes on (epoch ms)."""
+
+    rule_index: int = 0
+    attempt_count: int = 0
+    due_ms: int = 0
+
+    def count(self, index: int, rule: Rule, again_ms: int) -> None:
+        """Count an attempt of a rule; after its last one the next rule has its turn, at once."""
+        if index != self.rule_index:
+            self.rule_index, self.attempt_count = index, 0
+        self.attempt_count += 1
+        self.due_ms = again_ms
+        if self.attempt_count >= rule.attempt_count:
+            self.rule_index, self.attempt_count, self.due_ms = index + 1, 0, 0
+
+
+class _Sent(NamedTuple):
+    state: RuleState
+    until_ms: int
+    sequence: int
+
+
+class Returns:
+    """Remembers the letters that were put elsewhere of late: for twice RETRYINT, in ms."""
+
+    def __init__(self, retry_interval_ms: int) -> None:
+        """Begin with none."""
+        self._kept_ms = 2 * retry_interval_ms
+        #: By a hash, as there may be many: two that share one would only share their attempts.
+        self._sent: OrderedDict[int, _Sent] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return how many are remembered."""
+        return len(self._sent)
+
+    def note(self, letter: DeadLetter, state: RuleState, sequence: int, now_ms: int) -> None:
+        """Remember the state of a letter that was put elsewhere.
+
+        ``sequence`` is a sequence number of its queue from before: a letter with a lower one is
+        another letter.
+        """
+        identity = _identity(letter)
+        self._sent.pop(identity, None)
+        while self._sent and self._is_first_over(now_ms):
+            self._sent.popitem(last=False)
+        self._sent[identity] = _Sent(state, now_ms + self._kept_ms, sequence)
+
+    def progress_of(self, letter: DeadLetter, now_ms: int) -> RuleState:
+        """Return that of a letter that has come back, else a new one."""
+        identity = _identity(letter)
+        sent = self._sent.get(identity)
+        if sent is None or arrival_number(letter.message) < sent.sequence:
+            return RuleState()
+        del self._sent[identity]
+        return RuleState() if sent.until_ms <= now_ms else sent.state
+
+    def _is_first_over(self, now_ms: int) -> bool:
+        first = next(iter(self._sent.values()))
+        return len(self._sent) >= LIMIT or first.until_ms <= now_ms
+
+
+def _identity(letter: DeadLetter) -> int:
+    """Return what stays of a letter that is refused again as it was before."""
+    message = letter.message
+    moment = message.put_date, message.put_time
+    return hash((message.msg_id, message.correl_id, *moment, letter.target, letter.reason))
+
+
+_TAKE = c.MQGMO_SYNCPOINT | c.MQGMO_MSG_UNDER_CURSOR
+
+
+def carry_out(connection: Connection, letters: int, rule: Rule, letter: DeadLetter) -> int:
+    """Do what a rule says to the letter under the cursor and commit.
+
+    Returns a number above which the arrival numbers of letters are that come later; 0 when the
+    letter was discarded. Raises what the put, the get or the commit does, and the caller backs out
+    then; MQRC_NO_MSG_UNDER_CURSOR when the letter has expired or was taken by somebody else.
+    """
+    sequence = 0
+    if rule.action is Action.DISCARD:
+        connection.get(letters, _TAKE)
+    else:
+        sequence = _move(connection, letters, rule, letter)
+    connection.commit()
+    return sequence
+
+
+def _move(connection: Connection, letters: int, rule: Rule, letter: DeadLetter) -> int:
+    queue, manager = rule.destination(letter)
+    if not queue:
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, "the letter names no queue")
+    is_elsewhere = manager not in ("", connection.name)
+    if letter.reason == rc.MQRC_HEADER_ERROR and not is_elsewhere:
+        _check_not_staging(connection, queue)
+    is_stripped = rule.action is Action.RETRY or not rule.keeps_header
+    return connection.onward.move(
+        letters,
+        f"{queue}@{manager}" if is_elsewhere else queue,
+        descriptor=letter.original if is_stripped else None,
+        header_bytes=len(letter.message.body) - len(letter.data) if is_stripped else 0,
+        putter=letter.original.user_identifier if rule.puts_as_user else None,
+    )
+
+
+def _check_not_staging(connection: Connection, queue: str) -> None:
+    """Refuse the staging queue, whose delay processor would give the letter back for ever."""
+    opened = connection.open(queue, c.MQOO_OUTPUT, dynamic_name="")
+    connection.close_object(opened.handle)
+    if opened.queue == STAGING_QUEUE:
+        raise mq_error(rc.MQRC_HEADER_ERROR, f"{queue} has refused the delay header before")
+
 
 _LOG = logging.getLogger("mayfly.dead_letter")
 _OPEN = c.MQOO_INPUT_SHARED | c.MQOO_BROWSE | c.MQOO_INQUIRE
@@ -287,7 +410,7 @@ class DeadLetterHandler:
         if rule.action is Action.IGNORE:
             return Outcome.IGNORED, 0
         try:
-            arrival_number = carry_out(self._connection, self._letters, rule, letter)
+            sequence = carry_out(self._connection, self._letters, rule, letter)
         except MQError as error:
             if error.reason != rc.MQRC_CONNECTION_BROKEN:
                 self._connection.backout()
@@ -300,4 +423,66 @@ class DeadLetterHandler:
             id_hex = letter.message.msg_id.hex()
             _LOG.info("%s, line %d, %s: %s", rule.action, rule.line, id_hex, error)
             return Outcome.FAILED, 0
-        return DONE[rule.action], arrival_number
+        return DONE[rule.action], sequence
+
+
+_LOOK_NEXT: Final = c.MQGMO_PROPERTIES_FORCE_MQRFH2 | c.MQGMO_BROWSE_NEXT
+
+
+def preview(connection: Connection, table: RuleTable, queue: str = "") -> Counter[Outcome]:
+    """Count the letters that can be got by the outcome of the first rule for each, if it succeeds.
+
+    The target of a letter is not asked whether it would take the letter. The queue is chosen as by
+    ``DeadLetterHandler``; raises the reason codes of an open for browse.
+    """
+    counts = Counter(dict.fromkeys(Outcome, 0))
+    name = queue or table.queue.strip() or dead_letter_queue(connection)
+    letters = connection.open(name, c.MQOO_BROWSE, dynamic_name="").handle
+    with suppress(NoMessage):
+        while True:
+            letter = dead_letter_of(connection.get(letters, _LOOK_NEXT).message)
+            counts[Outcome.WITHOUT_HEADER if letter is None else _foreseen(table, letter)] += 1
+    connection.close_object(letters)
+    return counts
+
+
+def _foreseen(table: RuleTable, letter: DeadLetter) -> Outcome:
+    rule = next((rule for rule in table.rules if rule.matches(letter)), None)
+    if rule is None:
+        return Outcome.LEFT
+    return Outcome.IGNORED if rule.action is Action.IGNORE else DONE[rule.action]
+
+
+class SummaryJson(TypedDict):
+    """Dead letters counted by outcome, and failed attempts by the name of the reason."""
+
+    discarded: int
+    forwarded: int
+    redriven: int
+    ignored: int
+    left: int
+    without_header: int
+    gone: int
+    failed: int
+    failures: dict[str, int]
+
+
+class RedrivenJson(SummaryJson):
+    """The counts of a redrive; with ``dry_run`` those of letters that would be tried."""
+
+    dry_run: bool
+
+
+def summary_as_json(counts: Counter[Outcome], failures: Counter[int]) -> SummaryJson:
+    """Return counts by outcome, and of failed attempts by reason, for JSON."""
+    return {
+        "discarded": counts[Outcome.DISCARDED],
+        "forwarded": counts[Outcome.FORWARDED],
+        "redriven": counts[Outcome.REDRIVEN],
+        "ignored": counts[Outcome.IGNORED],
+        "left": counts[Outcome.LEFT],
+        "without_header": counts[Outcome.WITHOUT_HEADER],
+        "gone": counts[Outcome.GONE],
+        "failed": counts[Outcome.FAILED],
+        "failures": {cause_name(reason): count for reason, count in sorted(failures.items())},
+    }

@@ -1,4 +1,8 @@
-"""The settings of a port: its arguments and the properties of WebSphere, by their own names."""
+"""The settings of a port: its arguments and the properties of WebSphere, by their own names.
+
+The properties of a listener port in the words of an activation specification (L13), and the rule of
+safe timeouts (L10).
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,11 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mayfly.jms.destinations import Destination, queue_of, topic_of
 from mayfly.jms.messages import Message
-from mayfly.lifetime.times import ms_of_seconds
+from mayfly.lifetime.times import SECOND_MS, ms_of_seconds
 
 _LOG = logging.getLogger("mayfly.listener")
 #: Of any number.
@@ -187,3 +192,109 @@ def _unused_timeout(name: str, key: str) -> tuple[str, int, int]:
         return _UNUSED_TIMEOUT
     known = ", ".join(sorted({*_PORT, *_UNUSED}))
     raise ValueError(f"property {name!r} is not known; known are {known}")
+
+
+_ROLLBACK = "NON.ASF.BMT.ROLLBACK.ENABLED"
+_NO_COUNTERPART = {
+    "SERVER.SESSION.POOL.REAP": "an activation specification looks at each session by itself",
+    "SERVER.SESSION.POOL.REAP.TIME": "an activation specification looks at each session by itself",
+    "MQJMS.POOLING.TIMEOUT": "connections are not pooled",
+    "MQJMS.POOLING.THRESHOLD": "connections are not pooled",
+    "ENABLE.ZOS.LP.RECOVERY": "an activation specification always recovers",
+    "DYNAMIC.CONFIGURATION.ENABLED": "an activation specification is changed by making another",
+}
+#: Property of a port -> property of an activation specification, field of Settings.
+_COUNTERPARTS = {
+    "NON.ASF.RECEIVE.TIMEOUT": ("nonASFTimeout", "receive_timeout_ms"),
+    "MAX.RECOVERY.RETRIES": ("reconnectionRetryCount", "max_recovery_retries"),
+    "RECOVERY.RETRY.INTERVAL": ("reconnectionRetryInterval", "retry_interval_ms"),
+}
+#: Defaults of a port where an activation specification has others.
+_DEFAULTS: dict[str, str | int] = {"reconnectionRetryInterval": 60 * SECOND_MS}
+
+
+class Translation(NamedTuple):
+    """A property table for ActivationSpec, and what it cannot say: property of the port -> why."""
+
+    properties: dict[str, str | int]
+    not_translated: dict[str, str]
+
+
+def translated(properties: Properties, *, port_name: str = "") -> Translation:
+    """Return the property table of a listener port as one of an activation specification.
+
+    Properties for the port of this name, in any case, are translated; those for other ports are
+    not. Raises ValueError and TypeError as ListenerPort for an unknown property or a wrong value.
+    """
+    settings = of_listener_port(properties, port_name)
+    found, missing = dict(_DEFAULTS), {}
+    for name, value in properties.items():
+        key = str(name).strip().upper()
+        if key == _ROLLBACK:
+            found["nonASFRollbackEnabled"] = value
+        elif key in _COUNTERPARTS:
+            wanted, field = _COUNTERPARTS[key]
+            if settings[field] <= LARGEST:
+                found[wanted] = settings[field]
+            else:
+                missing[name] = f"{value} s are more ms than {wanted} can say"
+        else:
+            why = _NO_COUNTERPART.get(key) or _why_no_pool_timeout(key, port_name, settings)
+            if why is None:
+                found["poolTimeout"] = settings["unused_timeout_ms"]
+            else:
+                missing[name] = why
+    return Translation(found, missing)
+
+
+def _why_no_pool_timeout(key: str, port_name: str, settings: dict[str, int]) -> str | None:
+    """Return why an unused timeout is no poolTimeout, None when it is one."""
+    named, unused_ms = named_port(key), settings.get("unused_timeout_ms", 0)
+    if named not in ("", port_name.upper()):
+        return f"it is for the port {named}"
+    if settings.get("receive_timeout_ms"):
+        return "NON.ASF.RECEIVE.TIMEOUT is not 0: there is no pool of sessions (L12)"
+    if not unused_ms or not settings.get("reap_interval_ms"):
+        return "unused sessions are kept for ever; poolTimeout is at least 1 ms"
+    return None if unused_ms <= LARGEST else "it is more ms than poolTimeout can say"
+
+
+def check_timeouts(
+    *,
+    receive_timeout_ms: int,
+    total_tran_lifetime_timeout_s: int,
+    longest_on_message_ms: int,
+) -> list[str]:
+    """Return what is wrong with timeouts, one sentence each; empty when they are safe (L10).
+
+    The receive timeout must be shorter than the total transaction lifetime, and what is left of the
+    lifetime after it longer than the longest on_message; equal is not safe. A lifetime of 0 is no
+    limit. A receive timeout of 0 is ASF, where the transaction starts behind the receive. Raises
+    ValueError for a negative value and TypeError for no number, which they name.
+    """
+    given = {
+        "receive_timeout_ms": receive_timeout_ms,
+        "total_tran_lifetime_timeout_s": total_tran_lifetime_timeout_s,
+        "longest_on_message_ms": longest_on_message_ms,
+    }
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{name} {value!r} is no number")
+        if value < 0:
+            raise ValueError(f"{name} {value} is negative")
+    if not total_tran_lifetime_timeout_s:
+        return []
+    lifetime_ms = ms_of_seconds(total_tran_lifetime_timeout_s)
+    left_ms = lifetime_ms - receive_timeout_ms
+    lifetime = f"the total transaction lifetime timeout of {lifetime_ms} ms"
+    problems = []
+    if left_ms <= 0:
+        problems.append(
+            f"the receive timeout of {receive_timeout_ms} ms is not less than {lifetime}"
+        )
+    if longest_on_message_ms >= max(left_ms, 0) and longest_on_message_ms:
+        problems.append(
+            f"{max(left_ms, 0)} ms are left of {lifetime} after a receive of {receive_timeout_ms} "
+            f"ms, not more than the {longest_on_message_ms} ms of the longest on_message"
+        )
+    return problems

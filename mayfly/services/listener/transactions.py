@@ -31,9 +31,13 @@ from mayfly.lifetime.transactions import (
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.queue_manager import QueueManager
-from mayfly.services.listener.conversations import factory_of
 
 _LOG = logging.getLogger("mayfly.listener")
+
+
+def factory_of(manager: QueueManager | ConnectionFactory) -> ConnectionFactory:
+    """Return what makes connections to a queue manager; raises TypeError for what is none."""
+    return manager if isinstance(manager, ConnectionFactory) else ConnectionFactory(manager)
 
 
 class TransactionRolledBack(MQError):

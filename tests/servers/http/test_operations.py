@@ -14,8 +14,7 @@ from mayfly.client.connection.json_values import AuditJson, ScheduledJson, StayJ
 from mayfly.servers.http.application import OPERATIONS
 from mayfly.servers.http.resources.operations import SECRET, Operation
 from mayfly.servers.http.resources.routing import checked_body, checked_query
-from mayfly.services.dead_letter.handler import Outcome
-from mayfly.services.dead_letter.json_values import SummaryJson
+from mayfly.services.dead_letter.handler import Outcome, SummaryJson
 from mayfly.verbs.schedule import AuditEntry, Scheduled
 from mayfly.verbs.stories import Stay, Whereabouts
 

@@ -27,12 +27,8 @@ from mayfly.services.dead_letter import (
     parse_rules,
     preview,
 )
-from mayfly.services.dead_letter.json_values import (
-    LetterJson,
-    RedrivenJson,
-    letter_as_json,
-    summary_as_json,
-)
+from mayfly.services.dead_letter.dead_letters import LetterJson, letter_as_json
+from mayfly.services.dead_letter.handler import RedrivenJson, summary_as_json
 from mayfly.verbs.messages import Message, token_of
 
 _BROWSE: Final = c.MQGMO_PROPERTIES_FORCE_MQRFH2

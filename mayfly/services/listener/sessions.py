@@ -1,27 +1,177 @@
-"""A server session: a JMS session with its consumer, on which one thread at a time works."""
+"""Server sessions, which take messages and call on_message, on connections that they share.
+
+A number of sessions, the conversations, share each connection (L4). Over a network a connection is
+a socket, which it has for itself.
+"""
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 
 from mayfly.client.connection.instruments import instrumented_listener
 from mayfly.client.connection.interface import OnDone, UnderWay
 from mayfly.client.connection.waits import Wait
-from mayfly.jms.errors import IllegalStateException
+from mayfly.jms.connections import Connection
+from mayfly.jms.constants import SESSION_TRANSACTED
+from mayfly.jms.consumers import MessageConsumer
+from mayfly.jms.destinations import Topic
+from mayfly.jms.errors import IllegalStateException, JMSException, classic
+from mayfly.jms.factory import ConnectionFactory
 from mayfly.jms.messages import Message
 from mayfly.jms.sessions import Session
 from mayfly.mqi import constants as c
-from mayfly.mqi.errors import NoMessage
-from mayfly.services.listener.conversations import Conversations
+from mayfly.mqi.errors import MQError, NoMessage
+from mayfly.runtime import Lock
 from mayfly.services.listener.settings import Settings
-from mayfly.services.listener.statistics import Tally
 from mayfly.services.listener.transactions import (
     Transaction,
     TransactionRolledBack,
     TransactionService,
 )
 from mayfly.verbs.messages import Delivery
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """The present state of a port, and its counts over all starts since it was made.
+
+    Now: ``threads`` is the number of sessions with a thread, ``connections`` the number of their
+    connections, ``receiving`` the number of threads that wait for a message (in ASF, for the
+    dispatcher). Counts: ``idle_rollbacks`` are transactions whose receive found nothing.
+    ``delivered`` are calls of on_message, each of which ends as ``committed`` or ``rolled_back``.
+    ``timed_out`` are transactions marked for rollback by a timeout, ``requeued`` messages moved to
+    BOQNAME or the dead-letter queue, ``listener_retries`` recoveries of all sessions.
+    """
+
+    threads: int
+    connections: int
+    receiving: int
+    idle_rollbacks: int
+    delivered: int
+    committed: int
+    rolled_back: int
+    timed_out: int
+    requeued: int
+    listener_retries: int
+
+
+class Tally:
+    """Counts what the threads of a port do."""
+
+    def __init__(self, lock: Lock) -> None:
+        """Begin with nothing."""
+        self._lock = lock
+        self._counts: Counter[str] = Counter()
+
+    def add(self, name: str) -> None:
+        """Count one more of a field of :class:`Statistics`."""
+        with self._lock:
+            self._counts[name] += 1
+
+    def statistics(self, state: Callable[[], tuple[int, int, int]]) -> Statistics:
+        """Return the counts together with how the port stands: threads, connections, receiving.
+
+        Nothing is counted while ``state`` is called.
+        """
+        with self._lock:
+            threads, connections, receiving = state()
+            counts = self._counts.copy()
+        return Statistics(
+            threads,
+            connections,
+            receiving,
+            counts["idle_rollbacks"],
+            counts["delivered"],
+            counts["committed"],
+            counts["rolled_back"],
+            counts["timed_out"],
+            counts["requeued"],
+            counts["listener_retries"],
+        )
+
+
+_subscriptions = itertools.count(1)
+
+
+class Conversations:
+    """Opens sessions on as few connections as possible; threads share it."""
+
+    def __init__(self, factory: ConnectionFactory, settings: Settings) -> None:
+        """Begin without a connection."""
+        self._factory = factory
+        self._settings = settings
+        #: The sessions of a topic share one subscription, which ends with the last of them.
+        self._subscription = f"mayfly.listener.{next(_subscriptions)}"
+        self._lock = factory.runtime.lock("conversations")
+        self._connections: list[Connection] = []
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections are open: over a network as many as there are sockets.
+
+        They are more than the sessions need where the channel lets fewer share one.
+        """
+        connections = self._connections
+        sockets = set[int]().union(*(connection.sockets for connection in connections))
+        return len(sockets) or len(connections)
+
+    @classic
+    def open(self) -> tuple[Session, MessageConsumer]:
+        """Return a new transacted session and its consumer; raises JMSException."""
+        with self._lock:
+            connection = self._with_room()
+            try:
+                session = connection.create_session(SESSION_TRANSACTED)
+                return session, self._consumer(session)
+            except BaseException:
+                self._close_if_unused(connection)
+                raise
+
+    def close(self, session: Session) -> None:
+        """Close a session, which rolls back, and its connection if it was the last one there.
+
+        When the connection breaks meanwhile, the queue manager rolls back.
+        """
+        with self._lock:
+            owner = session.connection
+            with suppress(MQError, JMSException):
+                session.close()
+            for connection in [one for one in self._connections if one is owner]:
+                self._close_if_unused(connection)
+
+    def _with_room(self) -> Connection:
+        for connection in self._connections:
+            has_room = len(connection.sessions()) < self._settings.conversations_per_connection
+            if has_room and connection.is_open and not connection.is_broken:
+                return connection
+        most = self._settings.conversations_per_connection
+        connection = self._factory.create_connection_of(most)
+        connection.start()
+        self._connections.append(connection)
+        return connection
+
+    def _consumer(self, session: Session) -> MessageConsumer:
+        destination, selector = self._settings.destination, self._settings.selector
+        try:
+            if isinstance(destination, Topic):
+                return session.create_shared_consumer(destination, self._subscription, selector)
+            return session.create_consumer(destination, selector)
+        except BaseException:
+            session.close()
+            raise
+
+    def _close_if_unused(self, connection: Connection) -> None:
+        if connection in self._connections and not connection.sessions():
+            self._connections.remove(connection)
+            with suppress(MQError, JMSException):
+                connection.close()
+
 
 _LOG = logging.getLogger("mayfly.listener")
 _current = threading.local()

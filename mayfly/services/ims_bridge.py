@@ -1,0 +1,473 @@
+"""The IMS bridge: requests on a queue, a transaction program that answers them, replies (E30).
+
+`mayfly.ims_bridge` has the public names. A request and its reply are one unit of work, in which a
+refused request goes to the dead-letter queue.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import closing, suppress
+from functools import partial
+from typing import Final, NamedTuple
+
+from mayfly.client.connection import Connection, LocalConnection
+from mayfly.client.connection.interface import OnDone, UnderWay
+from mayfly.client.connection.waits import Wait
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi import structures
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage, StoreError, mq_error
+from mayfly.mqi.layout import Value, is_big_endian
+from mayfly.properties.folders import parts_of
+from mayfly.pymqi.headers import IIH
+from mayfly.queue_manager import QueueManager
+from mayfly.runtime import Thread
+from mayfly.verbs.messages import Delivery, Message
+
+IMS_FORMAT = c.MQFMT_IMS.decode().rstrip()
+#: The initial values of an MQIIH.
+NO_HEADER = structures.IIH.initial()
+
+
+class Request(bytes):
+    """The data of a request behind all headers; ``message`` is the whole as it was got."""
+
+    message: Message
+
+
+class Asked(NamedTuple):
+    """A request as the bridge reads it; ``iih`` is None without an MQIIH, ``header`` its fields."""
+
+    data: Request
+    iih: IIH | None
+    header: dict[str, Value]
+    format_name: str
+
+
+def asked_by(message: Message) -> Asked:
+    """Read a request: an MQIIH when the format says MQIMS, then the data.
+
+    Message properties before it are passed over. Raises MQRC_IIH_ERROR for a StrucId, Version or
+    StrucLength that is not of an MQIIH, or data that is shorter; MQRC_RFH_ERROR and the like.
+    """
+    parts = parts_of(message.descriptor, message.body)
+    body, format_name = parts.data, parts.data_format.strip()
+    iih, header = None, NO_HEADER
+    if format_name == IMS_FORMAT:
+        header = structures.IIH.unpack(body, big_endian=is_big_endian(parts.data_encoding))
+        length_bytes = structures.IIH.length(c.MQIIH_VERSION_1)
+        if header["StrucLength"] != length_bytes:
+            raise mq_error(rc.MQRC_IIH_ERROR, f"MQIIH StrucLength {header['StrucLength']!r}")
+        iih = IIH()
+        iih.unpack(body, parts.data_encoding)
+        body = body[length_bytes:]
+    data = Request(body)
+    data.message = message
+    return Asked(data, iih, header, format_name)
+
+
+def feedback_of(error: MQError) -> int:
+    """Return what the dead-letter header and reports say of a request that cannot be read."""
+    return c.MQFB_IIH_ERROR if error.reason == rc.MQRC_IIH_ERROR else error.reason
+
+
+_APPLICATION_NAME_BYTES = 28
+
+
+class Reply(NamedTuple):
+    """A reply as it is put; a life of None is unlimited, an empty MsgId a new one."""
+
+    body: bytes
+    descriptor: Descriptor
+    msg_id: bytes
+    correl_id: bytes
+    time_to_live_ms: int | None
+
+
+def reply_to(message: Message, asked: Asked, answer: bytes) -> Reply:
+    """Return the reply, with an MQIIH if the request had one.
+
+    Its life is unlimited. With MQIIH_PASS_EXPIRATION it is what was left of the request's when the
+    bridge got it: the time in the bridge is not deducted; the expiration report options go along,
+    with the ReplyToQ that such a report needs (E30).
+    """
+    original = message.descriptor
+    passes_expiry = _flags(asked) & c.MQIIH_PASS_EXPIRATION
+    report = original.report & c.MQRO_EXPIRATION_WITH_FULL_DATA if passes_expiry else c.MQRO_NONE
+    descriptor = Descriptor(
+        report=report,
+        msg_type=c.MQMT_REPLY,
+        format=asked.format_name,
+        priority=original.priority,
+        persistence=original.persistence,
+        reply_to_q=original.reply_to_q if report else "",
+        reply_to_q_mgr=original.reply_to_q_mgr if report else "",
+        user_identifier=original.user_identifier,
+        accounting_token=original.accounting_token,
+        appl_identity_data=original.appl_identity_data,
+        put_appl_type=c.MQAT_XCF,
+        put_appl_name=message.queue[:_APPLICATION_NAME_BYTES],
+    )
+    correl_id = message.msg_id
+    if original.report & c.MQRO_PASS_CORREL_ID:
+        correl_id = message.correl_id if message.correl_id.strip(b"\0") else b""
+    return Reply(
+        _header(asked) + answer,
+        descriptor,
+        message.msg_id if original.report & c.MQRO_PASS_MSG_ID else b"",
+        correl_id,
+        message.remaining_ms if passes_expiry else None,
+    )
+
+
+def _header(asked: Asked) -> bytes:
+    """Return the MQIIH of the reply; its Flags are 0, whatever the request's."""
+    if asked.format_name != IMS_FORMAT:
+        return b""
+    header = asked.header
+    is_formatless = _flags(asked) & c.MQIIH_REPLY_FORMAT_NONE
+    return structures.IIH.pack(
+        {
+            "Encoding": c.MQENC_NATIVE,
+            "Format": "" if is_formatless else header["ReplyToFormat"],
+            "LTermOverride": header["LTermOverride"],
+            "MFSMapName": header["MFSMapName"],
+            "CommitMode": header["CommitMode"],
+            "SecurityScope": "",
+        }
+    )
+
+
+def _flags(asked: Asked) -> int:
+    flags = asked.header["Flags"]
+    assert isinstance(flags, int)
+    return flags
+
+
+_LOG = logging.getLogger("mayfly.ims_bridge")
+#: The sense code that says: look at the reason code beside it.
+_SEE_REASON_CODE = 0x1A
+_LARGEST_SENSE_CODE = c.MQFB_IMS_LAST - c.MQFB_IMS_ERROR
+_LARGEST_REASON_CODE = c.MQFB_IMS_NACK_1A_REASON_LAST - c.MQFB_IMS_NACK_1A_REASON_FIRST
+
+
+class ImsNak(Exception):
+    """A transaction raises it to refuse a request for good, as IMS does by a negative answer.
+
+    ``feedback`` is 300 + ``sense_code`` (1 to 99), or with sense code 0x1A 600 + ``reason_code`` (0
+    to 255), the code of its own that this sense code has. Raises ValueError.
+    """
+
+    def __init__(self, sense_code: int, reason_code: int = 0) -> None:
+        """Take the codes that IMS would give."""
+        if not 1 <= sense_code <= _LARGEST_SENSE_CODE:
+            raise ValueError(f"sense_code {sense_code!r} is not within 1 .. {_LARGEST_SENSE_CODE}")
+        if not 0 <= reason_code <= _LARGEST_REASON_CODE:
+            raise ValueError(f"reason_code {reason_code!r} is not within 0 .. 255")
+        super().__init__(sense_code, reason_code)
+        self.feedback = c.MQFB_IMS_ERROR + sense_code
+        if sense_code == _SEE_REASON_CODE:
+            self.feedback = c.MQFB_IMS_NACK_1A_REASON_FIRST + reason_code
+
+
+def refuse(connection: Connection, message: Message, feedback: int) -> None:
+    """Let a request that was got in the unit of work end on the dead-letter queue, in that unit.
+
+    Its life goes on there (E21); with MQRO_DISCARD_MSG it is only gone. Either way the exception
+    report it asked for is sent. Raises the reason why it cannot go there.
+    """
+    if message.descriptor.report & c.MQRO_DISCARD_MSG:
+        _LOG.warning("%s is discarded, Feedback %d", message, feedback)
+    else:
+        connection.onward.dead_letter(message, feedback)
+    connection.onward.report_exception(message, feedback)
+
+
+#: Called with the data of a request and its MQIIH, None without; returns the answer, None for none.
+Transaction = Callable[[Request, IIH | None], bytes | None]
+#: A request is read as it was put.
+_GET = c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
+
+
+class RequestHandler:
+    """Takes requests under syncpoint; request and reply are one unit of work. To be closed."""
+
+    def __init__(
+        self, source: QueueManager | Connection, queue: str, transaction: Transaction
+    ) -> None:
+        """Open the queue; raises its reason code."""
+        self._transaction = transaction
+        self._owns_connection = isinstance(source, QueueManager)
+        if isinstance(source, QueueManager):
+            source = LocalConnection(source.session(program="mayfly-ims"), source)
+        self.connection = source
+        try:
+            self._handle = source.open(queue, c.MQOO_INPUT_SHARED).handle
+        except MQError:
+            if self._owns_connection:
+                source.close(commit=False)
+            raise
+
+    def next(self) -> Message | None:
+        """Take the next request, None when there is none; the unit of work is open then."""
+        try:
+            return self.connection.get(self._handle, _GET).message
+        except NoMessage:
+            return None
+
+    def begin(self, on_done: OnDone[Delivery]) -> UnderWay:
+        """Begin to wait for the next request; where the queue cannot be got from, until it can."""
+        return self.connection.asynchronous.get_any(
+            [self._handle], _GET | c.MQGMO_WAIT, on_done=on_done, on_refused=_wait_on
+        )
+
+    def deal_with(self, message: Message) -> bool:
+        """See a request to its end and commit; False when it was backed out and is to come again.
+
+        Raises why it can go nowhere; it is backed out then, too.
+        """
+        try:
+            is_done = self._is_dealt_with(message)
+            if is_done:
+                self.connection.commit()
+        except BaseException:
+            with suppress(MQError):
+                self.connection.backout()
+            raise
+        if not is_done:
+            self.connection.backout()
+        return is_done
+
+    def has_limit(self) -> bool:
+        """Return True if BOTHRESH of the queue limits the tries of a request."""
+        return self.connection.objects.backout_rule(self._handle).threshold > 0
+
+    def close(self) -> None:
+        """Back out, and close the queue; close the connection too if it is the handler's own."""
+        if self._owns_connection:
+            self.connection.close(commit=False)
+            return
+        # A connection that is broken, or closed, has nothing left to close.
+        with suppress(MQError):
+            self.connection.backout()
+            self.connection.close_object(self._handle)
+
+    def _is_dealt_with(self, message: Message) -> bool:
+        connection = self.connection
+        if message.backout_count:
+            rule = connection.objects.backout_rule(self._handle)
+            if 0 < rule.threshold <= message.backout_count:
+                self._give_up(message, rule.queue_name)
+                return True
+        try:
+            asked = asked_by(message)
+        except MQError as error:
+            _LOG.warning("%s is no request: %s", message, error)
+            refuse(connection, message, feedback_of(error))
+            return True
+        try:
+            answer = _checked(self._transaction(asked.data, asked.iih))
+        except ImsNak as nak:
+            refuse(connection, message, nak.feedback)
+            return True
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the program's own failure
+            _LOG.warning("%s: the transaction raised %r", message, error, exc_info=error)
+            return False
+        if answer is not None:
+            self._answer(message, asked, answer)
+        return True
+
+    def _give_up(self, message: Message, queue: str) -> None:
+        if queue:
+            try:
+                self.connection.onward.forward(message, queue)
+            except MQError as error:
+                _LOG.warning("%s cannot go to BOQNAME(%s): %s", message, queue, error)
+            else:
+                return
+        refuse(self.connection, message, c.MQFB_IMS_ERROR)
+
+    def _answer(self, message: Message, asked: Asked, answer: bytes) -> None:
+        reply, original = reply_to(message, asked, answer), message.descriptor
+        # As with reports (R6): nobody gets the bridge to put where he may not.
+        reason = self.connection.onward.reply(
+            original.reply_to_q,
+            original.reply_to_q_mgr,
+            reply.body,
+            reply.descriptor,
+            putter=original.user_identifier,
+            msg_id=reply.msg_id,
+            correl_id=reply.correl_id,
+            time_to_live_ms=reply.time_to_live_ms,
+        )
+        if reason:
+            _LOG.warning("the reply to %s is a dead letter, reason %d", message, reason)
+
+
+def _wait_on(_handle: int, _error: MQError) -> None:
+    """Wait until somebody enables the queue again."""
+
+
+def _checked(answer: object) -> bytes | None:
+    if answer is None or isinstance(answer, (bytes, bytearray, memoryview)):
+        return None if answer is None else bytes(answer)
+    raise TypeError(f"a transaction answers bytes or None, not {type(answer).__name__}")
+
+
+#: Of a connection that was made again: the unit of work is backed out, or its commit in doubt.
+_ENDED_WITH_CONNECTION: Final = frozenset({rc.MQRC_BACKED_OUT, rc.MQRC_CALL_INTERRUPTED})
+
+
+class ImsBridge:
+    """Answers the requests on a queue by a transaction program (E30, docs/IMS_BRIDGE.md).
+
+    A request of format MQIMS begins with an MQIIH; of any other format, such as MQIMSVS, it is data
+    only. ``transaction(request, iih)`` gets that data as bytes and the header or None, and returns
+    the answer; None answers nothing, ImsNak refuses the request, any other exception backs it out.
+    """
+
+    def __init__(
+        self, source: QueueManager | Connection, *, queue: str, transaction: Transaction
+    ) -> None:
+        """Take the queue and the program; nothing is opened yet. Raises TypeError.
+
+        ``source`` is a queue manager of this process; or a connection of an operator, which the
+        bridge has for itself while it works, and leaves open.
+        """
+        if not callable(transaction):
+            raise TypeError(f"transaction {transaction!r} cannot be called")
+        self._source = source
+        self._queue = queue
+        self._transaction = transaction
+        holder = source.engine if isinstance(source, QueueManager) else source
+        self._runtime = holder.runtime
+        self._thread: Thread | None = None
+        self._wait = Wait(self._runtime)
+        self._is_stopping = False
+        #: How often definitions were seen to change, and how often they had before the attempt
+        #: since which nothing is taken.
+        self._change_count = 0
+        self._held_at_count: int | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a thread waits for requests, or answers one."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def run_once(self) -> int:
+        """See the requests that are there to their end, and return how many.
+
+        A pass is over where the transaction fails: that request is on the queue again. Raises the
+        reason code why the queue cannot be got from, or why a request can go nowhere: not to the
+        dead-letter queue either; nothing is lost then, and the request is on the queue again.
+        """
+        count = 0
+        with closing(RequestHandler(self._source, self._queue, self._transaction)) as handler:
+            # Requests that come meanwhile are for the next pass: a reply may be a request again.
+            for _ in range(handler.connection.admin.curdepth(self._queue)):
+                message = handler.next()
+                if message is None or not handler.deal_with(message):
+                    break
+                count += 1
+        return count
+
+    def start(self) -> None:
+        """Let a thread answer requests as they come; nothing when it does already.
+
+        Raises the reason code why the queue cannot be opened, RuntimeError from inside of a
+        transaction that has stopped the bridge.
+        """
+        if self.is_running and not self._is_stopping:
+            return
+        self._join()
+        handler = RequestHandler(self._source, self._queue, self._transaction)
+        self._is_stopping, self._held_at_count = False, None
+        self._wait = Wait(self._runtime)
+        self._thread = self._runtime.thread(partial(self._serve, handler), "mayfly-ims")
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more requests, and wait for the one in work; a second stop does nothing.
+
+        From inside of a transaction it does not wait: the thread ends when that has returned.
+        """
+        self._is_stopping = True
+        self._wait.end()
+        if self._thread is not None and self._thread.ident != self._runtime.thread_id():
+            self._join()
+
+    def _join(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+    def _serve(self, handler: RequestHandler) -> None:
+        changes = _Changes(self, handler.connection)
+        try:
+            with closing(handler), closing(changes):
+                while (message := self._next(handler)) is not None:
+                    self._deal_with(handler, message)
+        except ConnectionBroken as error:
+            _LOG.info("the bridge on %s ends: %s", self._queue, error)
+        except (MQError, StoreError) as error:
+            _LOG.error("the bridge on %s stops: %s", self._queue, error)
+
+    def note_change(self) -> None:
+        """Note that definitions have changed: a message that is held may now go to its queue."""
+        self._change_count += 1
+        self._wait.wake()
+
+    def _next(self, handler: RequestHandler) -> Message | None:
+        """Wait for a request; None at the end."""
+        while not self._is_stopping:
+            if self._held_at_count == self._change_count:
+                self._wait.for_change()
+                continue
+            delivery = self._wait.of(handler.begin)
+            if delivery is not None:
+                return delivery.result.message
+        return None
+
+    def _deal_with(self, handler: RequestHandler, message: Message) -> None:
+        # Read before the attempt: a definition changed during it may be the missing one.
+        change_count = self._change_count
+        try:
+            comes_again = not handler.deal_with(message) and not handler.has_limit()
+        except ConnectionBroken:
+            raise
+        except MQError as error:
+            if error.reason in _ENDED_WITH_CONNECTION:
+                # There is a new connection: a message that was backed out comes again, counted.
+                _LOG.warning("%s: the connection was made again: %s", message, error)
+                return
+            _LOG.error("%s can go nowhere: %s", message, error)
+            comes_again = True
+        except Exception:  # noqa: BLE001 - a request that nobody expected ends no thread
+            _LOG.exception("%s cannot be answered", message)
+            comes_again = not handler.has_limit()
+        if comes_again:
+            # At once, and for ever: until a definition changes, nothing is taken.
+            self._held_at_count = change_count
+            _LOG.error("the bridge on %s is held until a definition changes", self._queue)
+
+
+class _Changes:
+    """Tells a bridge of each change of definitions, until it is closed or its connection ends."""
+
+    def __init__(self, bridge: ImsBridge, connection: Connection) -> None:
+        self._bridge, self._asynchronous = bridge, connection.asynchronous
+        self._is_closed = False
+        self._under_way: UnderWay = self._asynchronous.await_definitions(on_done=self._tell)
+
+    def close(self) -> None:
+        """Tell of nothing any more."""
+        self._is_closed = True
+        self._under_way.cancel()
+
+    def _tell(self, error: MQError | None) -> None:
+        if error is None and not self._is_closed:
+            self._under_way = self._asynchronous.await_definitions(on_done=self._tell)
+        # At the end of the connection, too: a bridge that is held meets it then.
+        self._bridge.note_change()

@@ -1,1 +1,0 @@
-"""The IMS bridge; `mayfly.ims_bridge` has the public names."""
