@@ -46,7 +46,6 @@ class Budget:
     """The bytes of one server; any thread may call its methods."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
-        """Begin with all of them."""
         self._changing = threading.Lock()
         self._limit = self._left = limit_bytes
         #: The first one is served first, so that a long message is not passed over for ever.
@@ -147,7 +146,6 @@ class Held:
     __slots__ = ("_budget", "counted")
 
     def __init__(self, budget: Budget) -> None:
-        """Begin with none."""
         self._budget = budget
         self.counted = 0
 

@@ -7,7 +7,7 @@ import logging
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mayfly.channel import clients_known
 from mayfly.client.connection.instruments import instrumented_application
@@ -29,14 +29,18 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("mayfly.listeners")
 
 
-class Listener(Protocol):
-    """Takes connections over one protocol for the queue managers of a host."""
+class Listener:
+    """Takes connections over one protocol for the queue managers of a host.
 
-    #: Its name in settings and in the ready line: ``mq``, ``flight``.
-    name: str
+    A listener that has nothing to do at one of these moments leaves the method as it is here.
+    """
+
+    #: Its name in settings and in the ready line: ``mq``, ``flight``; "" has no address of its own.
+    name = ""
 
     def start(self) -> str:
         """Begin to listen; return the address for clients. Raises OSError, naming the address."""
+        raise NotImplementedError
 
     def reload(self) -> None:
         """Read the files of TLS again, for connections that come from now on.
@@ -54,7 +58,7 @@ class Listener(Protocol):
         """End all connections."""
 
 
-class MqListener:
+class MqListener(Listener):
     """The network protocol of Mayfly over TCP or TLS, and by :meth:`listen_in` in folders.
 
     Administration of the queue managers knows its clients from the start to the stop.
@@ -181,10 +185,11 @@ class _IdleConnections:
         self._seen = seen
 
 
-class FolderListener:
-    """The sockets in the folders of queue managers, for programs of this machine."""
+class FolderListener(Listener):
+    """The sockets in the folders of queue managers, for programs of this machine.
 
-    name = ""
+    The server of ``MqListener`` drains, ends and removes them.
+    """
 
     def __init__(
         self, listener: MqListener, folders: Sequence[Path], announce: Callable[[], None]
@@ -197,27 +202,17 @@ class FolderListener:
         self._listener, self._folders, self._announce = listener, folders, announce
 
     def start(self) -> str:
-        """Begin to listen; raises OSError."""
         for folder in self._folders:
             self._listener.listen_in(folder)
         self._announce()
         return ""
 
-    def reload(self) -> None:
-        """Keep them: they have no TLS."""
 
-    def look(self) -> None:
-        """Leave it to the server."""
+class FlightListener(Listener):
+    """Arrow Flight: pipelines, the ledger. pyarrow is imported when the listener starts.
 
-    def drain(self, timeout_ms: int) -> None:
-        """Leave it to the server."""
-
-    def stop(self) -> None:
-        """Leave it to the server, which removes them."""
-
-
-class FlightListener:
-    """Arrow Flight: pipelines, the ledger. pyarrow is imported when the listener starts."""
+    It keeps its certificate at a reload: gRPC has read it for as long as the process runs.
+    """
 
     name = "flight"
 
@@ -238,7 +233,6 @@ class FlightListener:
         self._server: FlightServer | None = None
 
     def start(self) -> str:
-        """Begin to listen."""
         from mayfly.servers.flight import FlightServer
 
         certificate = None
@@ -259,12 +253,6 @@ class FlightListener:
         self._server.start()
         return self._server.url
 
-    def reload(self) -> None:
-        """Keep the certificate: gRPC has read it for as long as the process runs."""
-
-    def look(self) -> None:
-        """Have nothing to do."""
-
     def drain(self, timeout_ms: int) -> None:
         """Refuse new calls and end those under way."""
         self.stop()
@@ -280,7 +268,7 @@ class FlightListener:
         return self._server is not None and self._server.is_held
 
 
-class HttpListener:
+class HttpListener(Listener):
     """HTTP over TCP or TLS.
 
     Administration of the queue managers knows its clients from the start to the stop.
@@ -306,7 +294,7 @@ class HttpListener:
         """
         self._managers = {manager.name: manager for manager in managers}
         self._admission, self._address = admission, address
-        self._channels = channel, admin_channel
+        self._channel, self._admin_channel = channel, admin_channel
         self._tls, self._standing = tls, standing
         self._budget = Budget() if budget is None else budget
         self._context: ssl.SSLContext | None = None
@@ -323,12 +311,17 @@ class HttpListener:
         try:
             from mayfly.servers.http.application import Application
             from mayfly.servers.http.server import HttpServer
-            from mayfly.servers.http.service import Channels, Service
+            from mayfly.servers.http.service import Service
         except ModuleNotFoundError as error:
             raise OSError(f"--http needs mayfly-mq[http]: {error}") from error
         self._context = tls_context(self._tls)
-        channels = Channels(*self._channels)
-        self._service = service = Service(self._managers, self._admission, channels, self._standing)
+        self._service = service = Service(
+            self._managers,
+            self._admission,
+            self._standing,
+            channel=self._channel,
+            admin_channel=self._admin_channel,
+        )
         is_loopback = self._address.is_loopback and self._context is None
         made = Application(service, is_loopback=is_loopback)
         runtime = next(iter(self._managers.values())).engine.runtime
@@ -342,9 +335,6 @@ class HttpListener:
     def reload(self) -> None:
         """Load the certificate, its key and the authorities of clients into the context in use."""
         reload_tls(self._context, self._tls)
-
-    def look(self) -> None:
-        """Nothing is due once a second."""
 
     def drain(self, timeout_ms: int) -> None:
         """End waits and live streams, wait for other requests; probes are told that it drains."""

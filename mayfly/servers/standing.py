@@ -41,7 +41,6 @@ class Standing:
     """The state of a host: the host sets ``state``, and listeners that answer probes read it."""
 
     def __init__(self, managers: Sequence[QueueManager]) -> None:
-        """Take the queue managers of the host, which starts."""
         self._managers = list(managers)
         self.state = State.STARTING
 

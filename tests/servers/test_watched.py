@@ -25,6 +25,7 @@ from mayfly.mqi.errors import MQError
 from mayfly.runtime import Loop
 from mayfly.servers.amqp.unhurried import Unhurried
 from mayfly.servers.host import Host
+from mayfly.servers.listeners import Listener
 from mayfly.servers.settings import ListenAddress
 from mayfly.servers.standing import Standing, State
 from mayfly.servers.wire.outbox import Outbox
@@ -230,7 +231,7 @@ def test_frames_that_cannot_be_written_hold_no_other_connections_back() -> None:
     assert right.has_written
 
 
-class Troubled:
+class Troubled(Listener):
     """A listener whose look, reload and stop fail."""
 
     name = "troubled"
@@ -243,9 +244,6 @@ class Troubled:
 
     def look(self) -> None:
         raise KeyError("look")
-
-    def drain(self, timeout_ms: int) -> None:
-        """Nothing to drain."""
 
     def stop(self) -> None:
         raise KeyError("stop")

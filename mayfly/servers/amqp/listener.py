@@ -11,7 +11,7 @@ from mayfly.channel import clients_known
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import connection_of
-from mayfly.servers.listeners import listened, reload_tls, tls_context
+from mayfly.servers.listeners import Listener, listened, reload_tls, tls_context
 from mayfly.servers.settings import ListenAddress, TlsFiles
 from mayfly.servers.wire.exchange import Admits
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mayfly.servers.amqp.server import AmqpServer
 
 
-class AmqpListener:
-    """AMQP 1.0 over TCP or TLS.
+class AmqpListener(Listener):
+    """AMQP 1.0 over TCP or TLS; proton ends connections that are silent for too long.
 
     Administration of the queue managers knows its clients from the start to the stop.
     """
@@ -84,9 +84,6 @@ class AmqpListener:
     def reload(self) -> None:
         """Load the certificate, its key and the authorities of clients into the context in use."""
         reload_tls(self._context, self._tls)
-
-    def look(self) -> None:
-        """Nothing is due once a second: proton ends connections that are silent for too long."""
 
     def drain(self, timeout_ms: int) -> None:
         """Take no new connection; return when those there have gone, or after a time."""

@@ -91,7 +91,6 @@ class Application:
         self._own = OwnResources(service, Description(OPERATIONS).operations)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         # At a challenge to a script of a page, a browser would ask for a password by itself.
         is_script = _FETCHED in scope["headers"]
 

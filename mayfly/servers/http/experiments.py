@@ -65,7 +65,6 @@ class Experiments:
     """The experiments of a listener; any thread may call it."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._changing = threading.Lock()
         self._known: dict[str, Experiment] = {}
         self._processes = set[subprocess.Popen[bytes]]()

@@ -1,7 +1,7 @@
-"""The live figures of queue managers: computed once a second, encoded once, sent to all listeners.
+"""The live figures of queue managers: computed once a second, encoded once, sent to all readers.
 
 A feed works only while somebody listens. Its frames are server-sent events; each frame tells what
-has changed since the one before it, and the first one of a listener tells everything.
+has changed since the one before it, and the first one of a reader tells everything.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mayfly.mqi.errors import MQError
 
 #: Queues with figures of their own; those of all others are added up.
 MOST_QUEUES: Final = 200
-#: Frames kept for a listener that has not taken the one before.
+#: Frames kept for a reader that has not taken the one before.
 _MOST_WAITING: Final = 4
 _RUN_BYTES: Final = 4
 
@@ -42,11 +42,10 @@ class Frame(NamedTuple):
     content: bytes
 
 
-class Listener:
-    """A reader of a feed: frames wait here for the task that sends them, all on its loop."""
+class FeedReader:
+    """Frames of a feed that wait for the task that sends them to a client, all on its loop."""
 
     def __init__(self) -> None:
-        """Begin with nothing waiting."""
         self._loop = asyncio.get_running_loop()
         self._waiting = deque[Frame]()
         self._has_news = asyncio.Event()
@@ -106,10 +105,9 @@ class Feed:
     """
 
     def __init__(self, engine: Engine) -> None:
-        """Begin without a listener."""
         self._engine = engine
-        self._listeners = set[Listener]()
-        #: Held while listeners come and go, and the clock with them.
+        self._readers = set[FeedReader]()
+        #: Held while readers come and go, and the clock with them.
         self._joining = threading.Lock()
         #: Held for a look, and for what it changes.
         self._looking = threading.Lock()
@@ -121,32 +119,32 @@ class Feed:
         self._due_ms = 0
         self._is_over = False
 
-    def join(self, listener: Listener, last_id: str = "") -> Frame:
-        """Begin to send frames to a listener; return its first one.
+    def join(self, reader: FeedReader, last_id: str = "") -> Frame:
+        """Begin to send frames to a reader; return its first one.
 
         The frame is empty when ``last_id`` is that of the newest frame, else it tells everything.
         Raises MQRC_CONNECTION_BROKEN when the queue manager has stopped.
         """
         with self._joining:
-            is_first = not self._listeners
+            is_first = not self._readers
             with self._looking:
                 if is_first:
                     self._begin()
                 is_known = last_id == self._id(self._number)
                 frame = Frame(self._number, b"") if is_known else self._whole_frame()
-                self._listeners.add(listener)
+                self._readers.add(reader)
                 if self._is_over:
-                    listener.offer_from_elsewhere(None)
+                    reader.offer_from_elsewhere(None)
             if is_first:
                 self._engine.clock.attach(self)
         return frame
 
-    def leave(self, listener: Listener) -> None:
-        """Send a listener nothing more; the last one ends the work."""
+    def leave(self, reader: FeedReader) -> None:
+        """Send a reader nothing more; the last one ends the work."""
         with self._joining:
             with self._looking:
-                self._listeners.discard(listener)
-                is_last = not self._listeners
+                self._readers.discard(reader)
+                is_last = not self._readers
             if is_last:
                 self._engine.clock.detach(self)
 
@@ -156,7 +154,7 @@ class Feed:
             return self._whole_frame()
 
     def end(self) -> None:
-        """Tell all listeners, and those that join from now on, that nothing more comes."""
+        """Tell all readers, and those that join from now on, that nothing more comes."""
         with self._looking:
             self._is_over = True
             self._tell(None)
@@ -170,9 +168,9 @@ class Feed:
         return self._due_ms if self._due_ms <= self._engine.clock.now_ms() else None
 
     def run_due(self) -> None:
-        """Look, and send what has changed to all listeners."""
+        """Look, and send what has changed to all readers."""
         with self._looking:
-            if not self._listeners:
+            if not self._readers:
                 return
             before = self._look
             try:
@@ -211,21 +209,19 @@ class Feed:
         return f"{self._run}-{number}"
 
     def _tell(self, frame: Frame | None) -> None:
-        for listener in self._listeners:
-            listener.offer_from_elsewhere(frame)
+        for reader in self._readers:
+            reader.offer_from_elsewhere(frame)
 
 
 class Feeds:
-    """The feeds of a listener, by queue manager."""
+    """The feeds of a reader, by queue manager."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._changing = threading.Lock()
         self._feeds: dict[Engine, Feed] = {}
         self._is_over = False
 
     def of(self, engine: Engine) -> Feed:
-        """Return the feed of a queue manager."""
         with self._changing:
             found = self._feeds.get(engine)
             if found is None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from mayfly.mqi import reasons as rc
@@ -104,25 +103,22 @@ class Unauthorized(Exception):
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="mayfly", charset="UTF-8"'}
 
 
-class WrongRequest(HTTPException):
-    """A request is refused; ``more`` are members of the problem beside those of every one."""
+class WrongRequest(Exception):
+    """A request that no queue manager has refused, and that is wrong in itself.
+
+    ``more`` are members of the problem beside those of every one.
+    """
 
     def __init__(
         self,
         status: HTTPStatus,
         detail: str,
-        headers: Mapping[str, str] | None,
-        more: Mapping[str, object],
+        *,
+        headers: Mapping[str, str] | None = None,
+        **more: object,
     ) -> None:
-        super().__init__(status, detail, headers)
-        self.more = more
-
-
-def wrong_request(
-    status: HTTPStatus, detail: str, *, headers: Mapping[str, str] | None = None, **more: object
-) -> HTTPException:
-    """Return the error of a request that no queue manager has refused."""
-    return WrongRequest(status, detail, headers, more)
+        super().__init__(f"{status.value}: {detail}")
+        self.status, self.detail, self.headers, self.more = status, detail, headers, more
 
 
 def of_mq_error(error: MQError) -> JSONResponse:
@@ -135,10 +131,9 @@ def of_unauthorized(error: Unauthorized) -> JSONResponse:
     return problem(HTTPStatus.UNAUTHORIZED, error.detail, rc.MQRC_NOT_AUTHORIZED, CHALLENGE)
 
 
-def of_http_error(error: HTTPException) -> JSONResponse:
+def of_wrong_request(error: WrongRequest) -> JSONResponse:
     """Answer a request that is wrong in itself, as one for a resource that is not there."""
-    more = error.more if isinstance(error, WrongRequest) else {}
-    return problem(HTTPStatus(error.status_code), error.detail, None, error.headers, **more)
+    return problem(error.status, error.detail, None, error.headers, **error.more)
 
 
 def problem(

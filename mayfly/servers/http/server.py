@@ -166,7 +166,6 @@ class _Server(uvicorn.Server):
         self._loop.call_soon_threadsafe(self._ended.set)
 
     def connections(self) -> set[GuardedProtocol]:
-        """Return the protocols of the connections."""
         return cast("set[GuardedProtocol]", self.server_state.connections)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -327,7 +326,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self._reading.begin(count)
 
     def resume_writing(self) -> None:
-        """Go on: the client has read."""
         super().resume_writing()
         self._note_read()
 
@@ -381,7 +379,6 @@ class GuardedProtocol(HttpToolsProtocol):
         return self._request_number if self._in_head else 0
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
         super().on_message_begin()
         self._in_head, self._is_whole = True, False
         self._request_number += 1

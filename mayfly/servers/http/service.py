@@ -30,7 +30,7 @@ from mayfly.servers.clients import Instances, Place, connection_of
 from mayfly.servers.http.experiments import Experiments
 from mayfly.servers.http.feed import Feeds
 from mayfly.servers.http.line import APPLICATION, Entered, Key, Line, line_of
-from mayfly.servers.http.problems import Unauthorized, wrong_request
+from mayfly.servers.http.problems import Unauthorized, WrongRequest
 from mayfly.servers.http.waits import Outcomes, Waits
 from mayfly.servers.standing import Standing, State
 from mayfly.servers.wire.exchange import Admits
@@ -41,13 +41,6 @@ SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 _LOG = logging.getLogger("mayfly.http")
 
 
-class Channels(NamedTuple):
-    """The channels whose rules are for clients by HTTP."""
-
-    programs: str
-    administrators: str
-
-
 class Service:
     """The queue managers of a host by name, the first one being asked where none is named."""
 
@@ -55,11 +48,14 @@ class Service:
         self,
         managers: Mapping[str, QueueManager],
         admission: Admits,
-        channels: Channels,
         standing: Standing,
+        *,
+        channel: str,
+        admin_channel: str,
     ) -> None:
-        """Take the parts of a host."""
-        self.managers, self.channels, self.standing = managers, channels, standing
+        self.managers, self.standing = managers, standing
+        #: Their rules are for programs, and for administrators.
+        self.channel, self.admin_channel = channel, admin_channel
         self.sessions = Sessions(SystemClock().now_ms)
         self.outcomes, self.message_waits = Outcomes(), Waits()
         self.feeds, self.experiments = Feeds(), Experiments()
@@ -71,13 +67,13 @@ class Service:
     ) -> Visit:
         """Admit the sender of a request: an administrator, unless a channel of others is named.
 
-        Raises Unauthorized for wrong or missing credentials, HTTPException (403) for a cookie
+        Raises Unauthorized for wrong or missing credentials, WrongRequest (403) for a cookie
         without the header CSRF_HEADER, and MQError for other refusals. The visit is remembered on
         its connection for REMEMBERED_SECONDS.
         """
         if self.standing.state is State.DRAINING:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
-        channel = self.channels.administrators if channel is None else channel
+        channel = self.admin_channel if channel is None else channel
         manager = next(iter(self.managers)) if manager is None else manager
         remembered = line_of(request).remembered
         # A header is not read again; a cookie is: its login may have ended.
@@ -94,7 +90,7 @@ class Service:
         """Return the credentials of a request.
 
         Raises Unauthorized for a header that cannot be read and for a login that has ended,
-        HTTPException (403) for a cookie that another site may have sent.
+        WrongRequest (403) for a cookie that another site may have sent.
         """
         given = request.headers.get("authorization", "")
         if given:
@@ -103,7 +99,7 @@ class Service:
         if token:
             if request.method not in SAFE_METHODS and CSRF_HEADER not in request.headers:
                 said = f"the header {CSRF_HEADER} is missing"
-                raise wrong_request(HTTPStatus.FORBIDDEN, said)
+                raise WrongRequest(HTTPStatus.FORBIDDEN, said)
             found = self.sessions.find(token)
             if found is None:
                 raise Unauthorized("the login has ended: log in again", is_login=True)
@@ -316,7 +312,6 @@ class Sessions:
         return Credentials(Mechanism.FORM, found.user, password)
 
     def end(self, token: str) -> None:
-        """Forget a login."""
         self._forget(_digest(token))
 
     def _forget(self, digest: bytes) -> None:

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message
 from mayfly import QueueManager
 from mayfly.servers.http.application import Application
 from mayfly.servers.http.line import Line
-from mayfly.servers.http.service import Channels, Service
+from mayfly.servers.http.service import Service
 from mayfly.servers.standing import Standing, State
 from mayfly.servers.wire.peer import Peer
 from tests.connection.serving import AdmitEverybody
@@ -34,7 +34,7 @@ def application_of(*managers: QueueManager) -> ASGIApp:
     standing = Standing(managers)
     standing.state = State.READY
     named = {manager.name: manager for manager in managers}
-    return Application(Service(named, AdmitEverybody(), Channels("A", "B"), standing))
+    return Application(Service(named, AdmitEverybody(), standing, channel="A", admin_channel="B"))
 
 
 async def ask(app: ASGIApp, asked: Asked) -> list[Message]:

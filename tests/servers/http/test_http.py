@@ -20,7 +20,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.runtime import SystemClock
 from mayfly.servers.budget import Budget
-from mayfly.servers.http.bodies import MOST_BYTES
+from mayfly.servers.http.line import MOST_BYTES
 from mayfly.servers.http.server import HttpServer
 from mayfly.servers.listeners import HttpListener
 from mayfly.servers.settings import ListenAddress, TlsFiles

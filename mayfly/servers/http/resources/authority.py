@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from mayfly import admin
 from mayfly.admin.security.roles import Role
-from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import (
     IF_MATCH,
     OF_MANAGER,
@@ -127,7 +127,7 @@ def granted(call: Call[Asked, None]) -> Granted:
     object_type = _type(asked.object_type)
     entities = _entities(asked.principal, asked.group)
     if not entities:
-        raise wrong_request(HTTPStatus.BAD_REQUEST, "principal and group are missing")
+        raise WrongRequest(HTTPStatus.BAD_REQUEST, "principal and group are missing")
     name = admin.SELF if object_type == admin.QMGR else asked.name
     found = admin.inquire_entity(call.manager.engine, entities[0], object_type, name)
     kind, entity = entities[0]
@@ -180,12 +180,12 @@ def deleted(call: Call[NoQuery, None]) -> None:
 
 
 def _key(call: Call[Any, Any]) -> admin.AuthorityKey:
-    """Return the record that a path names; raises HTTPException (404) for what names none."""
+    """Return the record that a path names; raises WrongRequest (404) for what names none."""
     names = call.names
     kind = {"principal": admin.PRINCIPAL, "group": admin.GROUP}.get(names["entity_kind"])
     if kind is None:
         said = f"{names['entity_kind']!r} is neither principal nor group"
-        raise wrong_request(HTTPStatus.NOT_FOUND, said)
+        raise WrongRequest(HTTPStatus.NOT_FOUND, said)
     object_type = _type(names["object_type"], HTTPStatus.NOT_FOUND)
     return admin.AuthorityKey(object_type, names["profile"], admin.Entity(kind, names["entity"]))
 
@@ -193,13 +193,13 @@ def _key(call: Call[Any, Any]) -> admin.AuthorityKey:
 def _type(given: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> str:
     known = {object_type.lower(): object_type for object_type in admin.OBJECT_TYPES}
     if given not in known:
-        raise wrong_request(status, f"object_type {given!r} is none of {', '.join(known)}")
+        raise WrongRequest(status, f"object_type {given!r} is none of {', '.join(known)}")
     return known[given]
 
 
 def _entities(principal: str | None, group: str | None) -> list[admin.Entity]:
     if principal is not None and group is not None:
-        raise wrong_request(HTTPStatus.BAD_REQUEST, f"group {group!r} contradicts principal")
+        raise WrongRequest(HTTPStatus.BAD_REQUEST, f"group {group!r} contradicts principal")
     given = ((admin.PRINCIPAL, principal), (admin.GROUP, group))
     return [admin.Entity(kind, name) for kind, name in given if name is not None]
 
@@ -216,11 +216,11 @@ def _found(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRecord | N
 
 
 def _existing(call: Call[Any, Any], key: admin.AuthorityKey) -> AuthorityRecord:
-    """Return a record; raises HTTPException (404)."""
+    """Return a record; raises WrongRequest (404)."""
     found = _found(call, key)
     if found is None:
         said = f"there is no such record of {call.names['entity_kind']} {call.names['entity']!r}"
-        raise wrong_request(HTTPStatus.NOT_FOUND, said)
+        raise WrongRequest(HTTPStatus.NOT_FOUND, said)
     return found
 
 

@@ -12,7 +12,7 @@ from mayfly.admin.model import Record
 from mayfly.admin.security.roles import Role
 from mayfly.channel import ChannelStatus, ClientConnection, Status, channels_of, client_connections
 from mayfly.engine import Engine
-from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 
 _OF_CLIENTS: Final = "SVRCONN"
@@ -140,11 +140,11 @@ def resolved(call: Call[NoQuery, Resolve]) -> Channel:
 
 
 def _found(call: Call[Any, Any]) -> Channel:
-    """Return the channel of a path; raises HTTPException (404)."""
+    """Return the channel of a path; raises WrongRequest (404)."""
     engine, name = call.manager.engine, call.names["channel"]
     found = [one for one in inquire(engine, (CHANNEL,), name) if one.name == name]
     if not found:
-        raise wrong_request(HTTPStatus.NOT_FOUND, f"{name!r} is no channel")
+        raise WrongRequest(HTTPStatus.NOT_FOUND, f"{name!r} is no channel")
     return _shown(engine, found[0], client_connections(engine))
 
 

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
 from mayfly.client.connection import LocalConnection
-from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 from mayfly.verbs.contracts.claims import ConsumerState
 
@@ -77,7 +77,7 @@ def released(call: Call[NoQuery, Release]) -> Given:
 def _standing(connection: LocalConnection, name: str) -> ConsumerState:
     found = [one for one in connection.claims.standings() if one.consumer == name]
     if not found:
-        raise wrong_request(HTTPStatus.NOT_FOUND, f"no consumer is called {name!r}")
+        raise WrongRequest(HTTPStatus.NOT_FOUND, f"no consumer is called {name!r}")
     return found[0]
 
 

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from mayfly.admin import OpenConnection, open_connections, stop_connection
 from mayfly.admin.errors import WrongObject
 from mayfly.admin.security.roles import Role
-from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 
 
@@ -66,7 +66,7 @@ def stopped(call: Call[NoQuery, None]) -> Stopped:
         stop_connection(call.manager.engine, identifier.upper())
     except WrongObject as error:
         said = f"no connection has the id {identifier}"
-        raise wrong_request(HTTPStatus.NOT_FOUND, said) from error
+        raise WrongRequest(HTTPStatus.NOT_FOUND, said) from error
     return Stopped(identifier)
 
 

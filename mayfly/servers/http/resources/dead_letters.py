@@ -15,7 +15,7 @@ from mayfly.admin.security.roles import Role
 from mayfly.client.connection import LocalConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
-from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Next, NoQuery, Operation
 from mayfly.services.dead_letter import (
     DeadLetterHandler,
@@ -116,7 +116,7 @@ def _table(where: str) -> RuleTable:
         parse_patterns(where)
         return parse_rules(f"{where.rstrip()} ACTION(RETRY)")
     except RuleTableError as error:
-        raise wrong_request(HTTPStatus.BAD_REQUEST, f"where {where!r}: {error}") from error
+        raise WrongRequest(HTTPStatus.BAD_REQUEST, f"where {where!r}: {error}") from error
 
 
 _PROBLEMS: Final = {HTTPStatus.NOT_FOUND: "there is no such queue, or no DEADQ"}

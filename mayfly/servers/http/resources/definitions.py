@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from mayfly import admin
 from mayfly.admin.security.roles import Role
-from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import (
     IF_MATCH,
     OF_MANAGER,
@@ -103,7 +103,7 @@ def put(call: Call[NoQuery, NewDefinition]) -> Answered[Definition]:
     """
     kind, engine = _kind(call), call.manager.engine
     if kind == admin.QMGR:
-        raise wrong_request(HTTPStatus.CONFLICT, "a queue manager is altered, and never replaced")
+        raise WrongRequest(HTTPStatus.CONFLICT, "a queue manager is altered, and never replaced")
     attributes = _typed(kind, call.body.attributes)
     with admin.definitions_unchanged(engine):
         before = _found(call)
@@ -129,7 +129,7 @@ def deleted(call: Call[Deleting, None]) -> None:
     """Delete an object; a local queue with messages only with ``purge=true``."""
     kind, engine = _kind(call), call.manager.engine
     if kind == admin.QMGR:
-        raise wrong_request(HTTPStatus.CONFLICT, "a queue manager is not deleted by a request")
+        raise WrongRequest(HTTPStatus.CONFLICT, "a queue manager is not deleted by a request")
     with admin.definitions_unchanged(engine):
         check_required_match(call.request, _etag(_existing(call)))
         admin.delete(engine, kind, call.names["name"], purge=call.query.purge)
@@ -139,7 +139,7 @@ def _kind(call: Call[Any, Any]) -> str:
     kind = _KINDS.get(call.names["kind"])
     if kind is None:
         said = f"kind {call.names['kind']!r} is none of {', '.join(_KINDS)}"
-        raise wrong_request(HTTPStatus.NOT_FOUND, said)
+        raise WrongRequest(HTTPStatus.NOT_FOUND, said)
     return kind
 
 
@@ -151,11 +151,11 @@ def _found(call: Call[Any, Any]) -> Definition | None:
 
 
 def _existing(call: Call[Any, Any]) -> Definition:
-    """Return the object of a path; raises HTTPException (404)."""
+    """Return the object of a path; raises WrongRequest (404)."""
     found = _found(call)
     if found is None:
         said = f"there is no {call.names['kind']} {call.names['name']!r}"
-        raise wrong_request(HTTPStatus.NOT_FOUND, said)
+        raise WrongRequest(HTTPStatus.NOT_FOUND, said)
     return found
 
 

@@ -6,15 +6,14 @@ import asyncio
 from typing import Final
 
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from mayfly.admin.security.roles import Role, check_role
 from mayfly.mqi.errors import MQError
-from mayfly.servers.http.feed import Feed, Frame, Listener, end_event
+from mayfly.servers.http.feed import Feed, FeedReader, Frame, end_event
 from mayfly.servers.http.line import line_of
-from mayfly.servers.http.problems import Unauthorized
+from mayfly.servers.http.problems import Unauthorized, WrongRequest
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 from mayfly.servers.http.waits import ClientGone
 
@@ -37,36 +36,34 @@ async def streamed(call: Call[NoQuery, None]) -> Response:
     ends with the event end when the server drains, the queue manager stops, or its user is let in
     no longer.
     """
-    feed, listener = call.service.feeds.of(call.manager.engine), Listener()
+    feed, reader = call.service.feeds.of(call.manager.engine), FeedReader()
     last_id = call.request.headers.get("last-event-id", "")
     try:
-        first = await run_in_threadpool(feed.join, listener, last_id)
+        first = await run_in_threadpool(feed.join, reader, last_id)
     except BaseException:
         # The thread may go on without this task.
-        _leave(feed, listener)
+        _leave(feed, reader)
         raise
-    return _Stream(call, feed, (listener, first))
+    return _Stream(call, feed, reader, first)
 
 
 class _Stream(Response):
-    """The answer to one listener."""
-
     def __init__(
-        self, call: Call[NoQuery, None], feed: Feed, joined: tuple[Listener, Frame]
+        self, call: Call[NoQuery, None], feed: Feed, reader: FeedReader, first: Frame
     ) -> None:
         super().__init__(headers={"content-type": _TYPE})
         del self.headers["content-length"]
         self._call, self._feed = call, feed
-        self._listener, self._first = joined
+        self._reader, self._first = reader, first
         self._quiet_looks = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send frames until the end."""
-        line, listener = line_of(self._call.request), self._listener
-        line.when_over().add_done_callback(lambda _lost: listener.end())
+        line, reader = line_of(self._call.request), self._reader
+        line.when_over().add_done_callback(lambda _lost: reader.end())
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         try:
-            listener.begin(self._first)
+            reader.begin(self._first)
             await send(start)
             if scope["method"] != "HEAD":
                 await self._send(send, _RETRY + self._first.content)
@@ -77,23 +74,23 @@ class _Stream(Response):
             line.cut()
             await line.when_over()
         finally:
-            await asyncio.shield(_leave(self._feed, listener))
+            await asyncio.shield(_leave(self._feed, reader))
 
     async def _send_frames(self, send: Send) -> str:
         """Send what comes; return why nothing more does."""
-        listener, looked = self._listener, True
+        reader, looked = self._reader, True
         while True:
             try:
                 async with asyncio.timeout(_LOOK_SECONDS):
-                    await listener.wait()
+                    await reader.wait()
             except TimeoutError:
                 looked = False
-            if listener.is_over:
+            if reader.is_over:
                 return "the server drains, or the queue manager has stopped"
             why = await self._why_not()
             if why:
                 return why
-            content = await self._next(listener)
+            content = await self._next(reader)
             self._quiet_looks = 0 if content or looked else self._quiet_looks + 1
             looked = True
             if content:
@@ -102,12 +99,12 @@ class _Stream(Response):
                 self._quiet_looks = 0
                 await self._send(send, _HEARTBEAT)
 
-    async def _next(self, listener: Listener) -> bytes:
-        if listener.is_behind:
+    async def _next(self, reader: FeedReader) -> bytes:
+        if reader.is_behind:
             whole = await run_in_threadpool(self._feed.whole)
-            listener.begin(whole)
+            reader.begin(whole)
             return whole.content
-        frame = listener.take()
+        frame = reader.take()
         return b"" if frame is None else frame.content
 
     async def _why_not(self) -> str:
@@ -118,7 +115,7 @@ class _Stream(Response):
             check_role(call.manager.engine, visit.admitted, Role.LOOK)
         except Unauthorized as error:
             return error.detail
-        except (HTTPException, MQError) as error:
+        except (WrongRequest, MQError) as error:
             return str(error)
         except ClientGone:
             # Nobody reads it.
@@ -131,9 +128,9 @@ class _Stream(Response):
             await send({"type": "http.response.body", "body": content, "more_body": True})
 
 
-def _leave(feed: Feed, listener: Listener) -> asyncio.Future[None]:
+def _leave(feed: Feed, reader: FeedReader) -> asyncio.Future[None]:
     """Leave a feed in a thread, as that may wait for the one of the clock."""
-    return asyncio.get_running_loop().run_in_executor(None, feed.leave, listener)
+    return asyncio.get_running_loop().run_in_executor(None, feed.leave, reader)
 
 
 OPERATIONS: Final = (

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from mayfly.admin.security.roles import Role
 from mayfly.engine.face.operating import EndedFilter
 from mayfly.servers.http.experiments import Experiment, Progress, TooManyExperiments
-from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 
 _LONGEST_MS: Final = 2**41
@@ -147,7 +147,7 @@ def _begun(call: Call[NoQuery, Any], one: Experiment) -> ExperimentShown:
         call.service.experiments.begin(one)
     except TooManyExperiments as error:
         said = "two experiments run already: try again when one is done"
-        raise wrong_request(HTTPStatus.TOO_MANY_REQUESTS, said) from error
+        raise WrongRequest(HTTPStatus.TOO_MANY_REQUESTS, said) from error
     return _shown(one)
 
 
@@ -156,7 +156,7 @@ def _found(call: Call[NoQuery, None], command: str) -> ExperimentShown:
     found = call.service.experiments.find(call.manager.engine, command, number)
     if found is None:
         said = f"no experiment of this kind has the id {number!r}; the latest 50 are kept"
-        raise wrong_request(HTTPStatus.NOT_FOUND, said)
+        raise WrongRequest(HTTPStatus.NOT_FOUND, said)
     return _shown(found)
 
 

@@ -12,8 +12,8 @@ from mayfly.engine.face.operating import EndedFilter, ended_lives, ended_summary
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.mqi.constants import MQ_MSG_ID_LENGTH
 from mayfly.mqi.reasons import cause_name
-from mayfly.servers.http.problems import wrong_request
-from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Next, Operation
+from mayfly.servers.http.problems import WrongRequest
+from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Next, Operation, check_span
 
 _MOST: Final = 1_000
 _LAST_POSITION: Final = 2**63 - 1
@@ -157,11 +157,8 @@ def expired(call: Call[ExpiredListing, None]) -> ExpiredShown:
 
 
 def _filter(asked: EndedSpan) -> EndedFilter:
-    from_ms, before_ms = asked.from_ms, asked.before_ms
-    if from_ms is not None and before_ms is not None and from_ms > before_ms:
-        said = f"from_ms {from_ms} is behind before_ms {before_ms}"
-        raise wrong_request(HTTPStatus.BAD_REQUEST, said)
-    return EndedFilter(asked.queue, asked.outcome, from_ms, before_ms)
+    check_span(asked.from_ms, asked.before_ms)
+    return EndedFilter(asked.queue, asked.outcome, asked.from_ms, asked.before_ms)
 
 
 def _identifier(text: str) -> bytes:
@@ -171,7 +168,7 @@ def _identifier(text: str) -> bytes:
         found = b""
     if not 0 < len(found) <= MQ_MSG_ID_LENGTH:
         said = f"id {text!r} is not 1 to {MQ_MSG_ID_LENGTH} bytes in hexadecimal"
-        raise wrong_request(HTTPStatus.BAD_REQUEST, said)
+        raise WrongRequest(HTTPStatus.BAD_REQUEST, said)
     return found.ljust(MQ_MSG_ID_LENGTH, b"\0")
 
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final, TypedDict
 
 from msgspec import Meta, Struct
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 
 from mayfly.admin.security.roles import Role, check_role
 from mayfly.client.connection.json_values import (
@@ -17,7 +16,7 @@ from mayfly.client.connection.json_values import (
     whereabouts_as_json,
 )
 from mayfly.mqi.errors import MQError
-from mayfly.servers.http.problems import Unauthorized
+from mayfly.servers.http.problems import Unauthorized, WrongRequest
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
 from mayfly.verbs.stories import MOST_STORIES, PropertyQuestion
 
@@ -84,7 +83,7 @@ async def _may_look_at(call: Call[Any, Any]) -> set[str]:
         try:
             visit = await call.service.admit(call.request, manager=name)
             check_role(call.service.managers[name].engine, visit.admitted, Role.LOOK)
-        except (MQError, Unauthorized, HTTPException):
+        except (MQError, Unauthorized, WrongRequest):
             continue
         found.add(name)
     return found

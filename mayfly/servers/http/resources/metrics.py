@@ -70,7 +70,6 @@ class _Snapshot(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric."""
         states = self._standing.states()
         up = GaugeMetricFamily(
             "mayfly_queue_manager_up",

@@ -110,7 +110,6 @@ class _Schemas:
         self.components: dict[str, Any] = _cleaned(components)
 
     def of(self, kind: Any) -> Any:
-        """Return the schema of a type."""
         return next(schema for one, schema in self._found if one is kind)
 
 

@@ -35,7 +35,7 @@ from starlette.responses import Response
 from mayfly.admin.security.roles import Role
 from mayfly.client.connection import LocalConnection
 from mayfly.queue_manager import QueueManager
-from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.service import Service, Visit
 
 _Q = TypeVar("_Q")
@@ -119,7 +119,7 @@ class Operation:
 
     The ``handler`` takes a ``Call[Query, Body]``. A plain function works in a thread, and may wait
     for the disk; a coroutine works in the loop. It returns its answer, ``Answered``, or a Response
-    of Starlette for what is no JSON, or raises MQError or ``wrong_request``. Without a ``role``
+    of Starlette for what is no JSON, or raises MQError or ``WrongRequest``. Without a ``role``
     anybody may ask. ``status`` is that of success. ``problems`` are statuses of failures of its
     own, each with the case that it stands for; ``other_answers`` are more statuses of the usual
     answer. ``headers`` are those of a request that it heeds. Where it ``has_etag`` its answers have
@@ -195,6 +195,13 @@ Next: TypeAlias = Annotated[
 ]
 
 
+def check_span(from_ms: int | None, before_ms: int | None) -> None:
+    """Raise WrongRequest (400) for a span of time that ends before it begins."""
+    if from_ms is not None and before_ms is not None and from_ms > before_ms:
+        said = f"from_ms {from_ms} is behind before_ms {before_ms}"
+        raise WrongRequest(HTTPStatus.BAD_REQUEST, said)
+
+
 def page_by_name(found: Iterable[tuple[str, _T]], limit: int, after: str) -> tuple[list[_T], Next]:
     """Return so many of the values with names behind ``after``, and ``next``."""
     rest = ((name, value) for name, value in sorted(found, key=lambda one: one[0]) if name > after)
@@ -224,7 +231,7 @@ def is_known(request: Request, etag: str) -> bool:
 
 
 def check_match(request: Request, etag: str | None) -> None:
-    """Raise HTTPException (412) for a header If-Match or If-None-Match that is not true.
+    """Raise WrongRequest (412) for a header If-Match or If-None-Match that is not true.
 
     ``etag`` is that of what is there, None for nothing.
     """
@@ -232,10 +239,10 @@ def check_match(request: Request, etag: str | None) -> None:
     if wanted and not _names(wanted, etag):
         there = "nothing is there" if etag is None else f"the ETag is {etag}"
         said = f"If-Match is {', '.join(wanted)}; {there}"
-        raise wrong_request(HTTPStatus.PRECONDITION_FAILED, said)
+        raise WrongRequest(HTTPStatus.PRECONDITION_FAILED, said)
     if unwanted and _names(unwanted, etag):
         said = f"If-None-Match is {', '.join(unwanted)}; the ETag is {etag}"
-        raise wrong_request(HTTPStatus.PRECONDITION_FAILED, said)
+        raise WrongRequest(HTTPStatus.PRECONDITION_FAILED, said)
 
 
 def is_conditional(request: Request) -> bool:
@@ -244,10 +251,10 @@ def is_conditional(request: Request) -> bool:
 
 
 def check_required_match(request: Request, etag: str | None) -> None:
-    """Raise as check_match, and HTTPException (428) where If-Match is missing."""
+    """Raise as check_match, and WrongRequest (428) where If-Match is missing."""
     if not _given(request, "if-match"):
         said = "If-Match is missing: it is the ETag of what is to be changed, or *"
-        raise wrong_request(HTTPStatus.PRECONDITION_REQUIRED, said)
+        raise WrongRequest(HTTPStatus.PRECONDITION_REQUIRED, said)
     check_match(request, etag)
 
 

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
 from mayfly.engine.face.operating import QueueFigures, figures
-from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import (
     OF_MANAGER,
     AfterName,
@@ -92,7 +92,7 @@ def shown(call: Call[NoQuery, None]) -> Queue:
     name = call.names["queue"]
     one = figures(call.manager.engine, 1, name).queues.get(name)
     if one is None:
-        raise wrong_request(HTTPStatus.NOT_FOUND, f"{name!r} is no local queue")
+        raise WrongRequest(HTTPStatus.NOT_FOUND, f"{name!r} is no local queue")
     return _shown(name, one)
 
 

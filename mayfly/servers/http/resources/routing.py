@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from http import HTTPStatus
 from inspect import iscoroutinefunction
 from typing import Any, Final, NamedTuple, TypeVar
@@ -16,7 +15,6 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 from msgspec import inspect
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -24,64 +22,33 @@ from starlette.types import Receive, Scope, Send
 from mayfly.admin.security.roles import check_role
 from mayfly.mqi.errors import MQError
 from mayfly.servers.http import problems
-from mayfly.servers.http.bodies import read_object
-from mayfly.servers.http.line import line_of
-from mayfly.servers.http.problems import Unauthorized, wrong_request
+from mayfly.servers.http.line import line_of, read_object
+from mayfly.servers.http.problems import Unauthorized, WrongRequest
 from mayfly.servers.http.resources.operations import SECRET, Answered, Call, Operation, is_known
 from mayfly.servers.http.service import Service, Visit
 from mayfly.servers.http.waits import ClientGone
-
-#: The part of a path that names a queue manager.
-_MANAGER: Final = "qmgr"
-
-
-class _Resource:
-    """A path and its operations by method; HEAD is answered as GET."""
-
-    def __init__(self, path: str) -> None:
-        self.pattern = path.split("/")
-        self.operations: dict[str, Operation] = {}
-
-    def add(self, operation: Operation) -> None:
-        """Add an operation."""
-        assert operation.method not in self.operations, f"{operation.path} is declared twice"
-        self.operations[operation.method] = operation
-        if operation.method == "GET":
-            self.operations["HEAD"] = operation
-
-    def names(self, segments: list[str]) -> dict[str, str] | None:
-        """Return the parts of a path that this one has in braces, None for another path."""
-        found = {}
-        for wanted, segment in zip(self.pattern, segments, strict=True):
-            if wanted.startswith("{") and segment:
-                found[wanted[1:-1]] = segment
-            elif wanted != segment:
-                return None
-        return found
-
-    @property
-    def allowed(self) -> str:
-        """The methods, as the header Allow has them."""
-        return ", ".join(sorted(self.operations))
 
 
 class OwnResources:
     """The ASGI application of some operations."""
 
     def __init__(self, service: Service, operations: Iterable[Operation]) -> None:
-        """Take the parts of a host, and the operations."""
         self._service = service
-        by_path: dict[str, _Resource] = {}
+        by_path: dict[str, dict[str, Operation]] = {}
         for operation in operations:
-            by_path.setdefault(operation.path, _Resource(operation.path)).add(operation)
-        self._resources: dict[int, list[_Resource]] = {}
-        # Without braces first: /schedule/audit is no message.
-        for path in sorted(by_path, key=lambda path: path.count("{")):
-            found = by_path[path]
-            self._resources.setdefault(len(found.pattern), []).append(found)
+            by_method = by_path.setdefault(operation.path, {})
+            assert operation.method not in by_method, f"{operation.path} is declared twice"
+            by_method[operation.method] = operation
+            if operation.method == "GET":
+                by_method["HEAD"] = operation
+        #: Patterns of paths with their operations by method. Those without braces come first:
+        #: /schedule/audit is no message.
+        self._resources = [
+            (path.split("/"), by_path[path])
+            for path in sorted(by_path, key=lambda path: path.count("{"))
+        ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         request = Request(scope, receive)
         try:
             with line_of(request):
@@ -90,8 +57,8 @@ class OwnResources:
             answer = problems.of_mq_error(error)
         except Unauthorized as error:
             answer = problems.of_unauthorized(error)
-        except HTTPException as error:
-            answer = problems.of_http_error(error)
+        except WrongRequest as error:
+            answer = problems.of_wrong_request(error)
         except (ClientGone, ClientDisconnect):
             return
         except Exception:
@@ -102,32 +69,34 @@ class OwnResources:
         await answer(scope, receive, send)
 
     async def _answered(self, request: Request) -> Response:
-        resource, names = self._found(request)
-        operation = resource.operations.get(request.method)
-        if operation is None:
-            said = f"{request.method} is none of {resource.allowed}"
-            headers = {"Allow": resource.allowed}
-            raise wrong_request(HTTPStatus.METHOD_NOT_ALLOWED, said, headers=headers)
+        operation, names = self._found(request)
         visit = await self._let_in(request, operation, names)
         query = checked_query(request, operation.query)
         body = None
         if operation.body is not None:
             body = checked_body(await read_object(request), operation.body)
         call = Call(self._service, request, names, query, body, visit)
-        return _response(operation, call, await _handled(operation, call))
+        if iscoroutinefunction(operation.handler):
+            return _response(operation, call, await operation.handler(call))
+        return _response(operation, call, await run_in_threadpool(operation.handler, call))
 
-    def _found(self, request: Request) -> tuple[_Resource, dict[str, str]]:
+    def _found(self, request: Request) -> tuple[Operation, dict[str, str]]:
+        """Return the operation of a request, and the parts of its path that stand for braces."""
         raw: bytes = request.scope["raw_path"]
         try:
             segments = [unquote_to_bytes(part).decode() for part in raw.split(b"/")]
         except UnicodeDecodeError:
             said = f"the path {raw.decode('ascii')!r} is no UTF-8"
-            raise wrong_request(HTTPStatus.BAD_REQUEST, said) from None
-        for resource in self._resources.get(len(segments), ()):
-            names = resource.names(segments)
+            raise WrongRequest(HTTPStatus.BAD_REQUEST, said) from None
+        for pattern, by_method in self._resources:
+            names = _names(pattern, segments)
             if names is not None:
-                return resource, names
-        raise wrong_request(HTTPStatus.NOT_FOUND, f"nothing is at {request.url.path}")
+                if request.method in by_method:
+                    return by_method[request.method], names
+                allowed = ", ".join(sorted(by_method))
+                said, headers = f"{request.method} is none of {allowed}", {"Allow": allowed}
+                raise WrongRequest(HTTPStatus.METHOD_NOT_ALLOWED, said, headers=headers)
+        raise WrongRequest(HTTPStatus.NOT_FOUND, f"nothing is at {request.url.path}")
 
     async def _let_in(
         self, request: Request, operation: Operation, names: Mapping[str, str]
@@ -136,20 +105,27 @@ class OwnResources:
         if operation.role is None:
             return None
         service = self._service
-        manager = names.get(_MANAGER)
+        manager = names.get("qmgr")
         if manager is not None and manager not in service.managers:
             said = f"queue manager {manager!r} is not served here"
-            raise wrong_request(HTTPStatus.NOT_FOUND, said)
+            raise WrongRequest(HTTPStatus.NOT_FOUND, said)
         visit = await service.admit(request, manager=manager)
         engine = service.managers[visit.applicant.queue_manager].engine
         check_role(engine, visit.admitted, operation.role)
         return visit
 
 
-async def _handled(operation: Operation, call: Call[Any, Any]) -> object:
-    if iscoroutinefunction(operation.handler):
-        return await operation.handler(call)
-    return await run_in_threadpool(operation.handler, call)
+def _names(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
+    """Return the parts of a path that a pattern has in braces, None for another path."""
+    if len(pattern) != len(segments):
+        return None
+    found = {}
+    for wanted, segment in zip(pattern, segments, strict=True):
+        if wanted.startswith("{") and segment:
+            found[wanted[1:-1]] = segment
+        elif wanted != segment:
+            return None
+    return found
 
 
 def _response(operation: Operation, call: Call[Any, Any], found: object) -> Response:
@@ -180,56 +156,45 @@ class _Kind(NamedTuple):
 
 
 def checked_query(request: Request, kind: type[_T]) -> _T:
-    """Return the query parameters of a request; raises HTTPException (400).
+    """Return the query parameters of a request; raises WrongRequest (400).
 
     A parameter that is unknown or given twice is refused, as is a value that is not of its type.
     """
-    fields, found = _fields(kind), dict[str, object]()
+    fields, found = _fields(inspect.type_info(kind)), dict[str, object]()
     for name, text in request.query_params.multi_items():
         if name not in fields:
             raise _wrong(f"query parameter {name!r} is none of {', '.join(fields) or 'none'}")
         if name in found:
             raise _wrong(f"query parameter {name!r} is given twice")
-        expected = fields[name]
+        expected = _kind(fields[name].type)
         found[name] = value = _of_text(expected.type, text)
         if not _fits(value, expected.type):
             raise _wrong(f"{name} {_shown(text)} is not {_words(expected)}")
-    for name, field in _required(kind).items():
-        if name not in found:
-            raise _wrong(f"query parameter {name!r} is missing: it is {_words(field)}")
+    for name, field in fields.items():
+        if field.required and name not in found:
+            said = f"query parameter {name!r} is missing: it is {_words(_kind(field.type))}"
+            raise _wrong(said)
     return msgspec.convert(found, kind)
 
 
 def checked_body(found: object, kind: Any) -> Any:
-    """Return a body by its type; raises HTTPException (400) naming the first value that is wrong.
+    """Return a body by its type; raises WrongRequest (400) naming the first value that is wrong.
 
     A field that is missing, or is none of the type, is wrong as well.
     """
     try:
         return msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
-        raise _wrong(_mistake(found, _kind(inspect.type_info(kind))) or str(error)) from error
+        raise _wrong(_mistake(found, inspect.type_info(kind)) or str(error)) from error
 
 
-def _wrong(said: str) -> HTTPException:
-    return wrong_request(HTTPStatus.BAD_REQUEST, said)
+def _wrong(said: str) -> WrongRequest:
+    return WrongRequest(HTTPStatus.BAD_REQUEST, said)
 
 
-@cache
-def _fields(kind: type[msgspec.Struct]) -> Mapping[str, _Kind]:
-    return {field.encode_name: _kind(field.type) for field in _type_of(kind).fields}
-
-
-@cache
-def _required(kind: type[msgspec.Struct]) -> Mapping[str, _Kind]:
-    fields = _type_of(kind).fields
-    return {field.encode_name: _kind(field.type) for field in fields if field.required}
-
-
-def _type_of(kind: type[msgspec.Struct]) -> inspect.StructType:
-    found = inspect.type_info(kind)
-    assert isinstance(found, inspect.StructType)
-    return found
+def _fields(kind: inspect.Type) -> dict[str, inspect.Field]:
+    assert isinstance(kind, inspect.StructType)
+    return {field.encode_name: field for field in kind.fields}
 
 
 def _kind(found: inspect.Type) -> _Kind:
@@ -257,32 +222,15 @@ def _of_text(expected: inspect.Type, text: str) -> object:
     return text
 
 
-def _mistake(found: object, kind: _Kind) -> str:
+def _mistake(found: object, kind: inspect.Type) -> str:
     """Return what is wrong with a body, "" for nothing that can be told."""
     if not isinstance(found, dict):
         return "the body is no JSON object"
-    expected = kind.type
-    if isinstance(expected, inspect.UnionType):
-        tags = {one.tag: one for one in expected.types if isinstance(one, inspect.StructType)}
-        [tag_field] = {one.tag_field for one in tags.values()}
-        tag = found.get(tag_field or "")
-        chosen = tags.get(tag) if isinstance(tag, str) else None
-        if chosen is None:
-            words = " or ".join(str(known) for known in tags)
-            return f"{tag_field} {_shown(tag)} is not {words}"
-        expected = chosen
-    assert isinstance(expected, inspect.StructType)
-    own = [expected.tag_field] if expected.tag_field else []
-    known = {*own, *(field.encode_name for field in expected.fields)}
+    fields = _fields(kind)
     for key in found:
-        if key not in known:
-            names = ", ".join([*own, *(field.encode_name for field in expected.fields)])
-            return f"{_shown(key)} is none of {names}"
-    for field in expected.fields:
-        said = _mistake_of(field, found)
-        if said:
-            return said
-    return ""
+        if key not in fields:
+            return f"{_shown(key)} is none of {', '.join(fields)}"
+    return next((said for field in fields.values() if (said := _mistake_of(field, found))), "")
 
 
 def _mistake_of(field: inspect.Field, around: Mapping[str, object]) -> str:
@@ -305,10 +253,9 @@ def _mistake_of(field: inspect.Field, around: Mapping[str, object]) -> str:
 
 def _mistake_within(name: str, found: object, kind: _Kind) -> str:
     """Return what is wrong with an object that is a field of another one."""
-    assert isinstance(kind.type, inspect.StructType)
     if not isinstance(found, dict):
         return f"{name} {_shown(found)} is not an object"
-    fields = {field.encode_name: field for field in kind.type.fields}
+    fields = _fields(kind.type)
     for key in found:
         if key not in fields:
             return f"{name} {_shown(key)} is not one of {', '.join(fields)}"
@@ -349,7 +296,7 @@ def _fits_text(found: object, expected: Any) -> bool:
 def _fits_object(found: object, expected: Any) -> bool:
     if not isinstance(found, dict):
         return False
-    fields = {field.encode_name: field for field in expected.fields}
+    fields = _fields(expected)
     return all(
         key in fields and _fits(value, fields[key].type) for key, value in found.items()
     ) and (all(key in found or not field.required for key, field in fields.items()))

@@ -18,7 +18,7 @@ from mayfly.client.connection.json_values import (
 )
 from mayfly.client.connection.operating import Schedule
 from mayfly.lifetime.window import LATEST_DUE_MS
-from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import (
     IF_MATCH,
     OF_MANAGER,
@@ -96,7 +96,6 @@ class Filter(Struct, forbid_unknown_fields=True):
     ] = {}
 
     def as_filter(self) -> ScheduleFilter:
-        """Return it for the schedule."""
         return ScheduleFilter(
             _or_none(self.queue),
             _or_none(self.sender),
@@ -197,7 +196,7 @@ def shown(call: Call[NoQuery, None]) -> Answered[ScheduledJson]:
         found = connection.schedule.show(msg_id)
     if found is None:
         said = f"no message {msg_id} waits for its delivery time"
-        raise wrong_request(HTTPStatus.NOT_FOUND, said)
+        raise WrongRequest(HTTPStatus.NOT_FOUND, said)
     return Answered(scheduled_as_json(found), {"ETag": etag_of(found.position)})
 
 
@@ -235,13 +234,13 @@ def changed(call: Call[NoQuery, Change]) -> Counted:
     asked = call.body
     action, where = ACTIONS[asked.action], asked.where.as_filter()
     if where == ScheduleFilter() and not asked.all:
-        raise wrong_request(
+        raise WrongRequest(
             HTTPStatus.BAD_REQUEST, 'where is empty: {"all": true} means all delayed messages'
         )
     times = _times(asked, action.times)
     if not action.times and _given(asked, ACTIONS["reschedule"].times):
         said = f"action {asked.action!r} is not reschedule, and a time is given"
-        raise wrong_request(HTTPStatus.BAD_REQUEST, said)
+        raise WrongRequest(HTTPStatus.BAD_REQUEST, said)
     with call.connection() as connection:
         if asked.dry_run:
             count = _count(where, connection)
@@ -262,11 +261,11 @@ def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int])
     is_known = receipt != Receipt.UNKNOWN
     status = HTTPStatus.CONFLICT if is_known else HTTPStatus.NOT_FOUND
     said = f"message {msg_id}: {receipt}"
-    raise wrong_request(status, said, msg_id=msg_id, receipt=receipt)
+    raise WrongRequest(status, said, msg_id=msg_id, receipt=receipt)
 
 
 def _as_seen(call: Call[Any, Any], connection: LocalConnection) -> Schedule:
-    """Return the schedule, which changes the message as If-Match has it; raises HTTPException."""
+    """Return the schedule, which changes the message as If-Match has it; raises WrongRequest."""
     schedule = connection.schedule
     if not is_conditional(call.request):
         return schedule
@@ -298,10 +297,10 @@ def _count(where: ScheduleFilter, connection: LocalConnection) -> int:
 
 
 def _times(given: NewTime | Change, names: tuple[str, ...]) -> dict[str, int]:
-    """Return the one time that a body gives; raises HTTPException (400) for none or several."""
+    """Return the one time that a body gives; raises WrongRequest (400) for none or several."""
     found = _given(given, names)
     if names and len(found) != 1:
-        raise wrong_request(HTTPStatus.BAD_REQUEST, f"the body has not one of {', '.join(names)}")
+        raise WrongRequest(HTTPStatus.BAD_REQUEST, f"the body has not one of {', '.join(names)}")
     return found
 
 

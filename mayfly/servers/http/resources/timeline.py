@@ -10,8 +10,7 @@ from msgspec import Meta, Struct
 from mayfly.admin.security.roles import Role
 from mayfly.engine.face.operating import Span, Timeline
 from mayfly.lifetime.window import LATEST_DUE_MS
-from mayfly.servers.http.problems import wrong_request
-from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Operation
+from mayfly.servers.http.resources.operations import OF_MANAGER, Call, Operation, check_span
 
 _MOST_STEPS: Final = 2_000
 
@@ -59,13 +58,7 @@ def shown(call: Call[TimelineSpan, None]) -> ScheduleTimeline:
     Steps are whole milliseconds, so a short span may have fewer of them.
     """
     asked = call.query
-    if (
-        asked.from_ms is not None
-        and asked.before_ms is not None
-        and asked.from_ms > asked.before_ms
-    ):
-        said = f"from_ms {asked.from_ms} is behind before_ms {asked.before_ms}"
-        raise wrong_request(HTTPStatus.BAD_REQUEST, said)
+    check_span(asked.from_ms, asked.before_ms)
     span = Span(asked.from_ms, asked.before_ms, asked.steps)
     found: Timeline = call.manager.engine.staged_keys.timeline(span, asked.queue)
     return ScheduleTimeline(*found)

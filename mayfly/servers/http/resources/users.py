@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from mayfly.admin.security.channel_checks import is_administrator
 from mayfly.admin.security.roles import Role
 from mayfly.admin.security.users import User, Users, users_of
-from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import (
     IF_MATCH,
     OF_MANAGER,
@@ -84,7 +84,7 @@ def shown(call: Call[NoQuery, None]) -> Answered[ShownUser]:
     """Show a user, with its ETag, which changes with the groups."""
     found = _users(call).find(call.names["user"])
     if found is None:
-        raise wrong_request(HTTPStatus.NOT_FOUND, f"there is no user {call.names['user']!r}")
+        raise WrongRequest(HTTPStatus.NOT_FOUND, f"there is no user {call.names['user']!r}")
     return _answered(call, HTTPStatus.OK)
 
 
@@ -129,11 +129,11 @@ def _check_of(call: Call[Any, Any]) -> Callable[[User], None]:
 
 
 def _checked(change: Callable[[], None]) -> None:
-    """Make a change; raises HTTPException (400) for a value that no user can have."""
+    """Make a change; raises WrongRequest (400) for a value that no user can have."""
     try:
         change()
     except ValueError as error:
-        raise wrong_request(HTTPStatus.BAD_REQUEST, str(error)) from error
+        raise WrongRequest(HTTPStatus.BAD_REQUEST, str(error)) from error
 
 
 def _users(call: Call[Any, Any]) -> Users:

@@ -15,8 +15,8 @@ from mayfly.admin.security.roles import Role, check_role
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
-from mayfly.servers.http.bodies import read_object
-from mayfly.servers.http.problems import wrong_request
+from mayfly.servers.http.line import read_object
+from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.rest.calls import WRONG_VALUE, Answer, RestCall, RestError, json_answer
 from mayfly.servers.http.service import Visit
 from mayfly.servers.standing import State
@@ -53,7 +53,7 @@ async def run_command(call: RestCall) -> Answer:
     asked = await read_object(call.request)
     for key in asked:
         if key not in _KEYS:
-            raise wrong_request(HTTPStatus.BAD_REQUEST, f"{key!r} is none of {', '.join(_KEYS)}")
+            raise WrongRequest(HTTPStatus.BAD_REQUEST, f"{key!r} is none of {', '.join(_KEYS)}")
     kind = asked.get("type")
     if kind == _TEXT:
         script = _text_of(asked)

@@ -11,13 +11,12 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
 
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from mayfly.mqi.errors import MQError
 from mayfly.servers.http.line import line_of
-from mayfly.servers.http.problems import Unauthorized
+from mayfly.servers.http.problems import Unauthorized, WrongRequest
 from mayfly.servers.http.rest import administration, login, messaging
 from mayfly.servers.http.rest.calls import (
     FAILED,
@@ -27,9 +26,9 @@ from mayfly.servers.http.rest.calls import (
     Answer,
     RestCall,
     RestError,
-    of_http_error,
     of_mq_error,
     of_unauthorized,
+    of_wrong_request,
 )
 from mayfly.servers.http.rest.messages import (
     CORRELATION_ID,
@@ -179,11 +178,9 @@ class RestApi:
     """The ASGI application of these resources."""
 
     def __init__(self, service: Service) -> None:
-        """Take the parts of a host."""
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         request = Request(scope, receive)
         line = line_of(request)
         try:
@@ -196,8 +193,8 @@ class RestApi:
                 answer = of_mq_error(error, "").answer()
             except Unauthorized as error:
                 answer = of_unauthorized(error).answer()
-            except HTTPException as error:
-                answer = of_http_error(error).answer()
+            except WrongRequest as error:
+                answer = of_wrong_request(error).answer()
             except (ClientGone, ClientDisconnect):
                 return
             except Exception:
@@ -220,9 +217,8 @@ class RestApi:
         if operation is None:
             allowed = ", ".join(operations)
             said = f"{method} is none of {allowed}"
-            error = RestError(HTTPStatus.METHOD_NOT_ALLOWED, FAILED, said)
-            error.headers["Allow"] = allowed
-            raise error
+            status, headers = HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": allowed}
+            raise RestError(status, FAILED, said, headers=headers)
         is_checked = method not in SAFE_METHODS and not operation.is_open
         if is_checked and CSRF_HEADER not in request.headers:
             said = f"the header {CSRF_HEADER} is missing"

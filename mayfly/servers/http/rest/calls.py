@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Send
 
@@ -21,7 +20,7 @@ from mayfly.mqi.errors import (
     NotAuthorized,
 )
 from mayfly.servers.http.line import Line, line_of
-from mayfly.servers.http.problems import CHALLENGE, Unauthorized, status_of
+from mayfly.servers.http.problems import CHALLENGE, Unauthorized, WrongRequest, status_of
 from mayfly.servers.http.service import Service, Visit
 
 _JSON_TYPE = b"application/json;charset=utf-8"
@@ -37,7 +36,6 @@ class Answer(NamedTuple):
     content_type: bytes = b""
 
     async def send(self, send: Send) -> None:
-        """Send it."""
         headers = list(self.headers)
         if self.content_type:
             headers.append((b"content-type", self.content_type))
@@ -130,11 +128,17 @@ class RestError(Exception):
     """
 
     def __init__(
-        self, status: HTTPStatus, failure: IbmMessage, text: str, *, reason: int = rc.MQRC_NONE
+        self,
+        status: HTTPStatus,
+        failure: IbmMessage,
+        text: str,
+        *,
+        reason: int = rc.MQRC_NONE,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(text)
         self.status, self.failure, self.text, self.reason = status, failure, text, reason
-        self.headers: dict[str, str] = {}
+        self.headers = headers or {}
 
     def answer(self) -> Answer:
         """Return it as a client is told it."""
@@ -181,14 +185,18 @@ def _failure_of(error: MQError, status: HTTPStatus) -> IbmMessage:
 def of_unauthorized(error: Unauthorized) -> RestError:
     """Return the error for credentials that are missing or refused."""
     failure = LOGIN_ENDED if error.is_login else NOT_AUTHENTICATED
-    made = RestError(HTTPStatus.UNAUTHORIZED, failure, error.detail, reason=rc.MQRC_NOT_AUTHORIZED)
-    made.headers.update(CHALLENGE)
-    return made
+    return RestError(
+        HTTPStatus.UNAUTHORIZED,
+        failure,
+        error.detail,
+        reason=rc.MQRC_NOT_AUTHORIZED,
+        headers=CHALLENGE,
+    )
 
 
-def of_http_error(error: HTTPException) -> RestError:
+def of_wrong_request(error: WrongRequest) -> RestError:
     """Return the error for a request that is refused before a queue manager is asked."""
-    status = HTTPStatus(error.status_code)
+    status = error.status
     return RestError(status, _OF_STATUS.get(status, FAILED), error.detail)
 
 
@@ -213,11 +221,11 @@ class RestCall(NamedTuple):
 
     async def admit(self) -> Visit:
         """Let the program in to the queue manager that its path names; raises as admission."""
-        return await self._let_in(self.service.channels.programs)
+        return await self._let_in(self.service.channel)
 
     async def admit_administrator(self) -> Visit:
         """Let a user in by the channel for administrators, whose role is still to be checked."""
-        return await self._let_in(self.service.channels.administrators)
+        return await self._let_in(self.service.admin_channel)
 
     def check_manager(self) -> None:
         """Raise RestError (404) when the queue manager of the path is not served here."""

@@ -14,7 +14,7 @@ from mayfly.admin.security.roles import Role, roles_of
 from mayfly.admin.security.users import User, users_of
 from mayfly.engine import Engine
 from mayfly.mqi.errors import MQError, StoreError
-from mayfly.servers.http.bodies import read_body
+from mayfly.servers.http.line import read_body
 from mayfly.servers.http.problems import Unauthorized
 from mayfly.servers.http.rest.calls import (
     NO_MESSAGE_MADE,
@@ -104,13 +104,12 @@ async def _let_in(call: RestCall, credentials: Credentials, name: str) -> Visit:
     user = found or User(credentials.user)
     is_admin = is_administrator(engine, user)
     known = Admitted(user=user.name, groups=user.groups, is_operator=is_admin)
-    channels = service.channels
     if roles_of(engine, known):
         with suppress(MQError):
-            return await service.let_in(call.request, credentials, channels.administrators, name)
+            return await service.let_in(call.request, credentials, service.admin_channel, name)
         # That channel cannot be used. Another answer than to a user without a role would tell that
         # this one has a role.
-    return await service.let_in(call.request, credentials, channels.programs, name)
+    return await service.let_in(call.request, credentials, service.channel, name)
 
 
 def _roles(visit: Visit) -> list[str]:

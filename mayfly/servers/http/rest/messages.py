@@ -8,7 +8,6 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from mayfly.lifetime.window import LATEST_DUE_MS
@@ -27,7 +26,8 @@ from mayfly.properties.selectors.names import (
     id_text,
 )
 from mayfly.properties.values import converted
-from mayfly.servers.http.bodies import read_body
+from mayfly.servers.http.line import read_body
+from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.rest.calls import (
     FAILED,
     NO_MESSAGE_MADE,
@@ -145,8 +145,8 @@ async def read_text(request: Request, most_bytes: int) -> bytes:
     """
     try:
         body = await read_body(request, most_bytes)
-    except HTTPException as error:
-        status, reason = HTTPStatus(error.status_code), rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
+    except WrongRequest as error:
+        status, reason = error.status, rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
         raise RestError(status, FAILED, error.detail, reason=reason) from error
     try:
         body.decode()

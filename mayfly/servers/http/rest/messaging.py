@@ -19,7 +19,7 @@ from mayfly.client.open_objects import OUTDATED
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import InhibitedError, MQError, NoMessage, mq_error
-from mayfly.servers.http.bodies import room_for_body
+from mayfly.servers.http.line import room_for_body
 from mayfly.servers.http.rest.calls import Answer, RestCall, RestError, json_answer, of_mq_error
 from mayfly.servers.http.rest.messages import (
     MESSAGE_ID,
