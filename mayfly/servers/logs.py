@@ -31,42 +31,31 @@ class LogForm(StrEnum):
     JSON = "json"
 
 
-class _Plain(logging.Formatter):
-    """``mayfly: QM1: the message``."""
+class _Formatter(logging.Formatter):
+    def __init__(self, form: LogForm) -> None:
+        super().__init__()
+        self._form = form
 
     def format(self, record: logging.LogRecord) -> str:
-        return f"mayfly: {_one_line(_message(record))}"
-
-
-class _Text(logging.Formatter):
-    """Time, level and message."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return f"{_moment(record)} {record.levelname:<7} {_one_line(_message(record))}"
-
-
-class _Json(logging.Formatter):
-    """An object with ``time``, ``level``, ``message`` and the facts."""
-
-    def format(self, record: logging.LogRecord) -> str:
+        message = record.getMessage()
+        if record.exc_info:
+            message = f"{message}: {self.formatException(record.exc_info)}"
+        if self._form is LogForm.PLAIN:
+            return f"mayfly: {_one_line(message)}"
+        created = datetime.fromtimestamp(record.created, UTC)
+        moment = created.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        if self._form is LogForm.TEXT:
+            return f"{moment} {record.levelname:<7} {_one_line(message)}"
         given = {key: value for key, value in vars(record).items() if key not in _OF_EVERY_RECORD}
-        row = {
-            "time": _moment(record),
-            "level": record.levelname.lower(),
-            "message": _message(record),
-            **given,
-        }
+        row = {"time": moment, "level": record.levelname.lower(), "message": message, **given}
         return json.dumps(row, default=str)
-
-
-_FORMATTERS = {LogForm.PLAIN: _Plain, LogForm.TEXT: _Text, LogForm.JSON: _Json}
 
 
 @contextmanager
 def log_to(stream: TextIO, form: LogForm) -> Iterator[None]:
     """Write the log of this process to a stream for a block."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(_FORMATTERS[form]())
+    handler.setFormatter(_Formatter(form))
     before, propagates = _LOGGER.level, _LOGGER.propagate
     _LOGGER.addHandler(handler)
     _LOGGER.setLevel(logging.WARNING if form is LogForm.PLAIN else logging.INFO)
@@ -80,18 +69,6 @@ def log_to(stream: TextIO, form: LogForm) -> Iterator[None]:
         _LOGGER.propagate = propagates
 
 
-def _message(record: logging.LogRecord) -> str:
-    message = record.getMessage()
-    if record.exc_info:
-        message = f"{message}: {logging.Formatter().formatException(record.exc_info)}"
-    return message
-
-
 def _one_line(text: str) -> str:
     """Return a text whose line breaks and control characters cannot imitate other lines."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
-
-
-def _moment(record: logging.LogRecord) -> str:
-    moment = datetime.fromtimestamp(record.created, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from http import HTTPStatus
 from importlib import resources
@@ -65,13 +64,16 @@ CONSOLE: Final = Pages("/console/", resources.files("mayfly.servers.console") / 
 #: The page of operations: people read the description, and send requests.
 DOCS: Final = Pages(f"{OWN}/docs/", resources.files("mayfly.servers.http") / "docs_page")
 _PAGES: Final = (CONSOLE, DOCS)
-#: The policy of answers without one. A page sets its own, which never allows inline scripts.
-_POLICY: Final = (
-    b"content-security-policy",
-    b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+#: Headers of answers that do not have them.
+_USUAL: Final = (
+    # A page sets a policy of its own, which never allows inline scripts.
+    (
+        b"content-security-policy",
+        b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    # A cache on the way would answer for a server that is gone, or another user.
+    (b"cache-control", b"no-store"),
 )
-#: A cache on the way would answer for a server that is gone, or another user.
-_NO_CACHE: Final = (b"cache-control", b"no-store")
 #: A browser says so of requests by scripts, and no script can change it.
 _FETCHED: Final = (b"sec-fetch-dest", b"empty")
 
@@ -96,8 +98,12 @@ class Application:
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = _with(message.get("headers", ()))
-                message["headers"] = _unchallenged(headers) if is_script else headers
+                given = message.get("headers", ())
+                names = {name for name, _value in given}
+                headers = [*given, *(each for each in _USUAL if each[0] not in names)]
+                if is_script:
+                    headers = [each for each in headers if each[0].lower() != b"www-authenticate"]
+                message["headers"] = headers
             await send(message)
 
         await self._of(scope)(scope, receive, send_guarded)
@@ -140,12 +146,3 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _with(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    given = dict(headers)
-    return [*headers, *(each for each in (_POLICY, _NO_CACHE) if each[0] not in given)]
-
-
-def _unchallenged(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    return [each for each in headers if each[0].lower() != b"www-authenticate"]

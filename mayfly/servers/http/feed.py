@@ -193,7 +193,9 @@ class Feed:
         self._look_again()
 
     def _look_again(self) -> Look:
-        self._look = look = look_of(self._watch.look(), self._look)
+        figures, before = self._watch.look(), self._look
+        look = Look(figures, _overview(None if before is None else before.figures, figures))
+        self._look = look
         self._whole = None
         self._due_ms = self._engine.clock.now_ms() + SECOND_MS
         return look
@@ -257,11 +259,6 @@ class Look(NamedTuple):
     overview: dict[str, Any]
 
 
-def look_of(figures: LiveFigures, before: Look | None) -> Look:
-    """Return the look at some figures; rates and lateness count from the look before."""
-    return Look(figures, _overview(None if before is None else before.figures, figures))
-
-
 def everything(look: Look, frame_id: str) -> bytes:
     """Return the events of a frame that tells all that is known."""
     queues = {
@@ -323,6 +320,7 @@ def _without_time(overview: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _overview(before: LiveFigures | None, now: LiveFigures) -> dict[str, Any]:
+    """Return the members of the event; rates and lateness count from the look before."""
     interval_ms = 0 if before is None else now.now_ms - before.now_ms
     due_ms = now.next_due_ms
     return {

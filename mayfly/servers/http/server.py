@@ -8,6 +8,7 @@ import socket
 import ssl
 import struct
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
@@ -99,28 +100,23 @@ class HttpServer:
 
         A message that it holds goes back; one that was put stays.
         """
-        line = self._find(number)
-        if line is not None:
-            line.end()
-        return line is not None
+        return self._with_line(number, Line.end)
 
     def quiesce(self, number: int) -> bool:
         """Let that connection end behind its request; a wait for a message ends at once."""
-        line = self._find(number)
-        if line is not None:
-            line.quiesce()
-        return line is not None
+        return self._with_line(number, Line.quiesce)
 
     def _lines(self) -> list[Line]:
         """Return the connections of clients."""
         server = self._server
         return [] if server is None else [each.line for each in list(server.connections())]
 
-    def _find(self, number: int) -> Line | None:
-        lines = self._lines()
-        return next(
-            (one for one in lines if number in {each.number for each in one.statuses()}), None
-        )
+    def _with_line(self, number: int, do: Callable[[Line], None]) -> bool:
+        for line in self._lines():
+            if any(status.number == number for status in line.statuses()):
+                do(line)
+                return True
+        return False
 
     def drain(self, timeout_ms: int) -> None:
         """Return when no request is under way, or after a time; probes are answered all the while.

@@ -114,10 +114,11 @@ def listed(call: Call[Listing, None]) -> AuthorityRecords:
         object_type=object_type,
         match=asked.match.upper(),
     )
-    records = [_shown(record) for record in found]
-    page, following = page_by_name(
-        ((_place(record), record) for record in records), asked.limit, asked.after
+    named = (
+        (f"{one.object_type} {one.profile} {one.entity_kind} {one.entity}", one)
+        for one in map(_shown, found)
     )
+    page, following = page_by_name(named, asked.limit, asked.after)
     return AuthorityRecords(page, following)
 
 
@@ -250,10 +251,6 @@ def _single(object_type: str, words: list[str]) -> set[str]:
     for word in words:
         bits |= known.get(word, 0)
     return {word for word, bit in known.items() if bit and bits & bit == bit}
-
-
-def _place(record: AuthorityRecord) -> str:
-    return f"{record.object_type} {record.profile} {record.entity_kind} {record.entity}"
 
 
 def _answered(

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from mayfly.admin import CHANNEL, inquire, named, object_type, stop_channel
 from mayfly.admin.model import Record
 from mayfly.admin.security.roles import Role
-from mayfly.channel import ChannelStatus, ClientConnection, Status, channels_of, client_connections
+from mayfly.channel import ClientConnection, Status, channels_of, client_connections
 from mayfly.engine import Engine
 from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
@@ -162,13 +162,12 @@ def _shown(engine: Engine, record: Record, clients: list[ClientConnection]) -> C
         str(values.get("DESCR", "")),
         str(values.get("XMITQ", "")),
         is_stopped,
-        [_partner(one) for one in standings],
+        [
+            Partner(**{field: getattr(one, field) for field in Partner.__struct_fields__})
+            for one in standings
+        ],
         sum(client.channel == name for client in clients),
     )
-
-
-def _partner(one: ChannelStatus) -> Partner:
-    return Partner(**{field: getattr(one, field) for field in Partner.__struct_fields__})
 
 
 _PATH: Final = f"{OF_MANAGER}/channels"

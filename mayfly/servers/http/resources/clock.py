@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
@@ -47,14 +47,10 @@ def advance(call: Call[NoQuery, Advance]) -> Time:
         return _time(call, connection.now_ms())
 
 
-def _time(call: Call[NoQuery, Advance] | Call[NoQuery, None], now_ms: int) -> Time:
-    is_virtual = isinstance(call.manager.engine.clock, VirtualClock)
-    return Time(now_ms, _spelled(now_ms), is_virtual)
-
-
-def _spelled(now_ms: int) -> str:
+def _time(call: Call[NoQuery, Any], now_ms: int) -> Time:
     moment = datetime.fromtimestamp(now_ms // SECOND_MS, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{now_ms % SECOND_MS:03d}Z"
+    spelled = f"{moment:%Y-%m-%dT%H:%M:%S}.{now_ms % SECOND_MS:03d}Z"
+    return Time(now_ms, spelled, isinstance(call.manager.engine.clock, VirtualClock))
 
 
 OPERATIONS: Final = (

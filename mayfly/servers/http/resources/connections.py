@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from mayfly.admin import OpenConnection, open_connections, stop_connection
+from mayfly.admin import open_connections, stop_connection
 from mayfly.admin.errors import WrongObject
 from mayfly.admin.security.roles import Role
 from mayfly.servers.http.problems import WrongRequest
@@ -52,8 +52,15 @@ class Stopped(Struct):
 
 def listed(call: Call[NoQuery, None]) -> Connections:
     """List the open connections, local ones and those of clients, the oldest first."""
-    found = open_connections(call.manager.engine)
-    return Connections([_shown(one) for one in found])
+    return Connections(
+        [
+            ConnectionShown(
+                *one[:-1],
+                [Handle(kind, name, list(options)) for kind, name, options in one.handles],
+            )
+            for one in open_connections(call.manager.engine)
+        ]
+    )
 
 
 def stopped(call: Call[NoQuery, None]) -> Stopped:
@@ -68,11 +75,6 @@ def stopped(call: Call[NoQuery, None]) -> Stopped:
         said = f"no connection has the id {identifier}"
         raise WrongRequest(HTTPStatus.NOT_FOUND, said) from error
     return Stopped(identifier)
-
-
-def _shown(one: OpenConnection) -> ConnectionShown:
-    handles = [Handle(kind, name, list(options)) for kind, name, options in one.handles]
-    return ConnectionShown(*one[:-1], handles)
 
 
 OPERATIONS: Final = (

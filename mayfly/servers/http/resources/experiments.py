@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
@@ -93,20 +94,18 @@ def advised(call: Call[NoQuery, Advised]) -> ExperimentShown:
     recommended one, and what both would have done with the arrivals in the ledger.
     """
     asked = call.body
-    options = ["--longest", f"{asked.longest_on_message_ms}ms"]
     lifetime_s = asked.total_tran_lifetime_timeout_s
-    for option, value in (
-        ("--receive-timeout", _ms(asked.receive_timeout_ms)),
-        ("--lifetime", None if lifetime_s is None else f"{lifetime_s}s"),
-        ("--sessions", asked.max_sessions),
-        ("--bothresh", asked.bothresh),
-        ("--margin", _ms(asked.margin_ms)),
-        ("--idle-per-hour", asked.idle_per_hour),
-    ):
-        if value is not None:
-            options += [option, str(value)]
+    given = {
+        "--longest": _ms(asked.longest_on_message_ms),
+        "--receive-timeout": _ms(asked.receive_timeout_ms),
+        "--lifetime": None if lifetime_s is None else f"{lifetime_s}s",
+        "--sessions": asked.max_sessions,
+        "--bothresh": asked.bothresh,
+        "--margin": _ms(asked.margin_ms),
+        "--idle-per-hour": asked.idle_per_hour,
+    }
     where = EndedFilter(asked.queue, None, asked.from_ms, asked.before_ms)
-    return _begun(call, Experiment(call.manager.engine, "advise", options, where))
+    return _begun(call, Experiment(call.manager.engine, "advise", _words(given), where))
 
 
 def replay_shown(call: Call[NoQuery, None]) -> ExperimentShown:
@@ -120,21 +119,23 @@ def advice_shown(call: Call[NoQuery, None]) -> ExperimentShown:
 
 
 def _options_of(tried: TriedSetting) -> list[str]:
-    queue = "" if tried.queue is None else f"{tried.queue}="
-    found: list[str] = []
-    for option, value in (
-        ("--cap", _ms(tried.cap_ms)),
-        ("--delay", _ms(tried.delay_ms)),
-        ("--life", _ms(tried.life_ms)),
-        ("--ttl-from", tried.ttl_from),
-        ("--sequence", tried.sequence),
-        ("--consumers", tried.consumers),
-        ("--service", _ms(tried.service_ms)),
-        ("--receive-timeout", _ms(tried.receive_timeout_ms)),
-    ):
-        if value is not None:
-            found += [option, f"{queue}{value}"]
-    return found
+    given = {
+        "--cap": _ms(tried.cap_ms),
+        "--delay": _ms(tried.delay_ms),
+        "--life": _ms(tried.life_ms),
+        "--ttl-from": tried.ttl_from,
+        "--sequence": tried.sequence,
+        "--consumers": tried.consumers,
+        "--service": _ms(tried.service_ms),
+        "--receive-timeout": _ms(tried.receive_timeout_ms),
+    }
+    return _words(given, "" if tried.queue is None else f"{tried.queue}=")
+
+
+def _words(given: Mapping[str, object], queue: str = "") -> list[str]:
+    """Return the options of a command that have values."""
+    options = [(option, f"{queue}{value}") for option, value in given.items() if value is not None]
+    return [word for option in options for word in option]
 
 
 def _ms(duration_ms: int | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Annotated, Final
 
@@ -23,23 +24,21 @@ class Health(Struct):
 
 async def live(call: Call[NoQuery, None]) -> Answered[Health]:
     """Answer 200 while at least one queue manager works; else the process should be restarted."""
-    standing = call.service.standing
-    states = standing.states()
-    is_live = any(state.is_live for state in states.values())
-    return _answer(states, standing.gone(), is_good=is_live)
+    return _answer(call, lambda states: any(state.is_live for state in states))
 
 
 async def ready(call: Call[NoQuery, None]) -> Answered[Health]:
     """Answer 200 while all queue managers take work, and no loop of the server is gone."""
+    return _answer(call, lambda states: all(state is State.READY for state in states))
+
+
+def _answer(
+    call: Call[NoQuery, None], is_good: Callable[[Iterable[State]], bool]
+) -> Answered[Health]:
     standing = call.service.standing
     states = standing.states()
-    is_ready = all(state is State.READY for state in states.values())
-    return _answer(states, standing.gone(), is_good=is_ready)
-
-
-def _answer(states: dict[str, State], gone: list[str], *, is_good: bool) -> Answered[Health]:
-    status = HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE
-    return Answered(Health(states, gone), status=status)
+    status = HTTPStatus.OK if is_good(states.values()) else HTTPStatus.SERVICE_UNAVAILABLE
+    return Answered(Health(states, standing.gone()), status=status)
 
 
 _NOT: Final = {HTTPStatus.SERVICE_UNAVAILABLE: "It is not so."}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Annotated, Any, Final, TypedDict
+from contextlib import suppress
+from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 from starlette.concurrency import run_in_threadpool
@@ -28,9 +28,9 @@ async def story(call: Call[NoQuery, None]) -> WhereaboutsJson:
     managers of the server are asked at which the user may look; ``notes`` name the others. Raises
     MQRC_MD_ERROR (400) for what is no id.
     """
-    identifier = call.names["id"]
+    among, not_asked = await _asked(call)
     found = await run_in_threadpool(
-        partial(call.manager.stories.of, identifier, **await _asked(call))
+        call.manager.stories.of, call.names["id"], among=among, not_asked=not_asked
     )
     return whereabouts_as_json(found)
 
@@ -58,35 +58,23 @@ async def stories(call: Call[WithProperty, None]) -> StoriesJson:
     question = PropertyQuestion(
         asked.name, asked.value, asked.from_ms, asked.before_ms, asked.limit
     )
+    among, not_asked = await _asked(call)
     found = await run_in_threadpool(
-        partial(call.manager.stories.with_property, question, **await _asked(call))
+        call.manager.stories.with_property, question, among=among, not_asked=not_asked
     )
     return stories_as_json(found)
 
 
-class _Asked(TypedDict):
-    among: set[str]
-    not_asked: list[str]
-
-
-async def _asked(call: Call[Any, Any]) -> _Asked:
-    """Return the queue managers that are asked beside that of the path, and those that are not."""
-    among = await _may_look_at(call)
-    not_asked = sorted(call.service.managers.keys() - among - {call.manager.name})
-    return {"among": among, "not_asked": not_asked}
-
-
-async def _may_look_at(call: Call[Any, Any]) -> set[str]:
-    """Return the other queue managers of the server that let the user in, to look at them."""
-    found = set()
-    for name in call.service.managers.keys() - {call.manager.name}:
-        try:
+async def _asked(call: Call[Any, Any]) -> tuple[set[str], list[str]]:
+    """Return the names of other queue managers at which the user may look, and of the rest."""
+    others = call.service.managers.keys() - {call.manager.name}
+    among = set[str]()
+    for name in others:
+        with suppress(MQError, Unauthorized, WrongRequest):
             visit = await call.service.admit(call.request, manager=name)
             check_role(call.service.managers[name].engine, visit.admitted, Role.LOOK)
-        except (MQError, Unauthorized, WrongRequest):
-            continue
-        found.add(name)
-    return found
+            among.add(name)
+    return among, sorted(others - among)
 
 
 OPERATIONS: Final = (

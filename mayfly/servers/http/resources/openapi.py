@@ -48,7 +48,9 @@ _SCHEMES: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 _COOKIE: Final = "login"
-_ETAG: Final = {"ETag": {"required": True, "schema": {"type": "string"}}}
+_TEXT: Final = {"type": "string"}
+_NAME: Final = {"type": "string", "minLength": 1}
+_ETAG: Final = {"ETag": {"required": True, "schema": _TEXT}}
 _NOT_MODIFIED: Final = str(HTTPStatus.NOT_MODIFIED.value)
 
 
@@ -104,33 +106,32 @@ class _Schemas:
     """JSON Schemas of all bodies and answers."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        kinds = [Problem, *_kinds(operations)]
-        found, components = msgspec.json.schema_components(kinds, ref_template=_COMPONENT)
-        self._found = [(kind, _cleaned(schema)) for kind, schema in zip(kinds, found, strict=True)]
+        declared = (kind for one in operations for kind in (one.body, one.answer))
+        #: Each type once; not all of them can be keys of a dictionary.
+        kinds = {id(kind): kind for kind in (Problem, *declared) if kind is not None}
+        found, components = msgspec.json.schema_components(kinds.values(), ref_template=_COMPONENT)
+        self._found = dict(zip(kinds, map(_cleaned, found), strict=True))
         self.components: dict[str, Any] = _cleaned(components)
 
     def of(self, kind: Any) -> Any:
-        return next(schema for one, schema in self._found if one is kind)
-
-
-def _kinds(operations: Iterable[Operation]) -> list[Any]:
-    """Return all types of bodies and answers, each once."""
-    found: dict[int, Any] = {}
-    for one in operations:
-        for kind in (one.body, one.answer):
-            if kind is not None:
-                found.setdefault(id(kind), kind)
-    return list(found.values())
+        return self._found[id(kind)]
 
 
 def _operation(one: Operation, schemas: _Schemas) -> dict[str, Any]:
     summary, description = _documented(one.handler)
+    headers = dict(one.headers)
+    if one.has_etag and one.method == "GET":
+        headers["If-None-Match"] = "the ETag of an answer that the sender has"
     described: dict[str, Any] = {
         "operationId": one.name,
         "tags": [one.tag],
         "summary": summary,
         "description": description,
-        "parameters": [*_names(one), *_query(one), *_headers(one)],
+        "parameters": [
+            *(_parameter(name, "path", NAMES[name], _NAME) for name in one.names),
+            *_query(one),
+            *(_parameter(name, "header", text) for name, text in headers.items()),
+        ],
         "responses": _responses(one, schemas),
         "security": [] if one.role is None else _security(one),
     }
@@ -147,19 +148,6 @@ def _security(one: Operation) -> list[dict[str, list[str]]]:
     if one.method not in SAFE_METHODS:
         login["csrf"] = []
     return [{"password": []}, {"token": []}, login]
-
-
-def _names(one: Operation) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "description": NAMES[name],
-            "schema": {"type": "string", "minLength": 1},
-        }
-        for name in one.names
-    ]
 
 
 def _query(one: Operation) -> list[dict[str, Any]]:
@@ -183,24 +171,20 @@ def _query(one: Operation) -> list[dict[str, Any]]:
     return found
 
 
-def _headers(one: Operation) -> list[dict[str, Any]]:
-    heeded = dict(one.headers)
-    if one.has_etag and one.method == "GET":
-        heeded["If-None-Match"] = "the ETag of an answer that the sender has"
-    return [
-        {
-            "name": name,
-            "in": "header",
-            "required": False,
-            "description": text,
-            "schema": {"type": "string"},
-        }
-        for name, text in heeded.items()
-    ]
+def _parameter(
+    name: str, place: str, text: str, schema: Mapping[str, Any] = _TEXT
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": place,
+        "required": place == "path" or name == CSRF_HEADER,
+        "description": text,
+        "schema": schema,
+    }
 
 
 def _responses(one: Operation, schemas: _Schemas) -> dict[str, Any]:
-    kind = {"schema": {"type": "string"} if one.answer is None else schemas.of(one.answer)}
+    kind = {"schema": _TEXT if one.answer is None else schemas.of(one.answer)}
     content = {} if one.status is HTTPStatus.NO_CONTENT else {one.media_type: kind}
     answered = {one.status: _about(one.answer), **one.other_answers}
     headers = {"headers": _ETAG} if one.has_etag else {}
@@ -278,7 +262,6 @@ def _cleaned(schema: Any) -> Any:
 
 REST_TAG: Final = {"name": "IBM MQ REST API", "description": "Messaging and MQSC as by IBM MQ."}
 _REST_VERSION: Final = "v3"
-_TEXT: Final = {"type": "string"}
 _OBJECT: Final = {"type": "object"}
 _ERROR: Final = {
     "description": "The request has failed: `msgId`, and where a queue manager has refused it "
@@ -316,16 +299,6 @@ def _rest_answer(media_type: str) -> dict[str, Any]:
     if media_type:
         told["content"] = {media_type: {"schema": _OBJECT if media_type == JSON else _TEXT}}
     return told
-
-
-def _parameter(name: str, place: str, text: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "in": place,
-        "required": place == "path" or name == CSRF_HEADER,
-        "description": text,
-        "schema": _TEXT,
-    }
 
 
 #: Those of IBM's API by path and method, as OpenAPI has them.

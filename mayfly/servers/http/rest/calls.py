@@ -175,11 +175,9 @@ def of_mq_error(error: MQError, what: str) -> RestError:
 
 
 def _failure_of(error: MQError, status: HTTPStatus) -> IbmMessage:
-    for kind, failure in _OF_CLASS:
-        if isinstance(error, kind):
-            return failure
     usual = NO_DESTINATION if status is HTTPStatus.NOT_FOUND else FAILED
-    return _OF_REASON.get(error.reason, usual)
+    by_class = (failure for kind, failure in _OF_CLASS if isinstance(error, kind))
+    return next(by_class, _OF_REASON.get(error.reason, usual))
 
 
 def of_unauthorized(error: Unauthorized) -> RestError:

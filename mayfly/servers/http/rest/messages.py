@@ -67,7 +67,8 @@ TEXT_TYPES: Final = frozenset(
     "text/plain text/html text/xml application/json application/xml".split()
 )
 _LONGEST_LIFE_MS: Final = 99_999_999_900
-_HEX_DIGITS: Final = 48
+_A_LIFE: Final = f"{UNLIMITED}, or 1 to {_LONGEST_LIFE_MS} ms"
+_HEX_ID: Final = re.compile("[0-9A-Fa-f]{48}")
 #: The versions before the one with priorities, properties and ids that are text put with this one.
 _FIXED_PRIORITY: Final = 4
 TYPED_VERSION: Final = 3
@@ -175,11 +176,14 @@ def message_id_of(given: str, version: int) -> bytes:
     return _of_hex("messageId", given)
 
 
-def whole_number(name: str, given: str, least: int, most: int) -> int:
+def whole_number(
+    name: str, given: str, least: int, most: int, what: str = "", reason: int = rc.MQRC_NONE
+) -> int:
     """Return a number of a header or query parameter; raises RestError (400) naming it."""
     is_number = given.isascii() and given.isdecimal() and len(given) <= len(str(most))
     if not is_number or not least <= int(given) <= most:
-        raise wrong_value(name, given, f"a whole number from {least} to {most}")
+        what = what or f"a whole number from {least} to {most}"
+        raise wrong_value(name, given, what, reason=reason)
     return int(given)
 
 
@@ -192,33 +196,22 @@ def _in_utf_8(given: str) -> str:
 
 
 def _of_hex(name: str, given: str) -> bytes:
-    try:
-        found = bytes.fromhex(given) if len(given) == _HEX_DIGITS else b""
-    except ValueError:
-        found = b""
-    if len(found) * 2 != _HEX_DIGITS:
+    if not _HEX_ID.fullmatch(given):
         raise wrong_value(name, given, "48 hexadecimal digits")
-    return found
+    return bytes.fromhex(given)
 
 
 def _life_ms(given: str) -> int | None:
     if given == UNLIMITED:
         return None
-    try:
-        return whole_number(EXPIRY, given, 1, _LONGEST_LIFE_MS)
-    except RestError as error:
-        what = f"{UNLIMITED}, or 1 to {_LONGEST_LIFE_MS} ms"
-        raise wrong_value(EXPIRY, given, what, reason=rc.MQRC_EXPIRY_ERROR) from error
+    return whole_number(EXPIRY, given, 1, _LONGEST_LIFE_MS, _A_LIFE, rc.MQRC_EXPIRY_ERROR)
 
 
 def _delay_ms(given: str, now_ms: int) -> int:
     """Return a delay; those that a queue manager would refuse have its reason code."""
     longest_ms = LATEST_DUE_MS - now_ms
-    try:
-        return whole_number(DELIVERY_DELAY, given, 0, longest_ms)
-    except RestError as error:
-        what = f"a whole number of ms from 0 to {longest_ms}"
-        raise wrong_value(DELIVERY_DELAY, given, what, reason=rc.MQRC_OPTIONS_ERROR) from error
+    what = f"a whole number of ms from 0 to {longest_ms}"
+    return whole_number(DELIVERY_DELAY, given, 0, longest_ms, what, rc.MQRC_OPTIONS_ERROR)
 
 
 def _report(given: str) -> int:
