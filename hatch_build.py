@@ -33,13 +33,11 @@ INTERPRETED = {
     "mayfly/engine/whereabouts/": "questions about single messages",
     "mayfly/mqi/constants.py": "names of other modules",
     "mayfly/mqi/errors.py": "exceptions that others extend",
-    "mayfly/runtime/driving.py": "a thread that sleeps; tests let it sleep longer",
-    "mayfly/runtime/extended.py": "what the compiler is told, for the interpreter",
+    "mayfly/runtime/compiling.py": "what the compiler is told, for the interpreter",
     "mayfly/runtime/files.py": "a class that others extend",
-    "mayfly/runtime/locks.py": "a class of the interpreter's own lock; tests watch who waits",
-    "mayfly/runtime/runtime.py": "a class that others extend",
+    "mayfly/runtime/loops.py": "threads that sleep; tests let one of them sleep longer",
+    "mayfly/runtime/runtime.py": "classes that others extend; one is of the interpreter's lock",
     "mayfly/runtime/virtual_clock.py": "a class that others extend",
-    "mayfly/runtime/weak.py": "what the compiler is told, for the interpreter",
     "mayfly/store/intents.py": "JSON, in which lists stand for tuples",
 }
 #: One version of the compiler, because each refuses other things.

@@ -22,8 +22,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.remote import operating
 from mayfly.cli.show import moment, print_json
 from mayfly.cli.values import duration_ms
-from mayfly.lifetime.spelling import spelled_duration
-from mayfly.lifetime.times import SLEW_MS
+from mayfly.lifetime.times import SLEW_MS, spelled_duration
 from mayfly.verbs.facts import OwnTime
 
 clock = typer.Typer(

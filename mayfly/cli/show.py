@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mayfly.lifetime.spelling import spelled_duration
+from mayfly.lifetime.times import spelled_duration
 from mayfly.verbs.messages import Message
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -17,7 +17,7 @@ from mayfly.cli.show import print_json
 from mayfly.cli.values import local_path, message_id
 from mayfly.client.connection.json_values import stories_as_json, whereabouts_as_json
 from mayfly.engine import Sources, Teller, whole_story
-from mayfly.lifetime.spelling import spelled_moment
+from mayfly.lifetime.times import spelled_moment
 from mayfly.verbs.checks import Identifier as Id
 from mayfly.verbs.stories import MOST_STORIES, PropertyQuestion, Step, StoriesFound, Whereabouts
 

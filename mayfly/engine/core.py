@@ -18,7 +18,7 @@ from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import EngineLock, Runtime
-from mayfly.runtime.extended import mypyc_attr
+from mayfly.runtime.compiling import mypyc_attr
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

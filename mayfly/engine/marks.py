@@ -14,7 +14,7 @@ from weakref import WeakSet
 from mayfly.engine.holding import show
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.lifetime.moments import is_expired
-from mayfly.runtime.weak import weakly_held
+from mayfly.runtime.compiling import weakly_held
 from mayfly.store.units import StoredMessage
 
 #: Ends of marks that are kept for messages that are gone, at the most, beside one for each mark.

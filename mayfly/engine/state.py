@@ -22,7 +22,7 @@ from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.runtime import EngineLock, Runtime
-from mayfly.runtime.extended import mypyc_attr
+from mayfly.runtime.compiling import mypyc_attr
 from mayfly.store.messages import Messages
 from mayfly.store.store import Store
 

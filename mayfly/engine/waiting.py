@@ -11,8 +11,8 @@ from mayfly.engine.queues import QueueOwner
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import Signal
+from mayfly.runtime.compiling import weakly_held
 from mayfly.runtime.virtual_clock import VirtualClock, check_wait
-from mayfly.runtime.weak import weakly_held
 
 #: The result of a ``take`` that would hold the lock for too long to find out.
 LOOK_YOURSELF = object()

@@ -22,7 +22,7 @@ from mayfly.jms.connections import Connection
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
 from mayfly.jms.contexts import JMSContext, Shared
 from mayfly.jms.errors import classic, simplified
-from mayfly.lifetime.transactions import timeout_ms
+from mayfly.lifetime.time_limits import timeout_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.queue_manager import QueueManager

@@ -32,7 +32,7 @@ from mayfly.jms.message_making import MakesMessages
 from mayfly.jms.producers import MessageProducer
 from mayfly.jms.roles import OwningConnection
 from mayfly.jms.subscriptions import Wanted, full_name
-from mayfly.lifetime.transactions import is_timed_out
+from mayfly.lifetime.time_limits import is_timed_out
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_OUTPUT
 from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error

@@ -1,4 +1,4 @@
-"""The life of a message on one queue: states, events, the table of both, and the record.
+"""The life of a message on one queue: states, events, the table of both, the cap, and the record.
 
 A life is one MsgId on one queue. It begins when the message becomes part of the queue and ends
 once; the end writes one :class:`LifeRecord`. A message that goes from the staging queue to its
@@ -8,6 +8,7 @@ before by ``origin_id``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
@@ -120,6 +121,28 @@ def next_state(state: State, event: Event) -> State:
         raise TransitionError(f"a message that is {state} cannot {event}") from None
 
 
+_CAP = re.compile(r"CAPEXPRY\((\d+)\) of (\w+)\((.*)\)")
+
+
+class Cap(NamedTuple):
+    """A CAPEXPRY in tenths of a second, and the object that has it: QALIAS, TOPIC and so on."""
+
+    tenths: int
+    kind: str
+    name: str
+
+    @property
+    def text(self) -> str:
+        """The cap in words, as it is stored with a message whose life it has shortened."""
+        return f"CAPEXPRY({self.tenths}) of {self.kind}({self.name})"
+
+
+def read_cap(text: str) -> Cap | None:
+    """Return the cap that :attr:`Cap.text` tells, None for words of a later version."""
+    found = _CAP.fullmatch(text)
+    return None if found is None else Cap(int(found[1]), found[2], found[3])
+
+
 class LifeRecord(NamedTuple):
     """One ended life; the position in the ledger is given when it is written.
 
@@ -184,3 +207,26 @@ LEDGER_COLUMNS: tuple[str, ...] = (
 )
 KIND_LIFE = 0
 KIND_BALANCE = 1
+
+
+#: State in which a life begins -> its events: a put, a delayed put, a put under syncpoint.
+_BEGINNINGS = {
+    State.AVAILABLE: "put, release, dead letter, report",
+    State.DELAYED: "delayed put",
+    State.UNCOMMITTED: "put under syncpoint",
+}
+
+
+def picture() -> str:
+    """Return the life as a Mermaid state diagram, a line for each transition."""
+    lines = ["stateDiagram-v2"]
+    lines += [f"    [*] --> {state}: {how}" for state, how in _BEGINNINGS.items()]
+    for state, following in NEXT.items():
+        events_to: dict[State, list[Event]] = {}
+        for event, after in following.items():
+            events_to.setdefault(after, []).append(event)
+        for after, events in events_to.items():
+            names = ", ".join(event.replace("_", " ") for event in events)
+            lines.append(f"    {state} --> {after}: {names}")
+    lines += [f"    {state} --> [*]" for state in State if state not in NEXT]
+    return "\n".join(lines) + "\n"

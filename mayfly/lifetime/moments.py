@@ -1,6 +1,7 @@
-"""Whether a moment has come: the two bounds of the window in which a message may be got.
+"""Whether a moment has come, and a delay that is given by the moment of its end.
 
-They stand alone because numba takes them as Python (`replay.kernel`, `advise.kernel`).
+They are not in `window`, which is compiled: numba takes the functions as Python (`replay.kernel`,
+`advise.kernel`), and a compiled module has no class of integers.
 """
 
 from __future__ import annotations
@@ -14,3 +15,7 @@ def is_expired(expire_at_ms: int | None, now_ms: int) -> bool:
 def is_due(deliver_at_ms: int, now_ms: int) -> bool:
     """Return True if a delivery time has come: from that very millisecond on (D1)."""
     return now_ms >= deliver_at_ms
+
+
+class Until(int):
+    """A delay until a moment, whose value is in epoch ms; one that is past at the put is 1 ms."""

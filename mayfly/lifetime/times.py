@@ -1,4 +1,4 @@
-"""Where time comes from and how its units convert: clocks, milliseconds, tenths, seconds.
+"""Where time comes from, how its units convert, and how people read moments and durations.
 
 Everything inside Mayfly is integer milliseconds since the epoch, UTC. Tenths of a second exist in
 MQ fields (Expiry, CAPEXPRY), seconds in EXPRYINT; both are converted here and nowhere else.
@@ -14,6 +14,7 @@ TENTH_MS = 100
 SECOND_MS = 1000
 _HUNDREDTH_MS = 10
 _MINUTE_MS = 60_000
+_HOUR_MS = 3_600_000
 _DAY_MS = 86_400_000
 #: Differences up to this are a time service slewing the wall clock, not a step.
 SLEW_MS = 1_000
@@ -59,6 +60,32 @@ def put_time(at_ms: int) -> str:
 @lru_cache(maxsize=64)
 def _date_of_day(day: int) -> str:
     return (_EPOCH + timedelta(days=day)).strftime("%Y%m%d")
+
+
+def spelled_moment(at_ms: int) -> str:
+    """Return a moment, UTC to the millisecond: ``2026-11-20 17:00:05.250``."""
+    return f"{_EPOCH + timedelta(milliseconds=at_ms):%Y-%m-%d %H:%M:%S}.{at_ms % SECOND_MS:03d}"
+
+
+def spelled_duration(duration_ms: int) -> str:
+    """Return a duration in its two largest units: ``59 min 20 s``, ``5.25 s``, ``3 d 1 h``.
+
+    Rounded up, so that a life that is left never shows as 0 (E4); below a minute it is exact.
+    """
+    if duration_ms < SECOND_MS:
+        return f"{duration_ms} ms"
+    if duration_ms < _MINUTE_MS:
+        return f"{duration_ms / SECOND_MS:.3f}".rstrip("0").rstrip(".") + " s"
+    if duration_ms <= _HOUR_MS - SECOND_MS:
+        return _pair(-(-duration_ms // SECOND_MS), 60, "min", "s")
+    if duration_ms <= 24 * _HOUR_MS - _MINUTE_MS:
+        return _pair(-(-duration_ms // _MINUTE_MS), 60, "h", "min")
+    return _pair(-(-duration_ms // _HOUR_MS), 24, "d", "h")
+
+
+def _pair(count: int, in_unit: int, unit: str, part: str) -> str:
+    whole, rest = divmod(count, in_unit)
+    return f"{whole:,} {unit} {rest} {part}" if rest else f"{whole:,} {unit}"
 
 
 class Driven(Protocol):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from mayfly.lifetime.moments import Until
 from mayfly.lifetime.times import ms_of_tenths, tenths_of_ms
-from mayfly.lifetime.until import Until
 from mayfly.mqi.constants import MQCEX_NOLIMIT, MQEI_UNLIMITED
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_OPTIONS_ERROR

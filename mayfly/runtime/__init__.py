@@ -2,9 +2,8 @@
 
 from mayfly.runtime.clocks import SystemClock, elapsed_ms
 from mayfly.runtime.files import Files
-from mayfly.runtime.locks import EngineLock
 from mayfly.runtime.loops import Loop
-from mayfly.runtime.runtime import Condition, Event, Lock, Runtime, Signal, Thread
+from mayfly.runtime.runtime import Condition, EngineLock, Event, Lock, Runtime, Signal, Thread
 from mayfly.runtime.virtual_clock import VirtualClock
 
 __all__ = [

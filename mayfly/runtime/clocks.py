@@ -12,8 +12,8 @@ from functools import partial
 from typing import Final
 
 from mayfly.lifetime.times import SLEW_MS, Driven
-from mayfly.runtime.driving import Driver
-from mayfly.runtime.extended import mypyc_attr
+from mayfly.runtime.compiling import mypyc_attr
+from mayfly.runtime.loops import Driver
 from mayfly.runtime.runtime import Runtime
 
 _NS_PER_MS: Final = 1_000_000

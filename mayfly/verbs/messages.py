@@ -14,7 +14,7 @@ from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Value
 from mayfly.properties.folders import Parts, Property, parts_of
-from mayfly.runtime.extended import mypyc_attr
+from mayfly.runtime.compiling import mypyc_attr
 
 _ZERO_ID = bytes(24)
 

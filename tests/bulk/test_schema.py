@@ -7,8 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from mayfly.lifetime.caps import Cap
-from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS, OUTCOMES
+from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS, OUTCOMES, Cap
 from mayfly.pipeline.bulk.schema import ENDED, LEDGER, LEDGER_ROW_BYTES_MAX, ledger_batch, pages
 from mayfly.verbs.contracts.outcomes import MetBy
 from tests.bulk.books import START_MS, life

@@ -19,7 +19,7 @@ from mayfly.engine import GetRequest
 from mayfly.lifetime.times import Driven
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.runtime.locks import Signal
+from mayfly.runtime.runtime import MachineSignal
 from mayfly.store import group_commit
 from mayfly.store.group_commit import GroupCommit
 from mayfly.store.store import Store
@@ -76,7 +76,7 @@ def main_thread() -> int:
 
 def main_waits() -> bool:
     """Tell whether the main thread is inside of a wait: a signal would find it nowhere else."""
-    waits = threading.Condition.wait.__code__, Signal.wait.__code__
+    waits = threading.Condition.wait.__code__, MachineSignal.wait.__code__
     return sys._current_frames()[main_thread()].f_code in waits
 
 

@@ -17,8 +17,8 @@ from mayfly.lifetime.life import (
     State,
     TransitionError,
     next_state,
+    picture,
 )
-from mayfly.lifetime.picture import picture
 
 TESTS = Path(__file__).parents[1]
 DOCUMENT = TESTS.parent / "docs" / "LIFETIME.md"
@@ -79,7 +79,7 @@ def test_balance(present: int, balanced: bool) -> None:
 
 
 def test_picture_of_the_document_is_not_stale() -> None:
-    """Replace it by what `mayfly.lifetime.picture.picture()` returns."""
+    """Replace it by what `mayfly.lifetime.life.picture()` returns."""
     assert picture() in DOCUMENT.read_text("utf-8")
 
 

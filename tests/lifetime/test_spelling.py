@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mayfly.lifetime.spelling import spelled_duration, spelled_moment
+from mayfly.lifetime.times import spelled_duration, spelled_moment
 
 SECOND_MS, MINUTE_MS, HOUR_MS = 1_000, 60_000, 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayfly.lifetime.moments import is_due, is_expired
-from mayfly.lifetime.until import Until
+from mayfly.lifetime.moments import Until, is_due, is_expired
 from mayfly.lifetime.window import (
     LATEST_DUE_MS,
     LONGEST_LIFE_MS,

@@ -1,4 +1,4 @@
-"""The real queue manager and the model of ``mayfly.testing.model``, driven side by side."""
+"""The real queue manager and the model of ``tests.model.queues``, driven side by side."""
 
 from collections import Counter
 from functools import partial
@@ -17,7 +17,6 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.testing import VirtualClock
-from mayfly.testing.model import STAGING, Cursor, Held, Model, Put, Queue
 from mayfly.verbs.messages import Message
 from tests.model.material import (
     ALIAS,
@@ -38,6 +37,7 @@ from tests.model.material import (
     shown,
     steps,
 )
+from tests.model.queues import STAGING, Cursor, Held, Model, Put, Queue
 
 MAX_DEPTH = 6
 OUTCOME = LEDGER_COLUMNS.index("outcome")

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from mayfly import MQError
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.testing.model import Put, Queue
 from mayfly.verbs.messages import Message
+from tests.model.queues import Put, Queue
 
 QUEUES = {"PRIORITY": c.MQMDS_PRIORITY, "FIFO": c.MQMDS_FIFO}
 REPLY = "REPLY"

@@ -21,7 +21,6 @@ from mayfly.engine.delay.staging import shown
 from mayfly.engine.face.programs import ANY
 from mayfly.engine.finding.search import in_order
 from mayfly.engine.objects import administration
-from mayfly.testing.model import STAGING, Held, Put
 from mayfly.verbs.schedule import Receipt, Scheduled, ScheduleFilter
 from tests.examples import examples
 from tests.model.machine import QueueMachine
@@ -37,6 +36,7 @@ from tests.model.material import (
     reason_of,
     sessions,
 )
+from tests.model.queues import STAGING, Held, Put
 from tests.spec.schedule_scene import AnySchedule
 
 targets = st.sampled_from([*QUEUES, ALIAS])

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, IsNotNull
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from mayfly import QueueManager
-from mayfly.lifetime.claims import CLAIM_LAPSE_MS
+from mayfly.lifetime.time_limits import CLAIM_LAPSE_MS
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.bulk import client as bulk_client
 from mayfly.pipeline.bulk.batch_log import ClaimOffset, LocalFiles, WrittenClaims, written_claims

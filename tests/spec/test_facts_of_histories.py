@@ -10,8 +10,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
-from mayfly.lifetime.caps import read_cap
-from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
+from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, read_cap
 from mayfly.testing import VirtualClock
 from tests.spec.scene import STAGING, START_MS
 

@@ -16,7 +16,7 @@ from mayfly.engine.face.administration import QMGR
 from mayfly.engine.face.bulk import ClaimError
 from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.objects import administration
-from mayfly.lifetime.claims import CLAIM_LAPSE_MS
+from mayfly.lifetime.time_limits import CLAIM_LAPSE_MS
 from mayfly.lifetime.times import Driven
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

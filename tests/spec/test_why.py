@@ -12,7 +12,7 @@ from mayfly import MQError, QueueManager
 from mayfly.engine import PutRequest, Session
 from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.lifetime.life import State
-from mayfly.lifetime.spelling import spelled_moment
+from mayfly.lifetime.times import spelled_moment
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

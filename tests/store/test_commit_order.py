@@ -5,7 +5,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from mayfly.runtime.locks import Signal
+from mayfly.runtime.runtime import MachineSignal
 from mayfly.store import group_commit
 from mayfly.store.group_commit import ROOM, ROOM_BESIDE_RELEASE, Commit, divided
 from mayfly.store.store import Store
@@ -32,7 +32,7 @@ def release_unit(row: StoredMessage, new_key: int) -> Unit:
 
 
 def commit_of(*units: Unit) -> Commit:
-    return Commit(units, Signal())
+    return Commit(units, MachineSignal())
 
 
 def new(store: Store, count: int) -> Commit:

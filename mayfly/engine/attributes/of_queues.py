@@ -20,7 +20,7 @@ from mayfly.engine.attributes.attribute import (
     attribute,
 )
 from mayfly.engine.attributes.definition import Definition, table
-from mayfly.lifetime.caps import Cap
+from mayfly.lifetime.life import Cap
 from mayfly.mqi import constants as c
 
 #: A life runs from the put, delay or not; otherwise that of a delayed message from its release.

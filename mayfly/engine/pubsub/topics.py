@@ -12,7 +12,7 @@ from mayfly.engine.attributes.of_topics import (
     PUBSUB_ENABLED,
     TopicDefinition,
 )
-from mayfly.lifetime.caps import Cap
+from mayfly.lifetime.life import Cap
 from mayfly.lifetime.times import ms_of_tenths
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

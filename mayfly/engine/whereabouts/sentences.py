@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from mayfly.engine.whereabouts.wording import cap_of, ender_of
 from mayfly.lifetime.life import State
 from mayfly.lifetime.moments import is_due, is_expired
-from mayfly.lifetime.spelling import spelled_duration, spelled_moment
+from mayfly.lifetime.times import spelled_duration, spelled_moment
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.reasons import cause_name

@@ -9,7 +9,7 @@ from mayfly.engine.whereabouts.sentences import GOES_ON, deadline
 from mayfly.engine.whereabouts.wording import cap_of, ender_of, meeting_of
 from mayfly.lifetime.life import State
 from mayfly.lifetime.moments import is_expired
-from mayfly.lifetime.spelling import spelled_moment
+from mayfly.lifetime.times import spelled_moment
 from mayfly.mqi.reasons import cause_name
 from mayfly.verbs.stories import Relation, Stay, Step
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mayfly.lifetime.caps import read_cap
+from mayfly.lifetime.life import read_cap
 from mayfly.lifetime.life import State
-from mayfly.lifetime.spelling import spelled_duration
+from mayfly.lifetime.times import spelled_duration
 from mayfly.lifetime.times import ms_of_tenths
 from mayfly.verbs.contracts.outcomes import MetBy
 from mayfly.verbs.stories import Stay

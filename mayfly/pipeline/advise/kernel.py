@@ -19,7 +19,7 @@ import numpy as np
 
 from mayfly.lifetime.columns import Ints
 from mayfly.lifetime.moments import is_expired
-from mayfly.lifetime.transactions import is_timed_out
+from mayfly.lifetime.time_limits import is_timed_out
 from mayfly.pipeline.replay.kernel import COMPILED_FROM_COUNT, NEVER_MS
 
 #: An int64 array where numba runs, a list where Python does.

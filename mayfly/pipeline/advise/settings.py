@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mayfly.lifetime.time_limits import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.lifetime.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.pipeline.advise.errors import AdviseError
 
 #: The listener waits for one message at a time in each; more threads than this hold no port.

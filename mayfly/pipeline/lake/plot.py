@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from matplotlib.figure import Figure
 from plotly.subplots import make_subplots
 
-from mayfly.lifetime.spelling import spelled_duration
+from mayfly.lifetime.times import spelled_duration
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.lake.errors import PlotError
 from mayfly.pipeline.lake.timeline import QueueShare, Timeline

@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mayfly.lifetime.claims import CLAIM_RENEWAL_MS
+from mayfly.lifetime.time_limits import CLAIM_RENEWAL_MS
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.bulk.batch_log import ClaimOffset, claim_offset

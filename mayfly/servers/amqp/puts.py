@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeAlias
 
 from mayfly.client.connection import Connection
 from mayfly.client.open_objects import OUTDATED
-from mayfly.lifetime.until import Until
+from mayfly.lifetime.moments import Until
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

@@ -23,7 +23,7 @@ from mayfly.jms.errors import (
     TransactionRolledBackRuntimeException,
 )
 from mayfly.jms.factory import ConnectionFactory
-from mayfly.lifetime.transactions import (
+from mayfly.lifetime.time_limits import (
     TOTAL_TRAN_LIFETIME_TIMEOUT_S,
     is_timed_out,
     timeout_ms,

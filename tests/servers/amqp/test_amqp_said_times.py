@@ -12,7 +12,7 @@ from proton import Data, Delivery
 
 from mayfly import QueueManager, jms, pymqi
 from mayfly.engine import PutRequest
-from mayfly.lifetime.until import Until
+from mayfly.lifetime.moments import Until
 from mayfly.mqi import constants as c
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Scalar, Section, Value, symbol, text

@@ -1,8 +1,20 @@
-"""The mark of classes whose objects are held by weak references."""
+"""Marks of classes that tell mypyc what other classes and references expect of them."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    # mypyc knows it by this name, and runs nothing of it.
+    from mypy_extensions import mypyc_attr
+else:
+
+    def mypyc_attr(**_said):
+        """Mark a class that interpreted classes extend: mypyc then looks methods up."""
+        return lambda marked: marked
+
+
+__all__ = ["mypyc_attr", "weakly_held"]
 
 _Held = TypeVar("_Held")
 

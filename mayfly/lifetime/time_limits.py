@@ -1,11 +1,19 @@
-"""The longest life of a transaction: one rule for listeners, sessions of JMS and the advisor."""
+"""How long a program may hold messages: the lifetime of a transaction (L11), the lapse of a claim.
+
+A pipeline claims due messages to release them, and renews the claim while it lives. A claim that is
+not renewed lapses, and its messages are due again (DDELAY).
+"""
 
 from __future__ import annotations
 
-from mayfly.lifetime.times import ms_of_seconds
+from mayfly.lifetime.times import SECOND_MS, ms_of_seconds
 
 #: The total transaction lifetime timeout of an application server, unless it is set otherwise.
 TOTAL_TRAN_LIFETIME_TIMEOUT_S = 120
+#: A claim lapses after this time without a renewal.
+CLAIM_LAPSE_MS = 60 * SECOND_MS
+#: Interval at which a live reader renews: three renewals may be lost before the claim lapses.
+CLAIM_RENEWAL_MS = CLAIM_LAPSE_MS // 4
 
 
 def timeout_ms(name: str, seconds: int) -> int:
@@ -20,3 +28,8 @@ def timeout_ms(name: str, seconds: int) -> int:
 def is_timed_out(elapsed_ms: int, lifetime_ms: int) -> bool:
     """Return True from the very millisecond at which a lifetime is over; 0 is no limit (L11)."""
     return 0 < lifetime_ms <= elapsed_ms
+
+
+def claim_lapses_at_ms(renewed_ms: int) -> int:
+    """Return the first moment at which a claim last renewed at this moment has lapsed."""
+    return renewed_ms + CLAIM_LAPSE_MS
