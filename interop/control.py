@@ -13,7 +13,7 @@ from socketserver import StreamRequestHandler, TCPServer
 from threading import Thread
 
 from mayfly import MQError
-from mayfly.cli.remote import operating
+from mayfly.cli.managers import operating
 from mayfly.client.connection import Connection
 
 HOST = "127.0.0.1"

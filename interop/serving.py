@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from interop.control import controlled
-from mayfly.cli.remote import operating
+from mayfly.cli.managers import operating
 
 #: A file system in memory, where a sync costs nothing, and how much room it must have.
 _MEMORY, _ROOM_BYTES = Path("/dev/shm"), 2**30

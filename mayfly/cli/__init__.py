@@ -1,4 +1,4 @@
-"""The ``mayfly`` command: one file a command, and how commands end.
+"""The ``mayfly`` command: its commands, and how they end.
 
 A command ends with one of these codes. With every code but 0 a line on stderr has the reason.
 

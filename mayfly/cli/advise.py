@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
-from mayfly.cli.advise_show import as_json as advice_as_json
-from mayfly.cli.advise_show import print_advice
-from mayfly.cli.managers import JsonOption
+from mayfly.cli.managers import JsonOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.show import print_json
+from mayfly.cli.show import moment, print_json
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.store.database import DATABASE_FILE
+from mayfly.verbs.contracts.ledger import PositionTrimmed
 
 if TYPE_CHECKING:
-    from mayfly.pipeline.advise.advice import Advice
+    import pyarrow as pa
+
+    from mayfly.client.connection.operating import Ledger
+    from mayfly.pipeline.advise.advice import Advice, Outlook
+    from mayfly.pipeline.advise.arrivals import Arrivals, ArrivalSummary
     from mayfly.pipeline.advise.durations import Durations
+    from mayfly.pipeline.advise.settings import Setting
 
 #: Parameters of the advice besides a setting.
 _LIMITS = ("margin_ms", "idle_per_hour", "seed")
@@ -27,6 +33,22 @@ _ASKED = (
     "how long does the longest on_message take? Say it with --longest, as in --longest 15s, with "
     "--on-message, or as longest_on_message_ms in the --config file"
 )
+_PAGE_COUNT = 50_000
+_PROCESS = "1 is independent arrivals, more are bursts"
+_TITLES = {
+    "messages": "messages",
+    "taken": "transactions with a message",
+    "committed": "  committed",
+    "needless": "  rolled back needlessly",
+    "overlong": "  on_message as long as the lifetime",
+    "messages_hit": "messages rolled back needlessly",
+    "redeliveries": "redeliveries",
+    "backouts_max": "most rollbacks of one message",
+    "requeued": "messages past BOTHRESH",
+    "expired": "messages that expired first",
+    "left": "messages rolled back to the end",
+    "idle_rollbacks": "idle rollbacks",
+}
 
 
 def lifetime_seconds(text: str) -> int:
@@ -178,7 +200,7 @@ def advise(
 
 
 def _answer(said: dict[str, Any]) -> Advice:
-    from mayfly.cli.advise_source import recorded
+    from mayfly.cli.advise import recorded
     from mayfly.pipeline.advise import advice
     from mayfly.pipeline.advise.config import read_config
     from mayfly.pipeline.advise.settings import Setting
@@ -217,3 +239,223 @@ def _durations(on_message: str | None, longest_ms: int | None) -> Durations:
         return from_text(on_message, duration_ms)
     except (ValueError, typer.BadParameter) as error:
         raise ValueError(f"--on-message: {error}") from error
+
+
+class Recorded(NamedTuple):
+    """The arrivals on a queue, and its BOTHRESH where a queue manager has it."""
+
+    arrivals: Arrivals
+    bothresh: int | None
+
+
+def recorded(
+    source: Path | None, qmgr: str | None, queue: str | None, url: str | None
+) -> Recorded | None:
+    """Return what was recorded, None when nothing is named to look in.
+
+    Raises CommandFailed when it is not there or empty, ValueError when it is not clear which.
+    """
+    if url is not None and (qmgr is None or source is not None):
+        raise ValueError(f"--url {url} is the server of a queue manager: name that by --qmgr alone")
+    if source is None and qmgr is None:
+        if queue is not None:
+            raise ValueError(f"--queue {queue} of what? Name a trace, a lake or --qmgr")
+        return None
+    if source is not None and not source.exists():
+        raise CommandFailed(ExitCode.FILE, f"there is no trace, lake or queue manager at {source}")
+    if source is None or (source / DATABASE_FILE).exists():
+        folder = None if source is None else str(source)
+        return _of_manager(qmgr or Path(str(source)).resolve().name, url or folder, queue)
+    return Recorded(_arrivals(_trace(source, qmgr), queue, str(source)), None)
+
+
+def _trace(source: Path, qmgr: str | None) -> pa.Table:
+    from mayfly.pipeline.replay.lives import is_lake, trace_of_lives
+    from mayfly.pipeline.replay.read import read_trace
+
+    if not is_lake(source):
+        if qmgr is not None:
+            raise ValueError(f"--qmgr is for a lake or its own folder; {source} is neither")
+        return read_trace(source)
+    from mayfly.cli.lake import pipeline_errors
+    from mayfly.pipeline.replay.errors import NoLives
+    from mayfly.pipeline.spark.replay import lives_in_lake
+
+    with pipeline_errors():
+        try:
+            return trace_of_lives(lives_in_lake(source, qmgr))
+        except NoLives as error:
+            raise CommandFailed(ExitCode.NOTHING, str(error)) from error
+
+
+def _of_manager(name: str, place: str | None, queue: str | None) -> Recorded:
+    """Read the ledger of a queue manager: of its folder, or of the server that has it open."""
+    from mayfly.pipeline.replay.lives import trace_of_lives
+
+    with connected(name, place, program="mayfly advise") as connection:
+        admin = connection.admin
+        lives = _lives(admin.ledger, name)
+        arrivals = _arrivals(trace_of_lives(lives), queue, f"the ledger of {name}")
+        rows = admin.mqsc(f"DISPLAY QLOCAL('{arrivals.queue}') BOTHRESH").rows
+    # The queue may be gone; its lives are still there.
+    return Recorded(arrivals, int(rows[0]["BOTHRESH"]) if rows else None)
+
+
+def _lives(ledger: Ledger, name: str) -> pa.Table:
+    """Return the lives in a ledger that `mayfly.pipeline.replay.lives` replays."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from mayfly.lifetime.life import KIND_LIFE
+    from mayfly.pipeline.bulk.schema import LEDGER, ledger_batch
+    from mayfly.pipeline.replay.lives import LIFE_COLUMNS, REPLAYED
+
+    batches = [ledger_batch(rows, name, "") for rows in _pages(ledger)]
+    table = pa.Table.from_batches(batches, schema=LEDGER)
+    is_life = (pc.field("kind") == KIND_LIFE) & pc.field("outcome").isin(REPLAYED)
+    return table.filter(is_life).select(list(LIFE_COLUMNS))
+
+
+def _pages(ledger: Ledger) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield what the ledger holds; a server may remove the oldest rows meanwhile."""
+    position = ledger.first_position() - 1
+    while True:
+        try:
+            rows = ledger.page(position, _PAGE_COUNT)
+        except PositionTrimmed as trimmed:
+            position = trimmed.first_position - 1
+            continue
+        if not rows:
+            return
+        yield rows
+        position = rows[-1][0]
+
+
+def _arrivals(trace: pa.Table, queue: str | None, name: str) -> Arrivals:
+    from mayfly.pipeline.advise.arrivals import arrivals_of
+
+    if not len(trace):
+        raise CommandFailed(ExitCode.NOTHING, f"no message in {name}")
+    try:
+        return arrivals_of(trace, queue)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+def print_advice(advice: Advice) -> None:
+    """Print it all."""
+    console = Console(highlight=False)
+    for line in _lines(advice):
+        console.print(line, markup=False, soft_wrap=True)
+    if advice.arrivals is not None and advice.after is not None:
+        for line in _arrival_lines(advice.arrivals):
+            console.print(line, markup=False, soft_wrap=True)
+        console.print()
+        console.print(_table(advice.before, advice.after))
+
+
+def advice_as_json(advice: Advice) -> dict[str, Any]:
+    """Return the same for JSON; ``is_safe`` is null when there is no present receive timeout."""
+    is_decided = advice.present.receive_timeout_ms is not None
+    return {
+        "present": advice.present._asdict(),
+        "longest_on_message_ms": advice.longest_on_message_ms,
+        "is_safe": not advice.problems if is_decided else None,
+        "problems": advice.problems,
+        "recommended": advice.recommended._asdict(),
+        "reasons": advice.reasons,
+        "arrivals": None if advice.arrivals is None else advice.arrivals._asdict(),
+        "before": _outlook_as_json(advice.before),
+        "after": _outlook_as_json(advice.after),
+    }
+
+
+def _lines(advice: Advice) -> Iterator[str]:
+    from mayfly.pipeline.advise.settings import spoken
+
+    present, longest_ms = advice.present, advice.longest_on_message_ms
+    yield f"present:     {_setting(present)}; longest on_message {spoken(longest_ms)}"
+    for problem in advice.problems:
+        yield f"  not safe: {problem}"
+    if advice.problems:
+        timeout_ms = present.timeout_ms
+        yield (
+            f"  a message at the very end of a receive: {spoken(timeout_ms)} + "
+            f"{spoken(longest_ms)} = {spoken(timeout_ms + longest_ms)}, and at "
+            f"{spoken(present.lifetime_ms)} the transaction is marked for rollback"
+        )
+    yield f"recommended: {_setting(advice.recommended)}"
+    for reason in advice.reasons:
+        yield f"  {reason}"
+
+
+def _setting(setting: Setting) -> str:
+    from mayfly.pipeline.advise.settings import spoken
+
+    timeout, lifetime = "not said", "none"
+    if setting.receive_timeout_ms is not None:
+        timeout = spoken(setting.receive_timeout_ms)
+    if setting.lifetime_ms:
+        lifetime = spoken(setting.lifetime_ms)
+    return (
+        f"receive timeout {timeout}, transaction lifetime {lifetime}, sessions "
+        f"{setting.max_sessions}, BOTHRESH {setting.bothresh}"
+    )
+
+
+def _arrival_lines(arrivals: ArrivalSummary) -> Iterator[str]:
+    yield ""
+    yield (
+        f"arrivals on {arrivals.queue}: {arrivals.messages:,} messages from "
+        f"{moment(arrivals.first_ms)} to {moment(arrivals.last_ms)} UTC"
+    )
+    if arrivals.per_hour is None:
+        return
+    gaps = [
+        f"{name} {gap_ms / SECOND_MS:,.3f}"
+        for name, gap_ms in (
+            ("mean", arrivals.gap_mean_ms),
+            ("p50", arrivals.gap_p50_ms),
+            ("p95", arrivals.gap_p95_ms),
+            ("p99", arrivals.gap_p99_ms),
+            ("longest", arrivals.gap_max_ms),
+        )
+        if gap_ms is not None
+    ]
+    yield f"  {arrivals.per_hour:,.1f} an hour; gaps in s: {', '.join(gaps)}"
+    yield f"  gaps vary by {arrivals.gap_variation:.2f} of their mean ({_PROCESS})"
+
+
+def _table(before: Outlook | None, after: Outlook) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("", no_wrap=True)
+    columns = [_cells(after)]
+    if before is not None:
+        table.add_column("present", justify="right")
+        columns.insert(0, _cells(before))
+    table.add_column("recommended", justify="right")
+    for title in columns[0]:
+        table.add_row(title, *(column[title] for column in columns))
+    return table
+
+
+def _cells(outlook: Outlook) -> dict[str, str]:
+    """Return the rows of the table: figures of the simulation, then those of the formula."""
+    simulated, expected = outlook.simulated, outlook.estimate
+    cells = {title: f"{getattr(simulated, name):,}" for name, title in _TITLES.items()}
+    cells["needless share of transactions"] = f"{simulated.needless_share:.3%}"
+    cells["idle rollbacks an hour"] = f"{simulated.idle_rollbacks_per_hour:,.1f}"
+    cells["expected: messages hit"] = f"{expected.hit_share:.3%}"
+    cells["expected: idle rollbacks an hour"] = f"{expected.idle_rollbacks_per_hour:,.1f}"
+    cells["sessions busy"] = f"{expected.busy_share:.1%}"
+    return cells
+
+
+def _outlook_as_json(outlook: Outlook | None) -> dict[str, Any] | None:
+    if outlook is None:
+        return None
+    simulated = outlook.simulated
+    return {
+        "estimate": outlook.estimate._asdict(),
+        "simulated": simulated._asdict() | {"needless_share": simulated.needless_share},
+    }

@@ -11,7 +11,7 @@ from mayfly import __version__
 from mayfly.build import is_compiled
 from mayfly.cli.outcomes import EXIT_CODES, Commands
 
-#: Command or group of commands -> the first sentence of its help; its module has the same name.
+#: Command or group of commands -> the first sentence of its help.
 COMMANDS = {
     "create": "Make a queue manager, as crtmqm does.",
     "mqsc": "Run MQSC commands, as runmqsc does.",
@@ -36,6 +36,11 @@ COMMANDS = {
     "dlq": "See what is dead-lettered, and say by rules what becomes of it.",
     "trigger": "Start programs when queues have work for them.",
 }
+#: The modules that have several commands; any other command has one of its own name.
+_MODULES = {
+    **dict.fromkeys(("create", "verify", "compact"), "folders"),
+    **dict.fromkeys(("put", "get", "browse"), "messages"),
+}
 
 
 class _CommandsOnDemand(Commands):
@@ -49,7 +54,7 @@ class _CommandsOnDemand(Commands):
 
 def command_named(name: str) -> Any:
     """Import a command, or a group of commands, and return it."""
-    found = getattr(import_module(f"mayfly.cli.{name}"), name)
+    found = getattr(import_module(f"mayfly.cli.{_MODULES.get(name, name)}"), name)
     if isinstance(found, typer.Typer):
         return typer.main.get_group(found)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -17,9 +17,9 @@ from mayfly.cli.managers import (
     connected,
     folder_of,
     is_here,
+    operating,
 )
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.remote import operating
 from mayfly.cli.show import moment, print_json
 from mayfly.cli.values import duration_ms
 from mayfly.lifetime.times import SLEW_MS, spelled_duration

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.ledger_spark import pipeline_errors
+from mayfly.cli.lake import pipeline_errors
 from mayfly.cli.signals import stop_event
 from mayfly.cli.values import local_path
 

@@ -14,11 +14,10 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from mayfly.cli.ledger import pipeline_errors
+from mayfly.cli.lake import pipeline_errors
 from mayfly.cli.managers import JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.quiet import quiet_stderr
-from mayfly.cli.show import moment, print_json
+from mayfly.cli.show import moment, print_json, quiet_stderr
 from mayfly.cli.values import local_path
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def demo(
 
 def tell(result: DemoResult, *, as_json: bool) -> None:
     """Print the result; a disagreement ends the command with exit code 1."""
-    from mayfly.cli.demo_summary import print_summary
+    from mayfly.cli.airport.terminal import print_summary
 
     if as_json:
         print_json(result.as_json())
@@ -111,7 +110,7 @@ class _Watcher:
         )
 
     def wall(self, seen: WallSeen) -> None:
-        from mayfly.cli.demo_picture import picture
+        from mayfly.cli.airport.terminal import picture
 
         self._done(seen.done)
         self._below = picture(seen)

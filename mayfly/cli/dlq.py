@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -12,21 +12,17 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.dlq_show import (
-    HEAD,
-    failed_with,
-    letter_cells,
-    summary,
-)
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected, is_here
+from mayfly.cli.messages import browsed
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.queues import browsed
-from mayfly.cli.show import aligned, print_json
+from mayfly.cli.show import aligned, print_json, remaining
 from mayfly.cli.signals import stop_event
 from mayfly.cli.values import local_path
 from mayfly.client.connection import Connection
 from mayfly.mqi.constants import MQWI_UNLIMITED
+from mayfly.mqi.reasons import cause_name
 from mayfly.services.dead_letter import (
+    DeadLetter,
     DeadLetterHandler,
     Outcome,
     RuleTable,
@@ -39,12 +35,15 @@ from mayfly.services.dead_letter import (
 )
 from mayfly.services.dead_letter.dead_letters import letter_as_json
 from mayfly.services.dead_letter.handler import summary_as_json
+from mayfly.verbs.messages import Message
 
 #: Interval of progress messages on a terminal.
 _TOLD_SECONDS = 1.0
 _PAGE_COUNT = 1_000
 #: So soon a handler on a server notices that it is to stop.
 _REMOTE_WAIT_MS = 1_000
+HEAD = ("MsgId", "reason", "for queue", "age", "expires in", "bytes")
+
 
 dlq = typer.Typer(
     name="dlq",
@@ -233,3 +232,28 @@ def _print(counts: Counter[Outcome], failures: Counter[int], *, as_json: bool) -
         print_json(summary_as_json(counts, failures))
     else:
         print(summary({o: n for o, n in counts.items() if o is not Outcome.FAILED}))
+
+
+def letter_cells(message: Message, letter: DeadLetter | None) -> tuple[str, ...]:
+    """Return a line of the list; without a header only what the descriptor says."""
+    left = remaining(message.remaining_ms)
+    if letter is None:
+        return message.msg_id.hex(), "(no header)", "-", "-", left, f"{len(message.body):,}"
+    since_ms = letter.since_ms
+    age = "-" if since_ms is None else remaining(max(message.seen_ms - since_ms, 0))
+    reason, size = cause_name(letter.reason), f"{len(letter.data):,}"
+    return message.msg_id.hex(), reason, letter.target or "-", age, left, size
+
+
+def summary(counts: Mapping[Outcome, int]) -> str:
+    """Return in one line what happened, only what did."""
+    happened = [f"{counts[o]:,} {o.value.replace('_', ' ')}" for o in Outcome if counts.get(o)]
+    return ", ".join(happened) or "nothing to do"
+
+
+def failed_with(handler: DeadLetterHandler) -> str:
+    """Return in one line what has failed and why, empty when nothing has."""
+    return ", ".join(
+        f"{count:,} failed with {cause_name(reason)}"
+        for reason, count in sorted(handler.failures.items())
+    )

@@ -9,28 +9,35 @@ import os
 import resource
 import secrets
 import signal
+import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 
 from mayfly.admin.mqsc.grammar import MqscSyntaxError, parse, statements
 from mayfly.admin.security.admission import Admission
+from mayfly.admin.security.developer import (
+    APP,
+    DEFINITIONS,
+    Credentials,
+    developer_users,
+    self_signed_certificate,
+)
 from mayfly.admin.security.refreshing import refreshes_of
-from mayfly.cli.acting_user import acting_user
-from mayfly.cli.developing import developed, own_certificate, run_script
-from mayfly.cli.held_folder import opened_when_free
-from mayfly.cli.lake_archive import LakeArchive
-from mayfly.cli.managers import folder_of
+from mayfly.admin.security.users import users_of
+from mayfly.cli.lake import LakeArchive
+from mayfly.cli.managers import acting_user, folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.ready_line import ReadyLine
-from mayfly.cli.served import Served, Serving
+from mayfly.cli.served import Served, Serving, opened_when_free
+from mayfly.cli.show import print_json
 from mayfly.cli.signals import arriving_signals
-from mayfly.cli.telemetry import telemetry_of
 from mayfly.engine import manager_definition, scan_every, volatile_count
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.constants import MQEXPI_OFF
@@ -57,8 +64,10 @@ from mayfly.servers.settings import (
     DEVELOPMENT_HTTP_CHANNEL,
     HTTP_ADMIN_CHANNEL,
     HTTP_CHANNEL,
+    Listen,
     ServedFolder,
     ServeSettings,
+    TlsFiles,
     check_settings,
 )
 from mayfly.servers.standing import Standing
@@ -85,6 +94,12 @@ _TOKEN_BYTES = 32
 #: A queue manager that has stopped by itself is noticed this soon.
 _LOOK_SECONDS = 1.0
 _LOG = logging.getLogger("mayfly.serve")
+_TRACES, _METRICS = "OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER"
+#: The groups of entry points by which packages of exporters name them.
+_GROUPS = {
+    _TRACES: "opentelemetry_traces_exporter",
+    _METRICS: "opentelemetry_metrics_exporter",
+}
 
 
 class _Held(NamedTuple):
@@ -460,3 +475,112 @@ def _say_lost(managers: Sequence[QueueManager]) -> None:
                 "DEFPSIST(YES) on their queue, or a put that says so, keeps them",
                 extra={"queue_manager": manager.name, "lost": count},
             )
+
+
+def developed(managers: Sequence[QueueManager], folders: Mapping[str, Path]) -> Credentials:
+    """Define what a developer begins with; return the credentials of the first queue manager."""
+    found: list[Credentials] = []
+    for manager in managers:
+        with wrong_values():
+            found.append(
+                developer_users(users_of(manager.engine), folders[manager.name], os.environ)
+            )
+        run_script(manager, DEFINITIONS, "--dev")
+    return found[0]
+
+
+def own_certificate(folder: Path, listen: Listen) -> TlsFiles:
+    """Return a certificate, and its key, for the names and addresses of this machine."""
+    hosts = ["localhost", "127.0.0.1", "::1", socket.gethostname()]
+    hosts += [address.host for address in listen if address is not None]
+    now_ms = SystemClock().now_ms()
+    return TlsFiles(*self_signed_certificate(folder, list(dict.fromkeys(hosts)), now_ms))
+
+
+def run_script(manager: QueueManager, text: str, said_by: str) -> None:
+    """Run MQSC; CommandFailed names the first command that was not carried out."""
+    result = manager.mqsc(text)
+    wrong = next((command for command in result.commands if not command.ok), None)
+    if wrong is not None:
+        said = "; ".join(map(str, wrong.messages))
+        raise CommandFailed(ExitCode.MQ, f"{said_by}: {wrong.command}: {said}")
+
+
+class ReadyLine(NamedTuple):
+    """The content of the line; ``credentials`` are those of ``--dev``."""
+
+    names: Sequence[str]
+    addresses: Mapping[str, str]
+    credentials: Credentials | None
+    served: Served
+
+    def say(self, *, as_json: bool) -> None:
+        """Print it on stdout, as text or as JSON for programs."""
+        facts: dict[str, str | None] = dict(self.addresses)
+        if self.credentials is not None:
+            facts |= {"user": APP, "password": self.credentials.app}
+        facts["token_file"] = self.served.token_file
+        facts["tls_certificate"] = self.served.tls_certificate
+        if as_json:
+            line = {"ready": True, "queue_managers": list(self.names), **facts}
+            print_json(line, indent=None)
+        else:
+            said = ", ".join(f"{key} {value}" for key, value in facts.items() if value)
+            print(f"serving {', '.join(self.names)}: {said}")
+        typer.get_text_stream("stdout").flush()
+
+
+@contextmanager
+def telemetry_of(
+    managers: Sequence[QueueManager], environment: Mapping[str, str] = os.environ
+) -> Iterator[None]:
+    """Have telemetry on for a block, if OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER asks for it.
+
+    Each holds names of exporters that are installed, as ``console`` or ``otlp``. The SDK reads its
+    other variables itself. Raises CommandFailed for an exporter that is not installed.
+    """
+    asked = {name: _names(environment.get(name, "")) for name in (_TRACES, _METRICS)}
+    if not any(asked.values()) or environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        yield
+        return
+    try:
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        from mayfly import telemetry
+    except ModuleNotFoundError as error:
+        said = f"{_TRACES}, {_METRICS}: need mayfly-mq[otel] and opentelemetry-sdk: {error}"
+        raise CommandFailed(ExitCode.USAGE, said) from error
+    readers = [PeriodicExportingMetricReader(each) for each in _exporters(_METRICS, asked)]
+    meters, tracers = MeterProvider(readers), TracerProvider()
+    with ExitStack() as stack:
+        for provider in (tracers, meters):
+            # Spans and figures that are not yet exported are exported then.
+            stack.callback(provider.shutdown)
+        for exporter in _exporters(_TRACES, asked):
+            tracers.add_span_processor(BatchSpanProcessor(exporter))
+        telemetry.instrument(tracer_provider=tracers, meter_provider=meters)
+        stack.callback(telemetry.uninstrument)
+        for manager in managers:
+            stack.callback(telemetry.watch(manager, tracer_provider=tracers))
+        yield
+
+
+def _names(given: str) -> list[str]:
+    return [name for each in given.split(",") if (name := each.strip()) not in ("", "none")]
+
+
+def _exporters(variable: str, asked: Mapping[str, Sequence[str]]) -> list[Any]:
+    made = []
+    for name in asked[variable]:
+        found = next(iter(entry_points(group=_GROUPS[variable], name=name)), None)
+        if found is None:
+            known = sorted(entry_points(group=_GROUPS[variable]).names)
+            said = (
+                f"{variable}: exporter {name!r} is none of {', '.join(known)}; install its package"
+            )
+            raise CommandFailed(ExitCode.USAGE, said)
+        made.append(found.load()())
+    return made

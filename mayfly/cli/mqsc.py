@@ -7,13 +7,16 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.configuration import (
+from mayfly.cli.managers import (
+    JsonOption,
     LevelOption,
+    Name,
+    PlaceOption,
     PlatformOption,
     SettingOption,
     configuration_of,
+    connected,
 )
-from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
 from mayfly.verbs.mqsc_result import MqscResult

@@ -8,9 +8,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from mayfly.cli.managers import FolderOption, JsonOption, Name, folder_of
+from mayfly.cli.managers import FolderOption, JsonOption, Name, folder_of, operating
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.remote import operating
 from mayfly.cli.served import IMPAIRED, SERVED_FILE, Served, is_served, told_in
 from mayfly.cli.show import print_json
 from mayfly.mqi import reasons as rc

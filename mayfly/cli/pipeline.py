@@ -12,11 +12,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
 
-from mayfly.cli.ledger_spark import pipeline_errors
+from mayfly.cli.lake import pipeline_errors
 from mayfly.cli.managers import JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.quiet import quiet_stderr
-from mayfly.cli.show import print_json
+from mayfly.cli.show import print_json, quiet_stderr
 from mayfly.cli.values import local_path
 from mayfly.lifetime.times import SECOND_MS
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,21 +11,9 @@ import typer
 
 from mayfly.cli.managers import JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.replay_settings import (
-    CapOption,
-    ConsumersOption,
-    DelayOption,
-    LifeOption,
-    ReceiveTimeoutOption,
-    SequenceOption,
-    ServiceOption,
-    TtlFromOption,
-    settings_from,
-)
-from mayfly.cli.replay_show import as_json as comparison_as_json
-from mayfly.cli.replay_show import comparison_lines, write_changed
-from mayfly.cli.show import print_json
+from mayfly.cli.show import aligned, moment, print_json
 from mayfly.cli.values import duration_ms, local_path
+from mayfly.lifetime.times import SECOND_MS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +24,23 @@ if TYPE_CHECKING:
 
 _QUICK_START = "-Xss8m -XX:+UseSerialGC -Xshare:auto"
 _MESSAGES = 10
+_TTL_RULES = {"send": False, "release": True}
+_HEAD = (
+    "queue",
+    "messages",
+    "got",
+    "expired",
+    "refused",
+    "left",
+    "late",
+    "p50 s",
+    "p99 s",
+    "depth",
+    "empty receives",
+)
+_COUNTS_BEFORE = ("got", "expired", "refused", "left", "late")
+_COUNTS_AFTER = ("depth_max", "receives_empty")
+
 
 Source = Annotated[
     Path,
@@ -159,7 +164,7 @@ class _Way:
         from mayfly.pipeline.replay.compare import compare
 
         if self._is_lake:
-            from mayfly.cli.ledger_spark import pipeline_errors
+            from mayfly.cli.lake import pipeline_errors
             from mayfly.pipeline.spark.replay import lives_in_lake
 
             with pipeline_errors(), _no_lives():
@@ -214,9 +219,8 @@ def _no_lives() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _spark(master: str | None) -> Iterator[SparkSession]:
-    from mayfly.cli.ledger_spark import pipeline_errors
-    from mayfly.cli.progress import seconds_told
-    from mayfly.cli.quiet import quiet_stderr
+    from mayfly.cli.lake import pipeline_errors
+    from mayfly.cli.show import quiet_stderr, seconds_told
 
     with pipeline_errors(), quiet_stderr() as stderr, seconds_told(stderr, "Spark is at work"):
         from mayfly.pipeline.spark.session import create_session
@@ -228,3 +232,231 @@ def _spark(master: str | None) -> Iterator[SparkSession]:
             yield spark
         finally:
             spark.stop()
+
+
+def _option(name: str, metavar: str, text: str) -> Any:
+    return typer.Option(name, metavar=f"[Q=]{metavar}", help=text)
+
+
+CapOption = Annotated[
+    list[str] | None, _option("--cap", "TIME", "Cap each lifetime, as CAPEXPRY does.")
+]
+DelayOption = Annotated[
+    list[str] | None, _option("--delay", "TIME", "Delay each message by this instead.")
+]
+LifeOption = Annotated[
+    list[str] | None, _option("--life", "TIME", "Give each message this lifetime instead.")
+]
+TtlFromOption = Annotated[
+    list[str] | None,
+    _option(
+        "--ttl-from", "RULE", "Lifetimes begin at the put (send) or after the delay (release)."
+    ),
+]
+SequenceOption = Annotated[
+    list[str] | None, _option("--sequence", "ORDER", "Take by priority or fifo, as MSGDLVSQ says.")
+]
+ConsumersOption = Annotated[
+    list[str] | None, _option("--consumers", "N", "So many take whatever comes, for ever.")
+]
+ServiceOption = Annotated[
+    list[str] | None, _option("--service", "TIME", "How long a message keeps a consumer busy.")
+]
+ReceiveTimeoutOption = Annotated[
+    list[str] | None,
+    _option("--receive-timeout", "TIME", "How long a get, or a consumer's receive, waits."),
+]
+
+
+def settings_from(texts_by_option: Sequence[list[str] | None]) -> Settings:
+    """Return what was typed for each of the options above, in their order, by queue.
+
+    Raises ValueError with the option and the value.
+    """
+    from mayfly.pipeline.replay.settings import EVERY_OTHER, WhatIf, check_settings
+
+    typed = {
+        name: dict(_pair(name, text, EVERY_OTHER) for text in _once(name, texts, EVERY_OTHER))
+        for name, texts in zip(_FIELDS, texts_by_option, strict=True)
+        if texts is not None
+    }
+    queues = {EVERY_OTHER: None} | {queue: None for values in typed.values() for queue in values}
+    settings = {}
+    for queue in queues:
+        fields: dict[str, Any] = {
+            _FIELDS[name][0]: values.get(queue, values.get(EVERY_OTHER))
+            for name, values in typed.items()
+            if queue in values or EVERY_OTHER in values
+        }
+        # Said of every queue, it is meant for those that have consumers, if any has.
+        is_own = queue != EVERY_OTHER and queue in typed.get("service", {})
+        if "consumers" in typed and "consumers" not in fields and not is_own:
+            fields.pop("service_ms", None)
+        settings[queue] = WhatIf(**fields)
+    check_settings(settings)
+    return settings
+
+
+def _pair(name: str, text: str, every_other: str) -> tuple[str, Any]:
+    queue, _, value = text.rpartition("=")
+    option = f"--{name.replace('_', '-')}"
+    try:
+        return (every_other if queue == "" else queue), _FIELDS[name][1](value)
+    except (ValueError, typer.BadParameter) as error:
+        raise ValueError(f"{option} {text}: {error}") from error
+
+
+def _once(name: str, texts: list[str], every_other: str) -> list[str]:
+    """Return what was typed; raises ValueError for a queue that is named twice."""
+    queues = [text.rpartition("=")[0] or every_other for text in texts]
+    for queue in queues:
+        if queues.count(queue) > 1:
+            whose = "every queue" if queue == every_other else queue
+            raise ValueError(f"--{name.replace('_', '-')} is given twice for {whose}")
+    return texts
+
+
+def _count(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None
+
+
+def _ttl_rule(text: str) -> bool:
+    if text.lower() not in _TTL_RULES:
+        raise ValueError(f"{text!r} is not {' or '.join(_TTL_RULES)}")
+    return _TTL_RULES[text.lower()]
+
+
+#: Each option by its name: the setting it is, and how its value is read.
+_FIELDS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "cap": ("cap_ms", duration_ms),
+    "delay": ("delay_ms", duration_ms),
+    "life": ("life_ms", duration_ms),
+    "ttl_from": ("from_release", _ttl_rule),
+    "sequence": ("sequence", str.lower),
+    "consumers": ("consumers", _count),
+    "service": ("service_ms", duration_ms),
+    "receive_timeout": ("receive_timeout_ms", duration_ms),
+}
+
+
+def comparison_lines(compared: Comparison, messages: int) -> Iterator[str]:
+    """Yield a line for each queue, what turned into what, and the first of the messages."""
+    from mayfly.pipeline.replay.compare import turned
+
+    befores, afters = compared.before.to_pylist(), compared.after.to_pylist()
+    rows = [_cells(*pair) for pair in zip(befores, afters, strict=True)]
+    yield from aligned([_HEAD, *rows])
+    recorded = [row["as_recorded"] for row in befores]
+    if befores and None not in recorded:
+        count = sum(row["messages"] for row in befores)
+        yield f"as it was, {sum(recorded):,} of {count:,} messages end as recorded"
+    yield ""
+    yield f"{len(compared.changed):,} messages end otherwise"
+    for (outcome, new_outcome), count in turned(compared.changed).items():
+        is_other = outcome != new_outcome
+        what = f"{outcome} -> {new_outcome}" if is_other else f"{outcome}, at another time"
+        yield f"  {what}: {count:,}"
+    yield from _message_lines(foremost(compared.changed, messages))
+
+
+def comparison_as_json(compared: Comparison, settings: Settings, messages: int) -> dict[str, Any]:
+    """Return the same for JSON, and the settings as they were understood."""
+    from mayfly.pipeline.replay.compare import turned
+    from mayfly.pipeline.replay.settings import WhatIf
+
+    by_queue = {"*": settings} if isinstance(settings, WhatIf) else settings
+    befores, afters = compared.before.to_pylist(), compared.after.to_pylist()
+    return {
+        "settings": {queue: what_if._asdict() for queue, what_if in by_queue.items()},
+        "queues": [
+            {"queue": before.pop("queue"), "before": before, "after": _without_queue(after)}
+            for before, after in zip(befores, afters, strict=True)
+        ],
+        "changed": {
+            "count": len(compared.changed),
+            "turned": [
+                {"outcome": outcome, "new_outcome": new_outcome, "count": count}
+                for (outcome, new_outcome), count in turned(compared.changed).items()
+            ],
+            "messages": [
+                row | {"correl_id": row["correl_id"].hex()}
+                for row in foremost(compared.changed, messages)
+            ],
+        },
+    }
+
+
+def foremost(changed: pa.Table, count: int) -> list[dict[str, Any]]:
+    """Return the first messages, those with another outcome before those with another time."""
+    import pyarrow.compute as pc
+
+    is_other = pc.not_equal(changed["outcome"], changed["new_outcome"])
+    rows: list[dict[str, Any]] = changed.filter(is_other).slice(0, count).to_pylist()
+    rest = changed.filter(pc.invert(is_other)).slice(0, count - len(rows))
+    return [*rows, *rest.to_pylist()]
+
+
+def write_changed(changed: pa.Table, out: Path) -> None:
+    """Write all messages that end otherwise; raises ValueError for a suffix that is none of ours.
+
+    In a CSV file the correlation id is in hexadecimal.
+    """
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    suffix = out.suffix.lower()
+    if suffix == ".parquet":
+        pq.write_table(changed, out)
+    elif suffix == ".arrow":
+        with pa.OSFile(str(out), "wb") as sink, pa.ipc.new_file(sink, changed.schema) as writer:
+            writer.write_table(changed)
+    elif suffix == ".csv":
+        digits = pa.array([value.hex() for value in changed["correl_id"].to_pylist()], pa.string())
+        place = changed.column_names.index("correl_id")
+        pyarrow.csv.write_csv(changed.set_column(place, "correl_id", digits), out)
+    else:
+        raise ValueError(f"--out {out}: the suffix is not .csv, .parquet or .arrow")
+
+
+def _cells(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, ...]:
+    cells = [before["queue"], f"{before['messages']:,}"]
+    cells += [_both(before[name], after[name]) for name in _COUNTS_BEFORE]
+    cells += [_waits(before[name], after[name]) for name in ("waited_p50_ms", "waited_p99_ms")]
+    cells += [_both(before[name], after[name]) for name in _COUNTS_AFTER]
+    return tuple(cells)
+
+
+def _both(before: int, after: int) -> str:
+    return f"{before:,}" if before == after else f"{before:,} -> {after:,}"
+
+
+def _waits(before_ms: float | None, after_ms: float | None) -> str:
+    cells = [
+        "-" if waited_ms is None else f"{waited_ms / SECOND_MS:,.1f}"
+        for waited_ms in (before_ms, after_ms)
+    ]
+    return cells[0] if cells[0] == cells[1] else " -> ".join(cells)
+
+
+def _message_lines(rows: list[dict[str, Any]]) -> Iterator[str]:
+    if not rows:
+        return
+    yield ""
+    cells = [("queue", "seq", "put (UTC)", "was", "at s", "would be", "at s")]
+    for row in rows:
+        ends = []
+        for name in ("", "new_"):
+            ended_ms = row[f"{name}ended_ms"]
+            # Counted from the put: that is what delays, lifetimes and caps are compared with.
+            after = "-" if ended_ms is None else f"{(ended_ms - row['put_ms']) / SECOND_MS:,.3f}"
+            ends += [row[f"{name}outcome"], after]
+        cells.append((row["queue"], str(row["seq"]), moment(row["put_ms"]), *ends))
+    yield from aligned(cells)
+
+
+def _without_queue(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "queue"}

@@ -2,52 +2,240 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from time import perf_counter
+from typing import Annotated, NamedTuple
 
 import typer
 
-from mayfly.cli.managers import JsonOption, Name, PlaceOption
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.schedule_actions import (
-    Action,
-    Request,
-    carry_out,
-    opened_schedule,
-)
-from mayfly.cli.schedule_filters import (
-    LIMIT_COUNT,
-    AfterOption,
-    AllOption,
-    AtOption,
-    ByOption,
-    DelayOption,
-    DueBeforeOption,
-    DueFromOption,
-    LimitOption,
-    MsgId,
-    MsgIds,
-    NewTime,
-    PropertyOption,
-    QueueOption,
-    SenderOption,
-    TargetOption,
-    WithinOption,
-    YesOption,
-    filter_of,
-    new_time,
-)
-from mayfly.cli.schedule_show import (
-    audit_lines,
-    details,
-    entry_lines,
-)
-from mayfly.cli.show import print_json
+from mayfly.cli.show import moment, print_json
+from mayfly.cli.values import ID_BYTES, Property, duration_ms, message_id, moment_ms, property_of
 from mayfly.client.connection import Schedule
 from mayfly.client.connection.json_values import audit_as_json, scheduled_as_json
-from mayfly.verbs.schedule import Receipt, Scheduled, ScheduleFilter
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.verbs.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter
 
+#: As many of a name are in MQMD.UserIdentifier.
+_USER_CHARACTERS = 12
+#: Default of --limit.
+LIMIT_COUNT = 20
 _PAGE_COUNT = 1_000
+#: A longer operation shows its progress on a terminal.
+_SILENT_SECONDS = 1.0
+_LIST_HEAD = ("MsgId", "due (UTC)", "queue", "sender", "bytes")
+_AUDIT_HEAD = ("at (UTC)", "user", "action", "receipt", "count", "what")
+#: Moments in an entry of the audit; a number with more digits is beyond the year 5138.
+_MOMENT = re.compile(r"(^to |\bdue_from_ms=|\bdue_before_ms=)([0-9]{1,14})(?![0-9])")
+
+
+class Moment(NamedTuple):
+    """A moment in ms since 1970, or so many ms after the queue manager's present time."""
+
+    ms: int
+    is_from_now: bool = False
+
+    def at(self, now_ms: int) -> int:
+        """Return the moment in ms since 1970."""
+        return now_ms + self.ms if self.is_from_now else self.ms
+
+
+class Wanted(NamedTuple):
+    """The messages that a command is about; ``where`` is without the delivery times."""
+
+    where: ScheduleFilter
+    due_from: Moment | None
+    due_before: Moment | None
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether no filter is given."""
+        return self == _EVERYTHING
+
+    def at(self, now_ms: int) -> ScheduleFilter:
+        """Return the filter; a range that holds no moment is a mistake on the command line."""
+        due_from_ms = None if self.due_from is None else self.due_from.at(now_ms)
+        due_before_ms = None if self.due_before is None else self.due_before.at(now_ms)
+        if due_from_ms is not None and due_before_ms is not None and due_from_ms >= due_before_ms:
+            raise CommandFailed(
+                ExitCode.USAGE,
+                f"--due-from {due_from_ms} is not before --due-before {due_before_ms}",
+            )
+        return self.where._replace(due_from_ms=due_from_ms, due_before_ms=due_before_ms)
+
+
+_EVERYTHING = Wanted(ScheduleFilter(), None, None)
+
+
+class NewTime(NamedTuple):
+    """The new delivery time: exactly one is not None."""
+
+    delay_ms: int | None
+    deliver_at_ms: int | None
+    by_ms: int | None
+
+
+def schedule_id(text: str) -> bytes:
+    """Return a MsgId of 24 bytes from its hexadecimal digits, with or without ``ID:``."""
+    return message_id(text).ljust(ID_BYTES, b"\0")
+
+
+def due_moment(text: str) -> Moment:
+    """Return a moment as :func:`moment_ms`, or ``+1h`` from now; raises BadParameter."""
+    typed = text.strip()
+    if typed.startswith("+"):
+        return Moment(duration_ms(typed[1:]), is_from_now=True)
+    return Moment(moment_ms(text))
+
+
+def signed_duration_ms(text: str) -> int:
+    """Return a duration in ms, less than 0 after a minus sign; raises BadParameter."""
+    typed = text.strip()
+    if typed.startswith("-"):
+        return -duration_ms(typed[1:])
+    return duration_ms(typed.removeprefix("+"))
+
+
+def limit_of(text: str) -> int:
+    """Return a count of at least 1; raises BadParameter."""
+    typed = text.strip()
+    if re.fullmatch(r"[0-9]{1,18}", typed) is None or not int(typed):
+        raise typer.BadParameter(f"{text!r} is not a count: 1 or more")
+    return int(typed)
+
+
+def position_of(text: str) -> int:
+    """Return a position as a list shows it: 64 bits, and less than 0; raises BadParameter."""
+    typed = text.strip()
+    if re.fullmatch(r"-[0-9]{1,19}", typed) is None or not -(2**63) <= int(typed) < 0:
+        raise typer.BadParameter(f"{text!r} is not a position that a list has shown")
+    return int(typed)
+
+
+MsgId = Annotated[
+    bytes,
+    typer.Argument(metavar="MSG_ID", parser=schedule_id, help="Its id, as `mayfly put` prints it."),
+]
+MsgIds = Annotated[
+    list[bytes] | None,
+    typer.Argument(metavar="MSG_ID", parser=schedule_id, help="Ids as `mayfly put` prints them."),
+]
+QueueOption = Annotated[
+    str | None, typer.Option("--queue", metavar="QUEUE", help="The queue named at the put.")
+]
+TargetOption = Annotated[
+    str | None,
+    typer.Option("--queue", metavar="QUEUE", help="Only what goes there, by whatever alias."),
+]
+SenderOption = Annotated[
+    str | None, typer.Option("--sender", metavar="USER", help="Who put it: its UserIdentifier.")
+]
+PropertyOption = Annotated[
+    list[Property] | None,
+    typer.Option(
+        "--property",
+        parser=property_of,
+        metavar="NAME=VALUE",
+        help="A message property that it has; several must all be so.",
+    ),
+]
+DueFromOption = Annotated[
+    Moment | None,
+    typer.Option(
+        "--due-from", parser=due_moment, metavar="MOMENT", help="Due then or later; +1h from now."
+    ),
+]
+DueBeforeOption = Annotated[
+    Moment | None,
+    typer.Option(
+        "--due-before", parser=due_moment, metavar="MOMENT", help="Due before that; +1h from now."
+    ),
+]
+WithinOption = Annotated[
+    int | None,
+    typer.Option("--within", parser=duration_ms, metavar="TIME", help="Due within that, as in 1h."),
+]
+LimitOption = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", parser=limit_of, metavar="COUNT", help="How many at most. [default: 20]"
+    ),
+]
+AfterOption = Annotated[
+    int | None,
+    typer.Option(
+        "--after", parser=position_of, metavar="POSITION", help="Go on after this position."
+    ),
+]
+AllOption = Annotated[
+    bool, typer.Option("--all", help="All that match; without a filter, all there are.")
+]
+YesOption = Annotated[
+    bool, typer.Option("--yes", help="Do not ask before all there are is concerned.")
+]
+DelayOption = Annotated[
+    int | None,
+    typer.Option("--delay", parser=duration_ms, metavar="TIME", help="So long from now, as in 5m."),
+]
+AtOption = Annotated[
+    int | None,
+    typer.Option("--at", parser=moment_ms, metavar="MOMENT", help="At that moment."),
+]
+ByOption = Annotated[
+    int | None,
+    typer.Option(
+        "--by",
+        parser=signed_duration_ms,
+        metavar="TIME",
+        help="Each so much later, or earlier as in -1h; with --all.",
+    ),
+]
+
+
+def filter_of(
+    queue: str | None,
+    sender: str | None,
+    properties: Sequence[Property] | None,
+    *,
+    due_from: Moment | None,
+    due_before: Moment | None,
+    within_ms: int | None,
+) -> Wanted:
+    """Return the messages that are meant; ``within_ms`` is another word for ``due_before``."""
+    if within_ms is not None:
+        if due_before is not None:
+            raise CommandFailed(ExitCode.USAGE, "give --within or --due-before, not both")
+        # A message due at the very end of the interval is within it.
+        due_before = Moment(within_ms + 1, is_from_now=True)
+    pairs = tuple((name, value) for name, value in properties or ())
+    user = None if sender is None else sender[:_USER_CHARACTERS]
+    return Wanted(ScheduleFilter(queue, user, pairs), due_from, due_before)
+
+
+def new_time(
+    delay_ms: int | None, deliver_at_ms: int | None, by_ms: int | None, *, is_all: bool
+) -> NewTime:
+    """Return the new delivery time; raises CommandFailed unless it is given in exactly one way."""
+    given = [
+        name
+        for name, value in (("--delay", delay_ms), ("--at", deliver_at_ms), ("--by", by_ms))
+        if value is not None
+    ]
+    if len(given) != 1:
+        found = f"; found {' and '.join(given)}" if given else ""
+        raise CommandFailed(ExitCode.USAGE, f"give one of --delay, --at and --by{found}")
+    if by_ms == 0:
+        raise CommandFailed(ExitCode.USAGE, "--by 0 moves nothing")
+    if by_ms is not None and not is_all:
+        raise CommandFailed(ExitCode.USAGE, "--by is for --all; give --delay or --at with ids")
+    return NewTime(delay_ms, deliver_at_ms, by_ms)
+
 
 schedule = typer.Typer(
     name="schedule",
@@ -320,3 +508,198 @@ def _pages(
             return
         limit -= asked
         after = page[-1].position
+
+
+class Action(NamedTuple):
+    """An operation: its verb, the receipts that mean success, and the calls that do it."""
+
+    verb: str
+    wanted: tuple[Receipt, ...]
+    one: Callable[[Schedule, bytes], Receipt]
+    bulk: Callable[[Schedule, ScheduleFilter], Iterator[int]]
+
+
+class Request(NamedTuple):
+    """The messages of an operation, by ids or by filter, and the form of its output."""
+
+    name: str
+    path: str | None
+    msg_ids: list[bytes] | None
+    wanted: Wanted
+    is_all: bool
+    is_sure: bool
+    as_json: bool
+
+
+@contextmanager
+def opened_schedule(name: str, path: str | None, *, delivers: bool = False) -> Iterator[Schedule]:
+    """Open the schedule of a queue manager for a block, in the name of the command's user.
+
+    With ``delivers`` due messages are put on their queues before the command ends: a message that
+    it reported as released can be got then. Warns when the delay processor does not run.
+    """
+    with connected(name, path, program="mayfly schedule") as connection:
+        yield connection.schedule
+        if delivers:
+            connection.admin.run_due()
+        status = connection.admin.delay_processor_status()
+        if status != "running":
+            what = f"nothing is delivered on {name}, delay processor {status}"
+            typer.echo(f"mayfly: {what}", err=True)
+
+
+def carry_out(action: Action, request: Request) -> None:
+    """Do it and print the receipts; CommandFailed with NOTHING when one is not what was asked."""
+    _check(action, request)
+    missed: Counter[Receipt] = Counter()
+    delivers = Receipt.RELEASED in action.wanted
+    with opened_schedule(request.name, request.path, delivers=delivers) as waiting:
+        if request.msg_ids:
+            missed = _one_by_one(action, waiting, request.msg_ids, as_json=request.as_json)
+        else:
+            _all(action, waiting, request)
+    if missed:
+        reasons = ", ".join(f"{count} {receipt}" for receipt, count in sorted(missed.items()))
+        said = f"{missed.total()} of {len(request.msg_ids or ())} not {action.wanted[0]}: {reasons}"
+        if missed[Receipt.UNKNOWN]:
+            said += f"; mayfly why {request.name} ID tells more"
+        raise CommandFailed(ExitCode.NOTHING, said)
+
+
+def _check(action: Action, request: Request) -> None:
+    """Raise CommandFailed unless it is clear what is meant: ids, or --all."""
+    has_filter = not request.wanted.is_everything
+    if request.msg_ids and (request.is_all or has_filter):
+        raise CommandFailed(ExitCode.USAGE, "give ids, or a filter with --all, not both")
+    if not request.msg_ids and not request.is_all:
+        missing = "all that match: add --all" if has_filter else "what? Give ids, or --all"
+        raise CommandFailed(ExitCode.USAGE, f"{action.verb} {missing}")
+    if request.is_all and not has_filter and not request.is_sure and not sys.stdin.isatty():
+        raise CommandFailed(
+            ExitCode.USAGE, f"{action.verb} --all without a filter is everything: add --yes"
+        )
+
+
+def _one_by_one(
+    action: Action, waiting: Schedule, msg_ids: list[bytes], *, as_json: bool
+) -> Counter[Receipt]:
+    """Do each MsgId on its own and return the counts of receipts that mean no success.
+
+    A printed receipt stands, also when a later message is refused.
+    """
+    missed: Counter[Receipt] = Counter()
+    for msg_id in msg_ids:
+        receipt = action.one(waiting, msg_id)
+        count = receipt.message_count
+        if as_json:
+            told = {"msg_id": msg_id.hex(), "receipt": receipt, "message_count": count}
+            print_json(told, indent=None)
+        else:
+            print(f"{msg_id.hex()}  {receipt}{f', {count:,} messages' if count > 1 else ''}")
+        sys.stdout.flush()
+        if receipt not in action.wanted:
+            missed[receipt] += 1
+    return missed
+
+
+def _all(action: Action, waiting: Schedule, request: Request) -> None:
+    """All that match; that there is none is no mistake, so that it can be said twice."""
+    if request.wanted.is_everything and not request.is_sure:
+        question = f"{action.verb} all {waiting.count():,} messages that wait on {request.name}?"
+        typer.echo(f"{question} [y/N] ", nl=False, err=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise CommandFailed(ExitCode.NOTHING, "nothing was done")
+    done = action.wanted[0]
+    count = _last(action.bulk(waiting, request.wanted.at(waiting.now_ms())), done)
+    if request.as_json:
+        print_json({"receipt": done, "message_count": count}, indent=None)
+    else:
+        print(f"{count:,} {done}")
+
+
+def _last(counts: Iterator[int], done: Receipt) -> int:
+    """Return the last count; a terminal is told those on the way."""
+    count, is_shown, is_complete, start_seconds = 0, False, False, perf_counter()
+    is_terminal = sys.stderr.isatty()
+    try:
+        for count in counts:
+            if is_terminal and perf_counter() - start_seconds > _SILENT_SECONDS:
+                typer.echo(f"\r{count:,} {done}", nl=False, err=True)
+                is_shown = True
+        is_complete = True
+    finally:
+        if is_shown:
+            typer.echo("\r\033[K", nl=False, err=True)
+        if count and not is_complete:
+            # Interrupted, or the disk is full: batches before that stay done.
+            typer.echo(f"mayfly: {count:,} {done} until then", err=True)
+    return count
+
+
+def entry_lines(page: Sequence[Scheduled], *, has_head: bool) -> Iterator[str]:
+    """Yield a page of entries as lines, aligned; due to the second, ``show`` tells it exactly."""
+    rows = [
+        (
+            entry.msg_id.hex(),
+            moment(entry.deliver_at_ms),
+            entry.target,
+            entry.user_identifier or "-",
+            f"{entry.body_bytes:,}",
+        )
+        for entry in page
+    ]
+    return _columns([_LIST_HEAD, *rows] if has_head else rows, right=4)
+
+
+def details(entry: Scheduled) -> dict[str, object]:
+    """Return all there is to say of an entry, by label."""
+    expire_at_ms = entry.expire_at_ms
+    return {
+        "MsgId": entry.msg_id.hex(),
+        "CorrelId": entry.correl_id.hex(),
+        "queue": entry.target,
+        "put (UTC)": _exactly(entry.put_ms),
+        "due (UTC)": _exactly(entry.deliver_at_ms),
+        "expires (UTC)": "never" if expire_at_ms is None else _exactly(expire_at_ms),
+        "priority": entry.priority,
+        "persistent": "yes" if entry.persistent else "no",
+        "bytes": entry.body_bytes,
+        "sender": entry.user_identifier or "-",
+        "position": entry.position,
+    }
+
+
+def audit_lines(entries: Sequence[AuditEntry]) -> Iterator[str]:
+    """Yield what was done as lines, aligned, below a head."""
+    rows = [
+        (
+            moment(entry.at_ms),
+            entry.user or "-",
+            entry.action,
+            entry.receipt,
+            f"{entry.message_count:,}",
+            f"{entry.msg_id.hex()} {_MOMENT.sub(_spelled, entry.detail)}".strip(),
+        )
+        for entry in entries
+    ]
+    return _columns([_AUDIT_HEAD, *rows], right=4)
+
+
+def _columns(rows: Sequence[Sequence[str]], *, right: int) -> Iterator[str]:
+    """Yield rows of cells as lines, to the left but for one column of numbers."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if index == right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def _spelled(found: re.Match[str]) -> str:
+    name = found[1].replace("_ms=", "=")
+    return f"{name}{_exactly(int(found[2])).replace(' ', 'T')}Z"
+
+
+def _exactly(at_ms: int) -> str:
+    return f"{moment(at_ms)}.{at_ms % SECOND_MS:03d}"

@@ -7,13 +7,14 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from mayfly.cli.configuration import (
+from mayfly.cli.managers import (
+    FolderOption,
+    JsonOption,
     LevelOption,
     PlatformOption,
     SettingOption,
     configuration_of,
 )
-from mayfly.cli.managers import FolderOption, JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.values import local_path
 from mayfly.servers.logs import LogForm

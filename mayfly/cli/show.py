@@ -1,18 +1,23 @@
-"""The output of commands: JSON for programs, lines for people."""
+"""What commands print: JSON for programs, lines for people, and on a terminal how long it takes."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from threading import Event, Thread
+from typing import Any, TextIO
 
 from mayfly.lifetime.times import spelled_duration
 from mayfly.verbs.messages import Message
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BODY_CHARACTERS = 40
+LINE_HEAD = f"{'MsgId':<48}  {'put (UTC)':<19}  {'expires in':>12}  {'bytes':>7}  body"
+_STDERR = 2
 
 
 def print_json(value: object, *, indent: int | None = 2) -> None:
@@ -76,9 +81,6 @@ def as_line(message: Message) -> str:
     return f"{message.msg_id.hex()}  {moment(message.put_ms)}  {left:>12}  {len(body):>7}  {shown}"
 
 
-LINE_HEAD = f"{'MsgId':<48}  {'put (UTC)':<19}  {'expires in':>12}  {'bytes':>7}  body"
-
-
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield rows of cells as lines, the first column to the left and the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -100,3 +102,49 @@ def remaining(remaining_ms: int | None) -> str:
 def write_body(body: bytes) -> None:
     """Write a body as it is, and a line end after it."""
     sys.stdout.buffer.write(body + b"\n")
+
+
+@contextmanager
+def seconds_told(stderr: TextIO, what: str) -> Iterator[None]:
+    """Tell a terminal every second what takes so long, and take it back in the end."""
+    if not stderr.isatty():
+        yield
+        return
+    is_over = Event()
+    teller = Thread(target=_tell_seconds, args=(stderr, what, is_over), name="mayfly-seconds")
+    teller.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        teller.join()
+
+
+def _tell_seconds(stderr: TextIO, what: str, is_over: Event) -> None:
+    seconds = 0
+    while not is_over.wait(1.0):
+        seconds += 1
+        stderr.write(f"\r\033[Kmayfly: {what}, {seconds} s")
+        stderr.flush()
+    if seconds:
+        stderr.write("\r\033[K")
+        stderr.flush()
+
+
+@contextmanager
+def quiet_stderr() -> Iterator[TextIO]:
+    """Lead stderr of this process and its children nowhere; yields the real one for us alone.
+
+    Java and Spark's workers inherit it and warn of much that is no concern of the user's.
+    """
+    sys.stderr.flush()
+    kept = os.dup(_STDERR)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    with open(kept, "w", encoding="utf-8") as real:  # noqa: PTH123  # a descriptor, no path
+        os.dup2(nowhere, _STDERR)
+        os.close(nowhere)
+        try:
+            yield real
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, _STDERR)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -21,10 +22,21 @@ _UNITS_MS = {
     "h": 60 * _MINUTE_MS,
     "d": 24 * 60 * _MINUTE_MS,
 }
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MS = timedelta(milliseconds=1)
+#: Fewer digits are the year 1973 or before: seconds, or a date without its hyphens.
+_MS_DIGITS = re.compile(r"[0-9]{12,14}")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
-_ID_BYTES = 24
+ID_BYTES = 24
 #: Waits until there is a message.
 FOREVER_MS = -1
+
+
+class Property(NamedTuple):
+    """A message property and the text it must have."""
+
+    name: str
+    value: str
 
 
 def local_path(text: str | Path) -> Path:
@@ -56,6 +68,32 @@ def duration_ms(text: str) -> int:
     return int(duration)
 
 
+def moment_ms(text: str) -> int:
+    """Return a moment in ms since 1970 from ISO 8601 (without a zone: UTC) or such ms as digits.
+
+    Raises BadParameter, also for digits that can only be seconds: they would be long past.
+    """
+    typed = text.strip()
+    if typed.isdecimal():
+        if _MS_DIGITS.fullmatch(typed) is None:
+            raise typer.BadParameter(
+                f"{text!r} is no moment: milliseconds since 1970 have 12 to 14 digits"
+            )
+        return int(typed)
+    try:
+        read = datetime.fromisoformat(typed)
+        since_epoch = (read if read.tzinfo is not None else read.replace(tzinfo=UTC)) - _EPOCH
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no moment: ISO 8601 as in 2026-11-20T18:00:00Z, milliseconds since "
+            "1970, or for --due-from and --due-before from now on, as in +1h"
+        ) from None
+    at_ms, rest = divmod(since_epoch, _MS)
+    if rest:
+        raise typer.BadParameter(f"{text!r} is not a whole number of milliseconds")
+    return at_ms
+
+
 def wait_ms(text: str) -> int:
     """Return how long to wait in ms; ``forever`` is -1."""
     return FOREVER_MS if text.strip().lower() == "forever" else duration_ms(text)
@@ -74,9 +112,17 @@ def message_id(text: str) -> bytes:
         raise typer.BadParameter(
             f"{text!r} is not hexadecimal: an id has two digits 0-9a-f a byte"
         ) from None
-    if not 0 < len(value) <= _ID_BYTES:
-        raise typer.BadParameter(f"{text!r} has {len(value)} bytes; an id has 1 to {_ID_BYTES}")
+    if not 0 < len(value) <= ID_BYTES:
+        raise typer.BadParameter(f"{text!r} has {len(value)} bytes; an id has 1 to {ID_BYTES}")
     return value
+
+
+def property_of(text: str) -> Property:
+    """Return ``name=value``; raises BadParameter."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise typer.BadParameter(f"{text!r} is not name=value")
+    return Property(name, value)
 
 
 def report_option(text: str) -> int:

@@ -8,13 +8,11 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.lake_archive import LakeArchive
+from mayfly.cli.lake import LakeArchive
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.progress import seconds_told
-from mayfly.cli.schedule_filters import Property, moment_ms, property_of
-from mayfly.cli.show import print_json
-from mayfly.cli.values import local_path, message_id
+from mayfly.cli.show import print_json, seconds_told
+from mayfly.cli.values import Property, local_path, message_id, moment_ms, property_of
 from mayfly.client.connection.json_values import stories_as_json, whereabouts_as_json
 from mayfly.engine import Sources, Teller, whole_story
 from mayfly.lifetime.times import spelled_moment

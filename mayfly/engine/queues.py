@@ -15,7 +15,7 @@ from mayfly.engine.triggering.trigger import Trigger
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.constants import MQUS_TRANSMISSION
 from mayfly.runtime import EngineLock, Runtime
-from mayfly.runtime.weak import weakly_held
+from mayfly.runtime.compiling import weakly_held
 from mayfly.store.keys import STAGING_NUMBER, priority_starts, queue_range
 from mayfly.store.messages import Messages
 from mayfly.store.store import Store

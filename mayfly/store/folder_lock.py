@@ -15,8 +15,8 @@ import weakref
 from pathlib import Path
 
 from mayfly.mqi.errors import FolderInUse, StoreError
-from mayfly.runtime.files import FOLDER_MODE
 from mayfly.runtime.compiling import weakly_held
+from mayfly.runtime.files import FOLDER_MODE
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _LOG = logging.getLogger("mayfly.store")

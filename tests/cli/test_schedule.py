@@ -605,8 +605,8 @@ def test_all_without_a_filter_asks_on_a_terminal(
 def test_a_terminal_is_told_how_far_a_long_operation_is(waiting: Invoke, home: Path) -> None:
     """Everything is long here; what was told is wiped at the end."""
     code = (
-        "import sys; from mayfly.cli import main, schedule_actions\n"
-        "schedule_actions._SILENT_SECONDS = -1\n"
+        "import sys; from mayfly.cli import main, schedule\n"
+        "schedule._SILENT_SECONDS = -1\n"
         "sys.argv = 'mayfly schedule cancel QM1 --all --yes'.split(); main()"
     )
     ours, theirs = pty.openpty()

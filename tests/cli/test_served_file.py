@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, connect
-from mayfly.cli import held_folder
+from mayfly.cli import served
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.ping import Health, health_of
 from mayfly.cli.served import SERVED_FILE, Served, Serving
@@ -301,10 +301,10 @@ def test_a_server_gives_a_command_up_after_a_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(held_folder, "_command_of", lambda process: f"`mayfly get` ({process})")
+    monkeypatch.setattr(served, "_command_of", lambda process: f"`mayfly get` ({process})")
     with (
         QueueManager("QM1", folder),
         pytest.raises(FolderInUse, match=r"in use by `mayfly get` \(\d+\) for 30 seconds"),
     ):
-        held_folder.opened_when_free(lambda: QueueManager("QM1", folder), folder, pauses.append)
+        served.opened_when_free(lambda: QueueManager("QM1", folder), folder, pauses.append)
     assert round(sum(pauses)) == 30

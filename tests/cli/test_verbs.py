@@ -82,7 +82,7 @@ def test_the_list_of_commands_says_what_each_says_itself(name: str) -> None:
     [
         (["--help"], {"apsw", "lark", "mayfly.engine", "mayfly.store", "pyarrow", "pyspark"}),
         (["--version"], {"apsw", "lark", "mayfly.engine", "mayfly.store", "pyarrow", "pyspark"}),
-        (["put", "--help"], {"pyarrow", "pandas", "pyspark", "mayfly.cli.get", "mayfly.cli.dlq"}),
+        (["put", "--help"], {"pyarrow", "pandas", "pyspark", "mayfly.cli.why", "mayfly.cli.dlq"}),
         (["serve", "--help"], {"pandas", "pyspark", "mayfly.cli.demo", "mayfly.cli.ledger"}),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",

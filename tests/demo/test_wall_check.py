@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from mayfly.cli.airport import wall_check
+from mayfly.cli.airport import wall_clock
 from mayfly.cli.airport.flights import LIFE_MS, Flight, flights_of_day, spelled
+from mayfly.cli.airport.terminal import picture
 from mayfly.cli.airport.wall_clock import WallDay
-from mayfly.cli.demo_picture import picture
 from tests.demo.wall_days import exact_day, late_day, with_changes
 
 
@@ -34,16 +34,16 @@ def test_an_exact_day_has_no_problem_and_changes_nothing(
     flights: list[Flight], got: set[bytes]
 ) -> None:
     day = exact_day(flights)
-    assert wall_check.problems_of(day, got) == []
-    assert wall_check.changed(day, got) == []
+    assert wall_clock.problems_of(day, got) == []
+    assert wall_clock.changed(day, got) == []
     expired_count = len(flights) - len(got)
-    assert wall_check.counts_of(day) == {
+    assert wall_clock.counts_of(day) == {
         "calls": len(flights),
         "got": len(got),
         "expired": expired_count,
         "present": 0,
     }
-    assert wall_check.put_lateness(day) == wall_check.get_lateness(day) == (0, 0)
+    assert wall_clock.put_lateness(day) == wall_clock.get_lateness(day) == (0, 0)
 
 
 def test_a_call_asked_for_too_late_is_a_change_and_no_problem(
@@ -52,11 +52,11 @@ def test_a_call_asked_for_too_late_is_a_change_and_no_problem(
     """What it could be late and was late is said in ms of the machine."""
     missed = next(flight for flight in flights if flight.correl_id in got)
     day = late_day(flights, missed)
-    assert wall_check.problems_of(day, got) == []
-    [miss] = wall_check.changed(day, got)
+    assert wall_clock.problems_of(day, got) == []
+    [miss] = wall_clock.changed(day, got)
     assert miss.flight == missed
     assert miss.late_ms == miss.spare_ms > 0
-    assert wall_check.as_json(day, got)["changed"] == [
+    assert wall_clock.as_json(day, got)["changed"] == [
         {"flight": spelled(missed.correl_id), "spare_ms": miss.spare_ms, "late_ms": miss.late_ms}
     ]
 
@@ -66,7 +66,7 @@ def test_lateness_is_said_for_half_and_for_all(flights: list[Flight]) -> None:
     day = exact_day(flights[:4])
     late_ms = pa.array([0, 30, 10, 20])
     moved = day.lives.set_column(2, "put_ms", pa.compute.add(day.lives["put_ms"], late_ms))
-    assert wall_check.put_lateness(with_changes(day, lives=moved)) == (10, 30)
+    assert wall_clock.put_lateness(with_changes(day, lives=moved)) == (10, 30)
 
 
 def _without_report(day: WallDay) -> WallDay:
@@ -107,7 +107,7 @@ def _with_a_wrong_book(day: WallDay) -> WallDay:
 def test_what_does_not_add_up_is_a_problem(
     flights: list[Flight], got: set[bytes], spoil: Callable[[WallDay], WallDay], text: str
 ) -> None:
-    problems = wall_check.problems_of(spoil(exact_day(flights)), got)
+    problems = wall_clock.problems_of(spoil(exact_day(flights)), got)
     assert any(text in problem for problem in problems), problems
 
 
@@ -120,7 +120,7 @@ def test_a_get_at_the_deadline_is_a_problem_one_before_is_none(
     row = next(row for row in rows if row["correl_id"] in got)
     row["ended_ms"] = row["expire_at_ms"] - 1 + early_ms
     day = with_changes(exact_day(flights), lives=pa.Table.from_pylist(rows))
-    assert len(wall_check.problems_of(day, got)) == problem_count
+    assert len(wall_clock.problems_of(day, got)) == problem_count
 
 
 def test_a_call_that_was_there_and_asked_for_in_time_must_be_got(
@@ -132,7 +132,7 @@ def test_a_call_that_was_there_and_asked_for_in_time_must_be_got(
     answer = day.answers[-1]
     for early_ms, problem_count in ((1_000, 0), (1_001, 1)):
         early = answer._replace(asked_ms=answer.asked_ms - early_ms)
-        problems = wall_check.problems_of(
+        problems = wall_clock.problems_of(
             with_changes(day, answers=[*day.answers[:-1], early]), got
         )
         assert len(problems) == problem_count
@@ -143,7 +143,7 @@ def test_a_call_got_that_should_have_expired_is_a_problem(
 ) -> None:
     day = exact_day(flights)
     fewer = got - {min(got)}
-    assert wall_check.problems_of(day, fewer) == [
+    assert wall_clock.problems_of(day, fewer) == [
         f"by the wall: {spelled(min(got))} was got after its deadline"
     ]
 

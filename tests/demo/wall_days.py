@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from mayfly.cli.airport.calls import Compression, deadline_ms
 from mayfly.cli.airport.flights import DELAY_MS, LIFE_MS, Flight
-from mayfly.cli.airport.gates import Answer
-from mayfly.cli.airport.wall_clock import QueueSeen, WallDay, WallSeen
+from mayfly.cli.airport.wall_clock import Answer, QueueSeen, WallDay, WallSeen
 from mayfly.pipeline.spark.replay import EXPIRED, GOT
 
 BEGIN_MS = 1_700_000_000_000

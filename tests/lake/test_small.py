@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from mayfly.cli.progress import seconds_told
+from mayfly.cli.show import seconds_told
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.lake import small
 from mayfly.pipeline.lake.errors import LakeError, PartError, PlotError

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from proton import Data, Delivery
 
 from mayfly import MQError, QueueManager, jms, pymqi
-from mayfly.cli.dlq_show import letter_cells
+from mayfly.cli.dlq import letter_cells
 from mayfly.cli.show import as_json, as_line
 from mayfly.client.connection import Connection, connect
 from mayfly.mqi import constants as c

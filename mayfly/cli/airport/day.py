@@ -6,6 +6,7 @@ in between is left out.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from itertools import groupby
@@ -26,6 +27,7 @@ REPORTS = "BOARDING.REPORTS"
 SCAN_SECONDS = 30
 #: Interval of progress reports, in the time of the day.
 _TOLD_EVERY_MS = 10 * MINUTE_MS
+_TOKEN_BYTES = 32
 
 
 class DaySnapshot(NamedTuple):
@@ -99,11 +101,31 @@ def open_queue_manager(
     first_put_ms = min(flight.put_ms for flight in flights)
     clock = VirtualClock(first_put_ms // MINUTE_MS * MINUTE_MS - MINUTE_MS)
     queue_manager = QueueManager(NAME, folder, clock)
+    define_queues(queue_manager, flights, SCAN_SECONDS)
+    return queue_manager, clock
+
+
+def define_queues(
+    queue_manager: QueueManager, flights: Sequence[Flight], scan_seconds: int
+) -> None:
+    """Define the queues of the flights and of their reports; the scan runs at this interval."""
     queues = [*sorted({flight.queue for flight in flights}), REPORTS]
     script = [f"DEFINE QLOCAL({queue}) DEFPSIST(YES) MAXDEPTH(50000)" for queue in queues]
-    result = queue_manager.mqsc("\n".join([*script, f"ALTER QMGR EXPRYINT({SCAN_SECONDS})"]))
+    run_mqsc(queue_manager, *script, f"ALTER QMGR EXPRYINT({scan_seconds})")
+
+
+def run_mqsc(queue_manager: QueueManager, *commands: str) -> None:
+    """Run MQSC commands, none of which may fail."""
+    result = queue_manager.mqsc("\n".join(commands))
     assert result.ok, result.text
-    return queue_manager, clock
+
+
+def make_token(folder: Path) -> Path:
+    """Write a token that nobody can guess to a private file of a folder; return the file."""
+    token_file = folder / "token"
+    token_file.touch(mode=0o600)
+    token_file.write_text(secrets.token_urlsafe(_TOKEN_BYTES))
+    return token_file
 
 
 def drive_day(

@@ -1,7 +1,8 @@
-"""Pictures of the demo: one day of boarding calls life by life, and the year by day and hour.
+"""Pictures of the demo: a day of boarding calls life by life, the year, and the day on both clocks.
 
-Each picture exists twice from the same numbers: interactive in one HTML file that needs nothing
-else (Plotly), and as a PNG (matplotlib). All take outcome tables of `mayfly.pipeline.spark.replay`.
+The day and the year exist twice from the same numbers: interactive in one HTML file that needs
+nothing else (Plotly), and as a PNG (matplotlib). All take outcome tables of
+`mayfly.pipeline.spark.replay`.
 """
 
 from __future__ import annotations
@@ -19,22 +20,16 @@ from matplotlib.figure import Figure
 from plotly.subplots import make_subplots
 
 from mayfly.cli.airport import summary
-from mayfly.cli.airport.drawing import (
-    AVAILABLE,
-    CREDIT,
-    INK,
-    LATE,
-    STAGED,
-    mark_hours,
-    moments,
-    plain,
-    save,
-    span_ms,
-)
-from mayfly.cli.airport.flights import DAY_MS, MINUTE_MS
-from mayfly.lifetime.columns import Ints
+from mayfly.cli.airport.flights import DAY_MS, MINUTE_MS, SOURCE
+from mayfly.cli.airport.wall_clock import WallDay
+from mayfly.lifetime.columns import Ints, ints
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.spark.replay import EXPIRED
 
+STAGED, AVAILABLE, LATE, INK = "#c3ccd8", "#2f7fb8", "#d1482f", "#1f2933"
+CREDIT = f"Source: {SOURCE}. Times are local."
+_TICK_MS = 180 * MINUTE_MS
+_MARGIN_MS = 30 * MINUTE_MS
 AIRPORTS = {"EWR": "Newark", "JFK": "JFK", "LGA": "LaGuardia"}
 LINES = {"EWR": "#8a5fb0", "JFK": "#2f7fb8", "LGA": "#3a9a6b"}
 _NAMES = {
@@ -56,6 +51,51 @@ _RULE = (
     "A boarding call is put 180 min before the scheduled departure and got when the flight leaves;"
     " more than 30 min late or cancelled, it expires."
 )
+_WALL_STEP_MS = 2 * MINUTE_MS
+_WALL_STAGED = "#7c8aa0"
+_WALL_RULE = (
+    "Colored: as the lake has it. Spark puts in batches what has become due: a call put late waits"
+    " less and is there at its time. Thin and dark: the virtual clock."
+)
+
+
+def span_ms(calls: pa.Table) -> tuple[int, int]:
+    """Return begin and end of a picture of calls, with half an hour at either side."""
+    ends = ints(calls["ended_ms"])
+    return int(ints(calls["put_ms"]).min()) - _MARGIN_MS, int(ends.max()) + _MARGIN_MS
+
+
+def moments(at_ms: Ints | int) -> Any:
+    """Return times as what both libraries draw as times."""
+    return np.asarray(at_ms).astype("datetime64[ms]")
+
+
+def mark_hours(axes: Axes, span: tuple[int, int]) -> None:
+    """Give an axis of time its span and a tick every three hours."""
+    start_ms, end_ms = span
+    axes.set_xlim(moments(start_ms), moments(end_ms))
+    ticks_ms = np.arange(-(-start_ms // _TICK_MS) * _TICK_MS, end_ms, _TICK_MS)
+    axes.set_xticks(moments(ticks_ms), [_hour_and_minute(ms) for ms in ticks_ms.tolist()])
+
+
+def plain(axes: Axes) -> None:
+    """Remove the parts of the frame that do not help to read."""
+    axes.grid(color="#e6e9ed", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def save(figure: Figure, title: str, rule: str, path: Path) -> None:
+    """Write title, subtitle and credit, and save."""
+    figure.suptitle(f"{title}\n", fontsize=17, color=INK, x=0.01, ha="left", weight="bold")
+    figure.text(0.01, 0.945, rule, fontsize=11, color=INK)
+    figure.text(0.99, 0.008, CREDIT, fontsize=9, color=INK, ha="right")
+    figure.savefig(path)
+
+
+def _hour_and_minute(at_ms: int) -> str:
+    minutes = at_ms % DAY_MS // MINUTE_MS
+    return f"{minutes // 60:02d}:{minutes % 60:02d}"
 
 
 def write_html(outcomes: pa.Table, month: int, day: int, path: Path) -> None:
@@ -369,3 +409,63 @@ def _year_title(outcomes: pa.Table) -> str:
 
 def _expired_count(calls: pa.Table) -> int:
     return int(np.asarray(pc.equal(calls["outcome"], EXPIRED)).sum())
+
+
+def draw_wall_png(day: WallDay, virtual: pa.Table, path: Path) -> None:
+    """Draw the calls that wait and that can be got on both clocks, and the lake, 1920 x 1080.
+
+    ``virtual`` is the outcome table of the same day.
+    """
+    figure = Figure(figsize=(16, 9), dpi=120, layout="constrained")
+    waiting, there, lake = figure.subplots(3, 1, sharex=True, height_ratios=[3, 3, 2])
+    span = span_ms(virtual)
+    moments_ms = np.arange(*span, _WALL_STEP_MS)
+    wall = summary.presence(_in_the_day(day), moments_ms)
+    exact = summary.presence(virtual, moments_ms)
+    _draw_depth(waiting, moments_ms, (wall.staged_count, exact.staged_count), _WALL_STAGED)
+    waiting.set_title("Calls that wait for their delivery time", fontsize=12, loc="left")
+    _draw_depth(there, moments_ms, (wall.available_count, exact.available_count), AVAILABLE)
+    there.set_title("Calls that can be got", fontsize=12, loc="left")
+    _draw_lake(lake, day)
+    mark_hours(lake, span)
+    lake.set_xlabel("local time of the day")
+    hours = day.compression.minutes(SECOND_MS) / 60
+    title = (
+        f"The day on the wall clock, {hours:g} h a second: {len(day.lives):,} calls put by Spark"
+    )
+    save(figure, title, _WALL_RULE, path)
+
+
+def _draw_depth(axes: Axes, moments_ms: Ints, counts: tuple[Ints, Ints], color: str) -> None:
+    by_the_wall, virtual = counts
+    axes.step(moments(moments_ms), by_the_wall, where="post", color=color, linewidth=2.4)
+    axes.fill_between(moments(moments_ms), by_the_wall, step="post", color=color, alpha=0.18)
+    axes.plot(moments(moments_ms), virtual, color=INK, linewidth=0.9)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("calls")
+    plain(axes)
+
+
+def _draw_lake(axes: Axes, day: WallDay) -> None:
+    seen_ms = np.array([seen.day_ms for seen in day.seen])
+    rows = np.array([seen.lake_rows for seen in day.seen])
+    axes.step(moments(seen_ms), rows, where="post", color=LATE, linewidth=2)
+    axes.set_title("Rows of the ledger in the lake, batch by batch", fontsize=12, loc="left")
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("rows")
+    plain(axes)
+
+
+def _in_the_day(day: WallDay) -> pa.Table:
+    """Return the lives with the times of the day; an expired call is there until its deadline."""
+    lives, compression = day.lives, day.compression
+    gone_ms = pc.min_element_wise(lives["ended_ms"], lives["expire_at_ms"])
+    of_the_day = {
+        name: compression.day_begin_ms + (ints(times) - compression.begin_ms) * compression.factor
+        for name, times in (
+            ("put_ms", lives["put_ms"]),
+            ("deliver_at_ms", lives["deliver_at_ms"]),
+            ("ended_ms", gone_ms),
+        )
+    }
+    return pa.table({**of_the_day, "outcome": lives["outcome"]})

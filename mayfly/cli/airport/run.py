@@ -6,7 +6,6 @@ Everything is checked against everything else: books of the store, lake, replay,
 from __future__ import annotations
 
 import json
-import secrets
 import shutil
 import threading
 import time
@@ -25,12 +24,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mayfly.cli.airport import plots, summary, wall_check
+from mayfly.cli.airport import plots, summary, wall_clock
 from mayfly.cli.airport.day import (
     REPORTS,
     Day,
     DaySnapshot,
     drive_day,
+    make_token,
     open_queue_manager,
     problems_of,
 )
@@ -43,8 +43,8 @@ from mayfly.cli.airport.flights import (
     flights_table,
     trace_of,
 )
+from mayfly.cli.airport.plots import draw_wall_png
 from mayfly.cli.airport.wall_clock import COMPRESSION, WallDay, WallSeen, live_by_the_wall
-from mayfly.cli.airport.wall_plot import draw_wall_png
 from mayfly.lifetime.life import State
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.spark.lake import ledger_to_lake, read_lake, read_ledger
@@ -64,7 +64,6 @@ DAY_SECONDS = 6.0
 #: together, however slow the machine is.
 _MEETINGS = 4
 _LOOK_SECONDS = 0.1
-_TOKEN_BYTES = 32
 _HOUR_MS = 3600 * SECOND_MS
 _YEAR_COUNT = YEAR_GOT_COUNT + YEAR_EXPIRED_COUNT
 
@@ -140,7 +139,7 @@ class DemoResult:
                 "batches": self.batch_count,
             },
             "differences": self.difference_count,
-            "wall_clock": wall_check.as_json(self.wall, self.day.got_ms),
+            "wall_clock": wall_clock.as_json(self.wall, self.day.got_ms),
             "year": self.year_counts(),
             "by_airport": summary.by_airport(self.lives).to_pylist(),
             "by_hour": summary.by_hour(self.lives).to_pylist(),
@@ -176,7 +175,7 @@ def run_demo(plan: Plan, watcher: Watcher) -> DemoResult:
     watcher.step("Comparing and drawing")
     differences = summary.compare(live.lives, summary.of_day(year, plan.month, plan.day))
     problems = [*live.problems, *map(str, differences[:10]), *_year_problems(year, flights)]
-    problems += wall_check.problems_of(wall, live.day.got_ms)
+    problems += wall_clock.problems_of(wall, live.day.got_ms)
     result = DemoResult(
         plan,
         live.day,
@@ -228,9 +227,7 @@ def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: Watch
     lake, folder = plan.out / "lake", plan.out / "queue-manager"
     of_day = _flights_of(flights, plan.month, plan.day)
     queue_manager, clock = open_queue_manager(of_day, folder)
-    token_file = folder / "token"
-    token_file.touch(mode=0o600)
-    token_file.write_text(secrets.token_urlsafe(_TOKEN_BYTES))
+    token_file = make_token(folder)
     with (
         queue_manager,
         FlightServer(queue_manager, port=0, token=token_file.read_text()) as server,

@@ -1,35 +1,48 @@
-"""The day once more, on the machine's clock: Spark puts the calls, gates get them, the lake fills.
+"""The day once more, on the machine's clock: how it is lived, and how it is checked.
 
-The queue manager is a new one; its own timer releases delayed calls and discards expired ones.
+Spark puts the calls, gates get them, the lake fills. The queue manager is a new one; its own timer
+releases delayed calls and discards expired ones. A call that expires on one clock and is got on the
+other left shortly before its deadline: it was put, or asked for, too late. A difference without
+this cause is a problem.
 """
 
 from __future__ import annotations
 
 import json
-import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mayfly.cli.airport.calls import Compression, put_calls, write_calls
-from mayfly.cli.airport.day import REPORTS
-from mayfly.cli.airport.flights import LIFE_MS, MINUTE_MS, Flight
-from mayfly.cli.airport.gates import Answer, Gates
+from mayfly.cli.airport.calls import Compression, deadline_ms, put_calls, write_calls
+from mayfly.cli.airport.day import REPORTS, define_queues, make_token, run_mqsc
+from mayfly.cli.airport.flights import LIFE_MS, MINUTE_MS, Flight, spelled
+from mayfly.lifetime.columns import Ints
 from mayfly.lifetime.life import State
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi.constants import MQFB_EXPIRATION
 from mayfly.pipeline.spark.lake import ledger_to_lake, read_lake, read_ledger
+from mayfly.pipeline.spark.replay import EXPIRED, GOT
 from mayfly.pipeline.spark.report import verify_lake
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime.clocks import SystemClock
 from mayfly.servers.flight import FlightServer
 
+#: Several: while one gate waits for a call that Spark puts late, the others serve the next flights.
+_GATES_PER_AIRPORT = 3
+#: Wait of the reader of reports; after each it looks for the end of the day.
+_REPORT_WAIT_MS = 200
 #: 60 minutes of the day in a second.
 COMPRESSION = 3_600
 NAME = "BOARDING.NOW"
@@ -38,7 +51,104 @@ _SCAN_SECONDS = 1
 _LOOK_SECONDS = 0.2
 #: Number of looks, after the day is over, for the last discards and reports.
 _LAST_LOOKS = 300
-_TOKEN_BYTES = 32
+#: A thread that a busy machine holds up between asking and getting is held up for less than this.
+_HELD_UP_MS = SECOND_MS
+
+
+class Answer(NamedTuple):
+    """The moments at which a gate asked for the call of a flight and had it; None is never."""
+
+    flight: Flight
+    asked_ms: int
+    got_ms: int | None
+
+
+class Gates:
+    """Gates for all flights of a day, and the reader of reports; use it in a ``with`` block."""
+
+    def __init__(
+        self,
+        queue_manager: QueueManager,
+        flights: Sequence[Flight],
+        compression: Compression,
+        reports: str,
+    ) -> None:
+        """Order the flights by departure; no gate asks for the call of a cancelled one."""
+        self._queue_manager = queue_manager
+        self._compression = compression
+        self._reports = reports
+        self._departures: dict[str, SimpleQueue[tuple[int, Flight]]] = {}
+        left = [
+            (flight.departed_ms, flight) for flight in flights if flight.departed_ms is not None
+        ]
+        for departed_ms, flight in sorted(left):
+            line = self._departures.setdefault(flight.queue, SimpleQueue())
+            line.put((compression.on_the_wall(departed_ms), flight))
+        self._answers: list[Answer] = []
+        self._reported: list[bytes] = []
+        self._is_over = threading.Event()
+        self._pool = ThreadPoolExecutor(_GATES_PER_AIRPORT * len(self._departures) + 1, "gate")
+        self._threads: list[Future[None]] = []
+
+    def __enter__(self) -> Self:
+        """Open the gates."""
+        for line in self._departures.values():
+            self._threads += [
+                self._pool.submit(self._serve, line) for _ in range(_GATES_PER_AIRPORT)
+            ]
+        self._threads.append(self._pool.submit(self._read_reports))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close them; flights that have not left by now are not asked for."""
+        self._is_over.set()
+        self._pool.shutdown()
+
+    def check(self) -> None:
+        """Raise what ended a thread before its time."""
+        for thread in self._threads:
+            if thread.done():
+                thread.result()
+
+    def answers(self) -> list[Answer]:
+        """Return the answers so far, in their order."""
+        return list(self._answers)
+
+    def reported(self) -> list[bytes]:
+        """Return the CorrelIds of the calls whose expiration was reported so far."""
+        return list(self._reported)
+
+    def _serve(self, line: SimpleQueue[tuple[int, Flight]]) -> None:
+        now_ms = self._queue_manager.now_ms
+        with self._queue_manager.session(program="boarding gate") as session:
+            while not self._is_over.is_set():
+                try:
+                    leaves_ms, flight = line.get_nowait()
+                except Empty:
+                    return
+                if self._is_over.wait(max(leaves_ms - now_ms(), 0) / SECOND_MS):
+                    return
+                asked_ms = now_ms()
+                # The wait is for a call that Spark puts late, at most until it would expire.
+                wait_ms = max(deadline_ms(flight, self._compression) - asked_ms, 0)
+                found = session.get(flight.queue, correl_id=flight.correl_id, wait_ms=wait_ms)
+                got_ms = None if found is None else now_ms()
+                self._answers.append(Answer(flight, asked_ms, got_ms))
+
+    def _read_reports(self) -> None:
+        with self._queue_manager.session(program="boarding demo") as session:
+            while True:
+                report = session.get(self._reports, wait_ms=_REPORT_WAIT_MS)
+                if report is not None:
+                    assert report.descriptor.feedback == MQFB_EXPIRATION, "no other was asked for"
+                    self._reported.append(report.correl_id)
+                elif self._is_over.is_set():
+                    return
 
 
 class QueueSeen(NamedTuple):
@@ -104,13 +214,12 @@ def live_by_the_wall(
     ``folder``, an empty one, takes the queue manager, the lake and the checkpoint. ``tell`` is
     called some times a second. Raises an error that ends a stream or a gate before its time.
     """
-    token_file = folder / "token"
-    token_file.touch(mode=0o600)
-    token_file.write_text(secrets.token_urlsafe(_TOKEN_BYTES))
+    token_file = make_token(folder)
     with (
-        _open_queue_manager(flights, folder / "queue-manager") as queue_manager,
+        QueueManager(NAME, folder / "queue-manager", SystemClock()) as queue_manager,
         FlightServer(queue_manager, port=0, token=token_file.read_text()) as server,
     ):
+        define_queues(queue_manager, flights, _SCAN_SECONDS)
         calls = folder / "calls.parquet"
         to_lake = _running(ledger_to_lake(spark, server.url, token_file, folder / "lake"))
         puts = _running(put_calls(spark, calls, server.url, token_file, folder / "checkpoint"))
@@ -128,19 +237,6 @@ def _running(query: StreamingQuery) -> StreamingQuery:
     """Return a query whose first batch, an empty one, is done: the next ones are much faster."""
     query.processAllAvailable()
     return query
-
-
-def _open_queue_manager(flights: Sequence[Flight], folder: Path) -> QueueManager:
-    queue_manager = QueueManager(NAME, folder, SystemClock())
-    queues = [*sorted({flight.queue for flight in flights}), REPORTS]
-    script = [f"DEFINE QLOCAL({queue}) DEFPSIST(YES) MAXDEPTH(50000)" for queue in queues]
-    _command(queue_manager, *script, f"ALTER QMGR EXPRYINT({_SCAN_SECONDS})")
-    return queue_manager
-
-
-def _command(queue_manager: QueueManager, *script: str) -> None:
-    result = queue_manager.mqsc("\n".join(script))
-    assert result.ok, result.text
 
 
 class _WallDrive:
@@ -181,7 +277,7 @@ class _WallDrive:
         """Wait until the ledger and the lake have everything; call it with the gates closed."""
         queue_manager = self._queue_manager
         # Without the scan, balance rows are the last work that falls due.
-        _command(queue_manager, "ALTER QMGR EXPRYINT(OFF)")
+        run_mqsc(queue_manager, "ALTER QMGR EXPRYINT(OFF)")
         while queue_manager.engine.due_work.next_due_ms() is not None:
             self._rest.wait(_LOOK_SECONDS)
         self._to_lake.processAllAvailable()
@@ -256,3 +352,154 @@ def _lives(spark: SparkSession, lake: Path) -> pa.Table:
     lives = lives.where(f.col("outcome") != State.RELEASED.value)
     columns = "queue correl_id put_ms deliver_at_ms expire_at_ms ended_ms outcome".split()
     return lives.select(*columns).toArrow()
+
+
+class Lateness(NamedTuple):
+    """Lateness on the machine's clock: the median and the largest value."""
+
+    half_ms: int
+    all_ms: int
+
+
+class Changed(NamedTuple):
+    """A call that was got on the virtual clock and expired on the machine's.
+
+    The flight left ``spare_ms`` before the deadline; not before ``late_ms`` after it left was the
+    call both put and asked for.
+    """
+
+    flight: Flight
+    spare_ms: int
+    late_ms: int
+
+
+def counts_of(day: WallDay) -> dict[str, int]:
+    """Return calls put by the lake, got by the gates, expired by their reports, and present."""
+    return {
+        "calls": len(day.lives),
+        "got": sum(answer.got_ms is not None for answer in day.answers),
+        "expired": len(day.reported),
+        "present": day.present_count,
+    }
+
+
+def put_lateness(day: WallDay) -> Lateness:
+    """Return the lateness of the puts that are in the lake."""
+    moments = {f.correl_id: day.compression.on_the_wall(f.put_ms) for f in day.flights}
+    put = zip(*_columns(day, "correl_id", "put_ms"), strict=True)
+    return _lateness([put_ms - moments[call] for call, put_ms in put if call in moments])
+
+
+def get_lateness(day: WallDay) -> Lateness:
+    """Return the lateness of the gets after the departures."""
+    return _lateness(
+        [
+            answer.got_ms - _leaves_ms(day, answer.flight)
+            for answer in day.answers
+            if answer.got_ms is not None
+        ]
+    )
+
+
+def changed(day: WallDay, virtually_got: Collection[bytes]) -> list[Changed]:
+    """Return the calls that were got on the virtual clock only, the narrowest miss first."""
+    put_ms = dict(zip(*_columns(day, "correl_id", "put_ms"), strict=True))
+    asked_ms = {answer.flight.correl_id: answer.asked_ms for answer in day.answers}
+    missed = set(virtually_got) - _got(day)
+    found = []
+    for flight in day.flights:
+        correl_id = flight.correl_id
+        if correl_id not in missed:
+            continue
+        leaves_ms, ends_ms = _leaves_ms(day, flight), deadline_ms(flight, day.compression)
+        # A call that no gate asked for, since all were busy, counts as asked for at its end.
+        there_ms = max(asked_ms.get(correl_id, ends_ms), put_ms.get(correl_id, ends_ms))
+        found.append(Changed(flight, ends_ms - leaves_ms, there_ms - leaves_ms))
+    return sorted(found, key=lambda miss: (miss.spare_ms, miss.flight))
+
+
+def as_json(day: WallDay, virtually_got: Collection[bytes]) -> dict[str, Any]:
+    """Return the day in numbers for JSON; lateness in ms of the machine's clock."""
+    return {
+        "compression": day.compression.factor,
+        **counts_of(day),
+        "batches": day.batch_count,
+        "lake": {"rows": day.lake_rows, "rows_during_day": day.rows_during_day},
+        "put_late_ms": put_lateness(day)._asdict(),
+        "got_late_ms": get_lateness(day)._asdict(),
+        "changed": [
+            miss._asdict() | {"flight": spelled(miss.flight.correl_id)}
+            for miss in changed(day, virtually_got)
+        ],
+    }
+
+
+def problems_of(day: WallDay, virtually_got: Collection[bytes]) -> list[str]:
+    """Return broken rules, books that do not add up, and differences without a cause."""
+    found = [*day.book_problems, *_conservation_problems(day), *_window_problems(day)]
+    found += [
+        f"{spelled(correl_id)} was got after its deadline"
+        for correl_id in sorted(_got(day) - set(virtually_got))
+    ]
+    found += [
+        f"{spelled(miss.flight.correl_id)} was there {miss.spare_ms - miss.late_ms} ms before its "
+        "deadline, was asked for, and was not got"
+        for miss in changed(day, virtually_got)
+        if miss.spare_ms - miss.late_ms > _HELD_UP_MS
+    ]
+    return [f"by the wall: {problem}" for problem in found]
+
+
+def _conservation_problems(day: WallDay) -> Iterator[str]:
+    """Compare flights, gates and reports with the queue manager's books in the lake, each once."""
+    correl_ids, outcomes = _columns(day, "correl_id", "outcome")
+    ended: dict[str, Counter[bytes]] = {GOT: Counter(), EXPIRED: Counter()}
+    for correl_id, outcome in zip(correl_ids, outcomes, strict=True):
+        ended.setdefault(outcome, Counter())[correl_id] += 1
+    for outcome in ended.keys() - {GOT, EXPIRED}:
+        yield f"{ended[outcome].total()} calls ended as {outcome}"
+    counts = counts_of(day)
+    if len(day.flights) != counts["got"] + counts["expired"] + counts["present"]:
+        yield f"{len(day.flights)} flights, but {counts}"
+    if Counter(correl_ids) != Counter(flight.correl_id for flight in day.flights):
+        yield f"{len(day.flights)} calls are due, the lake has {len(correl_ids)} others"
+    got = Counter(a.flight.correl_id for a in day.answers if a.got_ms is not None)
+    if got != ended[GOT]:
+        yield f"the gates got {got.total()} calls, in the lake are {ended[GOT].total()} others"
+    if Counter(day.reported) != ended[EXPIRED]:
+        expired_count = ended[EXPIRED].total()
+        yield f"{len(day.reported)} reports, in the lake {expired_count} other calls expired"
+
+
+def _window_problems(day: WallDay) -> Iterator[str]:
+    """Find calls that ended outside of their window, as the lake has it."""
+    due = {flight.correl_id: deadline_ms(flight, day.compression) for flight in day.flights}
+    names = ("correl_id", "outcome", "deliver_at_ms", "expire_at_ms", "ended_ms")
+    for correl_id, outcome, deliver_ms, expire_ms, ended_ms in zip(
+        *_columns(day, *names), strict=True
+    ):
+        if expire_ms != due.get(correl_id):
+            yield f"{spelled(correl_id)} has the deadline {expire_ms}"
+        is_inside = deliver_ms <= ended_ms < expire_ms
+        if is_inside is not (outcome == GOT):
+            yield f"{spelled(correl_id)}: {outcome} at {ended_ms}, {deliver_ms} to {expire_ms}"
+
+
+def _got(day: WallDay) -> set[bytes]:
+    return {answer.flight.correl_id for answer in day.answers if answer.got_ms is not None}
+
+
+def _leaves_ms(day: WallDay, flight: Flight) -> int:
+    assert flight.departed_ms is not None, "asked for, so it left"
+    return day.compression.on_the_wall(flight.departed_ms)
+
+
+def _columns(day: WallDay, *names: str) -> list[list[Any]]:
+    return [day.lives[name].to_pylist() for name in names]
+
+
+def _lateness(late_ms: list[int]) -> Lateness:
+    if not late_ms:
+        return Lateness(0, 0)
+    in_order: Ints = np.sort(np.array(late_ms))
+    return Lateness(int(in_order[(len(in_order) - 1) // 2]), int(in_order[-1]))

@@ -10,7 +10,7 @@ from mayfly.engine.finding.search import Match, asker, fields_of, in_order
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.properties.selectors import Selector
-from mayfly.runtime.weak import weakly_held
+from mayfly.runtime.compiling import weakly_held
 from mayfly.store.units import StoredMessage
 
 #: Characters that a selector may compare for one message under the lock, some 0.1 ms: more, and it

@@ -17,7 +17,7 @@ from mayfly.engine.unit_of_work import UncommittedPut
 from mayfly.mqi import constants as c
 from mayfly.mqi.constants import MQ_GROUP_ID_LENGTH
 from mayfly.mqi.descriptor import Grouping, grouping_of
-from mayfly.runtime.weak import weakly_held
+from mayfly.runtime.compiling import weakly_held
 from mayfly.store.messages import Outline
 
 #: The get options that look at groups and segments.

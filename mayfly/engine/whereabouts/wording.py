@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mayfly.lifetime.life import read_cap
-from mayfly.lifetime.life import State
-from mayfly.lifetime.times import spelled_duration
-from mayfly.lifetime.times import ms_of_tenths
+from mayfly.lifetime.life import State, read_cap
+from mayfly.lifetime.times import ms_of_tenths, spelled_duration
 from mayfly.verbs.contracts.outcomes import MetBy
 from mayfly.verbs.stories import Stay
 

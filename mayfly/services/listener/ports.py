@@ -10,7 +10,7 @@ from typing import Any
 from mayfly.jms.destinations import Destination
 from mayfly.jms.errors import IllegalStateException
 from mayfly.jms.factory import ConnectionFactory
-from mayfly.lifetime.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
+from mayfly.lifetime.time_limits import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.queue_manager import QueueManager
 from mayfly.services.listener.runs import ASF, NonASF, Run, ThreadPool
 from mayfly.services.listener.sessions import Statistics, Tally

@@ -1,12 +1,13 @@
-"""The summary of the demo: two messages, a day and a year in numbers, and the files to look at."""
+"""The demo on a terminal: the picture of the day as it goes by, and the summary at the end."""
 
 from __future__ import annotations
 
 import pyarrow as pa
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
-from mayfly.cli.airport import summary, wall_check
+from mayfly.cli.airport import summary, wall_clock
 from mayfly.cli.airport.day import Day
 from mayfly.cli.airport.flights import (
     DELAY_MS,
@@ -18,14 +19,51 @@ from mayfly.cli.airport.flights import (
 )
 from mayfly.cli.airport.plots import AIRPORTS
 from mayfly.cli.airport.run import DemoResult
-from mayfly.cli.airport.wall_check import Lateness
-from mayfly.cli.airport.wall_clock import WallDay
+from mayfly.cli.airport.wall_clock import Lateness, QueueSeen, WallDay, WallSeen
 from mayfly.cli.show import moment
 from mayfly.lifetime.times import SECOND_MS
 
+_PICTURE_WIDTH = 44
+_TO_COME = "·"
+#: The parts of a bar, from the left: ended calls first, staged ones last.
+_PARTS = {"got": "green", "expired": "red", "available": "dodger_blue1", "staged": "grey62"}
+_HEADINGS = {"put": "", "staged": "grey62", "available": "dodger_blue1"}
 _BAR_WIDTH = 20
 #: So many calls that ended otherwise on the wall clock are named.
 _NAMED_MISSES = 3
+
+
+_HEADINGS |= {"got": "green", "expired": "red"}
+
+
+def picture(seen: WallSeen) -> RenderableType:
+    """Return the picture of one moment."""
+    every = QueueSeen(
+        "all", *(sum(column) for column in zip(*(q[1:] for q in seen.queues), strict=True))
+    )
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(f"  {moment(seen.day_ms)[-8:-3]}", style="bold")
+    for name, style in _HEADINGS.items():
+        table.add_column(name, justify="right", style=style, header_style=style, min_width=4)
+    table.add_column("")
+    for queue in (*seen.queues, every):
+        name = AIRPORTS.get(queue.queue.rpartition(".")[2], queue.queue)
+        counts = [f"{getattr(queue, part):,}" for part in _HEADINGS]
+        table.add_row(f"  {name}", *counts, _picture_bar(queue))
+    told = Text(f"  reports {seen.reported:,}   rows in the lake {seen.lake_rows:,}", style="bold")
+    return Group(table, told)
+
+
+def _picture_bar(queue: QueueSeen) -> Text:
+    """Draw all calls of a queue's day as one bar; each kind that is there at all is seen."""
+    bar = Text()
+    done = drawn = 0
+    for part, style in _PARTS.items():
+        done += getattr(queue, part)
+        until = round(_PICTURE_WIDTH * min(done / queue.calls, 1.0))
+        bar.append("█" * (until - drawn), style=style)
+        drawn = until
+    return bar.append(_TO_COME * (_PICTURE_WIDTH - drawn), style="grey37")
 
 
 def print_summary(result: DemoResult) -> None:
@@ -134,11 +172,11 @@ def _shares(key: str, rows: list[tuple[str, dict[str, int | float]]]) -> Table:
 
 def _print_wall(console: Console, result: DemoResult) -> None:
     wall = result.wall
-    counts = wall_check.counts_of(wall)
+    counts = wall_clock.counts_of(wall)
     hours = wall.compression.minutes(SECOND_MS) / 60
-    put_late = _late(wall, wall_check.put_lateness(wall))
-    got_late = _late(wall, wall_check.get_lateness(wall))
-    changed = wall_check.changed(wall, result.day.got_ms)
+    put_late = _late(wall, wall_clock.put_lateness(wall))
+    got_late = _late(wall, wall_clock.get_lateness(wall))
+    changed = wall_clock.changed(wall, result.day.got_ms)
     ended = f"{counts['got']:,} got + {counts['expired']:,} expired + {counts['present']:,} present"
     arrived = f"{wall.rows_during_day:,} of them while the day went on"
     _title(console, f"The same day once more, on the wall clock: {hours:g} h of 2013 a second")
@@ -161,7 +199,7 @@ def _late(wall: WallDay, late: Lateness) -> str:
     return f"half of them within {half}, all within {every}"
 
 
-def _miss(wall: WallDay, miss: wall_check.Changed) -> tuple[str, str]:
+def _miss(wall: WallDay, miss: wall_clock.Changed) -> tuple[str, str]:
     spare, late = (wall.compression.minutes(ms) for ms in (miss.spare_ms, miss.late_ms))
     name = spelled(miss.flight.correl_id)
     return "", f"{name} left {spare:.1f} min before its deadline, its call was {late:.1f} min late"
