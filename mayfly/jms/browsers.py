@@ -14,6 +14,7 @@ from mayfly.jms.sending import queue_to_use
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage
+from mayfly.verbs import requests as ask
 
 #: The MQRFH2 is read here, whatever PROPCTL of the queue says.
 _BROWSE_NEXT = c.MQGMO_BROWSE_NEXT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
@@ -81,8 +82,13 @@ class QueueBrowser:
     @classic
     def _open(self) -> int:
         queue = self._queue
-        return self._session.mq.open(
-            queue.queue_name, c.MQOO_BROWSE, manager=queue.queue_manager, selector=self._selector
+        return self._session.mq.call(
+            ask.Open(
+                queue.queue_name,
+                c.MQOO_BROWSE,
+                manager=queue.queue_manager,
+                selector=self._selector,
+            )
         ).handle
 
     def _check_open(self) -> None:

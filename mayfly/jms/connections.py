@@ -26,6 +26,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, ObjectError
 from mayfly.runtime import Runtime
+from mayfly.verbs import requests as ask
 from mayfly.verbs.requests import Opened
 
 _MODEL_QUEUE = "SYSTEM.DEFAULT.MODEL.QUEUE"
@@ -91,7 +92,7 @@ class Connection:
 
     def _connected(self) -> QueueConnection:
         made = self._connect(Attempts(self._tell_change, self._ends))
-        made.topics.belong_to(self._owner)
+        made.call(ask.BelongTo(self._owner))
         return made
 
     @property
@@ -128,7 +129,7 @@ class Connection:
             self._claim(client_id)
             self._client_id = client_id
             for session in self._sessions:
-                session.mq.topics.belong_to(client_id)
+                session.mq.call(ask.BelongTo(client_id))
 
     def begin(self) -> None:
         """Note that the connection is in use: from now on its client id cannot be set."""
@@ -226,7 +227,7 @@ class Connection:
     def connect(self) -> QueueConnection:
         """Return a new conversation of the connection's user."""
         mq = self._connect(Attempts(self._reconnect_first, self._ends))
-        mq.topics.belong_to(self._owner if self._client_id is None else self._client_id)
+        mq.call(ask.BelongTo(self._owner if self._client_id is None else self._client_id))
         return mq
 
     def _tell_change(self, change: MQError) -> None:
@@ -255,7 +256,7 @@ class Connection:
         with self._lock:
             self._check_open()
             self.begin()
-            opened = self.mq.open(_MODEL_QUEUE, c.MQOO_INQUIRE)
+            opened = self.mq.call(ask.Open(_MODEL_QUEUE, c.MQOO_INQUIRE))
             self._temporary[opened.made] = opened
         return TemporaryQueue(opened.made, _delete=self._delete_temporary)
 
@@ -285,7 +286,7 @@ class Connection:
             ends.append(error)
             self.wake()
 
-        limit = self.mq.asynchronous.wait_until(until_ms, on_done=end)
+        limit = self.mq.begin(ask.WaitUntil(until_ms), end)
         with self._changed:
             self.waiting_count += 1
             while not (ends or self._has_started()) and is_open():
@@ -307,7 +308,7 @@ class Connection:
     @classic
     def _claim(self, client_id: str) -> None:
         try:
-            self.mq.topics.claim(client_id)
+            self.mq.call(ask.ClaimClientId(client_id))
         except ObjectError as error:
             if error.reason != rc.MQRC_OBJECT_IN_USE:
                 raise
@@ -321,11 +322,13 @@ class Connection:
             opened = self._temporary.get(name)
             if opened is None:
                 refuse(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{name} is no temporary queue of this one")
-            [input_count] = self.mq.objects.inquire(opened.handle, [c.MQIA_OPEN_INPUT_COUNT]).values
+            [input_count] = self.mq.call(
+                ask.Inquire(opened.handle, [c.MQIA_OPEN_INPUT_COUNT])
+            ).values
             if input_count:
                 refuse(rc.MQRC_OBJECT_IN_USE, f"{name} is open for input")
             del self._temporary[name]
-            self.mq.close_object(opened.handle, c.MQCO_DELETE_PURGE)
+            self.mq.call(ask.CloseObject(opened.handle, c.MQCO_DELETE_PURGE))
 
     def _check_open(self) -> None:
         if not self.is_open:

@@ -21,6 +21,7 @@ from mayfly.jms.roles import OwningSession
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Settlement
 
 _CLOSED_MEANWHILE = (rc.MQRC_HCONN_ERROR, rc.MQRC_HOBJ_ERROR)
@@ -228,7 +229,7 @@ class MessageConsumer:
 
     def _settle(self, delivery: Delivery, *, is_done: bool) -> None:
         settlement = Settlement.TAKEN if is_done else Settlement.BACKED_OUT
-        self._mq.asynchronous.settle([delivery.number], settlement)
+        self._mq.call(ask.Settle([delivery.number], settlement))
 
     def _check_open(self) -> None:
         self._session.check_open()
@@ -273,7 +274,7 @@ class MessageConsumer:
         if until_ms is not None:
             wait_ms = 0 if until_ms == _NOW else max(until_ms - self._mq.now_ms(), 0)
         if self.is_automatic:
-            return self._mq.held.get(handle, _HELD, wait_ms=wait_ms)
+            return self._mq.call(ask.GetAny([handle], _HELD, wait_ms=wait_ms))
         result = self._mq.get(handle, _IN_UNIT, wait_ms=wait_ms)
         self._session.has_work = True
         return Delivery(0, result, handle)
@@ -295,18 +296,18 @@ class MessageConsumer:
         if self.is_automatic:
             # The unit of work has nothing else in it.
             numbers = [delivery.number]
-            mq.asynchronous.settle(numbers, Settlement.TAKEN, within=mq.number)
+            mq.call(ask.Settle(list(numbers), Settlement.TAKEN, within=mq.number))
         try:
             move_away(mq, handle, delivery.result.message)
         except MQError as error:
             if self.is_automatic:
-                self._mq.backout()
+                self._mq.call(ask.Backout())
             else:
                 # It is in the unit of work, which must not be committed without it.
                 self._session.must_roll_back = error
             raise
         if self.is_automatic:
-            self._mq.commit()
+            self._mq.call(ask.Commit())
 
     def open_handle(self) -> int:
         """Return the handle on its queue, open."""
@@ -325,7 +326,7 @@ class MessageConsumer:
     def _close_handle(self) -> None:
         handle, self._handle = self._handle, None
         if handle is not None and self._mq.has_open(handle):
-            self._mq.close_object(handle)
+            self._mq.call(ask.CloseObject(handle))
 
     def _owner_is_open(self) -> bool:
         session = self._session

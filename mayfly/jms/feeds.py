@@ -12,6 +12,7 @@ from mayfly.jms.subscriptions import Wanted, full_name
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
+from mayfly.verbs import requests as ask
 from mayfly.verbs.requests import Subscribed
 
 _INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INQUIRE
@@ -37,12 +38,17 @@ class QueueFeed:
         reasons of MQOPEN.
         """
         queue = self.destination
-        opened = mq.open(
-            queue.queue_name, _INPUT, manager=queue.queue_manager, selector=self.message_selector
+        opened = mq.call(
+            ask.Open(
+                queue.queue_name,
+                _INPUT,
+                manager=queue.queue_manager,
+                selector=self.message_selector,
+            )
         )
         is_temporary = opened.definition_type == c.MQQDT_TEMPORARY_DYNAMIC
         if is_temporary and not self._connection.has_temporary_queue(opened.queue):
-            mq.close_object(opened.handle)
+            mq.call(ask.CloseObject(opened.handle))
             raise InvalidDestinationException(
                 f"{opened.queue} is the temporary queue of another connection",
                 rc.MQRC_OPTION_NOT_VALID_FOR_TYPE,
@@ -52,11 +58,13 @@ class QueueFeed:
     def open_to_look(self, mq: QueueConnection) -> int:
         """Open the queue for a look at the messages to come, and return the handle."""
         queue = self.destination
-        return mq.open(
-            queue.queue_name,
-            c.MQOO_BROWSE,
-            manager=queue.queue_manager,
-            selector=self.message_selector,
+        return mq.call(
+            ask.Open(
+                queue.queue_name,
+                c.MQOO_BROWSE,
+                manager=queue.queue_manager,
+                selector=self.message_selector,
+            )
         ).handle
 
     def close(self, mq: QueueConnection) -> None:
@@ -92,19 +100,21 @@ class TopicFeed:
         """
         subscription, wanted = self._subscription, self._wanted
         if subscription is None:
-            subscription = self._subscription = mq.topics.join(
-                wanted.topic.topic_name,
-                name=self._name,
-                is_durable=wanted.is_durable,
-                is_shared=wanted.is_shared,
-                no_local=wanted.no_local,
-                selector=wanted.selector or "",
+            subscription = self._subscription = mq.call(
+                ask.JoinSubscription(
+                    wanted.topic.topic_name,
+                    name=self._name,
+                    is_durable=wanted.is_durable,
+                    is_shared=wanted.is_shared,
+                    no_local=wanted.no_local,
+                    selector=wanted.selector or "",
+                )
             )
             if subscription.handle:
                 return subscription.handle
-        elif not mq.topics.is_open(subscription.number):
+        elif not mq.call(ask.IsSubscriptionOpen(subscription.number)):
             raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"{self.destination}: it has ended")
-        return mq.open(subscription.facts.queue, _INPUT).handle
+        return mq.call(ask.Open(subscription.facts.queue, _INPUT)).handle
 
     def open_to_look(self, mq: QueueConnection) -> int:
         """Open the queue of the subscription for a look, and return the handle.
@@ -114,13 +124,13 @@ class TopicFeed:
         subscription = self._subscription
         if subscription is None:
             raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"{self.destination}: it has ended")
-        return mq.open(subscription.facts.queue, c.MQOO_BROWSE).handle
+        return mq.call(ask.Open(subscription.facts.queue, c.MQOO_BROWSE)).handle
 
     def close(self, mq: QueueConnection) -> None:
         """Close the subscription; one that is not durable ends with the last who has it open."""
         subscription, self._subscription = self._subscription, None
         if subscription is not None and mq.is_open:
-            mq.topics.close(subscription.number)
+            mq.call(ask.CloseSubscription(subscription.number))
 
 
 Feed = QueueFeed | TopicFeed

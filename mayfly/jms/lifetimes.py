@@ -8,8 +8,10 @@ from mayfly.client.connection import Connection as QueueConnection
 from mayfly.jms.constants import NON_PERSISTENT, PERSISTENT
 from mayfly.jms.errors import refuse
 from mayfly.lifetime.window import DELAY_COMMAND_LEVEL, LATEST_DUE_MS, LONGEST_LIFE_MS
+from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.store.keys import MAX_PRIORITY
+from mayfly.verbs import requests as ask
 
 
 def check_delay(mq: QueueConnection, delay_ms: object) -> int:
@@ -21,7 +23,7 @@ def check_delay(mq: QueueConnection, delay_ms: object) -> int:
     """
     if type(delay_ms) is not int:
         refuse(rc.MQRC_OPTIONS_ERROR, f"delivery delay {delay_ms!r} is no number of ms")
-    command_level = mq.objects.command_level() if delay_ms else DELAY_COMMAND_LEVEL
+    command_level = mq.call(ask.AskCommandLevel()) if delay_ms else DELAY_COMMAND_LEVEL
     if command_level < DELAY_COMMAND_LEVEL:
         refuse(
             rc.MQRC_FUNCTION_NOT_SUPPORTED,
@@ -62,7 +64,7 @@ def begins_every_life_at_the_put(mq: QueueConnection) -> bool:
     A producer that sends to any destination asks this of its settings; each send is checked for
     the destination that it names (D7).
     """
-    return not mq.objects.lives_from_release()
+    return not mq.call(ask.AskLivesFromRelease(c.MQHO_NONE))
 
 
 def check_priority(priority: object) -> int:

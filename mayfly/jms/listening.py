@@ -14,6 +14,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError, mq_error
 from mayfly.runtime import Thread
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery
 
 
@@ -241,11 +242,10 @@ class Listening:
         options = c.MQGMO_WAIT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
         if not waiting[0].consumer.is_automatic:
             options |= c.MQGMO_SYNCPOINT
-        under_way = self._session.mq.asynchronous.get_any(
-            [listener.handle for listener in waiting],
-            options,
-            on_done=self._come,
-            on_refused=self._refuse,
+        under_way = self._session.mq.begin(
+            ask.GetAny([listener.handle for listener in waiting], options, tells_refusals=True),
+            self._come,
+            self._refuse,
         )
         while True:
             with self._changed:
@@ -352,5 +352,5 @@ class Listening:
             listener.is_held = False
             self._look_again()
 
-        self._session.mq.asynchronous.await_definitions(on_done=release)
+        self._session.mq.begin(ask.AwaitDefinitions(), release)
         self._session.connection.reports.report(jms_error(error))

@@ -8,7 +8,8 @@ from mayfly.client.connection import Connection as QueueConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.verbs.messages import Message
+from mayfly.verbs import requests as ask
+from mayfly.verbs.messages import Message, token_of
 
 _LOG = logging.getLogger("mayfly.jms")
 
@@ -17,7 +18,7 @@ def is_poisonous(mq: QueueConnection, handle: int, message: Message) -> bool:
     """Return True if a message was backed out BOTHRESH times; BOTHRESH(0) sets no limit."""
     backout_count = message.backout_count
     # Most were never backed out: their queue need not be asked.
-    return backout_count > 0 and 0 < mq.objects.backout_rule(handle).threshold <= backout_count
+    return backout_count > 0 and 0 < mq.call(ask.AskBackoutRule(handle)).threshold <= backout_count
 
 
 def move_away(mq: QueueConnection, handle: int, message: Message) -> None:
@@ -31,13 +32,19 @@ def move_away(mq: QueueConnection, handle: int, message: Message) -> None:
     """
     descriptor = message.descriptor
     try:
-        mq.onward.forward(message, mq.objects.backout_rule(handle).queue_name)
+        mq.call(
+            ask.Forward(
+                message.queue, token_of(message), mq.call(ask.AskBackoutRule(handle)).queue_name
+            )
+        )
     except MQError as error:
         if descriptor.report & c.MQRO_DISCARD_MSG:
             _LOG.warning("%s on %s is discarded: %s", message.msg_id.hex(), message.queue, error)
         else:
             _dead_letter(mq, message)
-        is_sent = mq.onward.report_exception(message, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
+        is_sent = mq.call(
+            ask.ReportException(message.queue, token_of(message), rc.MQRC_BACKOUT_THRESHOLD_REACHED)
+        )
         if not is_sent and descriptor.persistence == c.MQPER_PERSISTENT:
             said = f"nobody takes the exception report of {message.msg_id.hex()}"
             raise mq_error(rc.MQRC_BACKOUT_THRESHOLD_REACHED, said) from error
@@ -45,7 +52,7 @@ def move_away(mq: QueueConnection, handle: int, message: Message) -> None:
 
 def _dead_letter(mq: QueueConnection, message: Message) -> None:
     try:
-        mq.onward.dead_letter(message, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
+        mq.call(ask.DeadLetter(message.queue, token_of(message), rc.MQRC_BACKOUT_THRESHOLD_REACHED))
     except MQError as error:
         raise mq_error(
             rc.MQRC_BACKOUT_THRESHOLD_REACHED,

@@ -13,6 +13,7 @@ from mayfly.jms.sending import destination_to_use, send
 from mayfly.jms.settings import Settings, ShowsSettings
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_OUTPUT, MQOT_Q
+from mayfly.verbs import requests as ask
 from mayfly.verbs.requests import Opened
 from mayfly.verbs.topic_strings import check_topic_string
 
@@ -39,8 +40,8 @@ class MessageProducer(ShowsSettings):
             if isinstance(target, Topic):
                 check_topic_string(target.topic_name, wildcards=False)
             else:
-                self._opened = session.mq.open(
-                    target.queue_name, MQOO_OUTPUT, manager=target.queue_manager
+                self._opened = session.mq.call(
+                    ask.Open(target.queue_name, MQOO_OUTPUT, manager=target.queue_manager)
                 )
 
     @property
@@ -143,7 +144,7 @@ class MessageProducer(ShowsSettings):
         """Return False if the life may begin at the release, where it does not meet the delay."""
         mq, opened = self._session.mq, self._opened
         if opened is not None and opened.kind == MQOT_Q:
-            return not mq.objects.lives_from_release(opened.handle)
+            return not mq.call(ask.AskLivesFromRelease(opened.handle))
         is_unnamed = self._destination is None
         return not is_unnamed or begins_every_life_at_the_put(mq)
 

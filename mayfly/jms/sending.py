@@ -15,6 +15,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.properties.selectors.names import id_text
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import PutResult
 from mayfly.verbs.requests import Opened
 
@@ -137,7 +138,7 @@ class _Sending(NamedTuple):
         """Put to an open queue, or to the topic that it is the alias of."""
         mq, is_topic = self.session.mq, opened.kind == c.MQOT_TOPIC
         begin_ms = now_ms = mq.now_ms()
-        if self._is_paired and not is_topic and mq.objects.lives_from_release(opened.handle):
+        if self._is_paired and not is_topic and mq.call(ask.AskLivesFromRelease(opened.handle)):
             begin_ms += self.settings.delay_ms
         is_temporary = opened.definition_type == c.MQQDT_TEMPORARY_DYNAMIC
         going, terms = self._encoded(now_ms, begin_ms, is_temporary=is_temporary)

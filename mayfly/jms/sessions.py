@@ -37,6 +37,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_OUTPUT
 from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
 from mayfly.runtime import Lock
+from mayfly.verbs import requests as ask
 from mayfly.verbs.requests import Opened
 
 #: How many queues a unit of work keeps open for sends; a connection has MAXHANDS in all.
@@ -114,7 +115,7 @@ class Session(MakesMessages):
             self.check_open()
             self.connection.begin()
             full = full_name(self, name, is_durable=True)
-            self.mq.topics.remove(full)
+            self.mq.call(ask.RemoveSubscription(full))
 
     def create_producer(self, destination: Destination | None = None) -> MessageProducer:
         """Return a producer for a queue or topic, or for those named with each send."""
@@ -298,7 +299,7 @@ class Session(MakesMessages):
         """Close a handle of a producer or browser, which may have gone with the session."""
         with self.lock:
             if self.mq.is_open and self.mq.has_open(handle):
-                self.mq.close_object(handle)
+                self.mq.call(ask.CloseObject(handle))
 
     def output(self, queue: Queue) -> Opened:
         """Open a queue for the send of a producer without one; :meth:`release_output` closes it.
@@ -309,7 +310,9 @@ class Session(MakesMessages):
         key = queue.queue_name, queue.queue_manager
         opened = self._outputs.get(key)
         if opened is None:
-            opened = self.mq.open(queue.queue_name, MQOO_OUTPUT, manager=queue.queue_manager)
+            opened = self.mq.call(
+                ask.Open(queue.queue_name, MQOO_OUTPUT, manager=queue.queue_manager)
+            )
             if self.transacted and len(self._outputs) < _OUTPUT_LIMIT:
                 self._outputs[key] = opened
         return opened
@@ -317,7 +320,7 @@ class Session(MakesMessages):
     def release_output(self, queue: Queue, opened: Opened) -> None:
         """Close what :meth:`output` has opened, unless the unit of work keeps it."""
         if self._outputs.get((queue.queue_name, queue.queue_manager)) is not opened:
-            self.mq.close_object(opened.handle)
+            self.mq.call(ask.CloseObject(opened.handle))
 
     def interrupt(self) -> None:
         """End the waits of receives, which then see that the connection is stopped."""
@@ -351,7 +354,7 @@ class Session(MakesMessages):
         self._close_outputs()
         self.has_work = False
         try:
-            self.mq.commit()
+            self.mq.call(ask.Commit())
         except ConnectionBroken as error:
             raise jms_error(error) from error
         except MQError as error:
@@ -371,7 +374,7 @@ class Session(MakesMessages):
         self.must_roll_back = None
         self._close_outputs()
         self.has_work = False
-        self.mq.backout()
+        self.mq.call(ask.Backout())
 
     def _close_outputs(self) -> None:
         outputs, self._outputs = self._outputs, {}

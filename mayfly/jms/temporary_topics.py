@@ -8,6 +8,7 @@ from mayfly.client.connection import Connection as QueueConnection
 from mayfly.jms.destinations import TemporaryTopic
 from mayfly.jms.errors import classic
 from mayfly.runtime import Runtime
+from mayfly.verbs import requests as ask
 
 
 class TemporaryTopics:
@@ -22,7 +23,7 @@ class TemporaryTopics:
     def create(self) -> TemporaryTopic:
         """Make a temporary topic."""
         with self._lock:
-            name = self._mq().topics.make_temporary()
+            name = self._mq().call(ask.MakeTemporaryTopic())
             self._names.add(name)
         return TemporaryTopic(name, _delete=self._delete)
 
@@ -33,5 +34,5 @@ class TemporaryTopics:
     @classic
     def _delete(self, name: str) -> None:
         with self._lock:
-            self._mq().topics.delete_temporary(name)
+            self._mq().call(ask.DeleteTemporaryTopic(name))
             self._names.discard(name)

@@ -65,18 +65,35 @@ class Descriptor(NamedTuple):
 _NUMBERS = struct.Struct("<13i")
 _TEXT_FIELDS = range(13, 22)
 _PACKED_FORMAT = 1
-#: The names of these fields in an MQMD.
-_TEXT_NAMES = (
-    "Format",
-    "ReplyToQ",
-    "ReplyToQMgr",
-    "UserIdentifier",
-    "ApplIdentityData",
-    "PutApplName",
-    "ApplOriginData",
-    "PutDate",
-    "PutTime",
-)
+#: Fields of an MQMD -> the names that a Descriptor gives them, in its order; Version is left out.
+MD_NAMES = {
+    "Report": "report",
+    "MsgType": "msg_type",
+    "Feedback": "feedback",
+    "Encoding": "encoding",
+    "CodedCharSetId": "coded_char_set_id",
+    "Priority": "priority",
+    "Persistence": "persistence",
+    "PutApplType": "put_appl_type",
+    "MsgSeqNumber": "msg_seq_number",
+    "Offset": "offset",
+    "MsgFlags": "msg_flags",
+    "OriginalLength": "original_length",
+    "Format": "format",
+    "ReplyToQ": "reply_to_q",
+    "ReplyToQMgr": "reply_to_q_mgr",
+    "UserIdentifier": "user_identifier",
+    "ApplIdentityData": "appl_identity_data",
+    "PutApplName": "put_appl_name",
+    "ApplOriginData": "appl_origin_data",
+    "PutDate": "put_date",
+    "PutTime": "put_time",
+    "AccountingToken": "accounting_token",
+    "GroupId": "group_id",
+}
+_TEXT_NAMES = [
+    name for name, field in MD_NAMES.items() if Descriptor._fields.index(field) in _TEXT_FIELDS
+]
 #: How many bytes its fields have.
 _ROOM = {field.name: field.length for field in MD.fields}
 _TEXT_ROOM = [_ROOM[name] for name in _TEXT_NAMES]

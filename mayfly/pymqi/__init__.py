@@ -1,17 +1,27 @@
 """The names of pymqi, on Mayfly: a program changes its import and nothing else."""
 
 from mayfly.pymqi import CMQC
-from mayfly.pymqi.connection import QueueManager, connect
-from mayfly.pymqi.connection_options import CD, SCO
+from mayfly.pymqi.connection import CD, SCO, QueueManager, connect
 from mayfly.pymqi.errors import Error, MQMIError, PYIFError
-from mayfly.pymqi.headers import DDH, DLH, IIH, MDE, TM, TMC2, XQH
+from mayfly.pymqi.headers import DDH, DLH, IIH, MDE, RFH2, TM, TMC2, XQH
 from mayfly.pymqi.message_handle import MessageHandle
-from mayfly.pymqi.property_structures import CMHO, DMHO, DMPO, IMPO, PD, SMPO
-from mayfly.pymqi.queue import Queue
-from mayfly.pymqi.rfh2 import RFH2
-from mayfly.pymqi.structures import GMO, MD, OD, PMO, SD, SRO, STS, MQOpts
-from mayfly.pymqi.subscription import Subscription
-from mayfly.pymqi.topic import Topic
+from mayfly.pymqi.objects import Queue, Subscription, Topic
+from mayfly.pymqi.structures import (
+    CMHO,
+    DMHO,
+    DMPO,
+    GMO,
+    IMPO,
+    MD,
+    OD,
+    PD,
+    PMO,
+    SD,
+    SMPO,
+    SRO,
+    STS,
+    MQOpts,
+)
 
 # pymqi's own older spellings.
 cd, gmo, md, od, pmo, sco = CD, GMO, MD, OD, PMO, SCO

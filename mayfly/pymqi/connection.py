@@ -1,4 +1,7 @@
-"""pymqi's QueueManager: a connection, its unit of work, and the puts that need no queue opened."""
+"""pymqi's QueueManager: a connection, its unit of work, and the puts that need no queue opened.
+
+A client connection is described by an MQCD, an MQSCO and the options of MQCNO.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,177 @@ from typing import Any
 
 from mayfly.client import connection
 from mayfly.client.connection import Connection
+from mayfly.client.connection.choose import Binding, Wanted
+from mayfly.client.connection.endpoint import Endpoint, Reconnect, Tls, addresses_of
 from mayfly.engine import text_length
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.layout import Field, Layout, byte, char, number
 from mayfly.pymqi import CMQC
-from mayfly.pymqi.connection_options import CD, wanted_of
-from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error
-from mayfly.pymqi.opening import DEFINITIONS, body_and_options, od_of, open_object, text_of
-from mayfly.pymqi.structures import OD, STS
-from mayfly.pymqi.verbs import padded_name, put_message
+from mayfly.pymqi.errors import MQMIError, PYIFError, raises_mqmi
+from mayfly.pymqi.structures import OD, STS, MQOpts
+from mayfly.pymqi.verbs import (
+    DEFINITIONS,
+    body_and_options,
+    od_of,
+    open_object,
+    padded_name,
+    put_message,
+    text_of,
+)
+from mayfly.verbs import requests as ask
 from mayfly.verbs.facts import Status
+
+_MQCHT_CLNTCONN, _MQXPT_TCP, _MQCAFTY_PREFERRED = 6, 2, 1
+_MQCD_VERSION_6, _MQSCO_VERSION_1 = 6, 1
+_EXITS = ("SecurityExit", "SendExit", "ReceiveExit")
+
+_CD_FIELDS = [
+    char("ChannelName", 20),
+    number("Version", _MQCD_VERSION_6),
+    number("ChannelType", _MQCHT_CLNTCONN),
+    number("TransportType", _MQXPT_TCP),
+    char("Desc", 64),
+    char("QMgrName", 48),
+    number("MaxMsgLength", 4_194_304),
+    char("UserIdentifier", 12),
+    char("Password", 12),
+    char("ConnectionName", 264),
+    number("HeartbeatInterval", 1),
+    char("SSLCipherSpec", 32),
+    char("SSLPeerName", 1024),
+    number("SSLClientAuth"),
+    number("KeepAliveInterval", -1),
+    char("LocalAddress", 48),
+    char("SecurityExit", 128),
+    char("SecurityUserData", 32),
+    char("SendExit", 128),
+    char("SendUserData", 32),
+    char("ReceiveExit", 128),
+    char("ReceiveUserData", 32),
+    number("SharingConversations", 10),
+    number("ClientChannelWeight"),
+    number("ConnectionAffinity", _MQCAFTY_PREFERRED),
+    number("DefReconnect"),
+    char("CertificateLabel", 64),
+]
+_SCO_FIELDS = [
+    char("StrucId", 4, "SCO "),
+    number("Version", _MQSCO_VERSION_1),
+    char("KeyRepository", 256),
+    char("CryptoHardware", 256),
+    number("KeyResetCount"),
+    number("FipsRequired"),
+    number("CertificateValPolicy"),
+    byte("EncryptionPolicySuiteB", 16),
+    char("CertificateLabel", 64),
+]
+
+
+def _layout(name: str, fields: list[Field]) -> Layout:
+    length = sum(field.length for field in fields)
+    return Layout(name, fields, versions={1: length}, reason=rc.MQRC_CHANNEL_CONFIG_ERROR)
+
+
+class CD(MQOpts, layout=_layout("MQCD", _CD_FIELDS)):
+    """The channel definition, MQCD: the fields that a client sets."""
+
+
+class SCO(MQOpts, layout=_layout("MQSCO", _SCO_FIELDS)):
+    """The TLS configuration, MQSCO."""
+
+
+_BINDINGS = {CMQC.MQCNO_LOCAL_BINDING: Binding.LOCAL, CMQC.MQCNO_CLIENT_BINDING: Binding.CLIENT}
+_RECONNECTS = {
+    CMQC.MQCNO_RECONNECT: Reconnect.YES,
+    CMQC.MQCNO_RECONNECT_DISABLED: Reconnect.DISABLED,
+    CMQC.MQCNO_RECONNECT_Q_MGR: Reconnect.QUEUE_MANAGER,
+}
+#: CD.DefReconnect: MQRCN_NO, _YES, _Q_MGR and _DISABLED.
+_DEFAULT_RECONNECTS = (
+    Reconnect.NO,
+    Reconnect.YES,
+    Reconnect.QUEUE_MANAGER,
+    Reconnect.DISABLED,
+)
+_HANDLE_SHARES = (
+    CMQC.MQCNO_HANDLE_SHARE_NONE,
+    CMQC.MQCNO_HANDLE_SHARE_BLOCK,
+    CMQC.MQCNO_HANDLE_SHARE_NO_BLOCK,
+)
+#: All that there are, so that a wrong bit is refused; bindings other than these two are the same.
+_KNOWN = sum(
+    {
+        value
+        for name, value in vars(CMQC).items()
+        if name.startswith("MQCNO_") and isinstance(value, int) and value.bit_count() == 1
+        if not name.startswith(("MQCNO_VERSION", "MQCNO_LENGTH", "MQCNO_CURRENT"))
+    }
+)
+
+
+def wanted_of(cd: CD | None, sco: SCO | None, options: int) -> Wanted:
+    """Return the wishes of a program for its connection; a CD without a channel names none.
+
+    Raises MQRC_OPTIONS_ERROR for MQCNO options that are unknown or do not go together. A CD that is
+    not of a client over TCP is MQRC_CD_ERROR, one with exits MQRC_CLIENT_EXIT_LOAD_ERROR, one with
+    a wrong ConnectionName MQRC_HOST_NOT_AVAILABLE. FIPS is MQRC_SSL_INITIALIZATION_ERROR.
+    """
+    alternatives = (tuple(_BINDINGS), tuple(_RECONNECTS), _HANDLE_SHARES)
+    if options & ~_KNOWN or any(
+        sum(bool(options & bit) for bit in bits) > 1 for bits in alternatives
+    ):
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"MQCNO options {options:#x}")
+    binding = next((how for bit, how in _BINDINGS.items() if options & bit), Binding.ANY)
+    reconnect = next((how for bit, how in _RECONNECTS.items() if options & bit), None)
+    repository = label = ""
+    if sco is not None:
+        repository, label = _field(sco, "KeyRepository"), _field(sco, "CertificateLabel")
+        if sco["FipsRequired"]:
+            said = "SCO.FipsRequired: no cryptography here is certified"
+            raise mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, said)
+    if cd is None or not (_field(cd, "ChannelName") or _field(cd, "ConnectionName")):
+        return Wanted(None, repository, label, binding, reconnect, may_reconnect=True)
+    label = _field(cd, "CertificateLabel") or label
+    default = cd["DefReconnect"]
+    if not 0 <= default < len(_DEFAULT_RECONNECTS):
+        raise _cd_error("DefReconnect", default)
+    reconnect = reconnect or _DEFAULT_RECONNECTS[default]
+    endpoint = _endpoint_of(cd)
+    return Wanted(endpoint, repository, label, binding, reconnect, may_reconnect=True)
+
+
+def _endpoint_of(cd: CD) -> Endpoint:
+    for exit_name in _EXITS:
+        if given := _field(cd, exit_name):
+            said = f"CD.{exit_name} {given!r}: exits are programs for IBM's client"
+            raise mq_error(rc.MQRC_CLIENT_EXIT_LOAD_ERROR, said)
+    channel = _field(cd, "ChannelName")
+    if not channel:
+        raise _cd_error("ChannelName", "''")
+    if cd["ChannelType"] != _MQCHT_CLNTCONN:
+        raise _cd_error("ChannelType", cd["ChannelType"])
+    if cd["TransportType"] != _MQXPT_TCP:
+        raise _cd_error("TransportType", cd["TransportType"])
+    cipher = _field(cd, "SSLCipherSpec")
+    return Endpoint(
+        addresses_of(_field(cd, "ConnectionName")),
+        channel,
+        tls=Tls(cipher, peer_name=_field(cd, "SSLPeerName")) if cipher else None,
+        heartbeat_s=cd["HeartbeatInterval"],
+        share_conversations=cd["SharingConversations"],
+        max_message_bytes=cd["MaxMsgLength"],
+    )
+
+
+def _cd_error(field: str, value: object) -> MQError:
+    return mq_error(rc.MQRC_CD_ERROR, f"CD.{field} is {value}")
+
+
+def _field(structure: MQOpts, field: str) -> str:
+    return text_of(structure[field]).rstrip(" \0")
+
 
 DEFAULT_ENCODING = "utf8"
 DEFAULT_CCSID = 1208
@@ -63,6 +226,7 @@ class QueueManager:
         """
         self.connect_with_options(name)
 
+    @raises_mqmi
     def connect_with_options(self, name: str | bytes, *args: Any, **kwargs: Any) -> None:
         """MQCONNX with ``opts`` (MQCNO options), ``cd``, ``sco``, ``user`` and ``password``.
 
@@ -81,16 +245,13 @@ class QueueManager:
         user, password = given.get("user"), given.get("password")
         if cd is not None:
             user, password = user or cd.UserIdentifier, password or text_of(cd.Password)
-        try:
-            mq = connection.connect(
-                _plain(name),
-                _plain(user) or None,
-                password=password.decode() if isinstance(password, bytes) else password,
-                program=_program(),
-                wanted=wanted_of(cd, given.get("sco"), given.get("opts") or CMQC.MQCNO_NONE),
-            )
-        except MQError as error:
-            raise mqmi_error(error) from error
+        mq = connection.connect(
+            _plain(name),
+            _plain(user) or None,
+            password=password.decode() if isinstance(password, bytes) else password,
+            program=_program(),
+            wanted=wanted_of(cd, given.get("sco"), given.get("opts") or CMQC.MQCNO_NONE),
+        )
         if self._mq is not None:
             self.disconnect()
         self._mq = mq
@@ -109,15 +270,13 @@ class QueueManager:
         cd.ConnectionName = conn_name
         self.connect_with_options(name, cd=cd, user=user, password=password)
 
+    @raises_mqmi
     def disconnect(self) -> None:
         """MQDISC: commit, close all queues, disconnect; raises PYIFError when not connected."""
         mq, self._mq = self._mq, None
         if mq is None:
             raise PYIFError("not connected")
-        try:
-            mq.close()
-        except MQError as error:
-            raise mqmi_error(error) from error
+        mq.close()
 
     def get_handle(self) -> Connection:
         """Return the connection itself.
@@ -154,19 +313,15 @@ class QueueManager:
         self.get_handle()
         raise MQMIError(c.MQCC_FAILED, rc.MQRC_ENVIRONMENT_ERROR)
 
+    @raises_mqmi
     def commit(self) -> None:
         """MQCMIT: make the puts of the unit of work visible and its gets final (G9)."""
-        try:
-            self.get_handle().commit()
-        except MQError as error:
-            raise mqmi_error(error) from error
+        self.get_handle().call(ask.Commit())
 
+    @raises_mqmi
     def backout(self) -> None:
         """MQBACK: drop the puts of the unit of work and give its gets back (G8)."""
-        try:
-            self.get_handle().backout()
-        except MQError as error:
-            raise mqmi_error(error) from error
+        self.get_handle().call(ask.Backout())
 
     def put1(self, qDesc: str | bytes | OD, msg: str | bytes, *opts: Any) -> None:
         """MQPUT1: open, put and close (P11); ``opts`` are an MD and a PMO, updated in place."""
@@ -184,17 +339,16 @@ class QueueManager:
             put_message(mq, opened, body, md, pmo)
         finally:
             with contextlib.suppress(MQError):
-                mq.close_object(opened.handle)
+                mq.call(ask.CloseObject(opened.handle))
 
+    @raises_mqmi
     def inquire(self, attribute: int) -> int | bytes:
         """MQINQ on the queue manager: a number, or text blank padded to its length."""
-        try:
-            (value,) = self.get_handle().objects.inquire(c.MQHO_NONE, [attribute]).values
-        except MQError as error:
-            raise mqmi_error(error) from error
+        (value,) = self.get_handle().call(ask.Inquire(c.MQHO_NONE, [attribute])).values
         assert value is not None
         return value if isinstance(value, int) else value.encode().ljust(text_length(attribute))
 
+    @raises_mqmi
     def stat(self, status_type: int) -> STS:
         """MQSTAT, as ibmmq has it: the outcome of puts with MQPMO_ASYNC_RESPONSE since the last.
 
@@ -206,10 +360,7 @@ class QueueManager:
             raise MQMIError(c.MQCC_FAILED, rc.MQRC_ENVIRONMENT_ERROR)
         if status_type != c.MQSTAT_TYPE_ASYNC_ERROR:
             raise MQMIError(c.MQCC_FAILED, rc.MQRC_STAT_TYPE_ERROR)
-        try:
-            return _sts_of(mq.status(), mq.name)
-        except MQError as error:
-            raise mqmi_error(error) from error
+        return _sts_of(mq.call(ask.AskStatus()), mq.name)
 
     connectWithOptions = connect_with_options
     connectTCPClient = connect_tcp_client

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQCC_WARNING
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import REASONS
 from mayfly.pymqi import CMQC
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: Why there is no connection; the text of pymqi's errors has no place for it.
 _EXPLAINED = frozenset(
@@ -93,6 +100,19 @@ def mqmi_error(error: MQError) -> MQMIError:
     if error.reason in _EXPLAINED:
         shown.add_note(error.detail)
     return shown
+
+
+def raises_mqmi(call: Callable[P, R]) -> Callable[P, R]:
+    """Raise the MQError of a verb as pymqi's MQMIError, with the MQError as its cause."""
+
+    @functools.wraps(call)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return call(*args, **kwargs)
+        except MQError as error:
+            raise mqmi_error(error) from error
+
+    return wrapper
 
 
 def warning(reason: int, message: bytes = b"", original_length: int = 0) -> MQMIError:

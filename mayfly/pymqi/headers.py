@@ -1,15 +1,20 @@
-"""The MQ headers that stand before the data of a message; pymqi has none of them but RFH2."""
+"""The MQ headers that stand before the data of a message: pymqi's RFH2, and those it has not.
+
+An RFH2 has its folders as fields of its own.
+"""
 
 from __future__ import annotations
 
 import struct
-from typing import Self
+from typing import Any, Self
 
 from mayfly.mqi import constants as c
 from mayfly.mqi import structures
+from mayfly.mqi.errors import MQError
 from mayfly.mqi.layout import is_big_endian
+from mayfly.mqi.properties import parse
 from mayfly.pymqi.errors import PYIFError
-from mayfly.pymqi.structures import MD, MQOpts
+from mayfly.pymqi.structures import MD, FieldValue, MQOpts
 
 _MD_1_BYTES = structures.MD.length(c.MQMD_VERSION_1)
 _MD_AT = structures.XQH.offset_of("MsgDesc.StrucId")
@@ -88,3 +93,200 @@ class TM(Header, layout=structures.TM):
 
 class TMC2(Header, layout=structures.TMC2):
     """The trigger message in characters, MQTMC2, that a started program has as its argument."""
+
+
+_FIXED_BYTES = 36
+_LENGTH_BYTES = 4
+#: Encodings with the high byte of a number first, as pymqi counts them.
+_BIG_ENDIAN = frozenset((1, 16, 17, 256, 257, 272, 273, 768))
+
+
+class RFH2(
+    MQOpts,
+    layout=structures.RFH2,
+    initial={"StrucLength": 0, "CodedCharSetId": 0, "NameValueCCSID": 0},
+):
+    """An MQRFH2; ``rfh2["usr"]`` is a folder as bytes, ``rfh2["usrLength"]`` its length.
+
+    Its own numbers are little-endian until an encoding says otherwise.
+    """
+
+    __slots__ = ("_folders", "_is_big_endian")
+
+    _folders: list[str]
+    _is_big_endian: bool
+
+    def __init__(self, **kw: object) -> None:
+        """Begin with the initial values and no folder; set the fields given by name."""
+        object.__setattr__(self, "_folders", [])
+        object.__setattr__(self, "_is_big_endian", False)
+        super().__init__(**kw)
+
+    def add_folder(self, folder_data: bytes) -> None:
+        """Add a folder, one XML element, blank padded; StrucLength is that of the whole then.
+
+        Raises PYIFError when it is not well formed, TypeError for text.
+        """
+        if not isinstance(folder_data, bytes):
+            raise TypeError(f"a folder is bytes, not {type(folder_data).__name__}")
+        name = _folder_name(folder_data)
+        self._hold(name, folder_data + b" " * (-len(folder_data) % _LENGTH_BYTES))
+        self.StrucLength = self.get_length()
+
+    def pack(self, encoding: int | None = None) -> bytes:
+        """Return the header as bytes, its numbers in the order of ``encoding``, that of the MD."""
+        if encoding in _BIG_ENDIAN:
+            object.__setattr__(self, "_is_big_endian", True)
+        fields = vars(self)
+        order = ">" if self._is_big_endian else "<"
+        codes = "".join(member.code for member in type(self).members.values())
+        packed = struct.pack(order + codes, *(fields[name] for name in type(self).members))
+        for name in self._folders:
+            packed += struct.pack(f"{order}i", fields[f"{name}Length"]) + fields[name]
+        return packed
+
+    def unpack(self, buff: bytes, encoding: int | None = None) -> None:
+        """Take fields and folders from the start of a message; raises PYIFError for a damaged one.
+
+        Without an ``encoding`` its version tells the order of its numbers.
+        """
+        if not isinstance(buff, bytes):
+            raise TypeError(f"a buffer is bytes, not {type(buff).__name__}")
+        if buff[:4] != c.MQRFH_STRUC_ID:
+            raise PYIFError(f"RFH2 - StrucId not MQRFH_STRUC_ID. Value: {buff[:4]!r}")
+        if len(buff) < _FIXED_BYTES:
+            raise PYIFError(
+                "RFH2 - Buffer too short. Should be 36 bytes or longer. "
+                f" Buffer Length: {len(buff)}"
+            )
+        is_big = buff[4:5] == b"\0" if encoding is None else encoding in _BIG_ENDIAN
+        order = ">" if is_big else "<"
+        codes = "".join(member.code for member in type(self).members.values())
+        fixed = dict(zip(type(self).members, struct.unpack_from(order + codes, buff), strict=True))
+        folders = _folders_in(buff, fixed["StrucLength"], order)
+        for name in self._folders:
+            vars(self).pop(name, None)
+            vars(self).pop(f"{name}Length", None)
+        object.__setattr__(self, "_folders", [])
+        object.__setattr__(self, "_is_big_endian", is_big)
+        vars(self).update(fixed)
+        for name, data in folders:
+            self._hold(name, data)
+
+    def get_length(self) -> int:
+        """Return the length of the packed header in bytes."""
+        folders = sum(_LENGTH_BYTES + len(vars(self)[name]) for name in self._folders)
+        return _FIXED_BYTES + folders
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in type(self).members:
+            super().__setattr__(name, value)
+            return
+        self._check_field(name)
+        if name in self._folders:
+            if not isinstance(value, bytes):
+                raise TypeError(f"RFH2.{name} takes bytes, not {type(value).__name__}")
+        elif not isinstance(value, int):
+            raise TypeError(f"RFH2.{name} takes an integer, not {type(value).__name__}")
+        vars(self)[name] = value
+
+    def __getitem__(self, key: str) -> Any:
+        self._check_field(key)
+        return vars(self)[key]
+
+    def set(self, **kw: object) -> None:
+        """Set fields by name."""
+        for name, value in kw.items():
+            setattr(self, name, value)
+
+    def __repr__(self) -> str:
+        return f"RFH2({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+    def _hold(self, name: str, data: bytes) -> None:
+        fields: dict[str, FieldValue] = vars(self)
+        fields[f"{name}Length"], fields[name] = len(data), data
+        self._folders.append(name)
+
+    def _check_field(self, name: str) -> None:
+        if name not in vars(self):
+            raise AttributeError(f"RFH2 has no field {name!r}")
+
+
+def put_parts(msg: str | bytes, opts: tuple[Any, ...]) -> tuple[str | bytes, tuple[Any, ...]]:
+    """Return message, and MD and PMO, of a put whose third option is a list of RFH2 headers.
+
+    The first header is encoded as the MD says, each other as the one before it says.
+    """
+    encoding = opts[0]["Encoding"] if opts and opts[0] is not None else c.MQENC_NATIVE
+    packed = b""
+    for header in header_list(opts) or ():
+        packed += header.pack(encoding)
+        encoding = header["Encoding"]
+    if packed:
+        msg = packed + (msg.encode() if isinstance(msg, str) else msg)
+    return msg, opts[:2]
+
+
+def take_headers(msg: bytes, md: MD, headers: list[RFH2]) -> bytes:
+    """Move the RFH2 headers of a message that was got to a list; return what stands behind them.
+
+    The MD says whether and how the message begins with one.
+    """
+    found: list[RFH2] = []
+    data_format, encoding = md["Format"], md["Encoding"]
+    while data_format == c.MQFMT_RF_HEADER_2:
+        header = RFH2()
+        header.unpack(msg, encoding)
+        found.append(header)
+        msg = msg[max(header["StrucLength"], _FIXED_BYTES) :]
+        data_format, encoding = header["Format"], header["Encoding"]
+    headers += found
+    return msg
+
+
+def header_list(opts: tuple[Any, ...]) -> list[RFH2] | None:
+    """Return the list of headers that is the third option of a verb, None without one.
+
+    Raises TypeError for something else.
+    """
+    headers = opts[2] if len(opts) > 2 else None
+    if headers is None:
+        return None
+    if not isinstance(headers, list):
+        raise TypeError("Third item of opts should be a list.")
+    for header in headers:
+        if not isinstance(header, RFH2):
+            raise TypeError(f"RFH2 expected, not {type(header).__name__}")
+    return headers
+
+
+def _folders_in(buff: bytes, struc_length: int, order: str) -> list[tuple[str, bytes]]:
+    if struc_length < 0:
+        raise PYIFError("RFH2 - 'StrucLength' is negative. Check numeric encoding.")
+    if len(buff) > _FIXED_BYTES and struc_length > len(buff):
+        raise PYIFError(
+            f"RFH2 - Buffer too short. Expected: {struc_length} Buffer Length: {len(buff)}"
+        )
+    folders: list[tuple[str, bytes]] = []
+    area, at = buff[_FIXED_BYTES:struc_length], 0
+    while at < len(area):
+        if len(area) - at < _LENGTH_BYTES:
+            raise PYIFError(f"RFH2 - {len(area) - at} bytes are left behind the last folder.")
+        (length,) = struct.unpack_from(f"{order}i", area, at)
+        at += _LENGTH_BYTES
+        if not 0 <= length <= len(area) - at:
+            raise PYIFError(f"RFH2 - folder length {length}, {len(area) - at} bytes are left.")
+        data = area[at : at + length]
+        folders.append((_folder_name(data), data))
+        at += length
+    return folders
+
+
+def _folder_name(folder: bytes) -> str:
+    try:
+        roots = parse(folder.decode())
+    except (MQError, UnicodeDecodeError) as error:
+        raise PYIFError(f"RFH2 - XML Folder not well formed. Exception: {error}") from None
+    if len(roots) != 1:
+        raise PYIFError(f"RFH2 - XML Folder not well formed. Exception: {len(roots)} elements")
+    return roots[0].name

@@ -1,4 +1,7 @@
-"""pymqi's MessageHandle: the properties of a message, by number for PMO and GMO."""
+"""pymqi's MessageHandle: the properties of a message to be put, or of one that was got.
+
+A message handle is a number for PMO and GMO, and its contents: properties in order with a cursor.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,250 @@ from weakref import WeakValueDictionary
 from mayfly.client.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError, mq_error
-from mayfly.properties.folders import Description, Property
-from mayfly.properties.values import DATA_TYPES, FIXED_BYTES, raw_value
-from mayfly.pymqi import handle_contents
-from mayfly.pymqi.errors import MQMIError, mqmi_error
-from mayfly.pymqi.property_structures import CMHO, DMHO, DMPO, PD, SMPO
-from mayfly.pymqi.structures import MQOpts
-from mayfly.pymqi.variable_strings import Fields
+from mayfly.mqi.errors import MQError, OptionsError, mq_error
+from mayfly.mqi.properties import Typed, Value
+from mayfly.properties.folders import (
+    JMS_READABLE,
+    USER_FOLDER,
+    Description,
+    Property,
+    check_length,
+    check_mixed,
+    named,
+    overridden,
+    plain_name,
+)
+from mayfly.properties.selectors import MessageFields
+from mayfly.properties.selectors.names import MQMD
+from mayfly.properties.values import DATA_TYPES, FIXED_BYTES, converted, mq_value, raw_value
+from mayfly.pymqi.errors import MQMIError, mqmi_error, raises_mqmi
+from mayfly.pymqi.structures import CMHO, DMHO, DMPO, PD, SMPO, Fields, MQOpts
+from mayfly.verbs.messages import Message
+
+_SET_OPTIONS = (
+    c.MQSMPO_SET_FIRST,
+    c.MQSMPO_SET_PROP_UNDER_CURSOR,
+    c.MQSMPO_SET_PROP_AFTER_CURSOR,
+    c.MQSMPO_APPEND_PROPERTY,
+    c.MQSMPO_SET_PROP_BEFORE_CURSOR,
+)
+_CONVERT = c.MQIMPO_CONVERT_TYPE | c.MQIMPO_CONVERT_VALUE
+_INQUIRE_OPTIONS = (
+    c.MQIMPO_INQ_FIRST,
+    c.MQIMPO_INQ_NEXT,
+    c.MQIMPO_INQ_PROP_UNDER_CURSOR,
+)
+_DELETE_OPTIONS = (c.MQDMPO_DEL_FIRST, c.MQDMPO_DEL_PROP_UNDER_CURSOR)
+_COPY_BITS = c.MQCOPY_ALL | c.MQCOPY_FORWARD | c.MQCOPY_PUBLISH | c.MQCOPY_REPLY | c.MQCOPY_REPORT
+_SUPPORT = (
+    c.MQPD_SUPPORT_OPTIONAL,
+    c.MQPD_SUPPORT_REQUIRED,
+    c.MQPD_SUPPORT_REQUIRED_IF_LOCAL,
+)
+#: Action of a put -> the copy option of the properties that come along from the original.
+_COPIED = {
+    c.MQACTP_FORWARD: c.MQCOPY_FORWARD,
+    c.MQACTP_REPLY: c.MQCOPY_REPLY,
+    c.MQACTP_REPORT: c.MQCOPY_REPORT,
+}
+_TYPES: dict[type, str] = {int: "i4", str: "string", bytes: "bin.hex"}
+
+
+class ValueTooBig(OptionsError):
+    """MQRC_PROPERTY_VALUE_TOO_BIG: the value of a property is longer than its getter takes."""
+
+    def __init__(self, name: str, typed: Typed, max_bytes: int) -> None:
+        """Hold the value."""
+        detail = f"property {name} has {len(raw_value(typed))} bytes, not {max_bytes} at most"
+        super().__init__(rc.MQRC_PROPERTY_VALUE_TOO_BIG, detail)
+        self.typed = typed
+
+
+class HandleContents:
+    """Properties in order, a cursor among them, and the message they came with, if any.
+
+    A get replaces all of it; fields of the MQMD are then readable as ``Root.MQMD.``, and so are the
+    headers that JMS has there. Used by one thread at a time.
+    """
+
+    def __init__(self, options: int = c.MQCMHO_DEFAULT_VALIDATION) -> None:
+        """MQCRTMH; raises MQRC_OPTIONS_ERROR.
+
+        The names of properties are always checked: a wrong name cannot be kept in an MQRFH2.
+        """
+        if options not in (c.MQCMHO_NONE, c.MQCMHO_NO_VALIDATION, c.MQCMHO_VALIDATE):
+            raise _wrong_options("CMHO", options)
+        self.properties: list[Property] = []
+        self._cursor: int | None = None
+        self._original: Message | None = None
+        self._returned: Message | None = None
+
+    def fill(self, taken: list[Property], original: Message, returned: Message) -> None:
+        """Hold the properties of a message that was got, in place of all there was.
+
+        ``returned`` is the message as its getter sees it, ``original`` as it was put.
+        """
+        self.hold(taken)
+        self._original, self._returned = original, returned
+
+    def hold(self, properties: list[Property]) -> None:
+        """Hold these properties in place of all there was."""
+        self.properties = list(properties)
+        self._cursor = self._original = self._returned = None
+
+    def set(
+        self, name: str, mq_type: int, value: object, description: Description, options: int
+    ) -> None:
+        """MQSETMP: set a property.
+
+        Raises MQRC_OPTIONS_ERROR, MQRC_PD_ERROR, MQRC_PROPERTY_NOT_AVAILABLE without a cursor where
+        one is needed, MQRC_MIXED_CONTENT_NOT_ALLOWED, and as ``named`` and ``mq_value``.
+        """
+        if options not in _SET_OPTIONS:
+            raise _wrong_options("SMPO", options)
+        _check_description(description)
+        new = named(name, mq_value(name, mq_type, value))._replace(description=description)
+        place = self._place_for(new.name, options)
+        replaces = options in (c.MQSMPO_SET_FIRST, c.MQSMPO_SET_PROP_UNDER_CURSOR)
+        end = place + 1 if replaces else place
+        check_mixed(new.name, (p.name for p in self.properties[:place] + self.properties[end:]))
+        self.properties[place:end] = [new]
+        if options == c.MQSMPO_SET_PROP_BEFORE_CURSOR and self._cursor is not None:
+            self._cursor += 1
+
+    def inquire(self, name: str, mq_type: int, options: int, max_bytes: int) -> Typed:
+        """MQINQMP: return the value of a property and move the cursor to it.
+
+        A ``%`` at the end of a name stands for any characters; MQIMPO_INQ_NEXT goes on from the
+        cursor.
+
+        Raises MQRC_OPTIONS_ERROR, MQRC_PROPERTY_NAME_LENGTH_ERR, MQRC_PROPERTY_NOT_AVAILABLE and,
+        with MQIMPO_CONVERT_TYPE, as ``converted``; ValueTooBig, the cursor staying where it is.
+        """
+        option = options & ~_CONVERT
+        if option not in _INQUIRE_OPTIONS:
+            raise _wrong_options("IMPO", options)
+        check_length(name)
+        place = self._found(name, option)
+        typed = self._header(name) if place is None else self.properties[place].typed
+        if options & c.MQIMPO_CONVERT_TYPE:
+            typed = converted(name, typed, mq_type)
+        if len(raw_value(typed)) > max_bytes:
+            raise ValueTooBig(name, typed, max_bytes)
+        if place is not None:
+            self._cursor = place
+        return typed
+
+    def delete(self, name: str, options: int) -> None:
+        """MQDLTMP: remove a property.
+
+        Raises MQRC_OPTIONS_ERROR, MQRC_PROPERTY_NAME_LENGTH_ERR, MQRC_PROPERTY_NAME_ERROR for a
+        ``%``, MQRC_PROPERTY_NOT_AVAILABLE.
+        """
+        if options not in _DELETE_OPTIONS:
+            raise _wrong_options("DMPO", options)
+        check_length(name)
+        if name.endswith("%"):
+            raise mq_error(rc.MQRC_PROPERTY_NAME_ERROR, f"property {name!r} is not one name")
+        option = c.MQIMPO_INQ_FIRST
+        if options == c.MQDMPO_DEL_PROP_UNDER_CURSOR:
+            option = c.MQIMPO_INQ_PROP_UNDER_CURSOR
+        place = self._found(name, option)
+        if place is None:
+            raise _missing(name)
+        del self.properties[place]
+        if self._cursor is not None and self._cursor >= place:
+            # The next one asked for is the one behind the deleted.
+            self._cursor = self._cursor - 1 if self._cursor else None
+
+    def _place_for(self, name: str, options: int) -> int:
+        if options == c.MQSMPO_APPEND_PROPERTY:
+            return len(self.properties)
+        if options == c.MQSMPO_SET_FIRST:
+            places = (n for n, found in enumerate(self.properties) if found.name == name)
+            return next(places, len(self.properties))
+        place = self._under_cursor()
+        return place + 1 if options == c.MQSMPO_SET_PROP_AFTER_CURSOR else place
+
+    def _found(self, name: str, option: int) -> int | None:
+        """Return where a property stands, None when there is none of this name."""
+        if option == c.MQIMPO_INQ_PROP_UNDER_CURSOR:
+            return self._under_cursor()
+        start = 0
+        if option == c.MQIMPO_INQ_NEXT and self._cursor is not None:
+            start = self._cursor + 1
+        wanted = name if name.endswith("%") else plain_name(JMS_READABLE.get(name, name))
+        for place in range(start, len(self.properties)):
+            if _matches(self.properties[place].name, wanted):
+                return place
+        return None
+
+    def _header(self, name: str) -> Typed:
+        """Return what the descriptor of the message that was got says under a name."""
+        message = self._returned if name.startswith(MQMD) else self._original
+        is_header = name.startswith((MQMD, "JMS")) and not name.startswith("JMS_")
+        value: Value = None
+        if message is not None and is_header:
+            value = MessageFields(message, message.descriptor, message.seen_ms).value(name)
+        if value is None:
+            raise _missing(name)
+        return Typed("i8" if name == "JMSTimestamp" else _TYPES[type(value)], value)
+
+    def _under_cursor(self) -> int:
+        if self._cursor is None or self._cursor >= len(self.properties):
+            raise mq_error(rc.MQRC_PROPERTY_NOT_AVAILABLE, "no property is under the cursor")
+        return self._cursor
+
+
+def properties_to_put(
+    original: HandleContents | None, new: HandleContents | None, action: int
+) -> list[Property]:
+    """Return the properties of a message that is put with these handles; those of ``new`` win.
+
+    Forwarded, replied to or reported on, a message passes on the properties whose copy options say
+    so. Raises MQRC_ACTION_ERROR, and MQRC_HMSG_ERROR for an action that needs an original.
+    """
+    if action not in (c.MQACTP_NEW, *_COPIED):
+        raise mq_error(rc.MQRC_ACTION_ERROR, f"PMO.Action {action}")
+    if original is None and action != c.MQACTP_NEW:
+        raise mq_error(rc.MQRC_HMSG_ERROR, f"PMO.Action {action} needs an OriginalMsgHandle")
+    properties = [] if original is None else original.properties
+    if action in _COPIED:
+        properties = copied(properties, _COPIED[action])
+    return properties if new is None else overridden(properties, new.properties)
+
+
+def copied(properties: list[Property], copy_option: int) -> list[Property]:
+    """Return the properties that go into another message for this MQCOPY_* option."""
+    wanted = copy_option | c.MQCOPY_ALL
+    return [found for found in properties if found.description.copy_options & wanted]
+
+
+def _matches(name: str, wanted: str) -> bool:
+    if not wanted.endswith("%"):
+        return name == wanted
+    start = wanted[:-1]
+    if start.startswith(f"{USER_FOLDER}."):
+        return "." not in name and f"{USER_FOLDER}.{name}".startswith(start)
+    return name.startswith(start)
+
+
+def _check_description(description: Description) -> None:
+    support, context, copy_options = description
+    if support not in _SUPPORT:
+        raise mq_error(rc.MQRC_PD_ERROR, f"PD.Support {support:#x}")
+    if context not in (c.MQPD_NO_CONTEXT, c.MQPD_USER_CONTEXT):
+        raise mq_error(rc.MQRC_PD_ERROR, f"PD.Context {context}")
+    if copy_options & ~_COPY_BITS:
+        raise mq_error(rc.MQRC_PD_ERROR, f"PD.CopyOptions {copy_options:#x}")
+
+
+def _wrong_options(structure: str, options: int) -> MQError:
+    return mq_error(rc.MQRC_OPTIONS_ERROR, f"{structure}.Options {options:#x}")
+
+
+def _missing(name: str) -> MQError:
+    return mq_error(rc.MQRC_PROPERTY_NOT_AVAILABLE, f"no property {name!r}")
 
 
 class Connected(Protocol):
@@ -28,13 +267,13 @@ class Connected(Protocol):
 
 _numbers = count(1)
 #: The message handles that are in use; one ends with the last who knows its number.
-_known: WeakValueDictionary[int, handle_contents.MessageHandle] = WeakValueDictionary()
+_known: WeakValueDictionary[int, HandleContents] = WeakValueDictionary()
 
 
 class HandleNumber(int):
     """The number of a message handle, which keeps it: a PMO or GMO may hold nothing else of it."""
 
-    target: handle_contents.MessageHandle
+    target: HandleContents
 
 
 class MessageHandle:
@@ -46,29 +285,25 @@ class MessageHandle:
     #: How many bytes of a value are asked for where a program does not say.
     default_value_length = 64
 
+    @raises_mqmi
     def __init__(self, qmgr: Connected | None = None, cmho: CMHO | None = None) -> None:
         """MQCRTMH; raises MQRC_CMHO_ERROR, MQRC_OPTIONS_ERROR."""
         self.conn_handle = None if qmgr is None else qmgr.get_handle()
         cmho = CMHO() if cmho is None else cmho
-        try:
-            _check(cmho, c.MQCMHO_STRUC_ID, rc.MQRC_CMHO_ERROR)
-            target = handle_contents.MessageHandle(cmho.Options)
-        except MQError as error:
-            raise mqmi_error(error) from error
+        _check(cmho, c.MQCMHO_STRUC_ID, rc.MQRC_CMHO_ERROR)
+        target = HandleContents(cmho.Options)
         self.msg_handle = HandleNumber(next(_numbers))
         self.msg_handle.target = target
         _known[int(self.msg_handle)] = target
         self.properties = _Properties(self.conn_handle, self.msg_handle)
 
+    @raises_mqmi
     def dlt(self, dmho: DMHO | None = None) -> None:
         """MQDLTMH: its number is not valid any more; raises MQRC_DMHO_ERROR, MQRC_HMSG_ERROR."""
         dmho = DMHO() if dmho is None else dmho
-        try:
-            _check(dmho, c.MQDMHO_STRUC_ID, rc.MQRC_DMHO_ERROR)
-            _check_options(dmho, c.MQDMHO_NONE)
-            handle_of(self.msg_handle)
-        except MQError as error:
-            raise mqmi_error(error) from error
+        _check(dmho, c.MQDMHO_STRUC_ID, rc.MQRC_DMHO_ERROR)
+        _check_options(dmho, c.MQDMHO_NONE)
+        handle_of(self.msg_handle)
         del _known[int(self.msg_handle)]
 
 
@@ -106,7 +341,7 @@ class _Properties:
             if pd != c.MQPD_NONE:
                 raise mq_error(rc.MQRC_PD_ERROR, f"PD.Options {pd:#x}")
             found = self._target().inquire(_text(name), property_type, impo_options, max_bytes)
-        except handle_contents.ValueTooBig as error:
+        except ValueTooBig as error:
             raise _too_big(error, max_bytes) from error
         except MQError as error:
             if error.reason == rc.MQRC_PROPERTY_NOT_AVAILABLE and default is not None:
@@ -114,6 +349,7 @@ class _Properties:
             raise mqmi_error(error) from error
         return found.value
 
+    @raises_mqmi
     def set(
         self,
         name: str | bytes,
@@ -126,38 +362,33 @@ class _Properties:
         """MQSETMP: set a property; ``value_length`` is in bytes, for text at first all of it.
 
         Raises MQMIError MQRC_BUFFER_LENGTH_ERROR for a length that is not that of the type,
-        MQRC_SMPO_ERROR, MQRC_PD_ERROR and as ``MessageHandle.set`` of the handle_contents.
+        MQRC_SMPO_ERROR, MQRC_PD_ERROR and as ``HandleContents.set``.
         """
         pd = PD() if pd is None else pd
         smpo = SMPO() if smpo is None else smpo
-        try:
-            _check(smpo, c.MQSMPO_STRUC_ID, rc.MQRC_SMPO_ERROR)
-            _check(pd, c.MQPD_STRUC_ID, rc.MQRC_PD_ERROR)
-            if pd.Options != c.MQPD_NONE:
-                raise mq_error(rc.MQRC_PD_ERROR, f"PD.Options {pd.Options:#x}")
-            given = _measured(value, property_type, value_length)
-            description = Description(pd.Support, pd.Context, pd.CopyOptions)
-            target = self._target()
-            target.set(_text(name), property_type, given, description, smpo.Options)
-        except MQError as error:
-            raise mqmi_error(error) from error
+        _check(smpo, c.MQSMPO_STRUC_ID, rc.MQRC_SMPO_ERROR)
+        _check(pd, c.MQPD_STRUC_ID, rc.MQRC_PD_ERROR)
+        if pd.Options != c.MQPD_NONE:
+            raise mq_error(rc.MQRC_PD_ERROR, f"PD.Options {pd.Options:#x}")
+        given = _measured(value, property_type, value_length)
+        description = Description(pd.Support, pd.Context, pd.CopyOptions)
+        target = self._target()
+        target.set(_text(name), property_type, given, description, smpo.Options)
 
+    @raises_mqmi
     def dlt(self, name: str | bytes, dmpo: DMPO | None = None) -> None:
         """MQDLTMP: remove a property; raises MQRC_DMPO_ERROR, MQRC_PROPERTY_NOT_AVAILABLE."""
         dmpo = DMPO() if dmpo is None else dmpo
-        try:
-            _check(dmpo, c.MQDMPO_STRUC_ID, rc.MQRC_DMPO_ERROR)
-            self._target().delete(_text(name), dmpo.Options)
-        except MQError as error:
-            raise mqmi_error(error) from error
+        _check(dmpo, c.MQDMPO_STRUC_ID, rc.MQRC_DMPO_ERROR)
+        self._target().delete(_text(name), dmpo.Options)
 
-    def _target(self) -> handle_contents.MessageHandle:
+    def _target(self) -> HandleContents:
         if self.conn_handle is not None and not self.conn_handle.is_open:
             raise mq_error(rc.MQRC_HCONN_ERROR, "the connection of the message handle is closed")
         return handle_of(self.msg_handle)
 
 
-def handle_of(number: int) -> handle_contents.MessageHandle:
+def handle_of(number: int) -> HandleContents:
     """Return the message handle of a number; raises MQRC_HMSG_ERROR."""
     found = _known.get(int(number))
     if found is None:
@@ -173,8 +404,8 @@ def properties_of_put(given: Fields, *, publishes: bool) -> list[Property]:
     if given["Version"] < c.MQPMO_VERSION_3:
         return []
     original, new = _optional(given["OriginalMsgHandle"]), _optional(given["NewMsgHandle"])
-    properties = handle_contents.properties_to_put(original, new, given["Action"])
-    return handle_contents.copied(properties, c.MQCOPY_PUBLISH) if publishes else properties
+    properties = properties_to_put(original, new, given["Action"])
+    return copied(properties, c.MQCOPY_PUBLISH) if publishes else properties
 
 
 def note_put(given: Fields, properties: list[Property]) -> None:
@@ -185,7 +416,7 @@ def note_put(given: Fields, properties: list[Property]) -> None:
             new.hold(properties)
 
 
-def handle_of_get(given: Fields) -> handle_contents.MessageHandle | None:
+def handle_of_get(given: Fields) -> HandleContents | None:
     """Return the message handle of GMO fields, None without; raises MQRC_HMSG_ERROR.
 
     With MQGMO_PROPERTIES_IN_HANDLE there must be one; with the other options it is not looked at.
@@ -200,7 +431,7 @@ def handle_of_get(given: Fields) -> handle_contents.MessageHandle | None:
     return _optional(given["MsgHandle"])
 
 
-def _optional(number: int) -> handle_contents.MessageHandle | None:
+def _optional(number: int) -> HandleContents | None:
     return None if number == c.MQHM_NONE else handle_of(number)
 
 
@@ -222,7 +453,7 @@ def _measured(value: object, property_type: int, length: int) -> object:
     return value
 
 
-def _too_big(error: handle_contents.ValueTooBig, max_bytes: int) -> MQMIError:
+def _too_big(error: ValueTooBig, max_bytes: int) -> MQMIError:
     value, raw = error.typed.value, raw_value(error.typed)
     if isinstance(value, str):
         value = raw[:max_bytes].decode(errors="ignore")

@@ -1,16 +1,77 @@
-"""pymqi's structure classes: MQ structures whose fields are attributes, items and keywords."""
+"""pymqi's structure classes: MQ structures whose fields are attributes, items and keywords.
+
+Among their fields are strings of any length, MQCHARV, as MQOD and MQSD have them: five fields each,
+of which the first, VSPtr, is a pointer. Here it is a number that has its string with it, so that a
+copy of the structure has it as well and nothing is read from an address.
+"""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
 from operator import index
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from mayfly.mqi import constants as c
 from mayfly.mqi import structures
+from mayfly.mqi.errors import mq_error
 from mayfly.mqi.layout import Field, Layout
-from mayfly.pymqi.variable_strings import StringPointer
+
+#: The fields of a structure by name; which are numbers and which bytes, its class knows.
+Fields: TypeAlias = dict[str, Any]
+#: VSLength of a string that ends with its first NUL, MQVS_NULL_TERMINATED.
+NULL_TERMINATED: Final = -1
+
+
+class StringPointer(int):
+    """A VSPtr: the number a C program would see, and the bytes it leads to."""
+
+    target: bytes
+
+    def __new__(cls, target: bytes) -> StringPointer:
+        """Point to these bytes."""
+        pointer = super().__new__(cls, id(target))
+        pointer.target = target
+        return pointer
+
+
+def string_in(fields: Fields, name: str, reason: int) -> str:
+    """Return the string of that name in a structure's fields, empty when there is none.
+
+    Raises the reason given for a pointer that set_vs has not made, a length beyond its end, an
+    offset beside it, or bytes that are not UTF-8.
+    """
+    pointer, length = fields[f"{name}VSPtr"], fields[f"{name}VSLength"]
+    if not pointer and length <= 0 and not fields[f"{name}VSOffset"]:
+        return ""
+    if not isinstance(pointer, StringPointer):
+        raise mq_error(reason, f"{name}.VSPtr {pointer} with VSLength {length} leads nowhere")
+    if fields[f"{name}VSOffset"]:
+        raise mq_error(reason, f"{name}.VSOffset {fields[f'{name}VSOffset']} beside a VSPtr")
+    target = pointer.target
+    if length == NULL_TERMINATED:
+        target = target.partition(b"\0")[0]
+    elif not 0 <= length <= len(target):
+        raise mq_error(reason, f"{name}.VSLength {length} is not within 0 .. {len(target)}")
+    else:
+        target = target[:length]
+    try:
+        return target.decode()
+    except UnicodeDecodeError as error:
+        raise mq_error(reason, f"{name} {target!r} is not UTF-8: {error.reason}") from None
+
+
+def return_string(fields: Fields, name: str, text: str) -> None:
+    """Give a string back in the buffer that a program has set aside for it; without one, nothing.
+
+    VSLength is its whole length; of one that does not fit the last VSBufSize bytes are returned.
+    """
+    room_bytes = fields[f"{name}VSBufSize"]
+    if room_bytes > 0:
+        raw = text.encode()
+        fields[f"{name}VSPtr"] = StringPointer(raw[-room_bytes:])
+        fields[f"{name}VSLength"] = len(raw)
+
 
 FieldValue: TypeAlias = int | bytes
 
@@ -265,3 +326,27 @@ class STS(
     initial={"Version": 2, "ObjectStringVSCCSID": 0, "SubNameVSCCSID": 0},
 ):
     """The result of MQSTAT, MQSTS; ibmmq has it, pymqi has not."""
+
+
+class CMHO(MQOpts, layout=structures.CMHO):
+    """The options for a new message handle, MQCMHO."""
+
+
+class DMHO(MQOpts, layout=structures.DMHO):
+    """The options for deleting a message handle, MQDMHO."""
+
+
+class PD(MQOpts, layout=structures.PD):
+    """The descriptor of a property, MQPD."""
+
+
+class SMPO(MQOpts, layout=structures.SMPO):
+    """The options for setting a property, MQSMPO."""
+
+
+class IMPO(MQOpts, layout=structures.IMPO):
+    """The options for inquiring a property, MQIMPO."""
+
+
+class DMPO(MQOpts, layout=structures.DMPO):
+    """The options for deleting a property, MQDMPO."""

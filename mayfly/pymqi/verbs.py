@@ -1,31 +1,302 @@
-"""MQPUT and MQGET on pymqi's structures: they are read, checked, and updated in place."""
+"""MQOPEN, MQPUT, MQGET and MQSUB on pymqi's structures: read, checked, and updated in place.
+
+In this order: arguments that the verbs share; OD and MQOPEN; MD and the descriptor of the queue
+manager, each in the form of the other; MQPUT and MQGET; SD and MQSUB.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TypedDict
+from operator import itemgetter
+from typing import Any, Final, TypedDict, TypeVar
 
 from mayfly.client.connection import Connection
+from mayfly.lifetime.times import put_date, put_time
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi import structures
+from mayfly.mqi.code_pages import MANAGER_CCSID
+from mayfly.mqi.descriptor import MD_NAMES, Descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.pymqi.coding import Coding
-from mayfly.pymqi.converting import converted
-from mayfly.pymqi.descriptors import (
-    check_md,
-    descriptor_of,
-    fields_of,
-    put_fields_of,
-    put_moment,
-)
-from mayfly.pymqi.errors import mqmi_error, warning
-from mayfly.pymqi.extension import honoured
+from mayfly.mqi.layout import is_big_endian
+from mayfly.pymqi.converting import Coding, converted
+from mayfly.pymqi.errors import mqmi_error, raises_mqmi, warning
 from mayfly.pymqi.message_handle import handle_of_get, note_put, properties_of_put
-from mayfly.pymqi.structures import GMO, MD, PMO
-from mayfly.pymqi.variable_strings import Fields
+from mayfly.pymqi.structures import GMO, MD, OD, PMO, SD, Fields, return_string, string_in
+from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import stored_id
+from mayfly.verbs.facts import SubscriptionFacts
 from mayfly.verbs.messages import token_of
-from mayfly.verbs.requests import Opened
+from mayfly.verbs.requests import Opened, Subscribed
+
+_Options = TypeVar("_Options")
+_SELECTING = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE | c.MQOO_BROWSE
+#: Objects that are neither queue nor topic.
+DEFINITIONS = (c.MQOT_PROCESS, c.MQOT_Q_MGR)
+_OD_VERSIONS = (c.MQOD_VERSION_1, c.MQOD_VERSION_2, c.MQOD_VERSION_3, c.MQOD_VERSION_4)
+
+
+@raises_mqmi
+def open_object(connection: Connection, od: OD, options: int) -> Opened:
+    """MQOPEN; the OD gets the name of a dynamic queue made and, from version 3 on, what it led to.
+
+    Raises MQMIError MQRC_OD_ERROR, MQRC_RECS_PRESENT_ERROR, MQRC_OBJECT_TYPE_ERROR,
+    MQRC_SELECTOR_INVALID_FOR_TYPE and the reason codes of the request.
+    """
+    fields = vars(od)
+    opened = connection.call(_open_request(fields, options))
+    if opened.kind in (c.MQOT_Q, c.MQOT_TOPIC):
+        _fill_in_od(fields, opened, connection.name)
+    return opened
+
+
+def _fill_in_od(fields: Fields, opened: Opened, manager_name: str) -> None:
+    """Say in an OD what was opened, as far as its version has room for it."""
+    version, is_queue = fields["Version"], opened.kind == c.MQOT_Q
+    if opened.made:
+        fields["ObjectName"] = padded_name(opened.made)
+        fields["ObjectQMgrName"] = padded_name(manager_name)
+    if version >= c.MQOD_VERSION_2:
+        is_here = opened.manager == manager_name
+        fields["KnownDestCount"] = int(is_queue and is_here)
+        fields["UnknownDestCount"] = int(is_queue and not is_here)
+        fields["InvalidDestCount"] = 0
+    if version >= c.MQOD_VERSION_3:
+        resolved = (opened.queue, opened.manager) if is_queue else ("", manager_name)
+        fields["ResolvedQName"], fields["ResolvedQMgrName"] = map(padded_name, resolved)
+    if version >= c.MQOD_VERSION_4:
+        fields["ResolvedType"] = opened.kind
+        if not is_queue:
+            return_string(fields, "ResObjectString", opened.topic)
+
+
+def od_of(queue: str | bytes | OD) -> OD:
+    """Return the OD of a queue given by name or by OD."""
+    if isinstance(queue, OD):
+        return queue
+    if isinstance(queue, (str, bytes)):
+        return OD(ObjectName=queue)
+    raise TypeError(f"a queue is a name or an OD, not {type(queue).__name__}")
+
+
+def body_and_options(
+    msg: str | bytes, opts: tuple[Any, ...], encoding: str, ccsid: int
+) -> tuple[bytes, MD, PMO]:
+    """Return body, MD and PMO of a put; a ``str`` is encoded, and the MD says how."""
+    md, pmo = two_of(opts, MD, PMO)
+    if isinstance(msg, str):
+        md.CodedCharSetId = ccsid
+        md.Format = c.MQFMT_STRING
+        return msg.encode(encoding), md, pmo
+    if not isinstance(msg, bytes):
+        raise TypeError(f"a message is bytes or str, not {type(msg).__name__}")
+    return msg, md, pmo
+
+
+def two_of(opts: tuple[Any, ...], first: type[MD], second: type[_Options]) -> tuple[MD, _Options]:
+    """Return descriptor and options of a verb, new ones for those left out or None."""
+    if len(opts) > 2:
+        raise TypeError(f"{first.__name__} and {second.__name__}, not {len(opts)} arguments")
+    md = opts[0] if opts else None
+    options = opts[1] if len(opts) == 2 else None
+    md = first() if md is None else md
+    options = second() if options is None else options
+    if not isinstance(md, first):
+        raise TypeError(f"{first.__name__} expected, not {type(md).__name__}")
+    if not isinstance(options, second):
+        raise TypeError(f"{second.__name__} expected, not {type(options).__name__}")
+    return md, options
+
+
+def text_of(value: str | bytes) -> str:
+    """Return a name given as text or as a padded field."""
+    text = value if isinstance(value, str) else value.decode("latin-1")
+    return text.partition("\0")[0].rstrip(" ")
+
+
+def _open_request(fields: Fields, options: int) -> ask.Open:
+    """Return the request of an OD; raises as :func:`open_object`."""
+    _check_od(fields)
+    version, kind = fields["Version"], fields["ObjectType"]
+    if kind not in (c.MQOT_Q, c.MQOT_TOPIC, *DEFINITIONS):
+        raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"ObjectType {kind} is no queue and no topic")
+    if kind == c.MQOT_TOPIC and version < c.MQOD_VERSION_4:
+        raise mq_error(rc.MQRC_OD_ERROR, f"Version {version}: a topic needs version 4 of MQOD")
+    topic = ""
+    if kind == c.MQOT_TOPIC:
+        topic = string_in(fields, "ObjectString", rc.MQRC_TOPIC_STRING_ERROR)
+    return ask.Open(
+        text_of(fields["ObjectName"]),
+        options,
+        kind=kind,
+        manager=text_of(fields["ObjectQMgrName"]),
+        topic=topic,
+        dynamic_name=text_of(fields["DynamicQName"]),
+        selector=None if kind in DEFINITIONS else _selector_in(fields, options),
+        alternate_user=text_of(fields["AlternateUserId"]),
+    )
+
+
+def _check_od(fields: Fields) -> None:
+    """Raise MQRC_OD_ERROR, and MQRC_RECS_PRESENT_ERROR for a distribution list: there are none."""
+    version = fields["Version"]
+    if fields["StrucId"] != c.MQOD_STRUC_ID or version not in _OD_VERSIONS:
+        raise mq_error(rc.MQRC_OD_ERROR, f"StrucId {fields['StrucId']!r}, Version {version}")
+    if version >= c.MQOD_VERSION_2 and fields["RecsPresent"]:
+        said = f"RecsPresent {fields['RecsPresent']}: distribution lists are not supported"
+        raise mq_error(rc.MQRC_RECS_PRESENT_ERROR, said)
+
+
+def _selector_in(fields: Fields, options: int) -> str | None:
+    if fields["Version"] < c.MQOD_VERSION_4:
+        return None
+    selector = string_in(fields, "SelectionString", rc.MQRC_SELECTION_STRING_ERROR)
+    if selector and (fields["ObjectType"] != c.MQOT_Q or not options & _SELECTING):
+        said = f"SelectionString {selector!r} with open options {options:#x}"
+        raise mq_error(rc.MQRC_SELECTOR_INVALID_FOR_TYPE, said)
+    return selector or None
+
+
+_MD_VERSIONS = (c.MQMD_VERSION_1, c.MQMD_VERSION_2)
+_VERSION_2_FIELDS = ("GroupId", "MsgSeqNumber", "Offset", "MsgFlags", "OriginalLength")
+#: The fields that say what the data are, and those that the queue manager fills in for a putter.
+_OF_DATA = ("Report", "MsgType", "Feedback", "Encoding", "CodedCharSetId")
+_RESOLVED = (
+    "Format",
+    "Priority",
+    "Persistence",
+    "ReplyToQ",
+    "ReplyToQMgr",
+    "UserIdentifier",
+    "AccountingToken",
+    "ApplIdentityData",
+    "PutApplType",
+    "PutApplName",
+    "ApplOriginData",
+)
+_VERSION_1_FIELDS = (*_OF_DATA, *_RESOLVED)
+_TEXTS = frozenset(field.name for field in structures.MD.fields if field.kind == "char")
+#: The fields that a put reads, beside ids, Expiry, and date and time of an origin context.
+_READ_BY_PUT = ("StrucId", "Version", *_VERSION_1_FIELDS, *_VERSION_2_FIELDS)
+_read_by_put: Callable[[Fields], tuple[Any, ...]] = itemgetter(*_READ_BY_PUT)
+
+
+def descriptor_of(fields: Fields, context_option: int) -> Descriptor:
+    """Return what a put asks for with these MD fields; raises MQRC_MD_ERROR."""
+    descriptor = _descriptor(_read_by_put(fields))
+    if context_option != c.MQPMO_SET_ALL_CONTEXT:
+        return descriptor
+    # Blank, not empty: empty is the moment of the put.
+    return descriptor._replace(
+        put_date=_unpadded(fields["PutDate"]) or " ", put_time=_unpadded(fields["PutTime"]) or " "
+    )
+
+
+def check_md(fields: Fields) -> None:
+    """Raise MQRC_MD_ERROR unless StrucId and Version are those of an MQMD."""
+    if fields["StrucId"] != c.MQMD_STRUC_ID or fields["Version"] not in _MD_VERSIONS:
+        raise mq_error(
+            rc.MQRC_MD_ERROR, f"StrucId {fields['StrucId']!r}, Version {fields['Version']!r}"
+        )
+
+
+@lru_cache(maxsize=4096)
+def fields_of(descriptor: Descriptor, version: int) -> Fields:
+    """Return the MD fields that a getter with this Version of MQMD sees; do not change them."""
+    later = _VERSION_2_FIELDS if version >= c.MQMD_VERSION_2 else ()
+    fields = _fields(descriptor, (*_VERSION_1_FIELDS, *later))
+    if fields["CodedCharSetId"] == c.MQCCSI_Q_MGR:
+        fields["CodedCharSetId"] = MANAGER_CCSID
+    return fields
+
+
+@lru_cache(maxsize=4096)
+def put_fields_of(descriptor: Descriptor, version: int) -> Fields:
+    """Return the MD fields that a put gives back to the putter; do not change them.
+
+    MsgFlags stay the putter's, though its queue may know more of them.
+    """
+    later = ("GroupId", "MsgSeqNumber", "Offset") if version >= c.MQMD_VERSION_2 else ()
+    return _fields(descriptor, (*_RESOLVED, *later))
+
+
+def _fields(descriptor: Descriptor, names: Iterable[str]) -> Fields:
+    return {name: _padded(name, getattr(descriptor, MD_NAMES[name])) for name in names}
+
+
+def put_moment(descriptor: Descriptor, put_ms: int) -> tuple[bytes, bytes]:
+    """Return PutDate and PutTime: the putter's own if there are any, else of the put."""
+    if descriptor.put_date or descriptor.put_time:
+        return _padded("PutDate", descriptor.put_date), _padded("PutTime", descriptor.put_time)
+    return _moment(put_ms)
+
+
+@lru_cache(maxsize=1024)
+def _moment(put_ms: int) -> tuple[bytes, bytes]:
+    return put_date(put_ms).encode(), put_time(put_ms).encode()
+
+
+@lru_cache(maxsize=4096)
+def _descriptor(values: tuple[Any, ...]) -> Descriptor:
+    fields = dict(zip(_READ_BY_PUT, values, strict=True))
+    check_md(fields)
+    later = _VERSION_2_FIELDS if fields["Version"] >= c.MQMD_VERSION_2 else ()
+    named: dict[str, Any] = {
+        MD_NAMES[name]: _unpadded(fields[name]) if name in _TEXTS else fields[name]
+        for name in (*_VERSION_1_FIELDS, *later)
+    }
+    return Descriptor(version=fields["Version"], **named)
+
+
+def _unpadded(raw: Any) -> str:
+    """Return a character field without its padding; bytes that are not UTF-8 are Latin-1."""
+    text: bytes = raw.partition(b"\0")[0].rstrip(b" ")
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text.decode("latin-1")
+
+
+def _padded(name: str, value: Any) -> Any:
+    """Return a value as the MD has it: texts padded with blanks, bytes with NUL."""
+    if isinstance(value, int):
+        return value
+    length = MD.members[name].length
+    if isinstance(value, bytes):
+        return value.ljust(length, b"\0")
+    raw = value.encode()
+    # Text that fits its field as Latin-1 only was read from it as Latin-1.
+    fitting = raw if len(raw) <= length else value.encode("latin-1", "replace")
+    return fitting[:length].ljust(length)
+
+
+_FORMAT: Final = "MQHMDE"
+_PLAIN: Final = Descriptor()
+
+
+def honoured(asked: Descriptor, body: bytes) -> tuple[Descriptor, bytes]:
+    """Return a message with the fields of the MQMDE that its data begin with, and without that.
+
+    An MQMDE whose numbers have their high byte first is data and stays, as does one behind an MQMD
+    of version 2 that says something itself of groups and segments. Raises MQRC_MDE_ERROR.
+    """
+    if asked.format != _FORMAT or is_big_endian(asked.encoding) or _is_extended(asked):
+        return asked, body
+    extension = structures.MDE.unpack(body)
+    fields: dict[str, Any] = {MD_NAMES[k]: v for k, v in extension.items() if k in MD_NAMES}
+    return asked._replace(version=c.MQMD_VERSION_2, **fields), body[structures.MDE.length(2) :]
+
+
+def _is_extended(asked: Descriptor) -> bool:
+    return asked != asked._replace(
+        group_id=asked.group_id if not asked.group_id.strip(b"\0") else b"",
+        msg_seq_number=_PLAIN.msg_seq_number,
+        offset=_PLAIN.offset,
+        msg_flags=_PLAIN.msg_flags,
+        original_length=_PLAIN.original_length,
+    )
+
 
 _GMO_VERSIONS = (c.MQGMO_VERSION_1, c.MQGMO_VERSION_2, c.MQGMO_VERSION_3, c.MQGMO_VERSION_4)
 _PMO_VERSIONS = (c.MQPMO_VERSION_1, c.MQPMO_VERSION_2, c.MQPMO_VERSION_3)
@@ -228,7 +499,7 @@ def _check_gmo_version(version: int, needed: int, what: str) -> None:
 
 
 def _unlock(connection: Connection, handle: int, options: int) -> bytes:
-    reason = connection.unlock(handle, options)
+    reason = connection.call(ask.Unlock(handle, options))
     if reason:
         raise warning(reason)
     return b""
@@ -253,3 +524,59 @@ def _fill_in_status(given: Fields, flags: int, returned_length: int) -> None:
 
 def _wrong_structure(reason: int, given: Fields) -> MQError:
     return mq_error(reason, f"StrucId {given['StrucId']!r}, Version {given['Version']}")
+
+
+_USERS: Final = c.MQSO_FIXED_USERID | c.MQSO_ANY_USERID
+
+
+def subscribe(
+    connection: Connection, sd: SD, queue: int, *, altered: Subscribed | None, held: int
+) -> Subscribed:
+    """MQSUB; returns the subscription, with the handle that its publications are got with.
+
+    ``queue`` is the handle of one for a subscription that is not managed. ``altered`` is one that
+    the caller has open and may alter while it is, ``held`` the handle of its queue; MQHO_NONE (0)
+    is no handle. Raises MQRC_SD_ERROR and the reasons of ``Topics.subscribe``.
+    """
+    fields = vars(sd)
+    options = fields["Options"]
+    if fields["StrucId"] != c.MQSD_STRUC_ID or fields["Version"] != c.MQSD_VERSION_1:
+        said = f"StrucId {fields['StrucId']!r}, Version {fields['Version']}"
+        raise mq_error(rc.MQRC_SD_ERROR, said)
+    correl_id: bytes | None = b""
+    if options & c.MQSO_SET_CORREL_ID:
+        correl_id = stored_id(fields["SubCorrelId"]) or None
+    subscribed = connection.call(
+        ask.Subscribe(
+            options,
+            name=string_in(fields, "SubName", rc.MQRC_SUB_NAME_ERROR),
+            topic=string_in(fields, "ObjectString", rc.MQRC_TOPIC_STRING_ERROR),
+            topic_object=text_of(fields["ObjectName"]),
+            queue=queue,
+            selector=string_in(fields, "SelectionString", rc.MQRC_SELECTION_STRING_ERROR),
+            user_data=string_in(fields, "SubUserData", rc.MQRC_SUB_USER_DATA_ERROR),
+            correl_id=correl_id,
+            expiry_tenths=fields["SubExpiry"],
+            priority=fields["PubPriority"],
+            altered=0 if altered is None else altered.number,
+            held=held,
+        )
+    )
+    _fill_in_sd(fields, subscribed.facts)
+    return subscribed
+
+
+def _fill_in_sd(fields: Fields, facts: SubscriptionFacts) -> None:
+    """Say in the SD what the subscription is like now."""
+    options = fields["Options"] & ~(_USERS | c.MQSO_DURABLE | c.MQSO_MANAGED)
+    options |= c.MQSO_DURABLE * facts.is_durable | c.MQSO_MANAGED * facts.is_managed
+    options |= c.MQSO_FIXED_USERID if facts.user_is_fixed else c.MQSO_ANY_USERID
+    if facts.on_request:
+        options |= c.MQSO_PUBLICATIONS_ON_REQUEST
+    fields["Options"] = options
+    fields["SubCorrelId"] = facts.correl_id or _NO_ID
+    fields["SubExpiry"] = facts.expiry_tenths
+    fields["PubPriority"] = facts.priority
+    return_string(fields, "SubUserData", facts.user_data)
+    return_string(fields, "SelectionString", facts.selector)
+    return_string(fields, "ResObjectString", facts.topic)

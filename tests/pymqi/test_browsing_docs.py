@@ -11,7 +11,7 @@ from mayfly.engine.verb_options import MARKS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.code_pages import CODECS
-from mayfly.pymqi.coded_headers import HEADERS
+from mayfly.pymqi.converting import HEADERS
 
 DOCS = (Path(__file__).parents[2] / "docs/BROWSING.md").read_text("utf-8")
 

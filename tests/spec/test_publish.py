@@ -13,7 +13,7 @@ from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.properties import View
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.pymqi.handle_contents import MessageHandle
+from mayfly.pymqi.message_handle import HandleContents
 from mayfly.testing import VirtualClock
 from tests.over import NewSession
 from tests.spec.pubsub_scene import BASE, admin_sub, deliver, drained, topic
@@ -349,7 +349,7 @@ def test_MQTopicString_is_a_property_for_who_takes_properties_in_a_handle(
     session.publish("a/b", b"x")
     session.publish("a/b", b"y", properties={"colour": "red", "mqps.Top": "forged"})
     session.put("Q1", b"z")
-    handle, held = session.open("Q1", BROWSE), MessageHandle()
+    handle, held = session.open("Q1", BROWSE), HandleContents()
     found = []
     for _ in range(3):
         result = take(handle, c.MQGMO_BROWSE_NEXT, view=View.IN_HANDLE)

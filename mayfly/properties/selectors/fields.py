@@ -20,7 +20,7 @@ from mayfly.lifetime.window import remaining_tenths
 from mayfly.mqi import constants as c
 from mayfly.mqi.delay_header import FORMAT as DELAY_FORMAT
 from mayfly.mqi.delay_header import DelayHeader, find_delay_header
-from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.descriptor import MD_NAMES, Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.layout import is_big_endian
 from mayfly.mqi.properties import (
@@ -551,25 +551,7 @@ _ATTRIBUTES = {
     "JMSXAppID": "put_appl_name",
     "JMS_IBM_MsgType": "msg_type",
     "JMS_IBM_PutApplType": "put_appl_type",
-    f"{MQMD}Report": "report",
-    f"{MQMD}MsgType": "msg_type",
-    f"{MQMD}Feedback": "feedback",
-    f"{MQMD}Encoding": "encoding",
-    f"{MQMD}CodedCharSetId": "coded_char_set_id",
-    f"{MQMD}Format": "format",
-    f"{MQMD}Priority": "priority",
-    f"{MQMD}Persistence": "persistence",
-    f"{MQMD}ReplyToQ": "reply_to_q",
-    f"{MQMD}ReplyToQMgr": "reply_to_q_mgr",
-    f"{MQMD}UserIdentifier": "user_identifier",
-    f"{MQMD}ApplIdentityData": "appl_identity_data",
-    f"{MQMD}PutApplType": "put_appl_type",
-    f"{MQMD}PutApplName": "put_appl_name",
-    f"{MQMD}ApplOriginData": "appl_origin_data",
-    f"{MQMD}MsgSeqNumber": "msg_seq_number",
-    f"{MQMD}Offset": "offset",
-    f"{MQMD}MsgFlags": "msg_flags",
-    f"{MQMD}OriginalLength": "original_length",
+    **{MQMD + name: attribute for name, attribute in MD_NAMES.items()},
 }
 _READERS: dict[str, Reader] = {
     **{name: _descriptor_reader(attribute) for name, attribute in _ATTRIBUTES.items()},

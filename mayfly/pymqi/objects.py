@@ -1,0 +1,487 @@
+"""pymqi's Queue, Topic and Subscription: what a program has open on a connection."""
+
+from __future__ import annotations
+
+import contextlib
+from types import TracebackType
+from typing import Any, ClassVar, Self, TypeAlias
+
+from mayfly.engine import text_length
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.pymqi.connection import QueueManager
+from mayfly.pymqi.errors import MQMIError, PYIFError, raises_mqmi, warning
+from mayfly.pymqi.headers import header_list, put_parts, take_headers
+from mayfly.pymqi.structures import GMO, MD, OD, SD, SRO
+from mayfly.pymqi.verbs import (
+    body_and_options,
+    get_message,
+    od_of,
+    open_object,
+    put_message,
+    subscribe,
+    text_of,
+    two_of,
+)
+from mayfly.verbs import requests as ask
+from mayfly.verbs.requests import Opened, Subscribed
+
+
+class _Openable:
+    """A queue or a topic: an OD, and a handle that the first verb that needs one opens."""
+
+    _WHAT: ClassVar[str]
+    _NOT_OPEN: ClassVar[str]
+    _connection: QueueManager
+    _opened: Opened | None = None
+    _od: OD | None = None
+
+    @raises_mqmi
+    def close(self, options: int = c.MQCO_NONE) -> None:
+        """MQCLOSE with MQCO options; raises PYIFError when not open."""
+        if self._opened is None:
+            raise PYIFError(self._NOT_OPEN)
+        reason = self._connection.get_handle().call(ask.CloseObject(self._opened.handle, options))
+        self._opened = self._od = None
+        if reason:
+            raise warning(reason)
+
+    def __del__(self) -> None:
+        """Close quietly."""
+        if self._opened is not None:
+            self._connection.end_dropped(self._close_quietly, self._opened.handle)
+
+    def _close_quietly(self) -> None:
+        with contextlib.suppress(MQMIError, PYIFError):
+            self.close()
+
+    def _put(self, msg: str | bytes, opts: tuple[Any, ...]) -> None:
+        connection = self._connection
+        mq = connection.get_handle()
+        body, md, pmo = body_and_options(
+            msg, opts, connection.bytes_encoding, connection.default_ccsid
+        )
+        put_message(mq, self._opened or self._open_for(c.MQOO_OUTPUT), body, md, pmo)
+
+    def _open_for(self, options: int) -> Opened:
+        if self._od is None:
+            raise PYIFError(f"The {self._WHAT} Descriptor has not been set.")
+        self._opened = open_object(self._connection.get_handle(), self._od, options)
+        return self._opened
+
+
+class Queue(_Openable):
+    """A queue of a connection, by name or OD; with open options it is opened at once.
+
+    An OD may also name a process or the queue manager, to inquire about it.
+    """
+
+    _WHAT, _NOT_OPEN = "Queue", "not open"
+
+    def __init__(self, qMgr: QueueManager, *opts: Any) -> None:
+        """Take a connection, then optionally a name or OD, then optionally MQOO options."""
+        if len(opts) > 2:
+            raise TypeError(f"a queue and open options may follow, not {len(opts)} arguments")
+        self._connection = qMgr
+        if opts:
+            self.open(*opts)
+
+    def open(self, qDesc: str | bytes | OD, *opts: int) -> None:
+        """MQOPEN with options, else note what to open; raises PYIFError when open already."""
+        if len(opts) > 1:
+            raise TypeError(f"open options may follow, not {len(opts)} arguments")
+        if self._opened is not None:
+            raise PYIFError("The Queue is already open")
+        self._od = od_of(qDesc)
+        if opts:
+            self._open_for(opts[0])
+
+    def put(self, msg: str | bytes, *opts: Any) -> None:
+        """MQPUT; ``opts`` are an MD and a PMO, updated in place.
+
+        Raises MQMIError, for a warning as well: the message has been put then. TypeError for a body
+        that is neither bytes nor str.
+        """
+        self._put(msg, opts)
+
+    def get(self, maxLength: int | None = None, *opts: Any) -> bytes:
+        """MQGET; ``opts`` are an MD and a GMO, updated in place.
+
+        Without a length the whole message is returned, but accepting truncation it is cut to
+        nothing, as pymqi does. Raises MQMIError, for a warning as well: ``message`` then holds what
+        was returned and ``original_length`` how long it is.
+        """
+        mq = self._connection.get_handle()
+        if maxLength is not None and not isinstance(maxLength, int):
+            raise TypeError(f"a length is an integer, not {type(maxLength).__name__}")
+        md, gmo = two_of(opts, MD, GMO)
+        if maxLength is None and gmo.Options & c.MQGMO_ACCEPT_TRUNCATED_MSG:
+            maxLength = 0
+        opened = self._opened or self._open_for(c.MQOO_INPUT_AS_Q_DEF)
+        return get_message(mq, opened.handle, maxLength, md, gmo)
+
+    def get_no_jms(self, max_length: int | None = None, *args: Any) -> bytes:
+        """Get without the properties of the message."""
+        md, gmo = two_of(args, MD, GMO)
+        gmo.Options |= c.MQGMO_NO_PROPERTIES | c.MQGMO_FAIL_IF_QUIESCING
+        return self.get(max_length, md, gmo)
+
+    get_no_rfh2 = get_no_jms
+
+    def put_rfh2(self, msg: str | bytes, *opts: Any) -> None:
+        """Put behind the RFH2 headers that stand in a list after MD and PMO, as ``put``."""
+        msg, opts = put_parts(msg, opts)
+        self.put(msg, *opts)
+
+    def get_rfh2(self, max_length: int | None = None, *opts: Any) -> bytes:
+        """Get, and move RFH2 headers to the list that follows MD and GMO, as ``get``.
+
+        Raises PYIFError for a header that cannot be read: the message has been got then.
+        """
+        headers = header_list(opts)
+        md, gmo = two_of(opts[:2], MD, GMO)
+        msg = self.get(max_length, md, gmo)
+        return msg if headers is None else take_headers(msg, md, headers)
+
+    @raises_mqmi
+    def inquire(self, attribute: int) -> int | bytes:
+        """MQINQ: a number, or text blank padded to its length; opens for inquiry if need be."""
+        mq = self._connection.get_handle()
+        opened = self._opened or self._open_for(c.MQOO_INQUIRE)
+        inquiry = mq.call(ask.Inquire(opened.handle, [attribute]))
+        (value,) = inquiry.values
+        if value is None:
+            raise warning(inquiry.warning)
+        return value if isinstance(value, int) else value.encode().ljust(text_length(attribute))
+
+    @raises_mqmi
+    def set(self, attribute: int, arg: int | str | bytes) -> None:
+        """MQSET of one attribute, as ``set_attributes``; opens the queue for it if need be."""
+        mq = self._connection.get_handle()
+        opened = self._opened or self._open_for(c.MQOO_SET)
+        value = arg if isinstance(arg, int) else text_of(arg)
+        mq.objects.set(opened.handle, {attribute: value})
+
+    def set_handle(self, queue_handle: int | None) -> None:
+        """Use the handle of another Queue of this connection."""
+        self._opened = None
+        if queue_handle is not None:
+            self._opened = Opened(queue_handle, c.MQOT_Q, "", "")
+
+    def get_handle(self) -> int | None:
+        """Return the handle, as PMO.Context takes it; None while the queue is not open."""
+        return None if self._opened is None else self._opened.handle
+
+
+#: MQSR_ACTION_PUBLICATION, the only action there is.
+_RETAINED = 1
+#: A queue of a program's own: as an object, as what get_handle returned, or by its name.
+QueueGiven: TypeAlias = Queue | int | str | bytes
+_KEEP_OR_REMOVE = c.MQCO_KEEP_SUB | c.MQCO_REMOVE_SUB
+
+
+class Subscription:
+    """A subscription, made, resumed or altered by :meth:`sub`; with an SD, at once.
+
+    In a ``with`` block it is closed at the end of it, and its queue as well.
+    """
+
+    _opened: Subscribed | None = None
+    sub_queue: Queue | None = None
+
+    def __init__(
+        self,
+        queue_manager: QueueManager,
+        sub_desc: SD | None = None,
+        sub_name: str | bytes | None = None,
+        sub_queue: QueueGiven | None = None,
+        sub_opts: int | None = None,
+        topic_name: str | bytes | None = None,
+        topic_string: str | bytes | None = None,
+    ) -> None:
+        """Take a connection, and what :meth:`sub` is to begin with."""
+        self._connection = queue_manager
+        self._given = sub_queue
+        self.sub_name = sub_name
+        self.sub_opts = sub_opts
+        self.topic_name = topic_name
+        self.topic_string = topic_string
+        if sub_desc is not None:
+            self.sub(sub_desc)
+
+    @raises_mqmi
+    def sub(
+        self,
+        sub_desc: SD | None = None,
+        sub_queue: QueueGiven | None = None,
+        sub_name: str | bytes | None = None,
+        sub_opts: int | None = None,
+        topic_name: str | bytes | None = None,
+        topic_string: str | bytes | None = None,
+    ) -> Self:
+        """MQSUB; an SD says everything itself, else one is made of the names and options.
+
+        Without options that is a new one, managed and not durable. A queue that is given as a name
+        is opened for input. The SD is filled in: Options, SubCorrelId, SubExpiry, PubPriority, and
+        SubUserData, SelectionString and ResObjectString where there is a buffer for them. One that
+        is open already may be altered by its name, and nothing else. Raises MQMIError with the
+        reasons of ``verbs.subscribe``.
+        """
+        self.topic_name = topic_name or self.topic_name
+        self.topic_string = topic_string or self.topic_string
+        self.sub_name = sub_name or self.sub_name
+        self.sub_opts = sub_opts or self.sub_opts
+        if sub_desc is None:
+            sub_desc = self._new_desc()
+        elif not isinstance(sub_desc, SD):
+            raise TypeError(f"sub_desc is an SD, not {type(sub_desc).__name__}")
+        connection = self._connection
+        mq = connection.get_handle()
+        if self._opened is not None and not _alters(sub_desc, self._opened):
+            raise PYIFError("Subscription is already open.")
+        given = self._given if sub_queue is None else sub_queue
+        if isinstance(given, (str, bytes)):
+            given = Queue(connection, given, c.MQOO_INPUT_AS_Q_DEF)
+        self._opened = opened = subscribe(
+            mq,
+            sub_desc,
+            _handle_of(given),
+            altered=self._opened,
+            held=c.MQHO_NONE if given is not None else self._open_handle(),
+        )
+        for queue in (given, self.sub_queue):
+            if isinstance(queue, Queue) and queue.get_handle() == opened.handle:
+                self.sub_queue = queue
+                return self
+        self.sub_queue = Queue(connection)
+        self.sub_queue.set_handle(opened.handle)
+        return self
+
+    def get_sub_queue(self) -> Queue | None:
+        """Return the queue of the subscription, None while there is none."""
+        return self.sub_queue
+
+    def get(self, max_length: int | None = None, *opts: Any) -> bytes:
+        """Get the next publication, as Queue.get does: ``opts`` are an MD and a GMO."""
+        return self._queue().get(max_length, *opts)
+
+    def get_no_jms(self, max_length: int | None = None, *opts: Any) -> bytes:
+        """Get the next publication without its properties."""
+        return self._queue().get_no_jms(max_length, *opts)
+
+    get_no_rfh2 = get_no_jms
+
+    def get_rfh2(self, max_length: int | None = None, *opts: Any) -> bytes:
+        """Get the next publication; its RFH2 headers go to the list that follows MD and GMO."""
+        return self._queue().get_rfh2(max_length, *opts)
+
+    @raises_mqmi
+    def subrq(self, sub_action: int = _RETAINED, sro: SRO | None = None) -> None:
+        """MQSUBRQ, as ibmmq has it: ask for what is retained; ``sro.NumPubs`` says how many came.
+
+        Raises PYIFError when not open, MQMIError MQRC_NO_RETAINED_MSG, MQRC_ACTION_ERROR,
+        MQRC_SRO_ERROR, MQRC_OPTIONS_ERROR.
+        """
+        if self._opened is None:
+            raise PYIFError("Subscription not open.")
+        mq = self._connection.get_handle()
+        sro = SRO() if sro is None else sro
+        _check_request(sub_action, sro)
+        sro.NumPubs = mq.call(ask.RequestRetained(self._opened.number))
+
+    @raises_mqmi
+    def close(
+        self,
+        sub_close_options: int = c.MQCO_NONE,
+        close_sub_queue: bool = False,
+        close_sub_queue_options: int = c.MQCO_NONE,
+    ) -> None:
+        """MQCLOSE of the subscription, and of its queue if that is wanted.
+
+        A durable one stays, unless MQCO_REMOVE_SUB ends it. Its messages can be got as long as
+        the queue is open. Raises PYIFError when not open, MQMIError MQRC_OPTIONS_ERROR,
+        MQRC_OPTION_NOT_VALID_FOR_TYPE for MQCO_KEEP_SUB where nothing can be kept.
+        """
+        opened = self._opened
+        if opened is None:
+            raise PYIFError("Subscription not open.")
+        mq = self._connection.get_handle()
+        _check_close(opened, sub_close_options)
+        remove = bool(sub_close_options & c.MQCO_REMOVE_SUB)
+        mq.call(ask.CloseSubscription(opened.number, remove=remove))
+        self._opened = None
+        if close_sub_queue:
+            self._queue().close(close_sub_queue_options)
+
+    def __enter__(self) -> Self:
+        """Return the subscription."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it and its queue if they are open; an exception from inside is the one to see."""
+        with contextlib.suppress(MQMIError) if kind is not None else contextlib.nullcontext():
+            if self._opened is not None:
+                self.close()
+            if self._open_handle():
+                self._queue().close()
+
+    def __del__(self) -> None:
+        """Close quietly."""
+        if self._opened is not None:
+            self._connection.end_dropped(self._close_quietly)
+
+    def _close_quietly(self) -> None:
+        with contextlib.suppress(MQMIError, PYIFError):
+            self.close()
+
+    def _queue(self) -> Queue:
+        if self.sub_queue is None:
+            raise PYIFError("Subscription not open.")
+        return self.sub_queue
+
+    def _open_handle(self) -> int:
+        """Return the handle of its queue, MQHO_NONE when that is not open."""
+        handle = _handle_of(self.sub_queue)
+        is_open = handle and self._connection.get_handle().has_open(handle)
+        return handle if is_open else c.MQHO_NONE
+
+    def _new_desc(self) -> SD:
+        made = c.MQSO_CREATE | c.MQSO_NON_DURABLE | c.MQSO_MANAGED
+        desc = SD(Options=self.sub_opts or made)
+        if self.sub_name:
+            desc.set_vs("SubName", self.sub_name)
+        if self.topic_name:
+            desc.ObjectName = self.topic_name
+        if self.topic_string:
+            desc.set_vs("ObjectString", self.topic_string)
+        return desc
+
+
+def _alters(sub_desc: SD, opened: Subscribed) -> bool:
+    name = (sub_desc.get_vs("SubName") or b"").decode(errors="replace")
+    return bool(sub_desc.Options & c.MQSO_ALTER) and name == opened.facts.name
+
+
+def _handle_of(given: Queue | int | None) -> int:
+    """Return the handle of a queue that is given as such or as its handle; MQHO_NONE for none."""
+    handle = given.get_handle() if isinstance(given, Queue) else given
+    return c.MQHO_NONE if handle is None else handle
+
+
+def _check_request(action: int, sro: SRO) -> None:
+    if action != _RETAINED:
+        raise mq_error(rc.MQRC_ACTION_ERROR, f"sub_action {action}")
+    if sro.StrucId != b"SRO " or sro.Version != 1:
+        raise mq_error(rc.MQRC_SRO_ERROR, f"StrucId {sro.StrucId!r}, Version {sro.Version}")
+    if sro.Options & ~c.MQSO_FAIL_IF_QUIESCING:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"SRO.Options {sro.Options:#x}")
+
+
+def _check_close(opened: Subscribed, options: int) -> None:
+    both = options & _KEEP_OR_REMOVE == _KEEP_OR_REMOVE
+    if both or options & ~(_KEEP_OR_REMOVE | c.MQCO_QUIESCE):
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"close options {options:#x} for a subscription")
+    if options & c.MQCO_KEEP_SUB and not opened.facts.is_durable:
+        said = "MQCO_KEEP_SUB: the subscription is not durable"
+        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+
+
+class Topic(_Openable):
+    """A topic of a connection: the string of a topic object, a topic string, or both in a row.
+
+    With open options it is opened at once. In a ``with`` block it is closed at the end of it.
+    """
+
+    _WHAT, _NOT_OPEN = "Topic", "Topic not open."
+
+    def __init__(
+        self,
+        queue_manager: QueueManager,
+        topic_name: str | bytes | None = None,
+        topic_string: str | bytes | None = None,
+        topic_desc: OD | None = None,
+        open_opts: int | None = None,
+    ) -> None:
+        """Take a connection, and either names or an OD of version 4 for a topic."""
+        self._connection = queue_manager
+        self.topic_name = topic_name
+        self.topic_string = topic_string
+        self._set_desc(topic_desc)
+        if open_opts:
+            self._open_for(open_opts)
+
+    def open(
+        self,
+        topic_name: str | bytes | None = None,
+        topic_string: str | bytes | None = None,
+        topic_desc: OD | None = None,
+        open_opts: int | None = None,
+    ) -> Self:
+        """MQOPEN with options, else note the topic to open; arguments left out stay as they were.
+
+        Raises PYIFError when open already, MQMIError MQRC_TOPIC_STRING_ERROR,
+        MQRC_UNKNOWN_OBJECT_NAME and the others of an open.
+        """
+        if self._opened is not None:
+            raise PYIFError("The Topic is already open.")
+        self.topic_name = topic_name or self.topic_name
+        self.topic_string = topic_string or self.topic_string
+        self._set_desc(topic_desc)
+        if open_opts:
+            self._open_for(open_opts)
+        return self
+
+    def pub(self, msg: str | bytes, *opts: Any) -> None:
+        """Publish; ``opts`` are an MD and a PMO, updated in place.
+
+        MD.Expiry is the life of each subscriber's copy, in tenths of a second. Raises MQMIError,
+        for a warning as well: it has been published then.
+        """
+        self._put(msg, opts)
+
+    def pub_rfh2(self, msg: str | bytes, *opts: Any) -> None:
+        """Publish behind the RFH2 headers that stand in a list after MD and PMO, as ``pub``."""
+        msg, opts = put_parts(msg, opts)
+        self.pub(msg, *opts)
+
+    def sub(self, sub_desc: SD | None = None, sub_queue: QueueGiven | None = None) -> Subscription:
+        """Subscribe to this topic; an SD says by itself to which."""
+        subscription = Subscription(self._connection)
+        return subscription.sub(
+            sub_desc, sub_queue, topic_name=self.topic_name, topic_string=self.topic_string
+        )
+
+    def __enter__(self) -> Self:
+        """Return the topic."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it if it is open; an exception from inside stays the one to see."""
+        if self._opened is None:
+            return
+        with contextlib.suppress(MQMIError) if kind is not None else contextlib.nullcontext():
+            self.close()
+
+    def _set_desc(self, desc: OD | None) -> None:
+        if desc is None:
+            desc = OD(ObjectType=c.MQOT_TOPIC, Version=c.MQOD_VERSION_4)
+            if self.topic_name:
+                desc.ObjectName = self.topic_name
+            if self.topic_string:
+                desc.set_vs("ObjectString", self.topic_string)
+        elif desc.ObjectType != c.MQOT_TOPIC:
+            raise PYIFError("The Topic Descriptor ObjectType is not MQOT_TOPIC.")
+        elif desc.Version != c.MQOD_VERSION_4:
+            raise PYIFError("The Topic Descriptor Version is not MQOD_VERSION_4.")
+        self._od = desc
