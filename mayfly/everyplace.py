@@ -2,7 +2,7 @@
 
 from mayfly.lifetime.everyplace import SkewedClock
 from mayfly.services.everyplace.directory import DEAD_LETTER_QUEUE_NAME
-from mayfly.services.everyplace.errors import EveryplaceError, RuleRefused
+from mayfly.services.everyplace.errors import Ended, EveryplaceError, LinkDown, RuleRefused
 from mayfly.services.everyplace.fields import (
     MSG_CORREL_ID,
     MSG_EXPIRE_TIME,
@@ -14,8 +14,7 @@ from mayfly.services.everyplace.fields import (
     MessageFields,
     MessageUid,
 )
-from mayfly.services.everyplace.journal import Ended
-from mayfly.services.everyplace.links import Fault, Link, LinkDown
+from mayfly.services.everyplace.links import Fault, Link
 from mayfly.services.everyplace.manager import EveryplaceQueueManager
 from mayfly.services.everyplace.rules import MessageState, QueueEntry, QueueRule, RuleOwner
 

@@ -18,8 +18,8 @@ from mayfly.everyplace import (
     QueueRule,
 )
 from mayfly.lifetime.everyplace import Timepiece
-from mayfly.services.everyplace.held import Held
-from mayfly.services.everyplace.peers import Peers
+from mayfly.services.everyplace.links import Peers
+from mayfly.services.everyplace.queues import Held
 
 START_MS = 1_700_000_000_000
 #: Where a sync costs nothing: only a machine that loses its power would need it.

@@ -33,9 +33,8 @@ from mayfly.mqi.constants import (
 )
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import MQRC_Q_FULL, MQRC_SYNCPOINT_NOT_AVAILABLE
-from mayfly.services.everyplace.mq_body import MQ_DATA, fields_as_body, fields_of_body
-from mayfly.services.everyplace.mq_queues import move_from_mq, move_to_mq
-from mayfly.services.everyplace.mq_reports import ReportsToMq
+from mayfly.services.everyplace.fields import MQ_DATA, fields_as_body, fields_of_body
+from mayfly.services.everyplace.mq_queues import ReportsToMq, move_from_mq, move_to_mq
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message
 from tests.everyplace.scene import START_MS, quick_folder, reopened

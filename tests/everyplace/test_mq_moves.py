@@ -12,7 +12,7 @@ from mayfly.everyplace import Ended, EveryplaceQueueManager, QueueEntry, QueueRu
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQPER_PERSISTENT
 from mayfly.mqi.errors import MQError
-from mayfly.services.everyplace.mq_body import MQ_DATA
+from mayfly.services.everyplace.fields import MQ_DATA
 from mayfly.services.everyplace.mq_queues import move_from_mq, move_to_mq, settle_moves
 from mayfly.testing import VirtualClock
 from tests.everyplace.scene import fail_commit, quick_folder, refused, reopened, seen, text

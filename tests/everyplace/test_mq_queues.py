@@ -26,7 +26,7 @@ from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQEI_UNLIMITED, MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE
 from mayfly.mqi.errors import MQError
-from mayfly.services.everyplace.mq_body import MQ_DATA, fields_as_body
+from mayfly.services.everyplace.fields import MQ_DATA, fields_as_body
 from mayfly.services.everyplace.mq_queues import move_from_mq, move_to_mq
 from mayfly.testing import VirtualClock
 from tests.everyplace.scene import START_MS, Remembering, refused, seen, take, text

@@ -10,9 +10,8 @@ from mayfly import QueueManager
 from mayfly.engine import Session
 from mayfly.everyplace import MSG_EXPIRE_TIME, EveryplaceQueueManager, MessageFields
 from mayfly.mqi import constants as c
-from mayfly.services.everyplace.mq_body import fields_as_body
-from mayfly.services.everyplace.mq_queues import move_from_mq
-from mayfly.services.everyplace.mq_reports import ReportsToMq
+from mayfly.services.everyplace.fields import fields_as_body
+from mayfly.services.everyplace.mq_queues import ReportsToMq, move_from_mq
 from mayfly.testing import VirtualClock
 from tests.everyplace.scene import START_MS, text
 from tests.spec.remote_scene import embedded

@@ -16,7 +16,7 @@ from mayfly.everyplace import (
     SkewedClock,
 )
 from mayfly.mqi import reasons as rc
-from mayfly.services.everyplace.exchanges import Exchange
+from mayfly.services.everyplace.links import Exchange
 from mayfly.testing import VirtualClock
 from tests.everyplace.scene import START_MS, Remembering, refused, seen, take, text
 

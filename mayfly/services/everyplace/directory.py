@@ -1,20 +1,30 @@
-"""Which queue a name means: the definitions of a queue manager."""
+"""Which queue a name means: the definitions of a queue manager, and their reading from a folder."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import json
+from collections import defaultdict
+from typing import Any, TypeAlias
 
+import apsw
+
+from mayfly.lifetime.everyplace import LONG_RANGE
 from mayfly.mqi import reasons as rc
-from mayfly.services.everyplace.arguments import check_rule, checked_name
+from mayfly.mqi.errors import StoreDamaged
 from mayfly.services.everyplace.errors import EveryplaceError
-from mayfly.services.everyplace.held import QueueAttributes
-from mayfly.services.everyplace.pulling import HomeServerQueue
-from mayfly.services.everyplace.queues import MessageQueue
-from mayfly.services.everyplace.records import save_queue
-from mayfly.services.everyplace.remote import SynchronousQueue
-from mayfly.services.everyplace.rules import QueueRule, tell
-from mayfly.services.everyplace.site import Site
-from mayfly.services.everyplace.transmission import AsynchronousQueue
+from mayfly.services.everyplace.fields import fields_of_row
+from mayfly.services.everyplace.journal import (
+    ASYNCHRONOUS,
+    FORGET_QUEUE,
+    LOCAL,
+    SAVE_QUEUE,
+    Journal,
+    Statement,
+)
+from mayfly.services.everyplace.links import Exchange, Finished, exchange_of
+from mayfly.services.everyplace.queues import Held, MessageQueue, QueueAttributes, Site
+from mayfly.services.everyplace.remote import AsynchronousQueue, HomeServerQueue, SynchronousQueue
+from mayfly.services.everyplace.rules import MessageState, QueueRule, check_rule, class_of, tell
 
 AnyQueue: TypeAlias = MessageQueue | SynchronousQueue
 
@@ -104,7 +114,15 @@ class Directory:
         """Have the change of a definition written at the end of the verb."""
         journal = self._site.journal
         if journal is not None:
-            journal.note(queue, lambda: save_queue(queue, is_known=self.knows(queue)))
+            journal.note(queue, lambda: self._saved(queue))
+
+    def _saved(self, queue: AnyQueue) -> list[Statement]:
+        """Return what writes a definition, or that it is gone."""
+        if not self.knows(queue):
+            return [(FORGET_QUEUE, (queue.name, queue.partner))]
+        rule = queue.awaited_rule or class_of(queue.rule)
+        row = (queue.name, queue.partner, queue.kind, json.dumps(queue.limits()), rule)
+        return [(SAVE_QUEUE, row)]
 
     def check_new(self, name: str, manager: str | None) -> None:
         """Raise MQRC_OBJECT_ALREADY_EXISTS for a name that is taken."""
@@ -226,3 +244,123 @@ def awake(queue: MessageQueue) -> MessageQueue:
     if not queue.is_active:
         queue.activate()
     return queue
+
+
+def checked_name(kind: str, name: object) -> str:
+    """Return the name of a queue or a queue manager: any text that is not empty."""
+    if not isinstance(name, str) or not name or not _is_text(name):
+        raise EveryplaceError(rc.MQRC_OBJECT_NAME_ERROR, f"{kind} name {name!r}")
+    return name
+
+
+def _is_text(name: str) -> bool:
+    # Half of a surrogate pair is no character, and no table could hold it.
+    return not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def check_confirm_id(confirm_id: object) -> None:
+    """Raise MQRC_OPTIONS_ERROR unless it is a long of 0 or more."""
+    if type(confirm_id) is not int or not 0 <= confirm_id <= LONG_RANGE[1]:
+        raise EveryplaceError(
+            rc.MQRC_OPTIONS_ERROR, f"confirm_id {confirm_id!r} is not within 0 .. {LONG_RANGE[1]}"
+        )
+
+
+def era_of(journal: Journal) -> int:
+    """Return what tells the queue manager of a folder from others of its name."""
+    [(era,)] = journal.connection.execute("SELECT era FROM manager").fetchall()
+    assert isinstance(era, int)
+    return era
+
+
+def take_back(site: Site, directory: Directory, journal: Journal) -> None:
+    """Give a new queue manager what its folder holds; raises StoreDamaged and closes it."""
+    try:
+        with journal:
+            _Opening(site, directory, journal).read()
+    except (apsw.Error, ValueError, TypeError, KeyError, EveryplaceError) as error:
+        journal.close()
+        folder = journal.folder
+        raise StoreDamaged(f"{folder} holds what nobody writes: {error!r}", folder) from error
+
+
+class _Opening:
+    def __init__(self, site: Site, directory: Directory, journal: Journal) -> None:
+        self._site = site
+        self._directory = directory
+        self._journal = journal
+        self._queues: dict[tuple[str, str], AnyQueue] = {}
+        #: Numbers of exchanges begun here that have not ended, by partner.
+        self._open: dict[str, list[int]] = defaultdict(list)
+
+    def read(self) -> None:
+        peers = self._site.peers
+        finished = {row[0]: Finished(*row[1:]) for row in self._rows("finished")}
+        for beginner, number in self._rows("finished_number"):
+            finished[beginner].numbers.add(number)
+        peers.take_back(dict(self._rows("begun")), finished)
+        self._read_queues()
+        self._read_messages()
+        self._read_homes()
+        for queue, partner, text in self._rows("withdrawn"):
+            target = self._queues[queue, partner]
+            assert isinstance(target, AsynchronousQueue)
+            exchange = exchange_of(text)
+            self._go_on(exchange)
+            target.take_back_withdrawn(exchange)
+        for partner, numbers in self._open.items():
+            peers.begun_with(partner).go_on(numbers)
+
+    def _read_queues(self) -> None:
+        for name, partner, kind, attributes, rule in self._rows("queue"):
+            queue = self._queue(name, partner, kind, json.loads(attributes))
+            queue.awaited_rule = rule
+            self._queues[name, partner] = queue
+            self._directory.take_back(queue)
+
+    def _queue(self, name: str, partner: str, kind: str, limits: dict[str, Any]) -> AnyQueue:
+        if kind == LOCAL:
+            return MessageQueue(self._site, name, QueueAttributes(**limits), None)
+        if kind == ASYNCHRONOUS:
+            attributes = QueueAttributes(**limits)
+            return AsynchronousQueue(self._site, name, partner, attributes, None)
+        return SynchronousQueue(self._site, name, partner, None)
+
+    def _read_messages(self) -> None:
+        for row in self._rows("message ORDER BY rank, place"):
+            row_id, name, partner, body, arrived_ms, state, confirm_id, text, *rest = row
+            is_acknowledged, *place = rest
+            exchange = None if text is None else exchange_of(text)
+            held = Held(
+                fields_of_row(body),
+                arrived_ms,
+                MessageState(state),
+                confirm_id,
+                exchange,
+                bool(is_acknowledged),
+                (place[0], place[1]),
+                row_id,
+            )
+            queue = self._queues[name, partner]
+            assert isinstance(queue, MessageQueue)
+            queue.take_back(held)
+            self._journal.take_back(row_id)
+            if exchange is not None:
+                self._go_on(exchange)
+
+    def _read_homes(self) -> None:
+        for name, partner, asked, stored in self._rows("home"):
+            home = HomeServerQueue(self._site, name, partner)
+            home.asked = None if asked is None else exchange_of(asked)
+            home.stored = [Exchange(*told) for told in json.loads(stored)]
+            for exchange in (home.asked, *home.stored):
+                if exchange is not None:
+                    self._go_on(exchange)
+            self._directory.take_back_home(home)
+
+    def _go_on(self, exchange: Exchange) -> None:
+        if exchange.beginner == self._site.name:
+            self._open[exchange.partner].append(exchange.number)
+
+    def _rows(self, table: str) -> list[tuple[Any, ...]]:
+        return self._journal.connection.execute(f"SELECT * FROM {table}").fetchall()

@@ -1,11 +1,17 @@
-"""A message of MQ Everyplace: typed fields, and who created it when."""
+"""A message of MQ Everyplace: typed fields, who created it when, and its form as JSON.
+
+The JSON is the body of an MQ message, and of a row of a durable queue manager. It is not what MQ
+Everyplace writes.
+"""
 
 from __future__ import annotations
 
+import base64
 import itertools
+import json
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from mayfly.lifetime.everyplace import (
     INT_RANGE,
@@ -17,6 +23,7 @@ from mayfly.lifetime.everyplace import (
 )
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.mqi.reasons import MQRC_FORMAT_ERROR
 from mayfly.runtime import Runtime
 from mayfly.runtime.clocks import SystemClock
 from mayfly.services.everyplace.errors import EveryplaceError
@@ -338,3 +345,80 @@ def check_field(name: str, kind: FieldType, value: object) -> None:
         raise EveryplaceError(
             rc.MQRC_PROP_NUMBER_FORMAT_ERROR, f"{name}: {value!r} is no {kind}: {low} .. {high}"
         )
+
+
+def check_message(fields: object) -> None:
+    """Raise MQRC_FORMAT_ERROR unless it is a message."""
+    if not isinstance(fields, MessageFields):
+        raise EveryplaceError(rc.MQRC_FORMAT_ERROR, f"fields {fields!r} is no MessageFields")
+
+
+def check_uid(uid: object) -> None:
+    """Raise MQRC_OPTIONS_ERROR unless it is the uid of a message."""
+    if not isinstance(uid, MessageUid):
+        raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"uid {uid!r} is no MessageUid")
+
+
+#: The field for the body of an MQ message that is not of Everyplace's types.
+MQ_DATA = "MQ_Data"
+
+
+def fields_as_body(message: MessageFields) -> bytes:
+    """Return a message as the body of an MQ message, its identity included."""
+    fields = {name: [kind, _json_of(value)] for name, (kind, value) in message.fields().items()}
+    return json.dumps({"uid": message.uid, "fields": fields}).encode()
+
+
+def fields_of_body(body: bytes) -> MessageFields:
+    """Return the message that a body holds.
+
+    Raises EveryplaceError with MQRC_FORMAT_ERROR when ``fields_as_body`` has not written it.
+    """
+    try:
+        uid, fields = _told(body)
+        _check_numbers(uid)
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        EveryplaceError,
+    ) as error:
+        raise EveryplaceError(
+            MQRC_FORMAT_ERROR, f"body {body[:40]!r} holds no Everyplace fields: {error!r}"
+        ) from error
+    return restored(uid, fields)
+
+
+def fields_of_row(body: bytes) -> MessageFields:
+    """Return the message that `fields_as_body` has written to the tables of a queue manager."""
+    message = restored(*_told(body))
+    message.was_put = True
+    return message
+
+
+def _told(body: bytes) -> tuple[MessageUid, dict[str, Field]]:
+    told: dict[str, Any] = json.loads(body)
+    fields = {name: _field_of(name, *field) for name, field in told["fields"].items()}
+    return MessageUid(*told["uid"]), fields
+
+
+def _check_numbers(uid: MessageUid) -> None:
+    origin, *numbers = uid
+    if type(origin) is not str:
+        raise ValueError(f"origin {origin!r}")
+    for value in numbers:
+        if type(value) is not int or not 0 <= value <= LONG_RANGE[1]:
+            raise ValueError(f"uid number {value!r} is not within 0 .. {LONG_RANGE[1]}")
+
+
+def _field_of(name: str, kind_name: str, told: Any) -> Field:
+    kind = FieldType(kind_name)
+    value = base64.b64decode(told, validate=True) if kind is FieldType.BYTES else told
+    check_field(name, kind, value)
+    return Field(kind, value)
+
+
+def _json_of(value: object) -> object:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value

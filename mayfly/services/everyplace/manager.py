@@ -1,45 +1,59 @@
-"""A queue manager of MQ Everyplace: the verbs on its queues, in memory or durable in a folder."""
+"""A queue manager of MQ Everyplace: the verbs on its queues, in memory or durable in a folder.
+
+Requests of other queue managers come over a link and are carried out here. A request may come
+twice, or late. The number of its exchange then says that it is over, and nothing is changed. A
+trickle transmits and pulls at an interval, without anybody calling.
+"""
 
 from __future__ import annotations
 
+import logging
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
-from mayfly.lifetime.everyplace import Timepiece
-from mayfly.mqi import reasons as rc
-from mayfly.runtime import Runtime
-from mayfly.services.everyplace.arguments import (
-    check_confirm_id,
-    check_listener,
-    check_message,
-    check_rule,
-    check_uid,
-    checked_folder,
-    checked_name,
+from mayfly.lifetime.everyplace import (
+    LONG_RANGE,
+    Timepiece,
+    driver_of,
+    is_trickle_interval,
+    next_trickle_ms,
 )
-from mayfly.services.everyplace.directory import Directory, awake
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.reasons import MQRC_OPTIONS_ERROR, MQRC_UNKNOWN_OBJECT_NAME
+from mayfly.runtime import Runtime
+from mayfly.services.everyplace import requests
+from mayfly.services.everyplace.directory import (
+    Directory,
+    awake,
+    check_confirm_id,
+    checked_name,
+    era_of,
+    take_back,
+)
 from mayfly.services.everyplace.errors import EveryplaceError
-from mayfly.services.everyplace.exchanges import Exchange
-from mayfly.services.everyplace.fields import MessageFields, MessageUid, checked_clock
-from mayfly.services.everyplace.held import Listener, QueueAttributes, duplicate
-from mayfly.services.everyplace.journal import Closed, Journal
-from mayfly.services.everyplace.links import Link
-from mayfly.services.everyplace.opening import era_of, take_back
-from mayfly.services.everyplace.peers import Peers
-from mayfly.services.everyplace.pulling import HomeServerQueue
-from mayfly.services.everyplace.received import carry_out
-from mayfly.services.everyplace.remote import SynchronousQueue
+from mayfly.services.everyplace.fields import (
+    MessageFields,
+    MessageUid,
+    check_message,
+    check_uid,
+    checked_clock,
+)
+from mayfly.services.everyplace.journal import Closed, Journal, checked_folder, new_era
+from mayfly.services.everyplace.links import Exchange, Link, Peers
+from mayfly.services.everyplace.queues import (
+    Listener,
+    QueueAttributes,
+    Site,
+    check_listener,
+    duplicate,
+)
+from mayfly.services.everyplace.remote import AsynchronousQueue, HomeServerQueue, SynchronousQueue
 from mayfly.services.everyplace.requests import R, Request
-from mayfly.services.everyplace.rules import QueueRule, consult
-from mayfly.services.everyplace.site import Site
-from mayfly.services.everyplace.tables import new_era
-from mayfly.services.everyplace.transmission import AsynchronousQueue
-from mayfly.services.everyplace.trickle import Trickle
-from mayfly.services.everyplace.turns import OF_THIS_PROCESS, Turns
-from mayfly.services.everyplace.verbs import Entrance, verb
+from mayfly.services.everyplace.rules import QueueRule, check_rule, consult
+from mayfly.services.everyplace.turns import OF_THIS_PROCESS, Entrance, Turns, verb
 
 
 class EveryplaceQueueManager:
@@ -97,7 +111,7 @@ class EveryplaceQueueManager:
         The beginner of the exchange has none open below ``lowest_open``.
         """
         self.peers.forget_below(exchange, lowest_open)
-        return carry_out(self, exchange, request)
+        return cast(R, carry_out(self, exchange, request))
 
     def start_trickle(self, interval_ms: int) -> None:
         """Transmit asynchronous queues, both stages, and pull home-server queues at an interval.
@@ -397,3 +411,186 @@ class EveryplaceQueueManager:
         if home is None:
             raise EveryplaceError(rc.MQRC_UNKNOWN_OBJECT_NAME, f"no home-server queue {queue!r}")
         return home.pull(self.directory.local_queue(queue))
+
+
+def carry_out(receiver: EveryplaceQueueManager, exchange: Exchange, request: object) -> object:
+    """Carry out a request and return the answer.
+
+    A request that was done before is not done again: its answer is None then.
+    """
+    if receiver.peers.is_over(exchange):
+        return None
+    match request:
+        case requests.HoldMessage(queue, message):
+            _hold_message(receiver, exchange, queue, message)
+        case requests.LetIn(queue):
+            _let_in(receiver, exchange, queue)
+        case requests.Withdraw(queue):
+            _withdraw(receiver, exchange, queue)
+        case requests.Offer(queue):
+            return _offer_next(receiver, exchange, queue)
+        case requests.Stored(queue):
+            _remove_stored(receiver, exchange, queue)
+        case requests.Call(queue):
+            receiver.peers.finish(exchange)
+            return _call(receiver, queue, request)
+    return None
+
+
+def _call(receiver: EveryplaceQueueManager, name: str, call: object) -> object:
+    queue = receiver.directory.local_queue(name)
+    match call:
+        case requests.Add(_, message, confirm_id):
+            queue.add(message.copy(), confirm_id)
+        case requests.ConfirmPut(_, uid):
+            queue.confirm_put(uid)
+        case requests.Take(_, confirm_id):
+            return queue.take(confirm_id)
+        case requests.ConfirmGet(_, uid):
+            queue.confirm_get(uid)
+        case requests.Undo(_, confirm_id):
+            return queue.undo(confirm_id)
+        case requests.Delete(_, uid):
+            queue.delete(uid)
+        case requests.Browse():
+            return queue.browse()
+        case requests.Size():
+            return queue.size()
+        case requests.DeleteQueue():
+            receiver.delete_queue(queue.name, receiver.name)
+    return None
+
+
+def _hold_message(
+    receiver: EveryplaceQueueManager, exchange: Exchange, queue: str, message: MessageFields
+) -> None:
+    target = receiver.directory.local_queue(queue)
+    # The activation of the queue may have met the end of this exchange.
+    if not receiver.peers.is_over(exchange) and target.of_exchange(exchange) is None:
+        target.add(message.copy(), exchange=exchange)
+
+
+def _let_in(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
+    """Let the message in, if it is still held; expired meanwhile, it is not (M6)."""
+    # Activation may write expiries first: the end of the exchange is noted behind them.
+    target = receiver.directory.local_queue(queue)
+    receiver.peers.finish(exchange)
+    held = target.of_exchange(exchange)
+    if held is not None:
+        target.let_in(held)
+
+
+def _withdraw(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
+    """Forget a message that expired at its sender, as nobody will confirm it.
+
+    One with an end of its own stays until this side meets it (M13), and one that is expired here by
+    the interval of this queue meets its rule. Where there is no queue, nothing has come.
+    """
+    target = receiver.directory.local_queue(queue) if receiver.directory.has(queue) else None
+    receiver.peers.finish(exchange)
+    held = None if target is None else target.of_exchange(exchange)
+    if target is None or held is None or held.message.expire_time is not None:
+        return
+    if not target.expire_if_due(held):
+        target.remove(held)
+
+
+def _offer_next(
+    receiver: EveryplaceQueueManager, exchange: Exchange, queue: str
+) -> MessageFields | None:
+    """Lock and return the next message that is kept; the same when it is asked again."""
+    kept = receiver.directory.kept_for(exchange.beginner, queue)
+    if receiver.peers.is_over(exchange):
+        # Its message has expired: the activation has met it just now.
+        return None
+    if not kept:
+        raise EveryplaceError(
+            MQRC_UNKNOWN_OBJECT_NAME,
+            f"{receiver.name} keeps nothing for {queue!r} of {exchange.beginner}",
+        )
+    for each in kept:
+        if (held := each.of_exchange(exchange)) is not None:
+            return held.message.copy()
+    taken = kept[0].hold_back(lambda: exchange)
+    if taken is None:
+        receiver.peers.finish(exchange)
+        return None
+    return taken[1].message.copy()
+
+
+def _remove_stored(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
+    # Activation may write expiries first: the end of the exchange is noted behind them.
+    kept = receiver.directory.kept_for(exchange.beginner, queue)
+    receiver.peers.finish(exchange)
+    for each in kept:
+        if (held := each.of_exchange(exchange)) is not None:
+            each.remove(held)
+
+
+_LOG = logging.getLogger("mayfly.everyplace")
+
+
+class Trickle:
+    """Drives the transmissions of one queue manager; itself driven by a clock."""
+
+    def __init__(self, owner: EveryplaceQueueManager, interval_ms: int) -> None:
+        """Begin: the first run is an interval from now.
+
+        Raises MQRC_OPTIONS_ERROR for an interval that is none, and a clock that only tells the
+        time.
+        """
+        if not is_trickle_interval(interval_ms):
+            raise EveryplaceError(
+                MQRC_OPTIONS_ERROR,
+                f"interval_ms {interval_ms!r} is not within 1 .. {LONG_RANGE[1]}",
+            )
+        clock = driver_of(owner.clock)
+        if clock is None:
+            raise EveryplaceError(
+                MQRC_OPTIONS_ERROR, f"clock {owner.clock!r} drives nothing: it has no attach"
+            )
+        self._owner, self._clock, self._interval_ms = owner, clock, interval_ms
+        self._begun_ms = clock.now_ms()
+        self._due_ms = self._begun_ms + interval_ms
+        self._is_over = False
+        owner.turns.begin()
+        clock.attach(self)
+
+    def next_due_ms(self) -> int | None:
+        """Return when it runs next by its clock, None when it is over."""
+        return self._due_ms if self._goes_on() else None
+
+    def run_due(self) -> None:
+        """Transmit and pull; runs that were missed are not made up for."""
+        now_ms = self._clock.now_ms()
+        self._due_ms = next_trickle_ms(self._begun_ms, self._interval_ms, now_ms)
+        turns = self._owner.turns
+        if turns.enter(lambda: not self._goes_on()):
+            try:
+                self._run()
+            finally:
+                turns.leave()
+
+    def end(self) -> None:
+        """Run no more; on return no run is under way on another thread."""
+        self._is_over = True
+        # A run that waits for its turn gives up: the caller may have the turn, and waits below.
+        self._owner.turns.look_again()
+        self._clock.detach(self)
+
+    def _goes_on(self) -> bool:
+        return not self._is_over and self._owner.is_open
+
+    def _run(self) -> None:
+        owner = self._owner
+        for queue in owner.directory.sending():
+            try:
+                owner.transmit_put(queue.name, queue.partner)
+                owner.transmit_confirm(queue.name, queue.partner)
+            except EveryplaceError as error:
+                _LOG.warning("queue %s is not transmitted: %s", queue.name, error)
+        for name in list(owner.directory.home):
+            try:
+                owner.pull(name)
+            except EveryplaceError as error:
+                _LOG.warning("queue %s is not pulled: %s", name, error)

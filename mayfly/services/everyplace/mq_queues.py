@@ -1,23 +1,32 @@
 """The way between queues of MQ Everyplace and queues of a Mayfly queue manager, lifetimes included.
 
 An Everyplace message is the body of an MQ message of type MQMT_MQE_FIELDS_FROM_MQE. Its fields are
-written as JSON, with their types (not as MQ Everyplace wrote them). The rest of its life goes on at
-the other side, by the clock there.
+written as JSON, with their types. The rest of its life goes on at the other side, by the clock
+there; messages from MQ that expire here owe their reports (E19).
+
+A move is done once, or not at all, whatever is killed. It is numbered, and held here under its
+number before MQ commits. MQ writes the number in the transaction that puts or gets the message. A
+move still held after a crash is settled by a question to MQ: was its number the last one?
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from mayfly.engine import Session
-from mayfly.engine.face.transit import MoveNumbers
+from mayfly.engine.face.transit import MoveNumbers, report_expiration
 from mayfly.lifetime.everyplace import Timepiece
+from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.mqi.constants import MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE
+from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
+from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import MQRC_OPTION_NOT_VALID_FOR_TYPE, MQRC_SYNCPOINT_NOT_AVAILABLE
 from mayfly.queue_manager import QueueManager
 from mayfly.services.everyplace.directory import awake
 from mayfly.services.everyplace.errors import EveryplaceError
-from mayfly.services.everyplace.exchanges import Exchange
 from mayfly.services.everyplace.fields import (
     HIGHEST_PRIORITY,
+    MQ_DATA,
     MSG_CORREL_ID,
     MSG_EXPIRE_TIME,
     MSG_PRIORITY,
@@ -26,13 +35,108 @@ from mayfly.services.everyplace.fields import (
     Field,
     MessageFields,
     MessageUid,
+    fields_as_body,
+    fields_of_body,
 )
+from mayfly.services.everyplace.links import Exchange
 from mayfly.services.everyplace.manager import EveryplaceQueueManager
-from mayfly.services.everyplace.mq_body import MQ_DATA, fields_as_body, fields_of_body
-from mayfly.services.everyplace.mq_moves import Moves
-from mayfly.services.everyplace.mq_reports import remember_sender
-from mayfly.services.everyplace.queues import MessageQueue
+from mayfly.services.everyplace.queues import Held, MessageQueue
+from mayfly.services.everyplace.rules import MessageState, QueueEntry, QueueRule
 from mayfly.verbs.messages import Message
+
+#: Fields with the descriptor as the sender put it, and with the MsgId that the sender knows.
+MQ_DESCRIPTOR, MQ_MSG_ID = "MQ_Descriptor", "MQ_MsgId"
+
+
+class ReportsToMq(QueueRule):
+    """Sends the expiration report that a message from MQ asked for when it expires here.
+
+    Without it nobody is told: Everyplace itself knows rules, no reports.
+    """
+
+    def __init__(self, manager: QueueManager) -> None:
+        """Put reports on queues of, or by way of, an MQ queue manager."""
+        self._manager = manager
+
+    def message_expired(self, entry: QueueEntry, message: MessageFields) -> None:
+        """Send the report, to the dead-letter queue where it cannot be delivered (R4)."""
+        original = _original_of(message)
+        if original is not None:
+            report_expiration(self._manager.engine, original, None)
+
+
+def remember_sender(got: Message, message: MessageFields) -> None:
+    """Note in a message what a report about it will need, if it asks for one."""
+    if is_owed(Cause.EXPIRATION, got.descriptor):
+        message.put_array_of_byte(MQ_DESCRIPTOR, pack_descriptor(got.descriptor))
+        message.put_array_of_byte(MQ_MSG_ID, got.msg_id)
+
+
+def _original_of(message: MessageFields) -> Original | None:
+    if not message.contains(MQ_DESCRIPTOR):
+        return None
+    data, correl_id = fields_as_body(message), b""
+    if message.contains(MQ_DATA):
+        data = message.get_array_of_byte(MQ_DATA)
+    if message.contains(MSG_CORREL_ID):
+        correl_id = message.get_array_of_byte(MSG_CORREL_ID)
+    descriptor = unpack_descriptor(message.get_array_of_byte(MQ_DESCRIPTOR))
+    return Original(descriptor, message.get_array_of_byte(MQ_MSG_ID), correl_id, data, 0)
+
+
+class Moves(NamedTuple):
+    """The moves between a queue manager here and one of MQ."""
+
+    manager: EveryplaceQueueManager
+    numbers: MoveNumbers
+
+    def begin(self) -> Exchange:
+        """Number a new one; names of MQ queue managers may be taken twice, instances are not."""
+        return self.manager.peers.begin_move(self.numbers.instance_id)
+
+    def write(self, exchange: Exchange, unit: Session) -> None:
+        """Let MQ note the number with what it commits; in memory nobody would ask for it."""
+        if self.manager.journal is not None:
+            self.numbers.note(unit, _name_of(exchange), exchange.number)
+
+    def settle_after(self, error: BaseException) -> None:
+        """Settle at once what has failed, unless nobody knows yet whether MQ has done it."""
+        is_known = isinstance(error, MQError) and not self.numbers.is_stopped
+        if is_known or self.manager.journal is None:
+            self.settle()
+
+    def settle(self) -> None:
+        """Finish what MQ has done and take back what it has not; raises as a call on the queue."""
+        instance_id = self.numbers.instance_id
+        if self.manager.peers.begun_with(instance_id).is_any_open():
+            for queue in self.manager.directory.holding():
+                for exchange, held in queue.in_exchange():
+                    if exchange.partner == instance_id:
+                        self.end(queue, exchange, is_done=self._is_done(exchange), held=held)
+
+    def end(
+        self, queue: MessageQueue, exchange: Exchange, held: Held | None, *, is_done: bool
+    ) -> None:
+        """End a move: here the message is in the hands of its queue, of MQ, or was never there."""
+        with self.manager.unit():
+            if held is not None and held.state is MessageState.PUT_UNCONFIRMED and is_done:
+                # Its activation may find that it has expired.
+                if awake(queue).is_here(held):
+                    queue.let_in(held)
+            elif held is not None and held.state is MessageState.GET_UNCONFIRMED and not is_done:
+                queue.let_go(held)
+            elif held is not None:
+                queue.remove(held)
+            self.manager.peers.end(exchange)
+
+    def _is_done(self, exchange: Exchange) -> bool:
+        # The last is the only one that can be open: each begins by settling those before it.
+        return self.numbers.last(_name_of(exchange)) == exchange.number
+
+
+def _name_of(exchange: Exchange) -> str:
+    return f"everyplace {exchange.era}"
+
 
 _CORREL_ID_BYTES = 24
 

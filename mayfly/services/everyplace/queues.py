@@ -6,33 +6,144 @@ activated, deleted or asked for its size (M6 to M10). Nothing else looks at the 
 
 from __future__ import annotations
 
+import bisect
+import json
+import logging
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
-from mayfly.lifetime.everyplace import deadline_ms
+from mayfly.lifetime.everyplace import Timepiece, check_interval_ms, deadline_ms, is_never_alive
 from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
 from mayfly.services.everyplace.errors import EveryplaceError
-from mayfly.services.everyplace.exchanges import Exchange
-from mayfly.services.everyplace.fields import MessageFields, MessageUid
-from mayfly.services.everyplace.held import (
-    Held,
-    Line,
-    Listener,
-    QueueAttributes,
-    duplicate,
-    warn_of_width,
+from mayfly.services.everyplace.fields import (
+    MSG_EXPIRE_TIME,
+    MessageFields,
+    MessageUid,
+    fields_as_body,
 )
-from mayfly.services.everyplace.records import LOCAL, save_message
+from mayfly.services.everyplace.journal import (
+    ADD_MESSAGE,
+    CHANGE_MESSAGE,
+    FORGET_MESSAGE,
+    LOCAL,
+    Journal,
+    Statement,
+)
+from mayfly.services.everyplace.links import Exchange, Peers
 from mayfly.services.everyplace.rules import (
     MessageState,
     QueueEntry,
     QueueRule,
+    RuleOwner,
     check_given,
     consult,
     tell,
 )
-from mayfly.services.everyplace.site import Site
+
+
+@dataclass(frozen=True)
+class Site:
+    """One queue manager as its own queues know it; ``journal`` None keeps nothing on the disk."""
+
+    name: str
+    clock: Timepiece
+    journal: Journal | None
+    peers: Peers
+    #: The queue manager that a rule is given to call.
+    rule_owner: RuleOwner
+
+
+_LOG = logging.getLogger("mayfly.everyplace")
+
+Listener = Callable[[MessageFields], None]
+
+
+@dataclass(eq=False)
+class Held:
+    """A message on a queue; ``exchange`` is the transmission it is part of."""
+
+    message: MessageFields
+    arrived_ms: int
+    state: MessageState
+    confirm_id: int = 0
+    exchange: Exchange | None = None
+    #: The first stage of its transmission is known to have arrived.
+    is_acknowledged: bool = False
+    #: Lower is got first; given when it joins the queue, whatever becomes of its fields.
+    place: tuple[int, int] = (0, 0)
+    #: Of its row in the tables of a durable queue manager; 0 for none.
+    row_id: int = 0
+
+
+class Line:
+    """Messages by their places, of which no two are the same."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._placed: list[tuple[tuple[int, int], Held]] = []
+
+    def add(self, held: Held) -> None:
+        """Put a message in its place."""
+        bisect.insort(self._placed, (held.place, held))
+
+    def remove(self, held: Held) -> None:
+        """Take away a message that stands in the line."""
+        del self._placed[bisect.bisect_left(self._placed, (held.place,))]
+
+    def __iter__(self) -> Iterator[Held]:
+        return (held for _, held in self._placed)
+
+    def __len__(self) -> int:
+        return len(self._placed)
+
+
+@dataclass(frozen=True)
+class QueueAttributes:
+    """The attributes of a queue: interval in ms and most messages, None for no limit."""
+
+    expiry_ms: int | None = None
+    max_depth: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raise EveryplaceError for what a queue cannot have."""
+        try:
+            check_interval_ms(self.expiry_ms)
+        except MQError as error:
+            raise EveryplaceError(error.reason, error.detail) from error
+        if self.max_depth is not None and not (type(self.max_depth) is int and self.max_depth > 0):
+            raise EveryplaceError(
+                rc.MQRC_OPTIONS_ERROR, f"max_depth {self.max_depth!r} is neither None nor positive"
+            )
+
+
+def duplicate(message: MessageFields, why: str) -> EveryplaceError:
+    """Return the error for a message that was put before (M16)."""
+    return EveryplaceError(
+        rc.MQRC_OBJECT_ALREADY_EXISTS, f"duplicate message {message.uid}: {why}; see Msg_Resend"
+    )
+
+
+def warn_of_width(queue: str, message: MessageFields) -> None:
+    """Log an end that was over before the message was created (M15)."""
+    expire_time = message.expire_time
+    if expire_time is not None and is_never_alive(message.created_ms, expire_time):
+        _LOG.warning(
+            "%s %d of a message put on %s is %s and over before the message was created;"
+            " an int is relative to the creation, a long a moment",
+            MSG_EXPIRE_TIME,
+            expire_time.value,
+            queue,
+            "a moment" if expire_time.is_absolute else "relative",
+        )
+
+
+def check_listener(listener: object) -> None:
+    """Raise MQRC_OPTIONS_ERROR unless it can be called."""
+    if not callable(listener):
+        raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"listener {listener!r} cannot be called")
+
 
 #: States that a get looks at; a message that another getter holds is not in its way.
 _IN_THE_WAY = frozenset({MessageState.AVAILABLE, MessageState.PUT_UNCONFIRMED})
@@ -320,7 +431,24 @@ class MessageQueue:
         """Have the change of a message written at the end of the verb."""
         journal = self._journal
         if journal is not None:
-            journal.note(held, lambda: save_message(journal, self, held))
+            journal.note(held, lambda: self._saved(journal, held))
+
+    def _saved(self, journal: Journal, held: Held) -> list[Statement]:
+        """Return what writes a message: all of it, or its columns that change, or that it is gone.
+
+        The fields of a message that is on a queue never change.
+        """
+        row_id = held.row_id
+        if not self.is_here(held):
+            held.row_id = 0
+            return [(FORGET_MESSAGE, (row_id,))] if row_id else []
+        exchange = None if held.exchange is None else json.dumps(held.exchange)
+        changing = (held.state, held.confirm_id, exchange, held.is_acknowledged, *held.place)
+        if row_id:
+            return [(CHANGE_MESSAGE, (*changing, row_id))]
+        held.row_id = journal.new_id()
+        fixed = (self.name, self.partner, fields_as_body(held.message), held.arrived_ms)
+        return [(ADD_MESSAGE, (held.row_id, *fixed, *changing))]
 
     def limits(self) -> dict[str, int | None]:
         """Return its attributes by name."""

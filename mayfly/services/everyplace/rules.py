@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
 from mayfly.lifetime.everyplace import Timepiece
-from mayfly.mqi.reasons import MQRC_ENVIRONMENT_ERROR
+from mayfly.mqi import reasons as rc
 from mayfly.services.everyplace.errors import EveryplaceError, RuleRefused
 from mayfly.services.everyplace.fields import MessageFields, MessageUid
 
@@ -166,11 +166,17 @@ def class_of(rule: QueueRule) -> str:
     return "" if kind is QueueRule else f"{kind.__module__}.{kind.__qualname__}"
 
 
+def check_rule(rule: object) -> None:
+    """Raise MQRC_OPTIONS_ERROR unless it is a rule or None: a class of rules is none."""
+    if rule is not None and not isinstance(rule, QueueRule):
+        raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"rule {rule!r} is neither None nor QueueRule")
+
+
 def check_given(queue: str, awaited_rule: str) -> None:
     """Raise MQRC_ENVIRONMENT_ERROR while a queue's rule is not there: it would not be told."""
     if awaited_rule:
         raise EveryplaceError(
-            MQRC_ENVIRONMENT_ERROR,
+            rc.MQRC_ENVIRONMENT_ERROR,
             f"queue {queue} has a rule of class {awaited_rule}: give it with set_rule",
         )
 
