@@ -61,8 +61,7 @@ _PIPELINE = {name for name in BESIDE if name.startswith("pipeline")}
 JOINS = {
     "mayfly.servers.flight": {"pipeline.bulk"},  # where it listens, and the token
     # The one place where queues and columns meet.
-    "mayfly.servers.flight_service": {"pipeline.bulk"},
-    "mayfly.servers.flight_ledger": {"pipeline.bulk"},  # the ledger is columns already
+    "mayfly.servers.flight_verbs": {"pipeline.bulk"},
     # A command may start either side; the demo shows both at work on the same day.
     "mayfly.cli": _PIPELINE,
 }

@@ -1,6 +1,6 @@
 """Channels: messages of a transmission queue move to another queue manager, each exactly once."""
 
-from mayfly.channel.channels import Channels, channels_of, connect_local
+from mayfly.channel.channels import Channels, LocalLink, channels_of, connect_local
 from mayfly.channel.clients import (
     ClientConnection,
     Clients,
@@ -9,7 +9,6 @@ from mayfly.channel.clients import (
     end_client,
     quiesce_client,
 )
-from mayfly.channel.incoming import IncomingLink
 from mayfly.channel.links import Link, LinkDown, Traffic
 from mayfly.channel.receiver import Caller
 from mayfly.channel.status import ChannelStatus, Status
@@ -23,9 +22,9 @@ __all__ = [
     "Channels",
     "ClientConnection",
     "Clients",
-    "IncomingLink",
     "Link",
     "LinkDown",
+    "LocalLink",
     "Opening",
     "Parcel",
     "ReceiverState",

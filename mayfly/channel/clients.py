@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from mayfly.engine import Engine
 
 
-class ClientConnection(Protocol):
+class ClientConnection(NamedTuple):
     """One conversation of a client.
 
     ``number`` is that of the connection on its queue manager, ``instance`` that of the socket,
@@ -21,36 +21,29 @@ class ClientConnection(Protocol):
     ``channel`` is that of an operator. ``sending_manager`` is empty, or the conversation is a
     message channel of that queue manager. Both ends speak at least every ``heartbeat_ms``, 0 for
     whenever they like. The bytes are those of the socket.
+
+    Times are the queue manager's, in ms since 1970: of the connect, and of the first verb of the
+    open unit of work, None without one. ``is_running`` is True while a verb is under way. These and
+    ``open_handles`` are told by the wire alone.
     """
 
-    @property
-    def number(self) -> int: ...
-    @property
-    def instance(self) -> int: ...
-    @property
-    def queue_manager(self) -> str: ...
-    @property
-    def channel(self) -> str: ...
-    @property
-    def user(self) -> str: ...
-    @property
-    def address(self) -> str: ...
-    @property
-    def application(self) -> str: ...
-    @property
-    def has_tls(self) -> bool: ...
-    @property
-    def connected_ms(self) -> int: ...
-    @property
-    def request_count(self) -> int: ...
-    @property
-    def heartbeat_ms(self) -> int: ...
-    @property
-    def sent_bytes(self) -> int: ...
-    @property
-    def received_bytes(self) -> int: ...
-    @property
-    def sending_manager(self) -> str: ...
+    number: int
+    instance: int
+    queue_manager: str
+    channel: str
+    user: str
+    address: str
+    application: str
+    has_tls: bool
+    connected_ms: int
+    request_count: int
+    heartbeat_ms: int
+    sent_bytes: int
+    received_bytes: int
+    sending_manager: str = ""
+    unit_of_work_ms: int | None = None
+    open_handles: int = 0
+    is_running: bool = False
 
 
 class Clients(Protocol):

@@ -1,4 +1,4 @@
-"""How a sender speaks to its receiver: the calls, what travels, and how they fail."""
+"""How a sender speaks to its receiver: the calls of a link, how they fail, names of batches."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from mayfly.engine import Engine, full_name
+from mayfly.engine.face.transit import ChannelDefinition, Refused
+from mayfly.lifetime.reports import Original
+from mayfly.mqi.constants import MQUSEDLQ_YES
 from mayfly.verbs.contracts.channels import Opening, Parcel, ReceiverState
 
 _LOG = logging.getLogger("mayfly.channel")
+#: The application name of the sessions of channels.
+PROGRAM = "mayfly channel"
 #: So much of an instance id, 64 bits, stands in the name of a batch.
 _OWNER_LENGTH = 16
 
@@ -58,17 +64,17 @@ class Link(Protocol):
         """Commit what was handed over, durably together with the name of the batch."""
 
     def ping(self, channel: str) -> None:
-        """Find out whether the receiver of a channel answers."""
+        """Raise LinkDown, or why the receiver of a channel refuses, unless it answers."""
 
     def traffic(self) -> Traffic:
-        """Return what has gone over it; any thread may ask."""
+        """Return the bytes that this end has sent and received; any thread may ask."""
 
     def close(self) -> None:
         """End; unconfirmed messages are backed out there."""
 
 
 def luw_name(instance_id: str, unique: bytes) -> str:
-    """Return the name of a batch, which says whose it is."""
+    """Return the name of a batch: a part of its sender's instance id, and a unique part."""
     return f"{_owner(instance_id)}.{unique.hex().upper()}"
 
 
@@ -88,3 +94,14 @@ def end_link(link: Link) -> None:
         link.close()
     except Exception as error:  # noqa: BLE001 - a link is not ours, and what is behind it goes on
         _LOG.warning("a link was not closed well: %r", error)
+
+
+def original_of(parcel: Parcel) -> Original:
+    """Return a parcel as the original of a report."""
+    return Original(parcel.descriptor, parcel.msg_id, parcel.correl_id, parcel.body, parcel.life_ms)
+
+
+def refused_parcel(manager: Engine, definition: ChannelDefinition, parcel: Parcel) -> Refused:
+    """Return a message that a channel cannot deliver; USEDLQ says if it may be a dead letter."""
+    target = full_name(parcel.queue, parcel.manager, manager.name)
+    return Refused(original_of(parcel), target, definition.usedlq == MQUSEDLQ_YES)

@@ -6,25 +6,29 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from mayfly.channel.links import NO_TRAFFIC, LinkDown, Traffic
-from mayfly.channel.parcels import original_of
+from mayfly.channel.links import (
+    NO_TRAFFIC,
+    PROGRAM,
+    LinkDown,
+    Traffic,
+    original_of,
+    refused_parcel,
+)
 from mayfly.engine import Engine, PutRequest, Session, full_name
 from mayfly.engine.face.transit import (
     ChannelDefinition,
-    Refused,
     put_received,
     refuse,
     report_expiration,
 )
 from mayfly.lifetime.transmission import counted_transit_ms
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQPMO_SET_ALL_CONTEXT, MQUSEDLQ_YES
+from mayfly.mqi.constants import MQPMO_SET_ALL_CONTEXT
 from mayfly.mqi.errors import MQError
 from mayfly.store.channels import ChannelRow
 from mayfly.verbs.checks import stored_id
 from mayfly.verbs.contracts.channels import Opening, Parcel
 
-PROGRAM = "mayfly channel"
 #: Reasons that may be gone a little later: the put is tried again (MRRTY, MRTMR).
 _PASSING = (
     rc.MQRC_Q_FULL,
@@ -52,7 +56,7 @@ class Caller(NamedTuple):
 
 
 class Receiver:
-    """One sender's messages of one channel; a later one of the same sender takes its place."""
+    """Takes the messages of one sender of a channel; a later one of that sender replaces it."""
 
     def __init__(
         self,
@@ -74,7 +78,7 @@ class Receiver:
         if caller is not None:
             user, groups = caller.user, caller.groups
         self._session = manager.session(user, transacted=True, program=PROGRAM, groups=groups)
-        #: Held by whoever works for the sender, so that a close waits for a commit under way.
+        #: Held during each call of the sender, so that a close waits for a commit under way.
         self._lock = manager.runtime.lock("receiver")
         self._waiting: deque[Parcel] = deque()
         self._arrived_ms = self._tries = 0
@@ -209,9 +213,7 @@ class Receiver:
         put_received(manager, session, name, parcel.body, request, in_unit=not parcel.is_fast)
 
     def _set_aside(self, parcel: Parcel, error: MQError) -> None:
-        target = full_name(parcel.queue, parcel.manager, self._manager.name)
-        may_be_letter = self._definition.usedlq == MQUSEDLQ_YES
-        refused = Refused(original_of(parcel), target, may_be_letter)
+        refused = refused_parcel(self._manager, self._definition, parcel)
         try:
             refuse(self._manager, refused, error, self._session_of(parcel))
         except MQError:

@@ -1,21 +1,62 @@
-"""Clients of a server, whatever their protocol: their places, connections and status."""
+"""Clients of a server, whatever their protocol: their sockets, admission, places, connections."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from mayfly.admin.security.applicant import Admitted, Applicant
 from mayfly.client.connection import LocalConnection
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.distinguished_names import spelled
 from mayfly.mqi.errors import mq_error
 from mayfly.queue_manager import QueueManager
 
 #: Numbers of sockets of clients. All servers of a process share them: administration tells the
 #: instances of a channel apart by them, whichever protocol each speaks.
 INSTANCE_NUMBERS = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The client at the other end: its address, and the names in its certificate.
+
+    ``address`` is without the port, and empty for a UNIX socket. Subject and issuer are written as
+    in SSLPEER, ``CN=anna,O=Shop,C=DE``, and empty without a certificate.
+    """
+
+    address: str
+    has_tls: bool
+    port: int = 0
+    certificate_subject: str = ""
+    certificate_issuer: str = ""
+
+    @classmethod
+    def of(cls, transport: asyncio.BaseTransport) -> Peer:
+        """Return the other end of a transport."""
+        name = transport.get_extra_info("peername")
+        address, port = (name[0], name[1]) if isinstance(name, tuple) else ("", 0)
+        has_tls = transport.get_extra_info("ssl_object") is not None
+        certificate: dict[str, Any] = transport.get_extra_info("peercert") or {}
+        # A value with a comma is quoted: unquoted it would be read as an attribute more.
+        names = [spelled(certificate.get(field, ())) for field in ("subject", "issuer")]
+        return cls(address, has_tls, port, *names)
+
+    def __str__(self) -> str:
+        """Return it for a log."""
+        return f"{self.address}({self.port})" if self.address else "a UNIX socket"
+
+
+class Admits(Protocol):
+    """Lets programs in; ``security.Admission`` does."""
+
+    def submit(self, applicant: Applicant) -> Future[Admitted]:
+        """Begin to decide; the terms, or an MQError, may come long after, and hold no thread."""
 
 
 class Place(NamedTuple):
@@ -73,25 +114,3 @@ def connection_of(
         of_visitor=not applicant.is_of_this_process,
     )
     return LocalConnection(session, manager)
-
-
-class ClientStatus(NamedTuple):
-    """One conversation of a client, see ``channel.ClientConnection``.
-
-    ``instance`` is the number of its socket; ``request_count`` counts the messages both ways.
-    """
-
-    number: int
-    instance: int
-    queue_manager: str
-    channel: str
-    user: str
-    address: str
-    application: str
-    has_tls: bool
-    connected_ms: int
-    request_count: int
-    heartbeat_ms: int
-    sent_bytes: int
-    received_bytes: int
-    sending_manager: str = ""

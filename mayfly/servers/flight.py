@@ -1,15 +1,20 @@
 """Serve queue managers over Arrow Flight: in bulk, by position, to clients with a token.
 
 A server listens on a port and, for the commands of its machine, on a socket in the folder of each
-queue manager. The calls that it answers stand in ``flight_service.py``.
+queue manager. A ticket, and the descriptor of an upload, is JSON with one verb: ``{"ledger":
+{"after": 0, "until": 10, "manager": null, "instance_id": null, "max_bytes": 2097152}}``. An action
+has its verb as its type and such an object as its body. ``manager`` names the queue manager where
+several are served. ``flight_verbs.py`` has the verbs.
 """
 
 from __future__ import annotations
 
 import hmac
+import json
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,19 +22,42 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from mayfly.pipeline.bulk.client import DEFAULT_PORT
-from mayfly.pipeline.bulk.errors import WrongToken, to_flight
+from mayfly.engine.face.bulk import ClaimError
+from mayfly.mqi.errors import MQError
+from mayfly.pipeline.bulk.client import ADDRESS_ACTION, DEFAULT_MAX_BYTES, DEFAULT_PORT
+from mayfly.pipeline.bulk.errors import (
+    BadRequest,
+    BulkError,
+    UnknownManager,
+    WrongToken,
+    to_flight,
+)
 from mayfly.pipeline.bulk.folder_socket import FlightSocket
+from mayfly.pipeline.bulk.schema import pages
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.budget import Budget
-from mayfly.servers.flight_calls import ServedManager
-from mayfly.servers.flight_service import Service
+from mayfly.servers.flight_verbs import (
+    ACTIONS,
+    PROTOCOLS,
+    PUTS,
+    TICKETS,
+    Page,
+    Refused,
+    ServedManager,
+    TicketVerb,
+    fields_of,
+)
 from mayfly.servers.settings import check_clients
 from mayfly.verbs.contracts.access import check_token
+from mayfly.verbs.contracts.bulk import PROTOCOL
+from mayfly.verbs.contracts.reasons import MQ_ERROR
 
 #: How long stop() waits for calls under way; a client that reads no more would hold it for ever.
 _STOP_SECONDS = 5.0
 _SOCKET_MODE = 0o600
+_MAX_BYTES = "max_bytes"
+#: An upload that waits for room looks so often whether the server stops.
+_LOOK_SECONDS = 0.25
 
 
 class FlightServer:
@@ -79,7 +107,7 @@ class FlightServer:
         self._budget = Budget() if budget is None else budget
         self._stopping = threading.Event()
         #: The service of the port, then those of the folders.
-        self._services: list[Service] = []
+        self._services: list[_Service] = []
         self._sockets: list[FlightSocket] = []
         self._loading: threading.Thread | None = None
         self._is_counted = False
@@ -198,7 +226,7 @@ class FlightServer:
         options: Mapping[str, Any],
     ) -> None:
         try:
-            service = Service(
+            service = _Service(
                 location,
                 managers=managers,
                 stopping=self._stopping,
@@ -210,21 +238,6 @@ class FlightServer:
             raise OSError(f"cannot listen on {place}: {error}") from error
         self._services.append(service)
         service.url = self.url
-
-
-class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow ships no types
-    """Refuses every call that does not show the token."""
-
-    def __init__(self, token: str) -> None:
-        super().__init__()
-        self._expected = f"Bearer {token}".encode()
-
-    def start_call(self, info: Any, headers: Mapping[str, list[str]]) -> None:
-        for shown in headers.get("authorization", []):
-            # Takes the same time wherever the first wrong byte stands.
-            if hmac.compare_digest(shown.encode(), self._expected):
-                return
-        raise to_flight(WrongToken("the token is missing or wrong"))
 
 
 def _why_not_bound(host: str, port: int) -> str:
@@ -240,3 +253,174 @@ def _why_not_bound(host: str, port: int) -> str:
     except OSError as error:
         return error.strerror or str(error)
     return "the certificate, its key or the authorities of clients cannot be used"
+
+
+class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships no types
+    """Answers the calls; runs on gRPC's own threads."""
+
+    def __init__(
+        self,
+        location: str,
+        *,
+        managers: Mapping[str, ServedManager],
+        stopping: threading.Event,
+        budget: Budget,
+        **options: Any,
+    ):
+        self._managers, self._budget = managers, budget
+        #: Set when the server is to stop.
+        self._stopping = stopping
+        #: The url of the server's port, for clients that came by a folder.
+        self.url = ""
+        super().__init__(location, **options)
+
+    def do_get(self, context: Any, ticket: flight.Ticket) -> flight.GeneratorStream:
+        with _in_terms_of_flight():
+            name, request = _one_verb(_object(ticket.ticket), "ticket", TICKETS)
+            verb = TICKETS[name]
+            manager = self._manager(name, request)
+            max_bytes = _max_bytes(request)
+            rows = verb.open(manager, request)
+        return flight.GeneratorStream(
+            verb.schema, self._batches(verb, manager, rows, max_bytes=max_bytes)
+        )
+
+    def do_action(self, context: Any, action: flight.Action) -> list[bytes]:
+        with _in_terms_of_flight():
+            request = _object(action.body.to_pybytes())
+            answer: Any
+            if action.type == ADDRESS_ACTION:
+                fields_of(request)
+                answer = {"url": self.url}
+            elif action.type in ACTIONS:
+                manager = self._manager(action.type, request)
+                answer = ACTIONS[action.type].run(manager, request)
+            else:
+                raise BadRequest(f"unknown action {action.type!r}")
+        return [json.dumps(answer).encode()]
+
+    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        with _in_terms_of_flight():
+            name, request = _one_verb(_object(descriptor.command or b""), "descriptor", PUTS)
+            verb = PUTS[name]
+            manager = self._manager(name, request)
+            if not reader.schema.equals(verb.schema):
+                raise BadRequest(f"{name}: the columns are not those of its schema")
+            answer = verb.run(manager, request, self._read(reader), self._stopping)
+        writer.write(json.dumps(answer).encode())
+
+    def _read(self, reader: Any) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of an upload; the next one is read when there is room for more.
+
+        gRPC has read a batch whole by then, and reads only so far ahead.
+        """
+        for chunk in reader:
+            batch: pa.RecordBatch = chunk.data
+            count = batch.nbytes
+            self._budget.take(count)
+            try:
+                yield batch
+            finally:
+                self._budget.give(count)
+            self._wait_for_room()
+
+    def _wait_for_room(self) -> None:
+        if self._budget.is_used_up:
+            there = threading.Event()
+            room = self._budget.room(0, there.set)
+            assert room is not None
+            while not (room.is_there or self._stopping.is_set()):
+                there.wait(_LOOK_SECONDS)
+            room.end()
+
+    def list_actions(self, context: Any) -> list[tuple[str, str]]:
+        known = [(name, verb.description) for name, verb in ACTIONS.items()]
+        return [(ADDRESS_ACTION, "where the port of the server is"), *known]
+
+    def _manager(self, verb: str, request: dict[str, Any]) -> ServedManager:
+        """Return the queue manager of a request, which then has the arguments of its verb alone."""
+        _check_protocol(verb, request)
+        name = request.pop("manager", None)
+        if name is None and len(self._managers) == 1:
+            return next(iter(self._managers.values()))
+        try:
+            return self._managers[name]
+        except (KeyError, TypeError):
+            served = ", ".join(sorted(self._managers))
+            raise UnknownManager(f"no queue manager {name!r} here; served: {served}") from None
+
+    def _batches(
+        self, verb: TicketVerb, manager: ServedManager, rows: Iterator[Page], *, max_bytes: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield rows page by page: a slow client holds a page, never a cursor."""
+        with _in_terms_of_flight():
+            for page in rows:
+                yield from pages(verb.to_batch(page, manager), max_bytes)
+                if self._stopping.is_set():
+                    return
+
+
+@contextmanager
+def _in_terms_of_flight() -> Iterator[None]:
+    """Raise the error of a verb as an error that Flight carries to the client."""
+    try:
+        yield
+    except BulkError as error:
+        raise to_flight(error) from error
+    except ClaimError as error:
+        raise to_flight(Refused(error.reason, error.text)) from error
+    except MQError as error:
+        raise to_flight(Refused(MQ_ERROR, str(error))) from error
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise BadRequest("a ticket or action body must be a JSON object")
+    return value
+
+
+def _one_verb(
+    asked: dict[str, Any], what: str, known: Collection[str]
+) -> tuple[str, dict[str, Any]]:
+    """Return the one verb of a ticket or descriptor, and its request."""
+    if len(asked) != 1 or next(iter(asked)) not in known:
+        verbs = " or ".join(map(repr, known))
+        raise BadRequest(f"a {what} has the one verb {verbs}, not {sorted(asked)}")
+    [(name, request)] = asked.items()
+    if not isinstance(request, dict):
+        raise BadRequest(f"{name}: what it asks for must be a JSON object")
+    return name, request
+
+
+def _check_protocol(verb: str, request: dict[str, Any]) -> None:
+    """Raise BadRequest where a client says that it speaks another version of the contract."""
+    if verb in PROTOCOLS and request.pop(PROTOCOL, PROTOCOLS[verb]) != PROTOCOLS[verb]:
+        raise BadRequest(f"{verb}: only protocol {PROTOCOLS[verb]} is spoken here")
+
+
+def _max_bytes(request: dict[str, Any]) -> int:
+    value = request.pop(_MAX_BYTES, DEFAULT_MAX_BYTES)
+    if type(value) is not int:
+        raise BadRequest(f"{_MAX_BYTES} must be one of the whole numbers, not {value!r}")
+    if value < 1:
+        raise BadRequest(f"{_MAX_BYTES} >= 1: {value} do not hold")
+    return value
+
+
+class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow ships no types
+    """Refuses every call that does not show the token."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self._expected = f"Bearer {token}".encode()
+
+    def start_call(self, info: Any, headers: Mapping[str, list[str]]) -> None:
+        for shown in headers.get("authorization", []):
+            # Takes the same time wherever the first wrong byte stands.
+            if hmac.compare_digest(shown.encode(), self._expected):
+                return
+        raise to_flight(WrongToken("the token is missing or wrong"))

@@ -14,10 +14,10 @@ from mayfly.client.connection.instruments import instrumented_application
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.budget import Budget
+from mayfly.servers.clients import Admits
 from mayfly.servers.settings import ClientLimits, ListenAddress, TlsFiles
 from mayfly.servers.standing import Standing
-from mayfly.servers.wire.exchange import Admits
-from mayfly.servers.wire.limits import Limits
+from mayfly.servers.wire.link import Limits
 from mayfly.servers.wire.server import WireServer
 from mayfly.verbs.contracts.access import FolderSocket
 

@@ -10,7 +10,7 @@ import pytest
 
 from mayfly import QueueManager, admin
 from mayfly.admin import CHSTATUS, CONN, HANDLE, Filter
-from mayfly.channel import clients_known
+from mayfly.channel import ClientConnection, clients_known
 from mayfly.client.connection import LocalConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -145,34 +145,42 @@ def test_stop_conn_backs_out_and_ends_waits(qm: QueueManager) -> None:
     assert qm.verify().ok
 
 
-@dataclass
-class Client:
-    """What a server tells of a conversation."""
-
-    number: int
-    instance: int
-    channel: str
-    user: str = "app"
-    address: str = "10.0.0.7"
-    application: str = "orders.py"
-    queue_manager: str = "QM1"
-    has_tls: bool = False
-    connected_ms: int = START_MS
-    request_count: int = 20
-    heartbeat_ms: int = 30_000
-    sent_bytes: int = 700
-    received_bytes: int = 900
-    sending_manager: str = ""
+def client(
+    number: int,
+    instance: int,
+    channel: str,
+    *,
+    address: str = "10.0.0.7",
+    queue_manager: str = "QM1",
+    sending_manager: str = "",
+) -> ClientConnection:
+    """Return what a server tells of a conversation."""
+    return ClientConnection(
+        number,
+        instance,
+        queue_manager,
+        channel,
+        user="app",
+        address=address,
+        application="orders.py",
+        has_tls=False,
+        connected_ms=START_MS,
+        request_count=20,
+        heartbeat_ms=30_000,
+        sent_bytes=700,
+        received_bytes=900,
+        sending_manager=sending_manager,
+    )
 
 
 @dataclass
 class Server:
     """A server of some clients, which notes those that it is told to end."""
 
-    clients: list[Client]
+    clients: list[ClientConnection]
     ended: list[int] = field(default_factory=list)
 
-    def connections(self) -> list[Client]:
+    def connections(self) -> list[ClientConnection]:
         return self.clients
 
     def end(self, number: int) -> bool:
@@ -186,13 +194,13 @@ def test_clients_of_a_server_are_shown_by_channel_and_stopped_with_it(qm: QueueM
     qm.mqsc("DEFINE CHANNEL(APP) CHLTYPE(SVRCONN)\nDEFINE CHANNEL(OTHER) CHLTYPE(SVRCONN)")
     session = qm.session("app", True, "orders.py")
     clients = [
-        Client(session.number, 1, "APP"),
-        Client(session.number + 1_000, 1, "APP"),
-        Client(session.number + 1_001, 2, "APP", address="10.0.0.8"),
-        Client(session.number + 1_002, 3, "OTHER"),
-        Client(session.number + 1_003, 4, "APP", queue_manager="QM2"),
+        client(session.number, 1, "APP"),
+        client(session.number + 1_000, 1, "APP"),
+        client(session.number + 1_001, 2, "APP", address="10.0.0.8"),
+        client(session.number + 1_002, 3, "OTHER"),
+        client(session.number + 1_003, 4, "APP", queue_manager="QM2"),
         # A message channel is not shown as a client.
-        Client(session.number + 1_004, 5, "FROM.QM3", sending_manager="QM3"),
+        client(session.number + 1_004, 5, "FROM.QM3", sending_manager="QM3"),
     ]
     server = Server(clients)
     with clients_known(qm.engine, server):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
-from mayfly.channel.hierarchy.announcements import REQUESTS, WHOLE, Announcement, read_announcement
+from mayfly.channel.announcements import REQUESTS, WHOLE, Announcement, read_announcement
 from mayfly.mqi.structures import XQH
 from mayfly.testing import VirtualClock
 from tests.hierarchy.scene import bodies, proxies, run, subscribe

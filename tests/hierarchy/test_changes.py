@@ -9,8 +9,8 @@ from contextlib import ExitStack
 import pytest
 
 from mayfly import QueueManager
-from mayfly.channel.hierarchy.announcements import REQUESTS
-from mayfly.channel.hierarchy.publications import PUT_ASIDE
+from mayfly.channel.announcements import REQUESTS
+from mayfly.channel.hierarchy import PUT_ASIDE
 from mayfly.engine import GetRequest
 from mayfly.engine.face.transit import PUBLICATIONS
 from mayfly.mqi import constants as c

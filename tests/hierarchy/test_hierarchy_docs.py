@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from mayfly import QueueManager
-from mayfly.channel.hierarchy.announcements import REQUESTS
-from mayfly.channel.hierarchy.publications import PUT_ASIDE
+from mayfly.channel.announcements import REQUESTS
+from mayfly.channel.hierarchy import PUT_ASIDE
 from mayfly.engine.face.transit import PUBLICATIONS
 from mayfly.testing import VirtualClock
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.channel.hierarchy.announcements import REQUESTS
-from mayfly.channel.hierarchy.publications import PUT_ASIDE
+from mayfly.channel.announcements import REQUESTS
+from mayfly.channel.hierarchy import PUT_ASIDE
 from mayfly.engine.face.transit import PUBLICATIONS
 from mayfly.testing import VirtualClock
 from tests.channel.network_scene import TOKEN

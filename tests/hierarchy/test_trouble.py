@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.channel.hierarchy.announcements import REQUESTS
-from mayfly.channel.hierarchy.publications import PUT_ASIDE, TURN_COUNT, Publications
+from mayfly.channel.announcements import REQUESTS
+from mayfly.channel.hierarchy import PUT_ASIDE, TURN_COUNT, Publications
 from mayfly.engine import PutRequest
 from mayfly.engine.face.transit import PUBLICATIONS
 from mayfly.mqi import constants as c

@@ -28,7 +28,7 @@ from mayfly.servers.host import Host
 from mayfly.servers.listeners import Listener
 from mayfly.servers.settings import ListenAddress
 from mayfly.servers.standing import Standing, State
-from mayfly.servers.wire.outbox import Outbox
+from mayfly.servers.wire.link import Outbox
 from mayfly.servers.wire.server import WireServer
 from mayfly.testing import VirtualClock
 from tests.connection.serving import AdmitEverybody

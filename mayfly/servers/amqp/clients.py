@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from mayfly.admin.security.admission import Admitted, Applicant
+from mayfly.channel import ClientConnection
 from mayfly.servers.amqp.conversations import Conversations
 from mayfly.servers.amqp.service import Service
-from mayfly.servers.clients import ClientStatus, Place
+from mayfly.servers.clients import Place
 
 #: APPLTAG, and MQMD.PutApplName.
 _APPLICATION_LENGTH: Final = 28
@@ -71,13 +72,13 @@ class Client:
         if self._place is not None:
             self._service.instances.leave(self._place)
 
-    def status(self, traffic: Traffic) -> list[ClientStatus]:
+    def status(self, traffic: Traffic) -> list[ClientConnection]:
         """Return the status of its conversations; all messages are counted at the first one."""
         if self._conversations is None:
             return []
         applicant = self._applicant
         return [
-            ClientStatus(
+            ClientConnection(
                 number,
                 self._number,
                 applicant.queue_manager,

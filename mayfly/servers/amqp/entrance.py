@@ -11,7 +11,7 @@ from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import sasl
 from mayfly.servers.amqp.errors import AmqpError
 from mayfly.servers.amqp.service import Service
-from mayfly.servers.wire.peer import Peer as Partner
+from mayfly.servers.clients import Peer as Partner
 
 _LOG = logging.getLogger("mayfly.amqp")
 _AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from mayfly.channel import clients_known
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.budget import Budget
-from mayfly.servers.clients import connection_of
+from mayfly.servers.clients import Admits, connection_of
 from mayfly.servers.listeners import Listener, listened, reload_tls, tls_context
 from mayfly.servers.settings import ListenAddress, TlsFiles
-from mayfly.servers.wire.exchange import Admits
 
 if TYPE_CHECKING:
     from mayfly.servers.amqp.server import AmqpServer

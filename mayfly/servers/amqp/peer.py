@@ -25,6 +25,7 @@ from proton import (
 )
 
 from mayfly.admin.security.admission import Admitted, Applicant
+from mayfly.channel import ClientConnection
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import transfers
 from mayfly.servers.amqp.calls import Calls
@@ -52,7 +53,6 @@ from mayfly.servers.amqp.puts import Puts
 from mayfly.servers.amqp.service import Service
 from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of
 from mayfly.servers.budget import WAIT_SECONDS, Held, Later, Patience, Room
-from mayfly.servers.clients import ClientStatus
 from mayfly.servers.door import send_at_once
 
 _LOG = logging.getLogger("mayfly.amqp")
@@ -587,7 +587,7 @@ class Peer(asyncio.Protocol):
             self.service.loop.call_soon(self._tick)
         return refused
 
-    def status(self) -> list[ClientStatus]:
+    def status(self) -> list[ClientConnection]:
         """Return the status of its conversations."""
         traffic = Traffic(self.message_count, self._sent_bytes, self._received_bytes)
         return [] if self._client is None else self._client.status(traffic)

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from mayfly.admin.security.admission import Admitted, Applicant
+from mayfly.channel import ClientConnection
 from mayfly.client.connection import Connection
 from mayfly.runtime import Loop, Runtime
 from mayfly.servers.amqp import sasl
@@ -22,9 +23,8 @@ from mayfly.servers.amqp.service import Limits, Service
 from mayfly.servers.amqp.unhurried import Unhurried
 from mayfly.servers.amqp.visitors import Visitors
 from mayfly.servers.budget import Budget
-from mayfly.servers.clients import INSTANCE_NUMBERS, ClientStatus, Instances
+from mayfly.servers.clients import INSTANCE_NUMBERS, Admits, Instances
 from mayfly.servers.door import Door, lower_tls_buffers, tcp_sockets
-from mayfly.servers.wire.exchange import Admits
 
 _T = TypeVar("_T")
 _LOG = logging.getLogger("mayfly.amqp")
@@ -89,10 +89,10 @@ class AmqpServer:
 
         return self._call(listen())
 
-    def connections(self) -> list[ClientStatus]:
+    def connections(self) -> list[ClientConnection]:
         """Return the status of all conversations of clients."""
 
-        async def ask() -> list[ClientStatus]:
+        async def ask() -> list[ClientConnection]:
             return [each for peer in self._peers for each in peer.status()]
 
         return self._call(ask())

@@ -13,8 +13,7 @@ from mayfly.servers.amqp.amended import Amended
 from mayfly.servers.amqp.dynamic import Nodes
 from mayfly.servers.amqp.unhurried import Unhurried
 from mayfly.servers.budget import Budget
-from mayfly.servers.clients import Instances
-from mayfly.servers.wire.exchange import Admits
+from mayfly.servers.clients import Admits, Instances
 
 
 class Limits(NamedTuple):

@@ -14,13 +14,13 @@ from typing import Any, Final, NamedTuple
 
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 
+from mayfly.channel import ClientConnection
 from mayfly.client.connection import Connection
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.servers.budget import OWN_BYTES, WAIT_SECONDS, Budget, Held, Room
-from mayfly.servers.clients import INSTANCE_NUMBERS, ClientStatus, Place
+from mayfly.servers.clients import INSTANCE_NUMBERS, Peer, Place
 from mayfly.servers.http.problems import WrongRequest
-from mayfly.servers.wire.peer import Peer
 
 _LOG = logging.getLogger("mayfly.http")
 #: An admission counts for later requests of its connection for so long. Then a changed password,
@@ -124,7 +124,7 @@ class Line:
         """Return True if the client has come in by a channel before."""
         return place in self._places
 
-    def statuses(self) -> list[ClientStatus]:
+    def statuses(self) -> list[ClientConnection]:
         """Return the status of each conversation, and of a client that has none at present.
 
         A client that sends administrative requests alone has none. Its number is negative.
@@ -135,7 +135,7 @@ class Line:
                 numbers.setdefault(key[:2], []).append(conversation.number)
         sent_bytes, received_bytes = _bytes_of(self.socket)
         return [
-            ClientStatus(
+            ClientConnection(
                 number,
                 self.number,
                 place.queue_manager,

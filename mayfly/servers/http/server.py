@@ -17,11 +17,11 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from mayfly.channel import ClientConnection
 from mayfly.runtime import Loop, Runtime
 from mayfly.servers.budget import BYTES_A_SECOND, REQUEST_SECONDS, Budget, Held, Patience
-from mayfly.servers.clients import ClientStatus
+from mayfly.servers.clients import Peer
 from mayfly.servers.http.line import Line
-from mayfly.servers.wire.peer import Peer
 
 #: Headers of all answers, those of uvicorn itself too.
 _FOR_ALL: Final = [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer")]
@@ -91,7 +91,7 @@ class HttpServer:
             raise OSError("HTTP cannot start; the log says why")
         return found
 
-    def connections(self) -> list[ClientStatus]:
+    def connections(self) -> list[ClientConnection]:
         """Return the status of each conversation, and of each client that has none at present."""
         return [status for line in self._lines() for status in line.statuses()]
 

@@ -26,14 +26,13 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NotAuthorized, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import SystemClock
-from mayfly.servers.clients import Instances, Place, connection_of
+from mayfly.servers.clients import Admits, Instances, Place, connection_of
 from mayfly.servers.http.experiments import Experiments
 from mayfly.servers.http.feed import Feeds
 from mayfly.servers.http.line import APPLICATION, Entered, Key, Line, line_of
 from mayfly.servers.http.problems import Unauthorized, WrongRequest
 from mayfly.servers.http.waits import Outcomes, Waits
 from mayfly.servers.standing import Standing, State
-from mayfly.servers.wire.exchange import Admits
 
 #: Other sites cannot make a browser send it, so a request with it was meant. Any value will do.
 CSRF_HEADER: Final = "ibm-mq-rest-csrf-token"

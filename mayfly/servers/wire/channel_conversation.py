@@ -9,14 +9,20 @@ from functools import partial
 from typing import Any
 
 from mayfly.admin.security.applicant import Admitted, Applicant
-from mayfly.channel import Caller, IncomingLink, LinkDown, Opening, Parcel, Traffic
+from mayfly.channel import (
+    Caller,
+    ClientConnection,
+    LinkDown,
+    LocalLink,
+    Opening,
+    Parcel,
+    Traffic,
+)
 from mayfly.channel.channels import channels_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.queue_manager import QueueManager
-from mayfly.servers.wire.answers import answered, failed
-from mayfly.servers.wire.conversation import Carrier
-from mayfly.servers.wire.status import ConnectionStatus
+from mayfly.servers.wire.link import Link, answered, failed
 from mayfly.verbs.contracts.channels import (
     ChannelRequest,
     Confirm,
@@ -46,21 +52,20 @@ class ChannelConversation:
 
     def __init__(
         self,
-        link: Carrier,
+        link: Link,
         number: int,
         manager: QueueManager,
         applicant: Applicant,
         admitted: Admitted,
     ) -> None:
-        """Receive for a queue manager under a number that the sender has chosen."""
         self._link, self.number, self._manager = link, number, manager
-        self._threads = link.threads
+        self._exchange = link.exchange
         self._applicant, self._admitted = applicant, admitted
-        self._links = channels_of(manager.engine).incoming
-        self._connected_ms = self._links.now_ms()
+        self._channels, self._now_ms = channels_of(manager.engine), manager.engine.now_ms
+        self._connected_ms = self._now_ms()
         self._request_count = 0
         #: The link of its receiver, from NEGOTIATE on, and how many messages a batch may have.
-        self._incoming: IncomingLink | None = None
+        self._incoming: LocalLink | None = None
         self._batch_size = self._max_message_bytes = 0
         #: The messages of the next batch that have come, and the time of the first of them.
         self._parcels: list[Parcel] = []
@@ -70,6 +75,11 @@ class ChannelConversation:
         self._batch_ms: int | None = None
         self._queued: deque[tuple[int, ChannelRequest, list[Parcel]]] = deque()
         self._is_busy = self._is_over = self._is_quiescing = False
+
+    @property
+    def queue_manager(self) -> str:
+        """The name of the queue manager that receives."""
+        return self._manager.name
 
     @property
     def connection_number(self) -> int:
@@ -112,10 +122,10 @@ class ChannelConversation:
         else:
             self._run(request, asked, parcels)
 
-    def status(self) -> ConnectionStatus:
+    def status(self) -> ClientConnection:
         """Return what DISPLAY CONN shows."""
         applicant = self._applicant
-        return ConnectionStatus(
+        return ClientConnection(
             self.connection_number,
             self._link.number,
             self._manager.name,
@@ -123,16 +133,14 @@ class ChannelConversation:
             self._admitted.user,
             applicant.address,
             applicant.application,
-            self._admitted.is_operator,
             applicant.has_tls,
             self._connected_ms,
-            self._batch_ms,
-            0,
             self._request_count,
-            self._is_busy,
             self._link.heartbeat_ms,
             *self._traffic(),
             applicant.sending_manager,
+            self._batch_ms,
+            is_running=self._is_busy,
         )
 
     def quiesce(self, _refusal: MQError) -> bool:
@@ -144,7 +152,7 @@ class ChannelConversation:
         """Back out the batch that is not confirmed; on a thread that may block."""
         self._is_over = True
         if self._incoming is not None:
-            self._links.end(self._incoming)
+            self._channels.incoming.end(self._incoming)
 
     def _run(self, request: int, asked: ChannelRequest, parcels: list[Parcel]) -> None:
         if isinstance(asked, Parcels | PutBatch | KeepBatch):
@@ -158,14 +166,14 @@ class ChannelConversation:
                 self._link.tell(self.number, request, answered(None))
                 return
         self._is_busy = True
-        self._threads.run_blocking(partial(self._blocked, request, asked))
+        self._exchange.run_blocking(partial(self._blocked, request, asked))
 
     def _add(self, parcels: list[Parcel]) -> None:
         """Keep the messages of a request until the rest of their batch has come."""
         if self._is_quiescing and self._batch_ms is None:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
         if self._since_ms is None:
-            self._since_ms = self._links.now_ms()
+            self._since_ms = self._now_ms()
         message_count = len(self._parcels) + len(parcels)
         if message_count > self._batch_size:
             said = f"parcels: {message_count} messages for a batch of {self._batch_size}"
@@ -196,7 +204,7 @@ class ChannelConversation:
         except Exception as error:  # noqa: BLE001 - a mistake here must not let the sender wait
             _LOG.exception("a request of channel %s has failed", self._applicant.channel)
             payload = failed(mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__))
-        self._threads.call_soon(partial(self._unblock, request, payload))
+        self._exchange.call_soon(partial(self._unblock, request, payload))
 
     def _unblock(self, request: int, payload: bytes) -> None:
         """Answer, then run what has queued up."""
@@ -224,7 +232,7 @@ class ChannelConversation:
     def _receiver_ended(self) -> None:
         """End the connection of a receiver that has ended; any thread calls it."""
         self._is_over = True
-        self._threads.call_soon(self._end_link)
+        self._exchange.call_soon(self._end_link)
 
     def _end_link(self) -> None:
         # A request under way is answered first: it says why.
@@ -251,13 +259,13 @@ class ChannelConversation:
             applicant.sending_manager,
             asked.sequence,
             asked.batch_size,
-            self._link.longest(asked.max_message_bytes),
+            self._exchange.budget.longest(asked.max_message_bytes),
             asked.is_reset,
             asked.heartbeat_s,
             asked.instance_id,
         )
         try:
-            self._incoming, state = self._links.begin(opening, caller)
+            self._incoming, state = self._channels.incoming.begin(opening, caller)
         except (MQError, LinkDown) as error:
             names = applicant.channel, applicant.sending_manager
             _LOG.warning("AMQ9503E: channel %s of %s is refused: %s", *names, error)
@@ -274,7 +282,7 @@ class ChannelConversation:
     def keep_batch(self, batch: PutBatch | KeepBatch) -> int:
         """Keep the messages of a batch; return for how many ms they have been coming in."""
         parcels, since_ms = self._whole(batch)
-        return self._begun().hand_over(parcels, self._links.now_ms() - since_ms)
+        return self._begun().hand_over(parcels, self._now_ms() - since_ms)
 
     def go_on(self, asked: GoOn) -> int | None:
         """Put the messages of a batch that was kept, or those that could not be put before."""
@@ -289,7 +297,7 @@ class ChannelConversation:
         """Answer if the channel receives, and note that its sender is alive."""
         channel = self._applicant.channel
         if self._incoming is None:
-            self._links.check_receiver(channel)
+            self._channels.check_receiver(channel)
         else:
             self._incoming.ping(channel)
 
@@ -307,10 +315,10 @@ class ChannelConversation:
             raise LinkDown(f"{len(parcels)} of {batch.message_count} messages have come")
         if not all(parcel.is_fast for parcel in parcels):
             # Fast messages are not confirmed.
-            self._batch_ms = self._links.now_ms()
+            self._batch_ms = self._now_ms()
         return parcels, since_ms
 
-    def _begun(self) -> IncomingLink:
+    def _begun(self) -> LocalLink:
         if self._incoming is None:
             raise mq_error(rc.MQRC_UNEXPECTED_ERROR, "this channel has not begun: negotiate first")
         return self._incoming

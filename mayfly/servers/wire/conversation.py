@@ -1,26 +1,41 @@
-"""One conversation of a client: its verbs on a queue manager, in the order of their requests."""
+"""One conversation of a program: its verbs on a queue manager, in the order of their requests.
+
+A request of :data:`AT_ONCE` neither waits nor syncs: it is carried out in the loop of the server.
+One of :data:`BEGUN` may wait or sync, and tells its answer. All others run on a thread that may
+block. The functions that do it are in ``connection.local``.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from mayfly.admin.security.applicant import Admitted, Applicant
+from mayfly.channel import ClientConnection
 from mayfly.client.connection import LocalConnection
 from mayfly.client.connection.interface import UnderWay
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
-from mayfly.servers.wire.answers import answered, failed
-from mayfly.servers.wire.status import ConnectionStatus
-from mayfly.servers.wire.verbs import AT_ONCE, begun, carried_out, is_begun
+from mayfly.servers.wire.link import Link, answered, failed
 from mayfly.verbs import requests as ask
-from mayfly.verbs.contracts.wire import MET, MOST_REQUESTS, WrongFrame, packed
+from mayfly.verbs.checks import check_most
+from mayfly.verbs.contracts.wire import (
+    MET,
+    MOST_GOT_BYTES,
+    MOST_GOT_IN_FRAME,
+    MOST_REQUESTS,
+    WrongFrame,
+    decoded,
+    packed,
+)
+from mayfly.verbs.messages import PutResult
+from mayfly.verbs.rows import FORMS, FailedPut, PutsRow, row_of_put
 
 _LOG = logging.getLogger("mayfly.wire")
 #: Requests whose answers are long.
@@ -29,58 +44,37 @@ _GETTING = frozenset({ask.Get, ask.GetAny, ask.GetMany, ask.TakeHeld})
 _FAIL_IF_QUIESCING = frozenset({*_GETTING, ask.Open, ask.Put, ask.Put1, ask.Puts, ask.Subscribe})
 #: So many requests may wait behind one that blocks before no more are read.
 _LONG_QUEUE = 64
+#: MsgIds for one request: they are made in the loop.
+_MOST_IDS: Final = 256
+#: A page is one frame, of half a megabyte at most.
+MOST_LEDGER_ROWS: Final = 1_000
+#: A get with one of these never waits, and may sync: it has no form with a callback.
+_UNDER_CURSOR: Final = c.MQGMO_BROWSE_MSG_UNDER_CURSOR | c.MQGMO_MSG_UNDER_CURSOR
 
-
-class Threads(Protocol):
-    """The loop of the server, and threads beside it."""
-
-    def is_in_loop(self) -> bool:
-        """Return True if the calling thread runs the loop."""
-
-    def call_soon(self, call: Callable[[], object]) -> None:
-        """Let the loop call something; any thread may."""
-
-    def run_blocking(self, work: Callable[[], None]) -> None:
-        """Run work that may block on another thread."""
-
-
-class Carrier(Protocol):
-    """The connection of a client, as a conversation on it needs it."""
-
-    number: int
-    threads: Threads
-    #: The interval in which both sides speak, 0 for none; and the bytes of the socket.
-    heartbeat_ms: int
-    sent_bytes: int
-    received_bytes: int
-
-    def tell(self, conversation: int, request: int, payload: bytes) -> None:
-        """Send an answer; in the loop."""
-
-    def regulate(self) -> None:
-        """Read from the client as long as neither its requests nor its answers pile up."""
-
-    def longest(self, message_bytes: int) -> int:
-        """Return the bytes of the longest message that may come."""
-
-    @property
-    def is_used_up(self) -> bool:
-        """Whether nothing is left of the memory for messages: nobody is to be given more."""
-
-    def when_room(self, call: Callable[[], None]) -> None:
-        """Call something, in the loop, when something is left of it again."""
-
-    def keep(self, change: int) -> None:
-        """Count bytes of messages that wait for the rest of their batch; in the loop."""
-
-    def has_conversation(self, number: int) -> bool:
-        """Return True if a conversation, by its number on its queue manager, uses this link."""
-
-    def forget(self, number: int) -> None:
-        """Forget a conversation that has ended."""
-
-    def end(self, error: MQError) -> None:
-        """Tell the client why, and end the connection; in the loop."""
+AT_ONCE: Final = frozenset(
+    {
+        ask.Unlock,
+        ask.AskStatus,
+        ask.Inquire,
+        ask.AskLivesFromRelease,
+        ask.AskBackoutRule,
+        ask.AskCommandLevel,
+        ask.NewIds,
+        ask.Now,
+    }
+)
+BEGUN: Final = frozenset(
+    {
+        ask.Put,
+        ask.Puts,
+        ask.Get,
+        ask.GetAny,
+        ask.WaitUntil,
+        ask.AwaitDefinitions,
+        ask.Commit,
+        ask.Settle,
+    }
+)
 
 
 class Conversation:
@@ -93,13 +87,13 @@ class Conversation:
 
     __slots__ = (
         "_connected_ms",
+        "_exchange",
         "_is_blocked",
         "_link",
         "_queued",
         "_refusal",
         "_request_count",
         "_suspended",
-        "_threads",
         "_under_way",
         "_unit_of_work_ms",
         "_waits",
@@ -112,15 +106,14 @@ class Conversation:
 
     def __init__(
         self,
-        link: Carrier,
+        link: Link,
         number: int,
         connection: LocalConnection,
         applicant: Applicant,
         admitted: Admitted,
     ) -> None:
-        """Serve a connection under a number that the client has chosen."""
         self._link, self.number, self.connection = link, number, connection
-        self._threads = link.threads
+        self._exchange = link.exchange
         self.applicant, self.admitted = applicant, admitted
         self.is_ended = False
         self._connected_ms = connection.now_ms()
@@ -182,14 +175,19 @@ class Conversation:
             self._run(request, asked)
 
     @property
+    def queue_manager(self) -> str:
+        """The name of its queue manager."""
+        return self.connection.name
+
+    @property
     def connection_number(self) -> int:
         """Its number on its queue manager."""
         return self.connection.number
 
-    def status(self) -> ConnectionStatus:
+    def status(self) -> ClientConnection:
         """Return what DISPLAY CONN shows."""
         connection, applicant = self.connection, self.applicant
-        return ConnectionStatus(
+        return ClientConnection(
             connection.number,
             self._link.number,
             connection.name,
@@ -197,16 +195,15 @@ class Conversation:
             self.admitted.user,
             applicant.address,
             applicant.application,
-            self.admitted.is_operator,
             applicant.has_tls,
             self._connected_ms,
-            self._unit_of_work_ms,
-            connection.holdings.handle_count,
             self._request_count,
-            bool(self._under_way) or self._is_blocked,
             self._link.heartbeat_ms,
             self._link.sent_bytes,
             self._link.received_bytes,
+            unit_of_work_ms=self._unit_of_work_ms,
+            open_handles=connection.holdings.handle_count,
+            is_running=bool(self._under_way) or self._is_blocked,
         )
 
     def quiesce(self, refusal: MQError) -> bool:
@@ -232,16 +229,16 @@ class Conversation:
 
     def _run(self, request: int, asked: ask.Request[Any]) -> None:
         kind = type(asked)
-        if kind in _GETTING and self._link.is_used_up:
+        if kind in _GETTING and self._exchange.budget.is_used_up:
             self._is_blocked = True
             self._link.when_room(partial(self._run_later, request, asked))
             return
         self._note_unit(asked)
         try:
-            if is_begun(asked):
+            if _is_begun(asked):
                 self._begin(request, asked)
             elif kind in AT_ONCE:
-                self._answer(request, carried_out(self.connection, asked))
+                self._answer(request, _carried_out(self.connection, asked))
             else:
                 self._block(request, asked)
         except MQError as error:
@@ -272,7 +269,7 @@ class Conversation:
             self._waits[request] = asked, until_ms
         told = _Told(self, request)
         try:
-            outcome = begun(self.connection, asked, told)
+            outcome = _begun(self.connection, asked, told)
         except (MQError, WrongFrame):
             self._forget(request)
             raise
@@ -292,15 +289,15 @@ class Conversation:
     def met(self, request: int, handle: int, error: MQError) -> None:
         """Tell the client that a get under way cannot get from a queue; any thread calls it."""
         payload = packed([MET, request, handle, failure_of(error)])
-        self._threads.call_soon(partial(self._link.tell, 0, MET, payload))
+        self._exchange.call_soon(partial(self._link.tell, 0, MET, payload))
 
     def done(self, request: int, outcome: Any) -> None:
         """Answer a request that was begun; any thread calls it."""
-        if self._threads.is_in_loop():
+        if self._exchange.is_in_loop():
             self._finish(request, outcome)
         else:
             # The thread has commits to make: the answer is packed by the loop.
-            self._threads.call_soon(partial(self._finish, request, outcome))
+            self._exchange.call_soon(partial(self._finish, request, outcome))
 
     def _finish(self, request: int, outcome: Any) -> None:
         self._forget(request)
@@ -326,7 +323,7 @@ class Conversation:
 
     def _block(self, request: int, asked: ask.Request[Any]) -> None:
         self._is_blocked = True
-        self._threads.run_blocking(partial(self._blocked, request, asked))
+        self._exchange.run_blocking(partial(self._blocked, request, asked))
 
     def _blocked(self, request: int, asked: ask.Request[Any]) -> None:
         """Carry out a request that blocks, on a thread that may."""
@@ -336,7 +333,7 @@ class Conversation:
                 self._disconnect(asked.commit)
                 payload = answered(None)
             else:
-                payload = answered(carried_out(self.connection, asked))
+                payload = answered(_carried_out(self.connection, asked))
         except MQError as error:
             payload = failed(error)
         except WrongFrame as wrong:
@@ -344,14 +341,14 @@ class Conversation:
         except Exception as error:  # noqa: BLE001 - a mistake here must not let the client wait
             _LOG.exception("a verb of conversation %d has failed", self.connection.number)
             payload = failed(mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__))
-        self._threads.call_soon(partial(self._unblock, request, payload))
+        self._exchange.call_soon(partial(self._unblock, request, payload))
 
     def _disconnect(self, commit: bool) -> None:
         self.is_ended = True
         try:
             self.connection.close(commit=commit)
         finally:
-            self._threads.call_soon(partial(self._link.forget, self.number))
+            self._exchange.call_soon(partial(self._link.forget, self.number))
 
     def _unblock(self, request: int, payload: bytes) -> None:
         """Answer a verb that has blocked, and go on."""
@@ -407,3 +404,90 @@ class _Told:
 
     def refused(self, handle: int, error: MQError) -> None:
         self._conversation.met(self._request, handle, error)
+
+
+def _is_begun(asked: ask.Request[Any]) -> bool:
+    """Return True for a request that tells its answer."""
+    if isinstance(asked, ask.Get) and asked.options & _UNDER_CURSOR:
+        return False
+    return type(asked) in BEGUN
+
+
+def _carried_out(connection: LocalConnection, asked: ask.Request[Any]) -> Any:
+    """Carry a request out and return its answer as it travels; raises MQError, WrongFrame."""
+    return _travelling(type(asked), connection.call(_bounded(asked)))
+
+
+def _begun(
+    connection: LocalConnection, asked: ask.Request[Any], tell: _Told
+) -> tuple[Any] | UnderWay:
+    """Begin a request.
+
+    Returns its answer, alone in a tuple, or what is under way, whose outcome ``tell`` will take.
+    Raises MQError, WrongFrame.
+    """
+    if isinstance(asked, ask.Puts):
+        return _begin_puts(connection, asked, tell)
+    kind = type(asked)
+
+    def told(outcome: Any) -> None:
+        tell(outcome if isinstance(outcome, MQError) else _travelling(kind, outcome))
+
+    outcome = connection.begin_here(asked, told, tell.refused)
+    return (_travelling(kind, outcome[0]),) if isinstance(outcome, tuple) else outcome
+
+
+def _travelling(kind: type[ask.Request[Any]], answer: Any) -> Any:
+    form = FORMS.get(ask.answer_type(kind))
+    return answer if form is None else form.of_answer(answer)
+
+
+def _bounded(asked: ask.Request[Any]) -> ask.Request[Any]:
+    """Return a request for no more than one answer may hold."""
+    if isinstance(asked, ask.GetMany | ask.TakeHeld):
+        if isinstance(asked, ask.GetMany):
+            check_most(asked.most)
+        most_bytes = min(asked.most_bytes, MOST_GOT_BYTES)
+        return replace(asked, most=min(asked.most, MOST_GOT_IN_FRAME), most_bytes=most_bytes)
+    if isinstance(asked, ask.NewIds):
+        return replace(asked, count=min(max(asked.count, 1), _MOST_IDS))
+    if isinstance(asked, ask.ReadLedger):
+        if asked.max_rows < 1:
+            said = f"max_rows: {asked.max_rows} is less than 1"
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+        return replace(asked, max_rows=min(asked.max_rows, MOST_LEDGER_ROWS))
+    return asked
+
+
+def _begin_puts(
+    connection: LocalConnection, puts: ask.Puts, tell: _Told
+) -> tuple[PutsRow] | UnderWay:
+    """Begin to put several messages to one object."""
+    has_results = not puts.options & c.MQPMO_ASYNC_RESPONSE
+    outcomes = connection.begin_puts(
+        (_one_of(puts, message) for message in puts.messages),
+        lambda outcomes: tell(_row_of_puts(outcomes, has_results)),
+    )
+    return (_row_of_puts(outcomes, has_results),) if isinstance(outcomes, list) else outcomes
+
+
+def _one_of(puts: ask.Puts, message: msgspec.Raw) -> ask.Put | MQError:
+    """Return one of several puts, or the error of a field that is wrong."""
+    try:
+        new = decoded(ask.NewMessage, bytes(message), "put.message")
+    except WrongFrame as wrong:
+        return mq_error(ask.reason_of(ask.Put, wrong.field), str(wrong))
+    return ask.Put(puts.descriptor, puts.options, puts.handle, puts.context, new)
+
+
+def _row_of_puts(outcomes: list[PutResult | MQError | None], has_results: bool) -> PutsRow:
+    failed = [
+        FailedPut(place, failure_of(outcome))
+        for place, outcome in enumerate(outcomes)
+        if isinstance(outcome, MQError)
+    ]
+    results = [
+        None if isinstance(outcome, MQError) else row_of_put(outcome)
+        for outcome in (outcomes if has_results else ())
+    ]
+    return PutsRow(results, failed)

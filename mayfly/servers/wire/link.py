@@ -1,30 +1,41 @@
-"""One connection of a client: bytes to frames, frames to conversations, signs of life, the end."""
+"""Connections of clients, in the loop of a server: a Link for each, and the Exchange they share.
+
+A link makes frames of bytes and hands them to its conversations; it shows and looks for signs of
+life, counts bytes in memory, and ends. The exchange has the loop, the threads and admission.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from mayfly.admin.security.applicant import Applicant
+from mayfly.admin.security.applicant import Admitted, Applicant
+from mayfly.channel import ClientConnection
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
-from mayfly.servers.budget import OWN_BYTES, Held, Later, Patience, Room
+from mayfly.queue_manager import QueueManager
+from mayfly.runtime import Runtime
+from mayfly.servers.budget import OWN_BYTES, Budget, Held, Later, Patience, Room
+from mayfly.servers.clients import INSTANCE_NUMBERS, Admits, Peer
 from mayfly.servers.door import send_at_once
-from mayfly.servers.wire.answers import answered, failed
-from mayfly.servers.wire.conversation import Threads
-from mayfly.servers.wire.entrances import AnyConversation, Entrance, entrance_of
-from mayfly.servers.wire.exchange import Exchange, Outcome
-from mayfly.servers.wire.peer import Peer
-from mayfly.servers.wire.status import ConnectionStatus
+from mayfly.verbs.contracts.channels import Welcome
 from mayfly.verbs.contracts.wire import (
     ALIVE,
+    DONE_BYTES,
     ENDED,
+    FAILED_BYTES,
     FIRST_FRAME_BYTES,
     HEAD_BYTES,
     HEADER,
+    MAGIC,
     OURS,
     Frames,
     Preamble,
@@ -34,7 +45,11 @@ from mayfly.verbs.contracts.wire import (
     packed,
     spoken_by,
 )
+from mayfly.verbs.requests import Connected
 
+_LOG = logging.getLogger("mayfly.wire")
+#: Threads for verbs that may block, and for admission, which connects.
+_BLOCKING_THREADS, _ADMISSION_THREADS = 8, 4
 _ALIVE = framed(0, ALIVE, packed([ALIVE]))
 #: Ticks without a byte from the client after which it is taken for gone: a tick is half an
 #: interval of heartbeats, and a client that lives sends something in each interval.
@@ -47,16 +62,413 @@ _FRAMES_AT_A_TIME = 16
 _LONG_BYTES = 1_024
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of one server.
+
+    ``connections`` is the number of sockets. When ``outstanding_bytes`` of one connection wait for
+    a client that does not read, nothing more is read from the client. A connection is closed when
+    no client is admitted on it within ``admission_ms``. ``heartbeat_ms`` is the longest interval of
+    heartbeats; 0 is no limit.
+    """
+
+    connections: int = 10_000
+    outstanding_bytes: int = 1_048_576
+    admission_ms: int = 30_000
+    heartbeat_ms: int = 0
+
+
+def answered(value: Any) -> bytes:
+    """Return the answer of a verb that has worked."""
+    try:
+        return DONE_BYTES + packed(value)
+    except ValueError as error:
+        return failed(mq_error(rc.MQRC_UNEXPECTED_ERROR, f"the answer cannot travel: {error}"))
+
+
+def failed(error: MQError) -> bytes:
+    """Return the answer of a verb that has failed."""
+    failure = failure_of(error)
+    # A detail may quote what no text can be.
+    detail = failure.detail.encode(errors="replace").decode()
+    return FAILED_BYTES + packed(failure._replace(detail=detail))
+
+
+class AnyConversation(Protocol):
+    """A conversation of whatever kind, as its connection needs it."""
+
+    @property
+    def queue_manager(self) -> str:
+        """The name of its queue manager."""
+
+    @property
+    def connection_number(self) -> int:
+        """Its number on its queue manager."""
+
+    @property
+    def has_queue(self) -> bool:
+        """Whether so many requests queue up that no more are to be read."""
+
+    def take(self, request: int, payload: bytes) -> None:
+        """Take a request; raises WrongFrame for one that cannot be answered."""
+
+    def suspend(self) -> None:
+        """Take no messages for gets that wait: the client does not read its answers."""
+
+    def resume(self) -> None:
+        """Let gets wait again."""
+
+    def status(self) -> ClientConnection:
+        """Return what DISPLAY CONN shows."""
+
+    def quiesce(self, refusal: MQError) -> bool:
+        """End gets that wait; return True when no work is left."""
+
+    def end(self) -> None:
+        """Back out the unit of work; on a thread that may block."""
+
+
+class Terms(NamedTuple):
+    """The terms of a connection: the interval of signs of life, 0 for none; sharing; length."""
+
+    heartbeat_ms: int
+    share_conversations: int
+    max_message_bytes: int
+
+
+class Entrance(Protocol):
+    """The way in of conversations whose first request is a certain verb."""
+
+    def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
+        """Return the applicant, and the interval in ms in which both sides are to speak.
+
+        Raises WrongFrame.
+        """
+
+    def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> Terms:
+        """Return the terms; ``limit_ms`` is the longest interval of this server, 0 without one."""
+
+    def begin(
+        self, link: Link, number: int, applicant: Applicant, admitted: Admitted
+    ) -> AnyConversation:
+        """Return the conversation, under the number that the client has chosen.
+
+        It connects, on a thread that may block; raises MQError.
+        """
+
+    def greeting(
+        self, conversation: AnyConversation, admitted: Admitted, terms: Terms
+    ) -> Connected | Welcome:
+        """Return the answer to the first request."""
+
+
+#: The end of an admission: the conversation with its terms, or the error.
+Outcome: TypeAlias = tuple[AnyConversation, Admitted] | MQError
+
+
+class Writer(Protocol):
+    """A connection of a client that has something to write."""
+
+    def write_unsent(self) -> None:
+        """Write it."""
+
+
+class Outbox:
+    """The connections that have something to write at the end of a turn; all of it in the loop.
+
+    In one turn the loop runs the requests that have come on a connection, or the calls that other
+    threads have left for it. Frames are gathered because a write costs as much as a put.
+    """
+
+    __slots__ = ("_writers", "is_open")
+
+    def __init__(self) -> None:
+        #: Whether a turn is under way; outside of one, frames are written at once.
+        self.is_open = False
+        self._writers: list[Writer] = []
+
+    def begin(self) -> None:
+        """Begin a turn."""
+        self.is_open = True
+
+    def note(self, writer: Writer) -> None:
+        """Let a connection write at the end of the turn; it says so once."""
+        self._writers.append(writer)
+
+    def end(self) -> None:
+        """End the turn."""
+        self.is_open = False
+        self.write()
+
+    def write(self) -> None:
+        """Let all of them write what they have."""
+        if self._writers:
+            writers, self._writers = self._writers, []
+            for writer in writers:
+                try:
+                    writer.write_unsent()
+                except Exception:  # noqa: BLE001 - the frames of other connections wait behind it
+                    _LOG.exception("frames cannot be written")
+
+
+class Exchange:
+    """The loop, the threads and admission of a server; the loop alone calls its methods.
+
+    Any thread may call ``is_in_loop``, ``call_soon`` and ``run_blocking``.
+    """
+
+    def __init__(
+        self,
+        managers: Iterable[QueueManager],
+        admission: Admits,
+        limits: Limits,
+        log: logging.Logger,
+        runtime: Runtime,
+        budget: Budget,
+        entrances: Mapping[int, Entrance],
+    ) -> None:
+        """Make the loop, which does not run yet; ``entrances`` are by the number of their verb."""
+        self.budget, self._entrances = budget, entrances
+        self.managers = {manager.name: manager for manager in managers}
+        self._admission, self.limits, self.log = admission, limits, log
+        self._runtime = runtime
+        self.loop = asyncio.SelectorEventLoop()
+        self._loop_thread: int | None = None
+        self._blocking = ThreadPoolExecutor(_BLOCKING_THREADS, "mayfly-wire-verb")
+        self._admitting = ThreadPoolExecutor(_ADMISSION_THREADS, "mayfly-wire-admit")
+        #: Calls that other threads have left for the loop; it is woken once for all of them.
+        self._calls: deque[Callable[[], object]] = deque()
+        self._is_woken = False
+        self.outbox = Outbox()
+        self.members: dict[int, Link] = {}
+        #: Those that are refused because the server drains.
+        self.turned_away: dict[int, Link] = {}
+        self.is_draining = self._is_ending = False
+        #: Conversations whose connection broke and that are being backed out.
+        self.ending_count = 0
+
+    def link_of(self, number: int) -> Link | None:
+        """Return the connection that has a conversation of this number, None without one."""
+        found = (link for link in self.members.values() if link.has_conversation(number))
+        return next(found, None)
+
+    def run(self) -> bool:
+        """Run the loop; the turn of the server's thread, which is the last one behind a stop."""
+        self._loop_thread = self._runtime.thread_id()
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+        return not self._is_ending
+
+    def stop(self) -> None:
+        """Let the loop end, from another thread."""
+        self._is_ending = True
+        self.loop.call_soon_threadsafe(self.loop.stop)
+
+    def shut_down(self) -> None:
+        """End the threads, when the loop has stopped."""
+        self._blocking.shutdown()
+        self._admitting.shutdown()
+        self.loop.close()
+
+    def is_in_loop(self) -> bool:
+        """Return True if the calling thread runs the loop."""
+        return self._runtime.thread_id() == self._loop_thread
+
+    def call_soon(self, call: Callable[[], object]) -> None:
+        """Let the loop call something; any thread may."""
+        self._calls.append(call)
+        if not self._is_woken:
+            self._is_woken = True
+            try:
+                self.loop.call_soon_threadsafe(self._call)
+            except RuntimeError:
+                # The server is closed: nobody is there any more to be told.
+                self._calls.clear()
+
+    def run_blocking(self, work: Callable[[], None]) -> None:
+        """Run work that may block on another thread."""
+        self._blocking.submit(work)
+
+    def entrance_of(self, verb: object) -> Entrance | None:
+        """Return the entrance of a first request; None for a verb that cannot come first."""
+        return self._entrances.get(verb) if type(verb) is int else None
+
+    def manager_name(self, asked: str) -> str:
+        """Return the queue manager that a client has asked for; blank is the only one."""
+        if not asked and len(self.managers) == 1:
+            return next(iter(self.managers))
+        return asked
+
+    # For the door.
+
+    @property
+    def handshake_seconds(self) -> float | None:
+        """The time to be let in is that of the handshake as well."""
+        return self.limits.admission_ms / SECOND_MS or None
+
+    def room(self) -> int:
+        """Return how many connections more may come in."""
+        return self.limits.connections - len(self.members)
+
+    def new(self) -> Link:
+        """Return the server's end of a connection."""
+        return Link(self, next(INSTANCE_NUMBERS))
+
+    def without_tls(self, client: str, first: bytes) -> bytes:
+        """Log who speaks without TLS; a program of ours is told MQRC_SSL_INITIALIZATION_ERROR."""
+        if not first.startswith(MAGIC):
+            said = "AMQ9207E: %s speaks %s, where TLS alone is spoken"
+            self.log.warning(said, client, spoken_by(first))
+            return b""
+        self.log.warning("AMQ9639E: %s has no CipherSpec, and TLS alone is spoken here", client)
+        error = mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, "the server speaks TLS alone")
+        return OURS.packed() + framed(0, ENDED, packed([ENDED, failure_of(error)]))
+
+    # For links.
+
+    def enter(self, link: Link) -> bool:
+        """Keep a connection; False for one too many.
+
+        The drain waits for no connection that comes meanwhile, whose CONNECT is refused.
+        """
+        if self.is_draining:
+            self.turn_away(link)
+            return True
+        if len(self.members) >= self.limits.connections:
+            self.log.warning(
+                "AMQ9213E: %s is refused: %d connections", link.address, len(self.members)
+            )
+            return False
+        self.members[link.number] = link
+        return True
+
+    def turn_away(self, link: Link) -> None:
+        """Let a connection that is not let in yet wait for its refusal, and nobody for it."""
+        self.members.pop(link.number, None)
+        self.turned_away[link.number] = link
+
+    def leave(self, link: Link, conversations: list[AnyConversation]) -> None:
+        """Forget a connection that is gone, and back out its units of work."""
+        self.members.pop(link.number, None)
+        self.turned_away.pop(link.number, None)
+        for conversation in conversations:
+            self._back_out(conversation)
+
+    def admit(
+        self,
+        applicant: Applicant,
+        entrance: Entrance,
+        link: Link,
+        number: int,
+        on_done: Callable[[Outcome], None],
+    ) -> None:
+        """Ask admission on another thread; ``on_done`` is called in the loop.
+
+        The answer comes late when the password is wrong. No thread waits for it: clients that guess
+        passwords would otherwise use up all threads.
+        """
+
+        def end(outcome: Outcome) -> None:
+            self.call_soon(partial(self._admitted, link, applicant, on_done, outcome))
+
+        def begin(answer: Future[Admitted]) -> None:
+            outcome: Outcome
+            try:
+                admitted = answer.result()
+                if self.is_draining:
+                    raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server stops")
+                outcome = entrance.begin(link, number, applicant, admitted), admitted
+            except Exception as error:  # noqa: BLE001 - a mistake must not let the client wait
+                outcome = _refusal(error)
+            end(outcome)
+
+        def ask() -> None:
+            try:
+                answer = self._admission.submit(applicant)
+            except Exception as error:  # noqa: BLE001 - a mistake must not let the client wait
+                end(_refusal(error))
+            else:
+                answer.add_done_callback(lambda answer: self._on_thread(partial(begin, answer)))
+
+        self._on_thread(ask)
+
+    def _on_thread(self, work: Callable[[], None]) -> None:
+        """Let a thread of admission do something; nobody waits for it once the server has ended."""
+        with contextlib.suppress(RuntimeError):
+            self._admitting.submit(work)
+
+    def _admitted(
+        self,
+        link: Link,
+        applicant: Applicant,
+        on_done: Callable[[Outcome], None],
+        outcome: Outcome,
+    ) -> None:
+        """Refuse an instance of a channel that has too many."""
+        if not isinstance(outcome, MQError) and self._one_too_many(link, applicant, outcome[1]):
+            self._back_out(outcome[0])
+            said = f"channel {applicant.channel} has as many instances as it may"
+            self.log.warning("AMQ9489E: %s; refused: %s", said, link.address or "local")
+            outcome = mq_error(rc.MQRC_CHANNEL_NOT_AVAILABLE, said)
+        on_done(outcome)
+
+    def _one_too_many(self, link: Link, applicant: Applicant, admitted: Admitted) -> bool:
+        if link.instance is not None:
+            return False
+        instance = applicant.queue_manager, applicant.channel
+        same = [each for each in self.members.values() if each.instance == instance]
+        of_client = [each for each in same if each.address == link.address]
+        return len(same) >= admitted.max_instances or (
+            len(of_client) >= admitted.max_instances_per_client
+        )
+
+    def _back_out(self, conversation: AnyConversation) -> None:
+        self.ending_count += 1
+        self._blocking.submit(partial(self._end, conversation))
+
+    def _end(self, conversation: AnyConversation) -> None:
+        try:
+            conversation.end()
+        except MQError as error:
+            self.log.warning("a conversation could not be backed out: %s", error)
+        except Exception:  # noqa: BLE001 - its thread serves other conversations as well
+            _LOG.exception("a conversation could not be backed out")
+        finally:
+            self.call_soon(self._note_end)
+
+    def _note_end(self) -> None:
+        self.ending_count -= 1
+
+    def _call(self) -> None:
+        self._is_woken = False
+        calls = self._calls
+        self.outbox.begin()
+        while calls:
+            try:
+                calls.popleft()()
+            except Exception:  # noqa: BLE001 - one connection's mistake is not the others'
+                _LOG.exception("a call in the loop has failed")
+        self.outbox.end()
+
+
+def _refusal(error: Exception) -> MQError:
+    """Return the error that a client is told; a mistake of this program is logged."""
+    if isinstance(error, MQError):
+        return error
+    if isinstance(error, CancelledError):
+        return mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server stops")
+    _LOG.error("admission has failed", exc_info=error)
+    return mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__)
+
+
 class Link(asyncio.Protocol):
     """The server's end of one socket, in the loop of the server."""
 
     def __init__(self, exchange: Exchange, number: int) -> None:
-        """Wait for the first bytes of a client."""
-        self._exchange, self.number = exchange, number
+        self.exchange, self.number = exchange, number
         self._outbox = exchange.outbox
         #: Frames that go out at the end of the turn.
         self._unsent: list[bytes] = []
-        self.threads: Threads = exchange
         self._transport: asyncio.Transport | None = None
         #: The transport once the end was written: over TLS nothing can be written behind it.
         self._closing: asyncio.Transport | None = None
@@ -98,11 +510,11 @@ class Link(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         send_at_once(transport)
-        outstanding_bytes = self._exchange.limits.outstanding_bytes
+        outstanding_bytes = self.exchange.limits.outstanding_bytes
         counted_from = min(outstanding_bytes, OWN_BYTES)
         transport.set_write_buffer_limits(counted_from, counted_from // 4)
         self._peer = Peer.of(transport)
-        if not self._exchange.enter(self):
+        if not self.exchange.enter(self):
             transport.abort()
             return
         self._start_ticking()
@@ -146,7 +558,7 @@ class Link(asyncio.Protocol):
         self._frames.end()
         conversations = self._open_conversations()
         self._conversations.clear()
-        self._exchange.leave(self, conversations)
+        self.exchange.leave(self, conversations)
 
     # Called by conversations and the server.
 
@@ -168,17 +580,8 @@ class Link(asyncio.Protocol):
             if self._is_behind:
                 self._count_unread()
 
-    def longest(self, message_bytes: int) -> int:
-        """Return the bytes of the longest message that may come."""
-        return self._exchange.budget.longest(message_bytes)
-
-    @property
-    def is_used_up(self) -> bool:
-        """Whether nothing is left of the memory for messages: nobody is to be given more."""
-        return self._exchange.budget.is_used_up
-
     def when_room(self, call: Callable[[], None]) -> None:
-        """Call something, in the loop, when something is left of it again."""
+        """Call something, in the loop, when something is left of the memory for messages again."""
         self._later.call(call)
 
     def keep(self, change: int) -> None:
@@ -192,7 +595,7 @@ class Link(asyncio.Protocol):
         reads = (
             self._is_writable
             and not self._is_held_up
-            and self._held_bytes <= self._exchange.limits.outstanding_bytes
+            and self._held_bytes <= self.exchange.limits.outstanding_bytes
             and not any(each.has_queue for each in self._open_conversations())
         )
         if reads == self._is_reading or self._transport is None:
@@ -202,16 +605,13 @@ class Link(asyncio.Protocol):
         self._frames.is_paused = not reads
         if reads:
             self._transport.resume_reading()
-            self._exchange.loop.call_soon(self._go_on)
+            self.exchange.loop.call_soon(self._go_on)
         else:
             self._transport.pause_reading()
 
     def has_conversation(self, number: int) -> bool:
         """Return True if a conversation, by its number on its queue manager, uses this link."""
-        return any(
-            each is not None and each.connection_number == number
-            for each in self._conversations.values()
-        )
+        return any(each.connection_number == number for each in self._open_conversations())
 
     def forget(self, number: int) -> None:
         """Forget a conversation that has ended."""
@@ -233,7 +633,7 @@ class Link(asyncio.Protocol):
         self._is_quiescing = True
         if not self._is_admitted and not self._conversations:
             # A close behind bytes that are still to be read would reset it without a word.
-            self._exchange.turn_away(self)
+            self.exchange.turn_away(self)
             return
         has_work = [
             each is None or not each.quiesce(refusal) for each in list(self._conversations.values())
@@ -250,9 +650,9 @@ class Link(asyncio.Protocol):
     def _open_conversations(self) -> list[AnyConversation]:
         return [each for each in self._conversations.values() if each is not None]
 
-    def status(self) -> list[ConnectionStatus]:
+    def status(self) -> list[ClientConnection]:
         """Return the status of its conversations."""
-        return [each.status() for each in self._conversations.values() if each is not None]
+        return [each.status() for each in self._open_conversations()]
 
     @property
     def address(self) -> str:
@@ -270,7 +670,7 @@ class Link(asyncio.Protocol):
             if OURS.common_with(theirs) is not None:
                 return True
             said = f"{self._peer} speaks {theirs} of the protocol, this server {OURS}"
-        self._exchange.log.warning("AMQ9207E: %s", said)
+        self.exchange.log.warning("AMQ9207E: %s", said)
         if self._transport is not None:
             self._transport.close()
         return False
@@ -288,7 +688,9 @@ class Link(asyncio.Protocol):
                 self._end_room()
                 self.regulate()
             conversation.take(request, payload)
-        elif number not in self._conversations and (entrance := entrance_of(first_of(payload))):
+        elif number not in self._conversations and (
+            entrance := self.exchange.entrance_of(first_of(payload))
+        ):
             self._connect(number, request, entrance, payload)
         else:
             self._end_room()
@@ -302,7 +704,7 @@ class Link(asyncio.Protocol):
         if self._kept_bytes:
             # Messages that are kept are given back when the rest of their batch has come.
             return
-        room = self._exchange.budget.room(length, self._told_of_room)
+        room = self.exchange.budget.room(length, self._told_of_room)
         assert room is not None
         self._room = room
         if room.is_there:
@@ -312,7 +714,7 @@ class Link(asyncio.Protocol):
 
     def _told_of_room(self) -> None:
         """Go on, as there is room; any thread calls it."""
-        self._exchange.call_soon(self._has_room)
+        self.exchange.call_soon(self._has_room)
 
     def _has_room(self) -> None:
         if self._room is not None and self._room.is_there:
@@ -329,7 +731,7 @@ class Link(asyncio.Protocol):
         """Return True while there is no room for what the client sends."""
         if self._room is not None and not self._room.is_there:
             return True
-        if not self._in_memory.counted or self._kept_bytes or not self.is_used_up:
+        if not self._in_memory.counted or self._kept_bytes or not self.exchange.budget.is_used_up:
             return False
         if not self._is_waiting:
             self._is_waiting = True
@@ -353,7 +755,7 @@ class Link(asyncio.Protocol):
         if not self._unread.counted:
             self._reading.begin(count)
         self._unread.note(count)
-        if self._is_writable and count > self._exchange.limits.outstanding_bytes:
+        if self._is_writable and count > self.exchange.limits.outstanding_bytes:
             self._is_writable = False
             self.regulate()
             for conversation in self._open_conversations():
@@ -381,14 +783,14 @@ class Link(asyncio.Protocol):
     def _late(self) -> None:
         """End a connection that is slow, with bytes that others wait for."""
         said = "is slow to send or to read a message, and others wait for the room that it has"
-        self._exchange.log.warning("AMQ9209E: %s %s", self._peer, said)
+        self.exchange.log.warning("AMQ9209E: %s %s", self._peer, said)
         self.abort()
 
     # Conversations.
 
     def _connect(self, number: int, request: int, entrance: Entrance, payload: bytes) -> None:
         applicant, heartbeat_ms = entrance.applicant(payload, self._peer)
-        if self._exchange.is_draining:
+        if self.exchange.is_draining:
             error = mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
             self.tell(number, request, failed(error))
             return
@@ -400,41 +802,44 @@ class Link(asyncio.Protocol):
             self.tell(number, request, failed(error))
             return
         asked_name = applicant.queue_manager
-        applicant = replace(applicant, queue_manager=self._exchange.manager_name(asked_name))
+        applicant = replace(applicant, queue_manager=self.exchange.manager_name(asked_name))
         self._conversations[number] = None
         self.channel = applicant.channel
-        beginning = _Beginning(number, request, entrance, heartbeat_ms, applicant)
-        self._exchange.admit(applicant, entrance, self, partial(self._admitted, beginning))
+        on_done = partial(self._admitted, number, request, entrance, heartbeat_ms, applicant)
+        self.exchange.admit(applicant, entrance, self, number, on_done)
 
-    def _admitted(self, beginning: _Beginning, outcome: Outcome) -> None:
+    def _admitted(
+        self,
+        number: int,
+        request: int,
+        entrance: Entrance,
+        heartbeat_ms: int,
+        applicant: Applicant,
+        outcome: Outcome,
+    ) -> None:
         """Answer to CONNECT; in the loop."""
-        number, request, entrance, heartbeat_ms, applicant = beginning
         if isinstance(outcome, MQError):
             self._conversations.pop(number, None)
             self.tell(number, request, failed(outcome))
             return
-        entered, admitted = outcome
-        conversation = entrance.begin(self, number, entered, (applicant, admitted))
-        terms = entrance.terms(heartbeat_ms, self._exchange.limits.heartbeat_ms, admitted)
-        terms = terms._replace(max_message_bytes=self.longest(terms.max_message_bytes))
+        conversation, admitted = outcome
         if self._transport is None:
-            self._exchange.leave(self, [conversation])
+            self.exchange.leave(self, [conversation])
             return
+        terms = entrance.terms(heartbeat_ms, self.exchange.limits.heartbeat_ms, admitted)
         self._conversations[number] = conversation
         if not self._is_admitted:
             self._is_admitted = True
-            self.instance = entered.name, applicant.channel
+            self.instance = applicant.queue_manager, applicant.channel
             self._share_conversations = terms.share_conversations
             self.heartbeat_ms = terms.heartbeat_ms
             self._tick_seconds = terms.heartbeat_ms / 2_000
             self._start_ticking()
-        most_bytes = terms.max_message_bytes + HEAD_BYTES
-        self._frames.most_bytes = max(self._frames.most_bytes, most_bytes)
-        # Those of the connection, which an earlier conversation has settled.
-        terms = terms._replace(
-            heartbeat_ms=self.heartbeat_ms, share_conversations=self._share_conversations
-        )
-        self.tell(number, request, answered(entrance.greeting(entered, admitted, terms)))
+        longest_bytes = self.exchange.budget.longest(terms.max_message_bytes)
+        self._frames.most_bytes = max(self._frames.most_bytes, longest_bytes + HEAD_BYTES)
+        # Heartbeat and sharing are those that the first conversation of the connection has settled.
+        terms = Terms(self.heartbeat_ms, self._share_conversations, longest_bytes)
+        self.tell(number, request, answered(entrance.greeting(conversation, admitted, terms)))
 
     # Signs of life.
 
@@ -463,7 +868,7 @@ class Link(asyncio.Protocol):
             self._start_ticking()
             return
         said = "sent nothing for two heartbeats" if self._is_admitted else "has not connected"
-        self._exchange.log.warning("AMQ9259E: %s %s", self._peer, said)
+        self.exchange.log.warning("AMQ9259E: %s %s", self._peer, said)
         self.abort()
 
     def _write(self, frame: bytes) -> None:
@@ -485,15 +890,5 @@ class Link(asyncio.Protocol):
             self._outbox.write()
 
     def _refuse(self, said: str) -> None:
-        self._exchange.log.warning("AMQ9503E: %s: %s", self._peer, said)
+        self.exchange.log.warning("AMQ9503E: %s: %s", self._peer, said)
         self.end(mq_error(rc.MQRC_CONNECTION_BROKEN, said))
-
-
-class _Beginning(NamedTuple):
-    """A conversation whose applicant admission looks at."""
-
-    number: int
-    request: int
-    entrance: Entrance
-    heartbeat_ms: int
-    applicant: Applicant

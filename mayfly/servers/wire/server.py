@@ -1,4 +1,4 @@
-"""The server of remote connections: one loop in a thread of its own, listeners, all connections."""
+"""The server of remote connections: one loop in a thread of its own, listeners, the ways in."""
 
 from __future__ import annotations
 
@@ -8,18 +8,25 @@ import socket
 import ssl
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+from mayfly.admin.security.applicant import Admitted, Applicant
+from mayfly.channel import ClientConnection
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Loop, Runtime
+from mayfly.runtime.virtual_clock import this_process
 from mayfly.servers.budget import Budget
+from mayfly.servers.clients import Admits, Peer, connection_of, manager_of
 from mayfly.servers.door import Door, lower_tls_buffers, tcp_sockets, unix_socket
-from mayfly.servers.wire.exchange import Admits, Exchange, Member
-from mayfly.servers.wire.limits import Limits
-from mayfly.servers.wire.status import ConnectionStatus
-from mayfly.servers.wire.visitors import Visitors
+from mayfly.servers.wire.channel_conversation import ChannelConversation
+from mayfly.servers.wire.conversation import Conversation
+from mayfly.servers.wire.link import AnyConversation, Entrance, Exchange, Limits, Link, Terms
+from mayfly.verbs.contracts.channels import Introduction, Welcome, introduction_of
+from mayfly.verbs.contracts.wire import verb_of
+from mayfly.verbs.requests import Connect, Connected, request_of_kind
 
 _T = TypeVar("_T")
 #: How often connections that are to end when their work is done are looked at.
@@ -51,10 +58,11 @@ class WireServer:
         managers = list(managers)
         runtime = managers[0].engine.runtime if runtime is None else runtime
         budget = Budget() if budget is None else budget
-        self._exchange = Exchange(managers, admission, limits or Limits(), log, runtime, budget)
+        self._exchange = Exchange(
+            managers, admission, limits or Limits(), log, runtime, budget, _ENTRANCES
+        )
         self._doors: list[Door] = []
         self._sockets: list[Path] = []
-        self._visitors = Visitors(self._exchange)
         self._is_closed = False
         self._thread = Loop(runtime, self._exchange.run, "mayfly-wire")
         self._thread.start()
@@ -83,10 +91,10 @@ class WireServer:
 
         self._run(take())
 
-    def connections(self) -> list[ConnectionStatus]:
+    def connections(self) -> list[ClientConnection]:
         """Return the status of all conversations."""
 
-        async def ask() -> list[ConnectionStatus]:
+        async def ask() -> list[ClientConnection]:
             return [each for link in self._exchange.members.values() for each in link.status()]
 
         return self._run(ask())
@@ -98,12 +106,10 @@ class WireServer:
         """
 
         async def ask() -> bool:
-            for link in self._exchange.members.values():
-                if link.has_conversation(number):
-                    said = f"connection {number} {why}"
-                    link.end(mq_error(rc.MQRC_CONNECTION_BROKEN, said))
-                    return True
-            return False
+            link = self._exchange.link_of(number)
+            if link is not None:
+                link.end(mq_error(rc.MQRC_CONNECTION_BROKEN, f"connection {number} {why}"))
+            return link is not None
 
         return self._run(ask())
 
@@ -116,15 +122,14 @@ class WireServer:
         """
 
         async def ask() -> bool:
-            for link in self._exchange.members.values():
-                if link.has_conversation(number):
-                    self._look_at(link)
-                    return True
-            return False
+            link = self._exchange.link_of(number)
+            if link is not None:
+                self._look_at(link)
+            return link is not None
 
         return self._run(ask())
 
-    def _look_at(self, link: Member) -> None:
+    def _look_at(self, link: Link) -> None:
         """Look whether the work of a connection is done, until it has ended."""
         if self._exchange.members.get(link.number) is link:
             said = f"channel {link.channel} was stopped by an operator"
@@ -183,7 +188,7 @@ class WireServer:
         while exchange.members or exchange.ending_count:
             await asyncio.sleep(0.005)
 
-    def _each(self, work: Callable[[Member], object]) -> None:
+    def _each(self, work: Callable[[Link], object]) -> None:
         """Do something for each connection; one for which it cannot be done is cut off."""
         for link in list(self._exchange.members.values()):
             try:
@@ -196,9 +201,90 @@ class WireServer:
         self, listening: Sequence[socket.socket], tls_context: ssl.SSLContext | None = None
     ) -> None:
         async def open_door() -> Door:
-            return Door(listening, self._visitors, tls_context)
+            return Door(listening, self._exchange, tls_context)
 
         self._doors.append(self._run(open_door()))
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
         return asyncio.run_coroutine_threadsafe(work, self._exchange.loop).result()
+
+
+class _Clients:
+    """CONNECT of a program."""
+
+    def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
+        asked = request_of_kind(Connect, payload)
+        applicant = Applicant(
+            queue_manager=asked.queue_manager,
+            address=peer.address,
+            channel=asked.channel,
+            user=asked.user,
+            password=asked.password,
+            has_tls=peer.has_tls,
+            certificate_subject=peer.certificate_subject,
+            certificate_issuer=peer.certificate_issuer,
+            application=asked.application,
+            is_of_this_process=asked.process == this_process(),
+        )
+        return applicant, asked.heartbeat_ms
+
+    def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> Terms:
+        # The shorter interval of both sides counts.
+        heartbeat_ms = _shortest(asked_ms, admitted.heartbeat_s * SECOND_MS, limit_ms)
+        shared = max(1, admitted.share_conversations)
+        return Terms(heartbeat_ms, shared, admitted.max_message_bytes)
+
+    def begin(
+        self, link: Link, number: int, applicant: Applicant, admitted: Admitted
+    ) -> Conversation:
+        connection = connection_of(link.exchange.managers, applicant, admitted)
+        return Conversation(link, number, connection, applicant, admitted)
+
+    def greeting(
+        self, conversation: AnyConversation, admitted: Admitted, terms: Terms
+    ) -> Connected:
+        name, number = conversation.queue_manager, conversation.connection_number
+        return Connected(name, number, admitted.user, *terms, this_process())
+
+
+class _Senders:
+    """CONNECT of a message channel."""
+
+    def applicant(self, payload: bytes, peer: Peer) -> tuple[Applicant, int]:
+        asked = introduction_of(payload)
+        applicant = Applicant(
+            queue_manager=asked.queue_manager,
+            address=peer.address,
+            channel=asked.channel,
+            password=asked.token,
+            has_tls=peer.has_tls,
+            certificate_subject=peer.certificate_subject,
+            certificate_issuer=peer.certificate_issuer,
+            application=f"channel of {asked.sending_manager}",
+            sending_manager=asked.sending_manager,
+        )
+        return applicant, asked.heartbeat_ms
+
+    def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> Terms:
+        # HBINT of the sender counts, and 0 is never: the receiver has none of its own to say.
+        return Terms(_shortest(asked_ms, limit_ms), 1, admitted.max_message_bytes)
+
+    def begin(
+        self, link: Link, number: int, applicant: Applicant, admitted: Admitted
+    ) -> ChannelConversation:
+        manager = manager_of(link.exchange.managers, applicant)
+        return ChannelConversation(link, number, manager, applicant, admitted)
+
+    def greeting(self, conversation: AnyConversation, _admitted: Admitted, terms: Terms) -> Welcome:
+        return Welcome(conversation.queue_manager, terms.heartbeat_ms)
+
+
+def _shortest(*intervals_ms: int) -> int:
+    return min((each for each in intervals_ms if each > 0), default=0)
+
+
+#: The entrances of conversations by the verb of their first request.
+_ENTRANCES: Final[dict[int, Entrance]] = {
+    verb_of(Connect): _Clients(),
+    verb_of(Introduction): _Senders(),
+}

@@ -10,11 +10,11 @@ from urllib.parse import unquote
 from starlette.types import ASGIApp, Message
 
 from mayfly import QueueManager
+from mayfly.servers.clients import Peer
 from mayfly.servers.http.application import Application
 from mayfly.servers.http.line import Line
 from mayfly.servers.http.service import Service
 from mayfly.servers.standing import Standing, State
-from mayfly.servers.wire.peer import Peer
 from tests.connection.serving import AdmitEverybody
 
 

@@ -18,10 +18,10 @@ from mayfly.admin.security.admission import Admission
 from mayfly.admin.security.developer import DEFINITIONS, PASSWORD_VARIABLES, developer_users
 from mayfly.admin.security.users import users_of
 from mayfly.servers.budget import Budget
+from mayfly.servers.clients import Admits
 from mayfly.servers.listeners import HttpListener
 from mayfly.servers.settings import ListenAddress, TlsFiles
 from mayfly.servers.standing import Standing, State
-from mayfly.servers.wire.exchange import Admits
 from tests.connection.serving import AdmitEverybody
 from tests.facts import PATIENCE_SECONDS
 from tests.servers.http.conformance import check_answer

@@ -10,8 +10,8 @@ from starlette.types import Message
 
 from mayfly import QueueManager
 from mayfly.mqi import reasons as rc
+from mayfly.servers.clients import Peer
 from mayfly.servers.http.line import Line
-from mayfly.servers.wire.peer import Peer
 from mayfly.testing import VirtualClock
 from tests.connection.serving import AdmitEverybody
 from tests.facts import PATIENCE_SECONDS, wait_until

@@ -11,7 +11,7 @@ from msgspec import msgpack
 from mayfly import QueueManager
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.servers.wire.outbox import Outbox
+from mayfly.servers.wire.link import Outbox
 from mayfly.verbs import requests as ask
 from mayfly.verbs.contracts.wire import DONE, ENDED, HEADER, verb_of
 from tests.connection.serving import Served, serving

@@ -9,21 +9,44 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from typing import Final
 
-from mayfly.channel.hierarchy.announcements import REQUESTS, Announcement, read_announcement
-from mayfly.channel.hierarchy.announcing import Announcer
-from mayfly.channel.hierarchy.publications import PUT_ASIDE, Publications, got
-from mayfly.channel.hierarchy.wanted_topics import WantedTopics
-from mayfly.engine import Arrivals, Engine, Handle, Session, manager_definition, put_dead_letter
-from mayfly.engine.face.transit import PUBLICATIONS, Neighbours, definitions_if_free, when_woken
+from mayfly.channel.announcements import (
+    REQUESTS,
+    Announcement,
+    Announcer,
+    WantedTopics,
+    read_announcement,
+)
+from mayfly.engine import (
+    Arrivals,
+    Engine,
+    GetRequest,
+    Handle,
+    Session,
+    forward,
+    manager_definition,
+    put_dead_letter,
+)
+from mayfly.engine.face.transit import (
+    PUBLICATIONS,
+    Neighbours,
+    definitions_if_free,
+    publish_from_neighbour,
+    when_woken,
+)
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.errors import MQError, NoMessage, mq_error
 from mayfly.verbs.messages import Message
 
 _LOG = logging.getLogger("mayfly.hierarchy")
 _PROGRAM = "publish/subscribe hierarchy"
+#: Where persistent publications wait that can neither be published nor dead-lettered.
+PUT_ASIDE: Final = "SYSTEM.INTER.QMGR.PUBS.RETRY"
+#: So many publications are published, or tried again in vain, before others have a turn.
+TURN_COUNT: Final = 100
 #: How long it waits before it does again what has failed, for want of a channel or of room.
 _RETRY_MS = 60 * SECOND_MS
 
@@ -62,7 +85,6 @@ class Hierarchy:
         manager.wake()
 
     def close(self) -> None:
-        """End with the queue manager."""
         with self._attaching:
             self._is_closed = True
         if self._is_attached:
@@ -76,7 +98,6 @@ class Hierarchy:
         return None if due_ms is None else max(due_ms, self._held_ms) - self._manager.ahead_ms
 
     def run_due(self) -> None:
-        """Do all that is due now."""
         while self._is_due() and self._working.acquire(blocking=False):
             try:
                 self._turn()
@@ -217,7 +238,7 @@ class Hierarchy:
         session, requests = self._session, self._requests
         assert session is not None
         assert requests is not None
-        while (message := got(requests)) is not None:
+        while (message := _got(requests)) is not None:
             try:
                 self._hear(read_announcement(message.body))
             except MQError as error:
@@ -280,7 +301,6 @@ class Hierarchy:
             self._fail(neighbour, "proxies of", failure)
 
     def _announce(self) -> None:
-        """Tell neighbours what they do not know yet."""
         neighbours, telling = self._neighbours.all(), self._telling
         for stranger in self._left.difference(neighbours, self._unreached):
             if self._tell(stranger, telling.farewell(self._parent)):
@@ -324,3 +344,82 @@ class Hierarchy:
                     self._manager.clock.attach(self)
             if self._has_news():
                 self._manager.clock.wake(self)
+
+
+class Publications:
+    """The publications of neighbours: they are published here, and go on to other neighbours.
+
+    The session is transacted, and each one is published in the unit of work that gets it. One that
+    cannot be published is dead-lettered. Where that fails, too, a persistent one is put aside and
+    tried again later, so that those behind it need not wait; any other is dropped.
+    """
+
+    def __init__(self, manager: Engine, session: Session) -> None:
+        """Open the queues; raises as ``Session.open``."""
+        self._manager, self._session = manager, session
+        #: The queue on which they arrive.
+        self.arrived = session.open(PUBLICATIONS, c.MQOO_INPUT_EXCLUSIVE)
+        self._aside = session.open(PUT_ASIDE, c.MQOO_INPUT_EXCLUSIVE)
+
+    @property
+    def has_some_aside(self) -> bool:
+        """Whether publications are put aside, to be tried again."""
+        return self._aside.queue.depth > 0
+
+    def pass_on(self) -> bool:
+        """Publish messages that have come; return True if there may be more.
+
+        Raises when a message can be neither published nor moved away.
+        """
+        for _ in range(TURN_COUNT):
+            message = _got(self.arrived)
+            if message is None:
+                return False
+            error = self._settle(message)
+            if error is not None:
+                _LOG.warning(
+                    "publication at %s: %s refused: %s", self._manager.name, message, error
+                )
+        return True
+
+    def try_again(self) -> None:
+        """Publish messages that were put aside; one that still fails goes behind the others."""
+        failed_count = 0
+        for _ in range(self._aside.queue.depth):
+            message = _got(self._aside) if failed_count < TURN_COUNT else None
+            if message is None:
+                return
+            # A dead letter is to go back to where it came from.
+            message.queue = PUBLICATIONS
+            failed_count += self._settle(message) is not None
+
+    def _settle(self, message: Message) -> MQError | None:
+        """Publish a message or put it elsewhere; return why it was not published."""
+        failure: MQError | None = None
+        try:
+            publish_from_neighbour(self._session, message)
+        except MQError as error:
+            self._refuse(message, error)
+            failure = error
+        self._session.commit()
+        return failure
+
+    def _refuse(self, message: Message, error: MQError) -> None:
+        """Dead-letter what cannot be published, else put it aside if that is worth it."""
+        manager, session = self._manager, self._session
+        try:
+            put_dead_letter(manager, session, message, error.reason)
+        except MQError as failure:
+            is_persistent = message.descriptor.persistence == c.MQPER_PERSISTENT
+            if is_persistent and error.reason != rc.MQRC_LOOPING_PUBLICATION:
+                forward(manager, session, PUT_ASIDE, message)
+            else:
+                _LOG.warning("publication at %s: %s dropped: %s", manager.name, message, failure)
+
+
+def _got(handle: Handle) -> Message | None:
+    """Get the next message in the unit of work, None when there is none."""
+    try:
+        return handle.get(GetRequest(), c.MQGMO_SYNCPOINT).message
+    except NoMessage:
+        return None

@@ -1,0 +1,535 @@
+"""The verbs of the Flight server: the ledger by position, claims on queues, stages that are put.
+
+A verb is a function of the queue manager and of the JSON object that was asked. It raises
+BulkError, ClaimError or MQError. Tables at the end give each verb its name: ``TICKETS``, whose rows
+are sent; ``ACTIONS``, answered by JSON; ``PUTS``, which take rows. A new verb is a function and a
+line there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from operator import attrgetter
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import pyarrow as pa
+
+from mayfly.engine import Match
+from mayfly.engine.face.bulk import (
+    TRANSACTION_ROWS,
+    ClaimLimit,
+    StagedRows,
+    StageMissing,
+    browsable_page,
+    browsable_ranges,
+)
+from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.pipeline.bulk.errors import (
+    BadRequest,
+    BulkError,
+    OtherInstance,
+    PositionBeyondEnd,
+    PositionTrimmed,
+)
+from mayfly.pipeline.bulk.queue_client import MessagePage, message_batch
+from mayfly.pipeline.bulk.schema import LEDGER, MESSAGE, ledger_batch
+from mayfly.pipeline.bulk.stages import STAGED
+from mayfly.queue_manager import QueueManager
+from mayfly.store.ledger import Ledger
+from mayfly.store.stages import StagePlace
+from mayfly.store.units import StoredMessage
+from mayfly.verbs.contracts import claims, ledger, stages
+from mayfly.verbs.contracts.bulk import kinds_of
+from mayfly.verbs.contracts.messages import DESCRIBED, MessageColumns
+from mayfly.verbs.contracts.reasons import STAGE_LOST
+
+#: Rows of the ledger taken from the store at once: some ten milliseconds of its connection.
+PAGE_ROWS = 4096
+#: A page of claimed messages has about so many bytes of data, or so many rows.
+_CLAIMED_PAGE_BYTES = 4 * 1024 * 1024
+_CLAIMED_PAGE_ROWS = 4_096
+#: A blob holds the rows of one transaction at most: each is put whole.
+_BLOB_BYTES = 2 * 1024 * 1024
+_MAY_BE_EMPTY = ("dead_letter_queue",)
+#: Columns of a message that its descriptor has.
+_SAID = attrgetter(*DESCRIBED)
+
+#: The arguments of a call, without ``manager``, ``protocol`` and ``max_bytes``.
+Request = dict[str, Any]
+Answer = dict[str, Any]
+#: One page of an answer; the verb's ``to_batch`` makes a record batch of it.
+Page = Any
+RowT = TypeVar("RowT", bound=NamedTuple)
+
+
+class ServedManager(Protocol):
+    """A queue manager that is served; one that is no QueueManager has a ledger, and no queues."""
+
+    @property
+    def name(self) -> str:
+        """The name of the queue manager."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """Its ledger."""
+
+
+class TicketVerb(NamedTuple):
+    """A verb that gives rows of a schema.
+
+    ``open`` checks the request at once and returns the pages, each read when it is sent. It must
+    hold no lock or read between two pages: the client may be slow.
+    """
+
+    schema: pa.Schema
+    open: Callable[[ServedManager, Request], Iterator[Page]]
+    to_batch: Callable[[Page, ServedManager], pa.RecordBatch]
+
+
+class ActionVerb(NamedTuple):
+    """A verb that is answered by one JSON object, or a list of them."""
+
+    description: str
+    run: Callable[[ServedManager, Request], Any]
+
+
+class PutVerb(NamedTuple):
+    """A verb that takes record batches of a schema and is answered by one JSON object.
+
+    The batches come as they are read from the client; the event is set when the server stops.
+    """
+
+    schema: pa.Schema
+    run: Callable[[ServedManager, Request, Iterator[pa.RecordBatch], threading.Event], Any]
+
+
+class Refused(BulkError):
+    """A refusal whose reason code comes from a verb, as in ``verbs/contracts/reasons.py``."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason  # type: ignore[misc]  # of this one error, not of its class
+
+
+def request_of(kind: type[RowT], request: Request) -> RowT:
+    """Return a request as the row of its contract; raises BadRequest as :func:`fields_of`."""
+    return kind(*fields_of(request, **kinds_of(kind)))
+
+
+def fields_of(request: Request, **kinds: type | tuple[type, ...]) -> tuple[Any, ...]:
+    """Return the values of a request by name; raises BadRequest.
+
+    All are required, and there are no others; whole numbers have 64 bits.
+    """
+    if request.keys() != kinds.keys():
+        raise BadRequest(f"asked for {sorted(request)}, known: {sorted(kinds)}")
+    for name, kind in kinds.items():
+        value = request[name]
+        allowed = kind if isinstance(kind, tuple) else (kind,)
+        # To Python a flag is a number as well.
+        is_flag = isinstance(value, bool) and bool not in allowed
+        is_too_large = isinstance(value, int) and not -(2**63) <= value < 2**63
+        if not isinstance(value, allowed) or is_flag or is_too_large:
+            raise BadRequest(f"{name} cannot be {value!r}")
+    return tuple(request[name] for name in kinds)
+
+
+def _with_queues(manager: ServedManager) -> QueueManager:
+    if not isinstance(manager, QueueManager):
+        raise BadRequest(f"{manager.name} is served without its queues")
+    return manager
+
+
+# The ledger.
+
+
+def open_ledger(manager: ServedManager, request: Request) -> Iterator[Page]:
+    """Return the rows of a range of positions."""
+    asked = _ledger_request(request)
+    _check_range(manager.ledger, asked)
+    manager.ledger.asked_position = max(asked.after, manager.ledger.asked_position or 0)
+    return _ledger_rows(manager.ledger, asked)
+
+
+def _ledger_rows(book: Ledger, request: ledger.LedgerRequest) -> Iterator[Page]:
+    after = request.after
+    while after < request.until:
+        try:
+            rows = book.page(after, min(PAGE_ROWS, request.until - after))
+        except ledger.PositionTrimmed as error:
+            raise PositionTrimmed(str(error)) from error
+        if not rows:
+            raise _beyond_end(book, request.until)
+        yield rows
+        after = rows[-1][0]
+
+
+def _ledger_batch(rows: Page, manager: ServedManager) -> pa.RecordBatch:
+    return ledger_batch(rows, manager.name, manager.ledger.instance_id)
+
+
+def ledger_info(manager: ServedManager, request: Request) -> Answer:
+    """Return the queue manager of the ledger, and the positions that it holds."""
+    if request:
+        said = f"{ledger.INFO_ACTION} takes nothing but a manager, not {sorted(request)}"
+        raise BadRequest(said)
+    book = manager.ledger
+    # The end is read first: a trim in between then only moves the beginning towards it.
+    last = book.last_position()
+    first = min(book.first_position(), last + 1)
+    return ledger.LedgerInfo(manager.name, book.instance_id, first, last)._asdict()
+
+
+def _ledger_request(asked: Request) -> ledger.LedgerRequest:
+    try:
+        request = ledger.LedgerRequest(**asked)
+    except TypeError as error:
+        raise BadRequest(f"{ledger.LEDGER_VERB}: {error}") from error
+    numbers = (request.after, request.until)
+    if not all(type(number) is int for number in numbers):
+        raise BadRequest(f"after and until must be whole numbers, not {numbers}")
+    if not 0 <= request.after <= request.until:
+        raise BadRequest(f"0 <= after <= until do not hold for {numbers}")
+    return request
+
+
+def _check_range(book: Ledger, request: ledger.LedgerRequest) -> None:
+    if request.instance_id not in (None, book.instance_id):
+        raise OtherInstance(
+            f"positions of store {request.instance_id} were asked of store {book.instance_id}"
+        )
+    if request.until > book.last_position():
+        raise _beyond_end(book, request.until)
+    first = book.first_position()
+    if request.after < request.until and request.after + 1 < first:
+        raise PositionTrimmed(str(ledger.PositionTrimmed(request.after, first)))
+
+
+def _beyond_end(book: Ledger, until: int) -> PositionBeyondEnd:
+    return PositionBeyondEnd(
+        f"position {until} was asked for and the ledger ends at {book.last_position()}"
+    )
+
+
+# Queues: attach, claim, read, end and release; browse.
+
+
+def attach(manager: ServedManager, request: Request) -> Answer:
+    """Begin to act as a consumer of a queue."""
+    queues = _with_queues(manager)
+    standing = queues.claims.attach(*request_of(claims.AttachRequest, request))
+    return claims.Attached(
+        queues.name,
+        queues.ledger.instance_id,
+        standing.consumer,
+        standing.queue,
+        standing.epoch,
+        standing.closed,
+    )._asdict()
+
+
+def claim(manager: ServedManager, request: Request) -> Answer:
+    """Claim the next messages behind a claim."""
+    queues, asked = _with_queues(manager), request_of(claims.ClaimRequest, request)
+    limit = ClaimLimit(asked.max_rows, asked.max_data_bytes, asked.up_to)
+    claimed = queues.claims.claim(asked.consumer, asked.epoch, asked.after, limit)
+    return claims.Claimed(claimed.until, claimed.message_count)._asdict()
+
+
+def mark(manager: ServedManager, request: Request) -> Answer:
+    """Return a mark; a claim with this ``up_to`` stops at the messages that are there now."""
+    queues = _with_queues(manager)
+    fields_of(request)
+    return claims.Mark(queues.claims.mark())._asdict()
+
+
+def end(manager: ServedManager, request: Request) -> Answer:
+    """End the lives of messages that claims hold."""
+    count = _with_queues(manager).claims.end(*request_of(claims.EndRequest, request))
+    return claims.Counted(count)._asdict()
+
+
+def end_written(manager: ServedManager, request: Request) -> Answer:
+    """End claims that are written according to a checkpoint."""
+    queues, asked = _with_queues(manager), request_of(claims.EndWrittenRequest, request)
+    return claims.Counted(queues.claims.end_written(*asked))._asdict()
+
+
+def quiesce(manager: ServedManager, request: Request) -> Answer:
+    """Give a reader no further claim."""
+    _with_queues(manager).claims.quiesce(*request_of(claims.Reader, request))
+    return {}
+
+
+def renew(manager: ServedManager, request: Request) -> Answer:
+    """Note that a reader is alive, so that its claims do not lapse."""
+    _with_queues(manager).claims.renew(*request_of(claims.Reader, request))
+    return {}
+
+
+def claimed_rows(manager: ServedManager, request: Request) -> Answer:
+    """Return the ranges of rows that claims hold."""
+    ranges = _with_queues(manager).claims.ranges(*request_of(claims.ClaimsRequest, request))
+    return claims.ClaimedRows(ranges)._asdict()
+
+
+def back_out(manager: ServedManager, request: Request) -> Answer:
+    """Back out single messages that a reader cannot use."""
+    queues, asked = _with_queues(manager), request_of(claims.BackOutRequest, request)
+    if not all(type(row) is int for row in asked.rows):
+        raise BadRequest(f"rows are whole numbers, not {asked.rows!r}")
+    return claims.BackedOut(*queues.claims.back_out(*asked))._asdict()
+
+
+def release(manager: ServedManager, request: Request) -> Answer:
+    """Give back the messages that a consumer has claimed."""
+    count = _with_queues(manager).claims.release(*request_of(claims.ReleaseRequest, request))
+    return claims.Counted(count)._asdict()
+
+
+def consumers(manager: ServedManager, request: Request) -> Answer:
+    """List all consumers."""
+    queues = _with_queues(manager)
+    fields_of(request)
+    return {"consumers": [standing._asdict() for standing in queues.claims.standings()]}
+
+
+def browse_ranges(manager: ServedManager, request: Request) -> Answer:
+    """Cut the messages of a queue into parts that can be browsed side by side."""
+    queues, asked = _with_queues(manager), request_of(claims.RangesRequest, request)
+    if asked.part_count < 1:
+        raise BadRequest(f"part_count >= 1 does not hold for {asked.part_count}")
+    return {"ranges": browsable_ranges(queues.engine, asked.queue, asked.part_count)}
+
+
+def open_claimed(manager: ServedManager, request: Request) -> Iterator[Page]:
+    """Return the claimed messages of a range of rows."""
+    asked = request_of(claims.ClaimedRequest, request)
+    return _claimed(_with_queues(manager), asked)
+
+
+def _claimed(manager: QueueManager, asked: claims.ClaimedRequest) -> Iterator[Page]:
+    consumer, epoch, after, until = asked
+    while after < until:
+        found = manager.claims.page(
+            consumer,
+            epoch,
+            (after, until),
+            max_bytes=_CLAIMED_PAGE_BYTES,
+            max_rows=_CLAIMED_PAGE_ROWS,
+        )
+        yield _page(manager, found.queue, found.columns)
+        after += found.message_count
+
+
+def open_browse(manager: ServedManager, request: Request) -> Iterator[Page]:
+    """Return the live messages of a range of keys that match."""
+    asked = request_of(claims.BrowseRequest, request)
+    match = Match(_identifier(asked.msg_id), _identifier(asked.correl_id))
+    return _browsed(_with_queues(manager), asked, match)
+
+
+def _browsed(manager: QueueManager, asked: claims.BrowseRequest, match: Match) -> Iterator[Page]:
+    low: int | None = asked.low
+    while low is not None:
+        within = low, asked.high
+        queue, found, low = browsable_page(
+            manager.engine, asked.queue, within, match, asked.priority
+        )
+        if found:
+            yield _page(manager, queue, _columns(found))
+
+
+def _columns(rows: list[StoredMessage]) -> MessageColumns:
+    return MessageColumns(
+        [row.msg_id for row in rows],
+        [row.correl_id or None for row in rows],
+        [row.put_ms for row in rows],
+        [row.deliver_at_ms for row in rows],
+        [row.expire_at_ms for row in rows],
+        [row.backout_count for row in rows],
+        [row.descriptor for row in rows],
+        [row.body for row in rows],
+    )
+
+
+def _page(manager: QueueManager, queue: str | Sequence[str], columns: MessageColumns) -> Page:
+    described = {packed: _SAID(unpack_descriptor(packed)) for packed in set(columns.descriptor)}
+    return MessagePage(manager.name, queue, columns, described)
+
+
+def _message_batch(page: Page, _manager: ServedManager) -> pa.RecordBatch:
+    return message_batch(page)
+
+
+def _identifier(as_hex: str | None) -> bytes | None:
+    if as_hex is None:
+        return None
+    try:
+        return bytes.fromhex(as_hex)
+    except ValueError:
+        raise BadRequest(f"{as_hex!r} is not an id in hex") from None
+
+
+# Stages: rows that a query writes, and the commit that puts them.
+
+
+def stage(
+    manager: ServedManager,
+    request: Request,
+    batches: Iterator[pa.RecordBatch],
+    stopping: threading.Event,
+) -> Answer:
+    """Keep the rows of one attempt until a commit names it; an empty batch says that they are all.
+
+    An upload may end without it: its task has died.
+    """
+    asked = _checked(request_of(stages.StageRequest, request))
+    try:
+        writer = _with_queues(manager).stages.begin(StagePlace(*asked))
+    except ValueError as error:
+        raise BadRequest(str(error)) from error
+    if writer is None:
+        for _ in batches:
+            pass
+        return stages.StageAnswer(stages.DECIDED)._asdict()
+    is_whole = False
+    try:
+        for received in batches:
+            if stopping.is_set():
+                raise Refused(STAGE_LOST, "the server is being stopped")
+            for page in _slices(received):
+                writer.append(_blob(page), page.num_rows)
+            is_whole = not received.num_rows
+        if not is_whole:
+            raise Refused(STAGE_LOST, "the upload broke off")
+    except BaseException:
+        writer.discard()
+        raise
+    return stages.StageAnswer(writer.finish())._asdict()
+
+
+def commit(manager: ServedManager, request: Request) -> Answer:
+    """Put some of the rows of a batch; ``is_done`` false asks to be called again."""
+    asked = _checked(request_of(stages.CommitRequest, request))
+    named = [_stage_of(name) for name in asked.stages]
+    try:
+        state = _with_queues(manager).stages.commit(
+            asked.query,
+            asked.batch,
+            named,
+            _staged_rows,
+            dead_letter_queue=asked.dead_letter_queue,
+            surrenders=asked.surrenders,
+        )
+    except StageMissing as error:
+        raise Refused(STAGE_LOST, str(error)) from error
+    counts = state.put_count, state.expired_count, state.refused_count
+    return stages.CommitAnswer(state.batch, state.is_done, *counts)._asdict()
+
+
+def surrendered(manager: ServedManager, request: Request) -> Answer:
+    """Return the rows of a batch that nobody has taken."""
+    asked = _checked(request_of(stages.SurrenderedRequest, request))
+    rows = _with_queues(manager).stages.surrendered(asked.query, asked.batch)
+    return stages.SurrenderedRows([(*row,) for row in rows])._asdict()
+
+
+def _staged_rows(blob: bytes) -> StagedRows:
+    """Return the rows of a blob, its data as it is and the other columns as values."""
+    with pa.ipc.open_stream(blob) as reader:
+        batch = reader.read_next_batch()
+    payload = batch.column(stages.PAYLOAD)
+    _, offsets, data = payload.buffers()
+    first, count = payload.offset, batch.num_rows
+    edges = memoryview(offsets).cast("i")[first : first + count + 1].tolist()
+    missing = payload.is_null().to_pylist() if payload.null_count else ()
+    others = (name for name in batch.schema.names if name != stages.PAYLOAD)
+    return StagedRows(
+        count,
+        {name: batch.column(name).to_pylist() for name in others},
+        b"" if data is None else data.to_pybytes(),
+        edges,
+        frozenset(row for row, is_missing in enumerate(missing) if is_missing),
+    )
+
+
+def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield a batch in slices that each fit into a transaction; a larger single row goes alone."""
+    row_bytes = max(batch.nbytes // max(batch.num_rows, 1), 1)
+    rows = min(TRANSACTION_ROWS, max(_BLOB_BYTES // row_bytes, 1))
+    edges = [*range(0, batch.num_rows, rows), batch.num_rows]
+    for start, stop in pairwise(edges):
+        yield batch.slice(start, stop - start)
+
+
+def _blob(batch: pa.RecordBatch) -> bytes:
+    """Return a batch as bytes, without the columns that say nothing."""
+    said = [
+        name
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        if name == stages.PAYLOAD or column.null_count < batch.num_rows
+    ]
+    batch = batch.select(said)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    blob: bytes = sink.getvalue().to_pybytes()
+    return blob
+
+
+def _stage_of(name: Any) -> tuple[int, str]:
+    match name:
+        case [int(partition), str(attempt)]:
+            return partition, attempt
+    raise BadRequest(f"a stage is [partition, attempt], not {name!r}")
+
+
+def _checked(asked: RowT) -> RowT:
+    """Return a request in which no number is negative, and no text empty by mistake."""
+    for name, value in asked._asdict().items():
+        is_empty = value == "" and name not in _MAY_BE_EMPTY
+        if is_empty or (isinstance(value, int) and value < 0):
+            raise BadRequest(f"{name} cannot be {value!r}")
+    return asked
+
+
+#: Verbs of tickets: their rows are sent.
+TICKETS: dict[str, TicketVerb] = {
+    ledger.LEDGER_VERB: TicketVerb(LEDGER, open_ledger, _ledger_batch),
+    claims.CLAIMED_VERB: TicketVerb(MESSAGE, open_claimed, _message_batch),
+    claims.BROWSE_VERB: TicketVerb(MESSAGE, open_browse, _message_batch),
+}
+
+#: Verbs of actions: one call, answered by JSON.
+ACTIONS: dict[str, ActionVerb] = {
+    ledger.INFO_ACTION: ActionVerb(
+        "which positions the ledger of a queue manager holds", ledger_info
+    ),
+    claims.ATTACH: ActionVerb("act as a consumer of a queue", attach),
+    claims.CLAIM: ActionVerb("claim the next messages", claim),
+    claims.END: ActionVerb("end what claims hold", end),
+    claims.END_WRITTEN: ActionVerb("end what a checkpoint says is written", end_written),
+    claims.QUIESCE: ActionVerb("claim nothing more for a reader that ends", quiesce),
+    claims.RENEW: ActionVerb("hear of a reader that lives", renew),
+    claims.ROWS: ActionVerb("which rows claims hold", claimed_rows),
+    claims.BACK_OUT: ActionVerb("back out messages of a claim", back_out),
+    claims.MARK: ActionVerb("what tells messages put by now from later", mark),
+    claims.RELEASE: ActionVerb("give claimed messages back", release),
+    claims.CONSUMERS: ActionVerb("how all consumers stand", consumers),
+    claims.RANGES: ActionVerb("parts of a queue to be browsed", browse_ranges),
+    stages.COMMIT_ACTION: ActionVerb("put what stages hold", commit),
+    stages.SURRENDERED_ACTION: ActionVerb("rows nobody has taken", surrendered),
+}
+
+#: Verbs of uploads: rows come, and one JSON object answers.
+PUTS: dict[str, PutVerb] = {stages.STAGE_VERB: PutVerb(STAGED, stage)}
+
+#: The version of the contract of each verb that may say one.
+PROTOCOLS: dict[str, int] = {
+    **dict.fromkeys(ledger.VERBS, ledger.VERSION),
+    **dict.fromkeys(claims.VERBS, claims.VERSION),
+    **dict.fromkeys(stages.VERBS, stages.VERSION),
+}
