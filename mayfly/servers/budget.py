@@ -1,11 +1,11 @@
 """The bound on the bytes of messages that all connections of a server have in memory together.
 
-docs/SERVING.md says which bytes are counted, and what happens when all are used up. A client
-never waits with bytes of the budget in its hands that it alone can give back. So there is always
-somebody who can go on, and nobody waits for ever:
+docs/SERVING.md says which bytes are counted, and what happens when all are used up. No client holds
+bytes of the budget while it waits for more of them. So one connection can always go on, and no wait
+is endless:
 
-* a message is read on when there is room for the whole of it, and has its room until it is put;
-* while others wait, a connection is ended whose client is slow to send or to read (``Patience``).
+* a message is read when there is room for the whole of it, and has its room until it is put;
+* while others wait, a connection whose client sends or reads slowly is ended (``Patience``).
 """
 
 from __future__ import annotations
@@ -16,29 +16,28 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-#: The bytes that all connections of a server may have together, where nobody says otherwise.
+#: The usual limit for all connections of a server together, in bytes.
 LIMIT_BYTES: Final = 256 * 1024 * 1024
-#: A connection may have so many bytes that nobody counts: short messages cost no count.
+#: Bytes of each connection that are not counted: short messages cost no count.
 OWN_BYTES: Final = 64 * 1024
-#: A message has come, or was read, after so many seconds, and one second more for so many bytes.
+#: A client has this time to send or to read a message, and a second more for each 64 KiB.
 REQUEST_SECONDS: Final = 30.0
 BYTES_A_SECOND: Final = 65_536
-#: A client that waits for room to send a message, and cannot wait for ever, is refused behind it.
+#: A client of a protocol with short waits is refused when it has no room by then.
 WAIT_SECONDS: Final = 30.0
-#: How often a connection that is late is looked at, until somebody waits for what it has.
+#: A late connection is looked at this often, until others wait for bytes.
 _LOOK_SECONDS: Final = 1.0
 
 
 class Room:
-    """Bytes of a budget for one message, which are there, or are waited for."""
+    """Bytes of a budget for one message: it has them (``is_there``), or waits for them."""
 
     def __init__(self, budget: Budget, count: int, on_there: Callable[[], object] | None) -> None:
-        """Begin without them; ``Budget.room`` makes it."""
         self._budget, self.count, self.on_there = budget, count, on_there
         self.is_there = self.is_over = False
 
     def end(self) -> None:
-        """Give the bytes back, or wait for them no longer; a second call does nothing."""
+        """Give the bytes back, or end the wait for them; a second call does nothing."""
         self._budget.end(self)
 
 
@@ -52,11 +51,11 @@ class Budget:
         self._waiting: deque[Room] = deque()
 
     def longest(self, message_bytes: int) -> int:
-        """Return the bytes of the longest message that may come: a longer one would never fit."""
+        """Return the length of the longest message that can have room, in bytes."""
         return min(message_bytes, self._limit)
 
     def limit(self, limit_bytes: int) -> None:
-        """Let another number of bytes count from now on."""
+        """Set another limit, for messages that come from now on."""
         with self._changing:
             self._left += limit_bytes - self._limit
             self._limit = limit_bytes
@@ -65,35 +64,35 @@ class Budget:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether nothing is left: a client that has something is not to be given more."""
+        """Whether nothing is left, so that a client is given no message more."""
         return self._left < 0
 
     @property
     def is_scarce(self) -> bool:
-        """Whether less than an eighth is left: nobody should be asked for more at once."""
+        """Whether less than an eighth is left, so that no message is asked for ahead."""
         return self._left * 8 < self._limit
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether somebody waits for what others have."""
+        """Whether a message waits for room."""
         return bool(self._waiting)
 
     def take(self, count: int) -> None:
-        """Take bytes that are in memory already, whether they are left or not."""
+        """Count bytes that are in memory already, also above the limit."""
         with self._changing:
             self._left -= count
 
     def give(self, count: int) -> None:
-        """Give some back; those that wait for them are told."""
+        """Give bytes back; messages that wait may have their room by it."""
         with self._changing:
             self._left += count
             there = self._served()
         _tell(there)
 
     def room(self, count: int, on_there: Callable[[], object] | None = None) -> Room | None:
-        """Return room for a message; None where there is none and nobody is to be told of it later.
+        """Return room for a message, which waits for it with ``on_there``; else None without room.
 
-        ``on_there`` is called, by any thread and once, when room that is not there has come.
+        ``on_there`` is called once, by any thread, at the end of a wait.
         """
         made = Room(self, count, on_there)
         with self._changing:
@@ -107,7 +106,7 @@ class Budget:
         return made
 
     def end(self, room: Room) -> None:
-        """Give room back that is there, or wait for it no longer."""
+        """See :meth:`Room.end`."""
         with self._changing:
             if room.is_over:
                 return
@@ -120,11 +119,11 @@ class Budget:
         _tell(there)
 
     def _fits(self, count: int) -> bool:
-        # A message longer than the limit, which was lowered since, comes when nobody has anything.
+        # The limit may have been lowered since: a longer message then has all of it.
         return count <= self._left or (self._left == self._limit)
 
     def _served(self) -> list[Room]:
-        """Serve those that wait, in their order; return them to be told."""
+        """Give room to messages that wait, in their order; return those that have it now."""
         there: list[Room] = []
         while self._waiting and self._fits(self._waiting[0].count):
             room = self._waiting.popleft()
@@ -141,7 +140,7 @@ def _tell(there: list[Room]) -> None:
 
 
 class Held:
-    """The bytes that one connection has in memory; those above OWN_BYTES count."""
+    """The bytes that one connection has in memory; bytes above OWN_BYTES count."""
 
     __slots__ = ("_budget", "counted")
 
@@ -160,25 +159,24 @@ class Held:
 
 
 class Patience:
-    """Ends a connection that has what others wait for while its client is slow; of its loop."""
+    """Ends a connection whose client is slow while others wait for bytes; belongs to its loop."""
 
     __slots__ = ("_budget", "_end", "_loop", "_timer")
 
     def __init__(
         self, budget: Budget, loop: asyncio.AbstractEventLoop, end: Callable[[], None]
     ) -> None:
-        """Begin with nothing that is waited for; ``end`` ends the connection."""
         self._budget, self._loop, self._end = budget, loop, end
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, count: int) -> None:
-        """Begin to count the time that a client needs to send or to read so many bytes."""
+        """Start the time that the client has to send or to read this number of bytes."""
         self.stop()
         seconds = REQUEST_SECONDS + count / BYTES_A_SECOND
         self._timer = self._loop.call_later(seconds, self._look)
 
     def stop(self) -> None:
-        """Stop: all is sent, or read."""
+        """Stop the time, as all bytes are sent or read."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -192,18 +190,18 @@ class Patience:
 
 
 class Later:
-    """Calls of one connection that are made once something of the budget is left again."""
+    """Calls of one connection that wait until something of the budget is left."""
 
     __slots__ = ("_budget", "_call_soon", "_calls", "_room")
 
     def __init__(self, budget: Budget, call_soon: Callable[[Callable[[], None]], object]) -> None:
-        """Begin with none; ``call_soon`` lets the loop of the connection call something."""
+        """Take ``call_soon``, by which a function is called in the loop of the connection."""
         self._budget, self._call_soon = budget, call_soon
         self._calls: list[Callable[[], None]] = []
         self._room: Room | None = None
 
     def call(self, call: Callable[[], None]) -> None:
-        """Call something when nobody has more than there is."""
+        """Call a function as soon as the budget is not used up."""
         self._calls.append(call)
         if self._room is None:
             self._room = self._budget.room(0, lambda: self._call_soon(self._run))
@@ -211,7 +209,7 @@ class Later:
                 self._call_soon(self._run)
 
     def end(self) -> None:
-        """Call nothing any more."""
+        """Drop the calls that wait."""
         self._calls.clear()
         self._leave()
 

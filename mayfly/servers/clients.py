@@ -60,7 +60,7 @@ class Admits(Protocol):
 
 
 class Place(NamedTuple):
-    """Where a client has come in: an instance of a channel, from an address."""
+    """The channel by which a client is connected, and its address without the port."""
 
     queue_manager: str
     channel: str
@@ -83,7 +83,7 @@ class Instances:
         self._by_place[place] += 1
 
     def leave(self, place: Place) -> None:
-        """Count a client no more."""
+        """End the count of a client."""
         self._by_place[place] -= 1
         if not self._by_place[place]:
             del self._by_place[place]

@@ -24,7 +24,7 @@ _ACCEPTED_AT_ONCE: Final = 64
 _TLS_HANDSHAKE: Final = b"\x16"
 _TELLING_BYTES: Final = 8
 _CHUNK_BYTES: Final = 65_536
-#: A client that was told why it is refused has so long to hang up.
+#: A client that is refused has this time to hang up.
 _HANGING_UP_SECONDS: Final = 5.0
 #: The process has no file descriptor or memory left for a connection; it has later.
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -41,22 +41,22 @@ _OTHER_CAUSE = "AMQ9620E", "the handshake has failed"
 
 
 class Guests(Protocol):
-    """A server, as its door uses it; in the loop."""
+    """A server, as its door uses it; all calls come from its loop."""
 
     log: logging.Logger
 
     @property
     def handshake_seconds(self) -> float | None:
-        """How long a handshake may take, None for ever."""
+        """The longest time of a TLS handshake, None without a limit."""
 
     def room(self) -> int:
-        """Return how many connections more may come in."""
+        """Return the number of connections that are still free."""
 
     def new(self) -> asyncio.BaseProtocol:
-        """Return what speaks with a client that has come in."""
+        """Return the protocol of asyncio for a client that is connected."""
 
     def without_tls(self, client: str, first: bytes) -> bytes:
-        """Return what a client is told that begins with these bytes, where TLS is expected."""
+        """Return the answer to a client whose first bytes are no TLS, where TLS is expected."""
 
 
 def tcp_sockets(host: str, port: int) -> list[socket.socket]:
@@ -89,7 +89,7 @@ def unix_socket(path: Path) -> socket.socket:
 
 
 class Door:
-    """Lets in the connections that come to some sockets; belongs to the loop that makes it."""
+    """Accepts the connections of some sockets; belongs to the loop that makes it."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Door:
     ) -> None:
         """Begin to take connections, over TLS when there is a context for it."""
         self._guests, self._context = guests, context
-        #: Connections that are not in yet.
+        #: Connections whose handshake has not ended.
         self._coming: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._listening = list(listening)
@@ -107,17 +107,17 @@ class Door:
             self._loop.add_reader(each, self._accept, each)
 
     def close(self) -> None:
-        """Take no more connections; those that wait for it already are let in."""
+        """Take no more connections but those that the system has accepted already."""
         listening, self._listening = self._listening, []
         for each in listening:
             self._loop.remove_reader(each)
-            # A close would reset them, and nobody would tell them why.
+            # A close would reset them without an answer.
             with each, contextlib.suppress(OSError):
                 while True:
                     self._begin(each.accept()[0])
 
     async def cut(self) -> None:
-        """End connections that are not in yet."""
+        """End connections whose handshake has not ended."""
         coming = list(self._coming)
         for each in coming:
             each.cancel()
@@ -191,7 +191,7 @@ class Door:
 
 
 async def _first_bytes(made: socket.socket) -> bytes:
-    """Return what a client begins with, which stays to be read; empty when it has gone."""
+    """Return the first bytes of a client, which stay to be read; empty when it has gone."""
     loop = asyncio.get_running_loop()
     there = asyncio.Event()
     loop.add_reader(made, there.set)
@@ -203,7 +203,7 @@ async def _first_bytes(made: socket.socket) -> bytes:
 
 
 async def _refuse(made: socket.socket, told: bytes) -> None:
-    """Tell a client something, and wait until it has hung up."""
+    """Send a client an answer, and wait until it has hung up."""
     loop = asyncio.get_running_loop()
     # With bytes that are not read, a close would reset the connection before the client reads.
     await loop.sock_recv(made, _CHUNK_BYTES)

@@ -17,7 +17,7 @@ _LOG = logging.getLogger("mayfly.host")
 
 
 class Host:
-    """Runs listeners for queue managers that somebody else opens and closes.
+    """Runs listeners for queue managers, which its caller opens and closes.
 
     One thread starts it, reloads it and ends it.
     """

@@ -132,7 +132,7 @@ class MqListener(Listener):
             self._idle.look(self._server)
 
     def drain(self, timeout_ms: int) -> None:
-        """Let nobody in; connections without an open unit of work end, the others have a time."""
+        """Take no new connection; those with an open unit of work have a time to end it."""
         if self._server is not None:
             self._server.drain(timeout_ms)
 
@@ -337,7 +337,7 @@ class HttpListener(Listener):
         reload_tls(self._context, self._tls)
 
     def drain(self, timeout_ms: int) -> None:
-        """End waits and live streams, wait for other requests; probes are told that it drains."""
+        """End waits and live streams, and wait for other requests; probes are still answered."""
         if self._service is not None:
             self._service.message_waits.end()
             self._service.feeds.end()
@@ -382,7 +382,7 @@ def tls_context(tls: TlsFiles) -> ssl.SSLContext | None:
 def reload_tls(context: ssl.SSLContext | None, tls: TlsFiles) -> None:
     """Load the files into the context in use; raises OSError, naming them."""
     if context is not None:
-        # They are tried apart first: a context with half of them would serve nobody.
+        # They are tried apart first: a context with half of them could shake no hands.
         tls_context(tls)
         _load_files(context, tls)
 

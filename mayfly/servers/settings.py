@@ -65,7 +65,7 @@ def check_clients(host: str, *, has_tls: bool, has_roots: bool, is_open: bool) -
 
 DEFAULT_MQ = ListenAddress("127.0.0.1", 1414)
 DEFAULT_FLIGHT = ListenAddress("127.0.0.1", 9414)
-#: The rules of these channels are for clients of AMQP; its default rules let nobody in.
+#: The rules of these channels are for clients of AMQP; the default rules refuse all.
 AMQP_CHANNEL, DEVELOPMENT_AMQP_CHANNEL = "SYSTEM.DEF.SVRCONN", "DEV.APP.SVRCONN"
 #: The rules of these channels are for programs and for administrators by HTTP.
 HTTP_CHANNEL, DEVELOPMENT_HTTP_CHANNEL = "SYSTEM.DEF.SVRCONN", "DEV.APP.SVRCONN"

@@ -98,9 +98,9 @@ class Application:
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                given = message.get("headers", ())
-                names = {name for name, _value in given}
-                headers = [*given, *(each for each in _USUAL if each[0] not in names)]
+                headers = list(message.get("headers", ()))
+                given = {name for name, _value in headers}
+                headers += [each for each in _USUAL if each[0] not in given]
                 if is_script:
                     headers = [each for each in headers if each[0].lower() != b"www-authenticate"]
                 message["headers"] = headers

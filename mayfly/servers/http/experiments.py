@@ -25,7 +25,7 @@ from mayfly.mqi.errors import MQError
 
 #: Positions of the ledger that a trace has at most, the newest.
 MOST_LIVES: Final = 1_000_000
-#: An answer that has not come by then will not.
+#: A command that takes longer is ended.
 _MOST_SECONDS: Final = 120.0
 _MOST_RUNNING, _MOST_KEPT = 2, 50
 #: The command has answered, with bad news.
@@ -58,7 +58,7 @@ class Experiment:
 
 
 class TooManyExperiments(Exception):
-    """So many run already that another one would take the machine from the queue managers."""
+    """Two experiments run: another one would take the machine from the queue managers."""
 
 
 class Experiments:

@@ -84,7 +84,7 @@ class FeedReader:
     def offer_from_elsewhere(self, frame: Frame | None) -> None:
         """Offer a frame, or None for the end; any thread may call it."""
         with contextlib.suppress(RuntimeError):
-            # A loop that is closed has nobody who reads.
+            # The loop is closed, and with it the connection.
             self._loop.call_soon_threadsafe(self._offer, frame)
 
     def _offer(self, frame: Frame | None) -> None:
@@ -99,7 +99,7 @@ class FeedReader:
 
 
 class Feed:
-    """The live figures of one queue manager; its clock drives it while somebody listens.
+    """The live figures of one queue manager; its clock drives the feed while it has readers.
 
     Any thread may call it; :meth:`join`, :meth:`leave` and :meth:`whole` wait for a look under way.
     """
@@ -176,7 +176,7 @@ class Feed:
             try:
                 look = self._look_again()
             except MQError:
-                # The queue manager has stopped. A client that asks anew is told why.
+                # The queue manager has stopped. A client that asks anew gets the reason.
                 self._tell(None)
                 return
             assert before is not None

@@ -43,7 +43,7 @@ class Key(NamedTuple):
 
 
 class Entered(NamedTuple):
-    """A channel that a client has come in by: as which user, and when, ms since 1970."""
+    """An admission by a channel: its user, its moment in ms since 1970, and how it ends."""
 
     user: str
     connected_ms: int
@@ -59,7 +59,6 @@ class Line:
     def __init__(
         self, peer: Peer, loop: asyncio.AbstractEventLoop, budget: Budget | None = None
     ) -> None:
-        """Begin with nothing open; ``budget`` is that of the server."""
         self.budget = Budget() if budget is None else budget
         #: The answer that is being sent.
         self.answer = Held(self.budget)
@@ -78,7 +77,7 @@ class Line:
         self.cut: Callable[[], None] = self.lose
         #: Closes it behind the request under way.
         self.close_gently: Callable[[], None] = self.lose
-        #: Lets the time for the request under way begin in so many seconds.
+        #: Starts the time for the request under way anew, in this number of seconds.
         self.give_time: Callable[[float], None] = lambda _seconds: None
 
     def when_over(self) -> asyncio.Future[None]:
@@ -117,11 +116,11 @@ class Line:
             raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
 
     def enter(self, place: Place, entered: Entered) -> None:
-        """Note that the client has come in by a channel; ``leave`` is called when it has gone."""
+        """Note an admission by a channel; ``leave`` is called when the client has gone."""
         self._places[place] = entered
 
     def has_entered(self, place: Place) -> bool:
-        """Return True if the client has come in by a channel before."""
+        """Return True if the client was admitted by a channel before."""
         return place in self._places
 
     def statuses(self) -> list[ClientConnection]:
@@ -254,7 +253,7 @@ def _close_all(conversations: list[Connection]) -> None:
 
 
 def _bytes_of(connected: Any) -> tuple[int, int]:
-    """Return the bytes sent and received by a socket; 0 where nobody counts them."""
+    """Return the bytes sent and received by a socket; 0 where the system has no count."""
     option = getattr(socket, "TCP_INFO", None)
     if option is None or connected is None:
         return 0, 0

@@ -89,9 +89,9 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 
 class Unauthorized(Exception):
-    """Nobody is let in with these credentials, or with none; the log of the server says why.
+    """Credentials are missing or refused; the log of the server says why.
 
-    ``is_login`` tells that the credentials were the cookie of a login that has ended.
+    ``is_login`` is True for the cookie of a login that has ended.
     """
 
     def __init__(self, detail: str, *, is_login: bool = False) -> None:
@@ -104,7 +104,7 @@ CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="mayfly", charset="UTF-8"'}
 
 
 class WrongRequest(Exception):
-    """A request that no queue manager has refused, and that is wrong in itself.
+    """A request is wrong in itself, before a queue manager is asked.
 
     ``more`` are members of the problem beside those of every one.
     """
@@ -127,7 +127,7 @@ def of_mq_error(error: MQError) -> JSONResponse:
 
 
 def of_unauthorized(error: Unauthorized) -> JSONResponse:
-    """Ask for other credentials."""
+    """Answer 401, with the challenge that asks for credentials."""
     return problem(HTTPStatus.UNAUTHORIZED, error.detail, rc.MQRC_NOT_AUTHORIZED, CHALLENGE)
 
 

@@ -237,7 +237,7 @@ class Places:
         self._probing.pop(line, None)
 
 
-#: A head has at most so many bytes and headers.
+#: The most bytes and headers of the head of a request.
 HEAD_BYTES: Final = 16_384
 MOST_HEADERS: Final = 100
 #: Bytes that are neither head nor body, as the sizes of chunks: for each byte of a body, and more.
@@ -296,7 +296,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._wants_upgrade = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn
-        """Begin a connection; the first request is to come in time."""
+        """Begin a connection, and the time for its first request."""
         # First: other threads look at the lines of all connections that are known.
         self.line = Line(Peer.of(transport), self.loop, self._budget)
         self.line.give_time = self._give_time
@@ -330,7 +330,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unread.note(0)
 
     def _give_time(self, seconds: float) -> None:
-        """Let the time for a request begin in so many seconds."""
+        """Start the time for a request anew, in this number of seconds."""
         self._begun_at = self.loop.time() + seconds
 
     def data_received(self, data: bytes) -> None:

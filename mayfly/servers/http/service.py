@@ -140,7 +140,7 @@ class Service:
         return Visit(self, applicant, admitted, credentials.mechanism)
 
     def _enter(self, line: Line, applicant: Applicant, admitted: Admitted) -> None:
-        """Count a connection as an instance of the channel it has come in by."""
+        """Count a connection as an instance of the channel that admits it."""
         place = Place(applicant.queue_manager, applicant.channel, applicant.address)
         # The operator's token is for no channel; a connection that is gone is no instance, and its
         # request is carried out.
@@ -207,7 +207,7 @@ def _refused(credentials: Credentials) -> str:
 
 
 class Mechanism(Enum):
-    """The ways to come in, by the names of IBM's login resource."""
+    """Kinds of credentials, by the names of IBM's login resource."""
 
     NONE = "none"
     BASIC = "basic"
@@ -273,7 +273,7 @@ class Sessions:
     """The logins of one listener; they belong to its loop."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
-        """Begin with none; logins end by the time of ``now_ms``."""
+        """Take the clock by which logins end."""
         self._now_ms = now_ms
         #: Cookies know no port: two servers of a machine must not take each other's away.
         self.cookie = f"LtpaToken2_{secrets.token_hex(4)}"

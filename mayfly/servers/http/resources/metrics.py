@@ -39,7 +39,7 @@ MOST_QUEUES: Final = 200
 MOST_CHANNELS: Final = 200
 #: The label of the others. No queue has this name.
 OTHERS: Final = "(others)"
-#: The label of clients that have come by no channel, as programs of the same machine do.
+#: The label of clients without a channel, as programs of the same machine.
 _NO_CHANNEL: Final = "(none)"
 
 
@@ -50,7 +50,7 @@ def metrics(call: Call[NoQuery, None]) -> Response:
 
 
 def metrics_text(managers: Mapping[str, QueueManager], standing: Standing) -> bytes:
-    """Return all metrics as text; a queue manager that has stopped is only said to be down."""
+    """Return all metrics as text; a queue manager that has stopped has ``up`` 0 and no others."""
     # A registry of its own: the library's default one would add metrics of the Python process.
     registry = CollectorRegistry()
     registry.register(_Snapshot(managers, standing))
@@ -248,7 +248,7 @@ def _of_channels(managers: Mapping[str, QueueManager]) -> Metric:
     )
     for name, manager in managers.items():
         found = _standings(manager)
-        # Those of which somebody has to know come first.
+        # Channels that are down come first, as the list may be cut.
         found.sort(key=lambda one: (one[2] not in _DOWN, one))
         for channel, partner, status in found[:MOST_CHANNELS]:
             family.add_metric([name, channel, partner, status], float(status not in _DOWN))
@@ -268,7 +268,7 @@ def _standings(manager: QueueManager) -> list[tuple[str, str, Status]]:
             continue
         found += [(one.name, one.partner, one.status) for one in partners]
         if not partners and channels.is_stopped(record.name):
-            # A channel of clients, or a receiver that nobody has sent to.
+            # A channel of clients, or a receiver without a sender so far.
             found.append((record.name, "", Status.STOPPED))
     return found
 

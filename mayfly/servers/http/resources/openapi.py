@@ -32,7 +32,7 @@ _TITLE: Final = "Mayfly over HTTP"
 _ABOUT: Final = """\
 Queue managers in which every message has a lifetime. Below `/mayfly/v1` are resources of Mayfly's
 own, below `/ibmmq/rest` those of the IBM MQ REST API. `docs/HTTP.md` explains both."""
-#: The ways to come in. A cookie needs the header against CSRF with every change.
+#: Kinds of credentials. A cookie needs the header against CSRF with every change.
 _SCHEMES: Final[Mapping[str, Mapping[str, str]]] = {
     "password": {"type": "http", "scheme": "basic", "description": "user and password"},
     "token": {
@@ -72,7 +72,7 @@ class Description:
     """The operations of a server, as programs and people read them."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        """Take the operations; that of the description itself is added."""
+        """Take the operations; one more, of the description itself, is added."""
         path = f"{OWN}/openapi.json"
         own = Operation("GET", path, self.openapi, None)
         self.operations = (*operations, own)
@@ -204,7 +204,7 @@ def _responses(one: Operation, schemas: _Schemas) -> dict[str, Any]:
 
 
 def _about(kind: Any) -> str:
-    """Return the first sentence of what is said of a type."""
+    """Return the first paragraph of the docstring of a type."""
     about = cleandoc(getattr(kind, "__doc__", None) or "") if isinstance(kind, type) else ""
     return _marked(" ".join(about.partition("\n\n")[0].split())) or "It is done."
 

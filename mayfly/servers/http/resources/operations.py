@@ -77,7 +77,7 @@ class NoQuery(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Call(Generic[_Q, _B]):
-    """A request that was let in and checked; ``names`` are the parts of the path in braces."""
+    """A request that was admitted and checked; ``names`` are the parts of the path in braces."""
 
     service: Service
     request: Request
@@ -203,7 +203,7 @@ def check_span(from_ms: int | None, before_ms: int | None) -> None:
 
 
 def page_by_name(found: Iterable[tuple[str, _T]], limit: int, after: str) -> tuple[list[_T], Next]:
-    """Return so many of the values with names behind ``after``, and ``next``."""
+    """Return a page of values by name, those behind ``after``, and the ``next`` of the answer."""
     rest = ((name, value) for name, value in sorted(found, key=lambda one: one[0]) if name > after)
     page = list(islice(rest, limit + 1))
     following = page[limit - 1][0] if len(page) > limit else None
@@ -226,7 +226,7 @@ def etag_of(value: object) -> str:
 
 
 def is_known(request: Request, etag: str) -> bool:
-    """Return True if the sender of a GET has said that it has the answer of an ETag."""
+    """Return True for a GET whose If-None-Match names an ETag."""
     return request.method in ("GET", "HEAD") and _names(_given(request, "if-none-match"), etag)
 
 

@@ -223,7 +223,7 @@ def _of_text(expected: inspect.Type, text: str) -> object:
 
 
 def _mistake(found: object, kind: inspect.Type) -> str:
-    """Return what is wrong with a body, "" for nothing that can be told."""
+    """Return what is wrong with a body; "" where no field is to blame."""
     if not isinstance(found, dict):
         return "the body is no JSON object"
     fields = _fields(kind)

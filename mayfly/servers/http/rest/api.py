@@ -1,4 +1,4 @@
-"""The resources below ``/ibmmq/rest``: which handler a path has, and how failures are told.
+"""IBM's REST API below ``/ibmmq/rest``: the table of its operations, found by path and method.
 
 A path is read as it was sent: names of queues and topics hold ``/`` as ``%2F``.
 """

@@ -122,7 +122,7 @@ _OF_REASON: Final[Mapping[int, IbmMessage]] = {
 
 
 class RestError(Exception):
-    """A request fails with a status and one of IBM's messages, whose text names field and value.
+    """A failure: its status, and one of IBM's messages, whose text names field and value.
 
     ``reason`` is the reason code of a queue manager, 0 for none.
     """
@@ -141,7 +141,7 @@ class RestError(Exception):
         self.headers = headers or {}
 
     def answer(self) -> Answer:
-        """Return it as a client is told it."""
+        """Return the answer of this error."""
         number, explanation, action = self.failure
         told: dict[str, Any] = {
             "type": "rest",
