@@ -462,7 +462,6 @@ class _Changes:
         self._under_way: UnderWay = self._asynchronous.await_definitions(on_done=self._tell)
 
     def close(self) -> None:
-        """Tell of nothing any more."""
         self._is_closed = True
         self._under_way.cancel()
 

@@ -304,7 +304,6 @@ class TriggerMonitor:
         self._connection.close(commit=False)
 
     def __enter__(self) -> Self:
-        """Return the monitor."""
         return self
 
     def __exit__(
@@ -313,7 +312,6 @@ class TriggerMonitor:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stop and disconnect."""
         self.close()
 
     def _serve(self) -> None:

@@ -32,6 +32,7 @@ from mayfly.store.claimed import REMOVE
 from mayfly.store.contents import Contents
 from mayfly.store.damage import LAST_POSITION, damaged
 from mayfly.store.many_rows import insert_rows
+from mayfly.store.meta import write_value
 from mayfly.store.units import Delta, EndedMessages, EndedRows, Move, Unit
 from mayfly.verbs.contracts.outcomes import pack_counts, unpack_counts
 
@@ -288,6 +289,9 @@ class TotalsTable:
                 self._owing.add(number)
 
 
+# Lives
+
+
 INSERT_LIFE = (
     f"INSERT INTO ledger (position, kind, {', '.join(LifeRecord._fields)}) "
     f"VALUES (?, {KIND_LIFE}, {', '.join('?' * len(LifeRecord._fields))})"
@@ -350,7 +354,6 @@ _INSERT_BALANCE = (
     "INSERT INTO ledger (position, kind, queue, ended_ms, puts, present, ended) "
     f"VALUES (?, {KIND_BALANCE}, ?, ?, ?, ?, ?)"
 )
-_WRITE_META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 #: Lives on one queue after which a balance row is due, so that a reader never has far to the next.
 LIVES_BEFORE_BALANCE = 4_096
 
@@ -367,7 +370,6 @@ class Book:
         *,
         high_water_ms: int,
     ) -> None:
-        """Read what the store holds."""
         self._writer, self._contents = writer, contents
         self._now_ms = now_ms
         #: The newest time that is durable, and that of the transaction under way.
@@ -436,7 +438,7 @@ class Book:
         self.totals.save(self._position)
         now_ms = self._now_ms()
         if self._notes_time or now_ms >= self.high_water_ms + STORED_TIME_STEP_MS:
-            self._writer.execute(_WRITE_META, ("high_water_ms", now_ms))
+            self._writer.execute(*write_value("high_water_ms", now_ms))
             self._written_ms = now_ms
 
     def accept(self) -> None:

@@ -152,7 +152,6 @@ class Rows(NamedTuple):
 
     @property
     def message_count(self) -> int:
-        """How many there are."""
         return self.until - self.after
 
 
@@ -252,7 +251,6 @@ class ClaimedMessages:
         self._reader = reader
 
     def consumers(self) -> list[ConsumerRow]:
-        """Return all consumers."""
         return [ConsumerRow._make(row) for row in self.fetch("SELECT * FROM consumer", ())]
 
     def claims(self) -> list[ClaimRow]:

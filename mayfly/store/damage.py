@@ -69,6 +69,9 @@ def damaged(file: Path, error: Exception) -> StoreDamaged:
     return StoreDamaged(f"{file} is damaged: {what}", file.parent)
 
 
+# Checksums of pages
+
+
 _EXTENSION, _VFS = "cksumvfs", "cksmvfs"
 _RESERVED_BYTES = 8
 #: Where a database says how many bytes of each page are reserved.
@@ -149,6 +152,9 @@ def is_checked(connection: apsw.Connection) -> bool:
 def protect(connection: apsw.Connection) -> None:
     """Give the pages of an empty database room for checksums, or those of its next VACUUM."""
     connection.reserve_bytes(reserve=_RESERVED_BYTES)
+
+
+# identity.json
 
 
 IDENTITY_FILE = "identity.json"

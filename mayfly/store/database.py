@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import apsw
 
-from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
+from mayfly.mqi.errors import StoreDamaged, StoreError
 from mayfly.runtime import Files, Runtime
 from mayfly.store.contents import report_lost_contents
 from mayfly.store.damage import (
@@ -37,15 +37,12 @@ from mayfly.store.damage import (
 )
 from mayfly.store.disk_room import Ballast
 from mayfly.store.folder_lock import FolderLock
-from mayfly.store.migrations import (
-    MIGRATION_BYTES,
-    MIGRATIONS,
-    OLDEST_VERSION,
-    SCHEMA_VERSION,
-    schema,
-)
+from mayfly.store.migrations import NoRoomToMigrate, bring_up_to_date, check_version, schema
 from mayfly.store.write_ahead_log import check_end, check_header
 
+DATABASE_FILE = "mayfly.db"
+#: The index of a log of 65,000 pages, four times as many as it should have.
+_INDEX_BYTES = 16 * 2**15
 _BUSY_MS = 10_000
 DEFAULT_FLAGS: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 #: Of a connection that is used under a lock of ours alone: SQLite takes none of its own,
@@ -60,15 +57,6 @@ _PRAGMAS = (
     "PRAGMA cache_size = -65536",
     "PRAGMA temp_store = MEMORY",
 )
-
-
-class NoRoomToMigrate(StoreError):
-    """The disk has too little room to bring a database to the present schema."""
-
-    def __init__(self, message: str, folder: Path, missing_bytes: int) -> None:
-        """Say how many bytes are missing."""
-        super().__init__(message, folder)
-        self.missing_bytes = missing_bytes
 
 
 def connect(file: Path, vfs: str | None, *, flags: int = DEFAULT_FLAGS) -> apsw.Connection:
@@ -107,7 +95,7 @@ def open_writer(file: Path, runtime: Runtime, *, accepts_older: bool) -> apsw.Co
             _empty_log(writer)
         for pragma in _PRAGMAS:
             writer.execute(pragma)
-        _bring_up_to_date(writer, file, files)
+        bring_up_to_date(writer, file, files)
         writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, False)
     except BaseException:
         writer.close()
@@ -151,18 +139,7 @@ def _check(writer: apsw.Connection, file: Path, files: Files, expected: Identity
     rows_of(writer, "SELECT count(*) FROM sqlite_schema")
     valid_frames, _written_back = writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
     check_end(Path(f"{file}-wal"), files, max(valid_frames, 0))
-    if version > SCHEMA_VERSION:
-        raise NewerSchema(
-            f"{folder} was written by a newer Mayfly: schema {version}, known {SCHEMA_VERSION}",
-            folder,
-        )
-    if 0 < version < OLDEST_VERSION:
-        raise StoreError(
-            f"{folder} was written by an older Mayfly: schema {version}, wanted {SCHEMA_VERSION}, "
-            f"brought up to date from {OLDEST_VERSION} on; get its messages with the Mayfly that "
-            "has written it, and begin with a new folder",
-            folder,
-        )
+    check_version(version, folder)
     found = identity_of(writer)
     if found.is_protected and not is_checked(writer):
         # The first page in the log hides that of the file, which says how it must be opened.
@@ -186,41 +163,6 @@ def _empty_log(writer: apsw.Connection) -> None:
         _LOG.warning("the log stays as a crash has left it: %s", error)
     finally:
         writer.set_busy_timeout(_BUSY_MS)
-
-
-def _bring_up_to_date(writer: apsw.Connection, file: Path, files: Files) -> None:
-    """Make the tables of a new database, or bring those of an older one to the present schema.
-
-    One transaction does it: a kill in between changes nothing. Raises NoRoomToMigrate.
-    """
-    version = int(rows_of(writer, "PRAGMA user_version")[0][0])
-    if version == SCHEMA_VERSION:
-        return
-    if version:
-        _check_room(file, files, version)
-    with writer:
-        if version == 0:
-            writer.execute(schema())
-        else:
-            for step in range(version + 1, SCHEMA_VERSION + 1):
-                MIGRATIONS[step](writer)
-        writer.pragma("user_version", SCHEMA_VERSION)
-
-
-def _check_room(file: Path, files: Files, version: int) -> None:
-    room_bytes = files.free_bytes(file.parent)
-    if room_bytes < MIGRATION_BYTES:
-        raise NoRoomToMigrate(
-            f"{file} is of schema {version}: to bring it to schema {SCHEMA_VERSION} takes up to "
-            f"{MIGRATION_BYTES} bytes, and only {room_bytes} are free; nothing has changed",
-            file.parent,
-            MIGRATION_BYTES - room_bytes,
-        )
-
-
-DATABASE_FILE = "mayfly.db"
-#: The index of a log of 65,000 pages, four times as many as it should have.
-_INDEX_BYTES = 16 * 2**15
 
 
 class Database:

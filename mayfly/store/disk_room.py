@@ -109,6 +109,9 @@ class Ballast:
         return True
 
 
+# Puts are refused on a disk that is nearly full
+
+
 #: A put is accepted while the disk has so much to spare: room for 256 frames, twice.
 _LEAST_BYTES = 2 * 256 * FRAME_BYTES
 #: The log may become longer by so much before the disk is looked at again: others use it too.

@@ -49,7 +49,6 @@ class Commit:
     __slots__ = ("done", "is_next", "leads", "shared", "units", "woken")
 
     def __init__(self, units: tuple[Unit, ...], done: Signal) -> None:
-        """Begin with nothing written."""
         self.units = units
         #: Set when the units are written, or have failed, or when the caller is to lead.
         self.done = done
@@ -99,6 +98,9 @@ def divided(waiting: Sequence[Commit]) -> tuple[list[Commit], list[Commit]]:
 def holds_release(waiting: Sequence[Commit]) -> bool:
     """Return True if a release is among some commits."""
     return any(commit.is_release() for commit in waiting)
+
+
+# The leader
 
 
 #: How long a leader waits for as many as came the last time: two syncs of a good disk.

@@ -25,20 +25,22 @@ from mayfly.store.book import Book
 from mayfly.store.group_commit import GroupCommit
 from mayfly.store.keys import GENERATED_PREFIX, staging_id
 from mayfly.store.messages import limited
+from mayfly.store.meta import write_value
 from mayfly.store.reader import Reader
 from mayfly.store.units import Unit
 from mayfly.verbs.contracts.ledger import PositionTrimmed
 
+# Retention: the oldest rows are removed
+
+
 _BATCH = 5_000
 _FIRST = "SELECT min(position) FROM ledger"
-_KEEP_LAST = "INSERT OR REPLACE INTO meta VALUES ('last_position', ?)"
 
 
 class Retention:
     """Trims one ledger; knows how far it is without reading it."""
 
     def __init__(self, writer: apsw.Connection, book: Book, group: GroupCommit) -> None:
-        """Read where the ledger begins."""
         self.book = book
         self._group = group
         found: Any = writer.execute(_FIRST).fetchall()[0][0]
@@ -64,12 +66,15 @@ class Retention:
             return 0
         unit = Unit()
         # Positions go on behind the last one when no row is left to tell it.
-        unit.statements.append((_KEEP_LAST, (last,)))
+        unit.statements.append(write_value("last_position", last))
         unit.statements.append(("DELETE FROM ledger WHERE position < ?", (first + surplus,)))
         self._group.commit(unit)
         # Another thread may have come further meanwhile.
         self._first_position = max(self._first_position, first + surplus)
         return surplus
+
+
+# Ids: the blocks of positions that hold one
 
 
 #: Positions of a block: their hashes take some 7 ms, which other due work waits for.
@@ -223,6 +228,9 @@ def _hashes(digits: str | None) -> set[int]:
     """Return the hashes of ids of full length that stand one behind the other."""
     ids, length = bytes.fromhex(digits or ""), MQ_MSG_ID_LENGTH
     return {zlib.crc32(ids[at : at + length]) for at in range(0, len(ids), length)}
+
+
+# Reads
 
 
 _PAGE = f"SELECT {', '.join(LEDGER_COLUMNS)} FROM ledger WHERE position > ? ORDER BY position"

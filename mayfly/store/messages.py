@@ -311,7 +311,6 @@ class Messages:
         self._on_damage = on_damage
 
     def insert(self, rows: list[StoredMessage]) -> None:
-        """Add messages."""
         sql = _insert_for(rows)
         if sql is INSERT and len(rows) >= LEAST_COPIES:
             rows = self.contents.insert_copies(rows)

@@ -1,4 +1,4 @@
-"""The version of the schema, and the steps that bring a database of an older one up to date.
+"""The version of the schema: which folders are refused, and how an older one is brought up to date.
 
 To change the schema: change schema.sql, raise SCHEMA_VERSION, add its step to MIGRATIONS, and keep
 a folder of the version before in ``tests/store/fixtures``.
@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Final
 
 import apsw
+
+from mayfly.mqi.errors import NewerSchema, StoreError
+from mayfly.runtime import Files
+from mayfly.store.damage import rows_of
 
 SCHEMA_VERSION: Final = 11
 #: Room on the disk that a migration asks for: each changed page is written to the log, and back to
@@ -49,3 +53,52 @@ def _statements(*words: str) -> Iterator[str]:
 #: A database that is older than all of them is refused.
 MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {11: _to_version_11}
 OLDEST_VERSION: Final = min(MIGRATIONS) - 1
+
+
+class NoRoomToMigrate(StoreError):
+    """The disk has too little room to bring a database to the present schema."""
+
+    def __init__(self, message: str, folder: Path, missing_bytes: int) -> None:
+        super().__init__(message, folder)
+        self.missing_bytes = missing_bytes
+
+
+def check_version(version: int, folder: Path) -> None:
+    """Raise NewerSchema, or StoreError for a version that is too old to be brought up to date."""
+    if version > SCHEMA_VERSION:
+        raise NewerSchema(
+            f"{folder} was written by a newer Mayfly: schema {version}, known {SCHEMA_VERSION}",
+            folder,
+        )
+    if 0 < version < OLDEST_VERSION:
+        raise StoreError(
+            f"{folder} was written by an older Mayfly: schema {version}, wanted {SCHEMA_VERSION}, "
+            f"brought up to date from {OLDEST_VERSION} on; get its messages with the Mayfly that "
+            "has written it, and begin with a new folder",
+            folder,
+        )
+
+
+def bring_up_to_date(writer: apsw.Connection, file: Path, files: Files) -> None:
+    """Make the tables of a new database, or bring those of an older one to the present schema.
+
+    One transaction does it: a kill in between changes nothing. Raises NoRoomToMigrate.
+    """
+    version = int(rows_of(writer, "PRAGMA user_version")[0][0])
+    if version == SCHEMA_VERSION:
+        return
+    room_bytes = files.free_bytes(file.parent)
+    if version and room_bytes < MIGRATION_BYTES:
+        raise NoRoomToMigrate(
+            f"{file} is of schema {version}: to bring it to schema {SCHEMA_VERSION} takes up to "
+            f"{MIGRATION_BYTES} bytes, and only {room_bytes} are free; nothing has changed",
+            file.parent,
+            MIGRATION_BYTES - room_bytes,
+        )
+    with writer:
+        if version == 0:
+            writer.execute(schema())
+        else:
+            for step in range(version + 1, SCHEMA_VERSION + 1):
+                MIGRATIONS[step](writer)
+        writer.pragma("user_version", SCHEMA_VERSION)

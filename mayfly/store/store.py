@@ -25,6 +25,7 @@ from mayfly.store.group_commit import GroupCommit
 from mayfly.store.held_gets import HeldGets
 from mayfly.store.ledger import Ledger, LedgerIds, Retention
 from mayfly.store.messages import Messages
+from mayfly.store.meta import write_value
 from mayfly.store.reader import Reader
 from mayfly.store.stages import StageTable, insert_bulk
 from mayfly.store.units import Unit
@@ -33,7 +34,6 @@ from mayfly.store.write_ahead_log import WriteAheadLog
 #: Numbers are reserved in blocks, so that none is given again after a crash.
 _SEQUENCE_BLOCK = 2**24
 _SEQUENCE_LOW = 2**20
-_SAVE_SEQUENCE = "INSERT OR REPLACE INTO meta VALUES ('sequence', ?)"
 
 
 class Sequence:
@@ -75,7 +75,7 @@ class Sequence:
         """Reserve the next block, durably; call it without the lock."""
         reserved = self._last + _SEQUENCE_BLOCK
         unit = Unit()
-        unit.statements.append((_SAVE_SEQUENCE, (reserved,)))
+        unit.statements.append(write_value("sequence", reserved))
         self._commit(unit)
         self._low_from = reserved - _SEQUENCE_LOW
         self.is_low = self._last > self._low_from

@@ -158,7 +158,6 @@ class Delta:
     __slots__ = ("ended", "present", "present_volatile", "puts")
 
     def __init__(self) -> None:
-        """Begin with no change."""
         self.puts = 0
         self.present = 0
         self.present_volatile = 0
@@ -213,7 +212,6 @@ class Unit:
     )
 
     def __init__(self) -> None:
-        """Begin with nothing to change."""
         self.inserts: list[StoredMessage] = []
         self.deletes: list[tuple[int]] = []
         self.backouts: list[tuple[int]] = []

@@ -151,6 +151,9 @@ def _sums_of(data: bytes, byte_order: str, before: _Sums) -> _Sums:
     return first, second
 
 
+# Its length, and its room on the disk
+
+
 PAGE_BYTES = 4_096
 FRAME_BYTES = PAGE_BYTES + 24
 _HEADER_BYTES = 32

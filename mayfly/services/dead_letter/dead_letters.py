@@ -109,7 +109,6 @@ class LetterJson(TypedDict):
 
 
 def letter_as_json(message: Message, letter: DeadLetter | None) -> LetterJson:
-    """Return a letter for JSON."""
     since_ms = None if letter is None else letter.since_ms
     return {
         "msg_id": message.msg_id.hex(),

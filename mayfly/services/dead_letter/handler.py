@@ -62,13 +62,11 @@ class Returns:
     """Remembers the letters that were put elsewhere of late: for twice RETRYINT, in ms."""
 
     def __init__(self, retry_interval_ms: int) -> None:
-        """Begin with none."""
         self._kept_ms = 2 * retry_interval_ms
         #: By a hash, as there may be many: two that share one would only share their attempts.
         self._sent: OrderedDict[int, _Sent] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return how many are remembered."""
         return len(self._sent)
 
     def note(self, letter: DeadLetter, state: RuleState, sequence: int, now_ms: int) -> None:
@@ -279,7 +277,6 @@ class DeadLetterHandler:
         self._connection.close(commit=False)
 
     def __enter__(self) -> Self:
-        """Return the handler."""
         return self
 
     def __exit__(
@@ -288,7 +285,6 @@ class DeadLetterHandler:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Disconnect."""
         self.close()
 
     def _pass(self, letter_count: int | None = None) -> None:

@@ -123,6 +123,9 @@ class RuleTable(NamedTuple):
     wait_ms: int = MQWI_UNLIMITED
 
 
+# The text of a table: entries of keywords, each with one value in parentheses
+
+
 _GRAMMAR = r"""
 entry: parameter+
 parameter: WORD _LEFT [QUOTED | WORD] _RIGHT
@@ -197,6 +200,9 @@ def _unexpected(statement: Statement, token: Token, accepted: set[str]) -> RuleT
         expected = "a keyword"
     found = "the end" if is_end else repr(str(token))
     return RuleTableError(f"found {found}, expected {expected}", *statement.place(offset))
+
+
+# The values that each keyword takes
 
 
 Value = TypeVar("Value")

@@ -36,7 +36,6 @@ class Directory:
     """Queues by name: those that are here, and those of other queue managers."""
 
     def __init__(self, site: Site) -> None:
-        """Define none."""
         self._site = site
         self._local: dict[str, MessageQueue] = {}
         self._remote: dict[tuple[str, str], AnyQueue] = {}

@@ -14,7 +14,6 @@ class RuleRefused(EveryplaceError):
     """Raised by a rule to refuse an event; any other error in a rule is logged and ignored."""
 
     def __init__(self, detail: str) -> None:
-        """Say why."""
         super().__init__(MQRC_NONE, detail)
 
     def __str__(self) -> str:
@@ -29,7 +28,6 @@ class LinkDown(EveryplaceError):
     """No answer came: the transmission was done, or will be done later, or never."""
 
     def __init__(self, detail: str) -> None:
-        """Say between whom."""
         super().__init__(MQRC_HOST_NOT_AVAILABLE, detail)
 
 

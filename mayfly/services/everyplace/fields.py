@@ -58,8 +58,6 @@ class FieldType(StrEnum):
 
 
 class Field(NamedTuple):
-    """One field."""
-
     type: FieldType
     value: Value
 
@@ -171,11 +169,9 @@ class MessageFields:
         self._put(name, FieldType.ASCII, value)
 
     def put_unicode(self, name: str, value: str) -> None:
-        """Put any text."""
         self._put(name, FieldType.UNICODE, value)
 
     def put_boolean(self, name: str, value: bool) -> None:
-        """Put a truth value."""
         self._put(name, FieldType.BOOLEAN, value)
 
     def put_byte(self, name: str, value: int) -> None:
@@ -210,39 +206,30 @@ class MessageFields:
         self.put_long(name, at_ms)
 
     def put_double(self, name: str, value: float) -> None:
-        """Put a floating-point number."""
         self._put(name, FieldType.DOUBLE, value)
 
     def put_array_of_byte(self, name: str, value: bytes) -> None:
-        """Put bytes."""
         self._put(name, FieldType.BYTES, value)
 
     def get_ascii(self, name: str) -> str:
-        """Return what put_ascii put."""
         return str(self._get(name, FieldType.ASCII))
 
     def get_unicode(self, name: str) -> str:
-        """Return what put_unicode put."""
         return str(self._get(name, FieldType.UNICODE))
 
     def get_boolean(self, name: str) -> bool:
-        """Return what put_boolean put."""
         return bool(self._get(name, FieldType.BOOLEAN))
 
     def get_byte(self, name: str) -> int:
-        """Return what put_byte put."""
         return int(self._get(name, FieldType.BYTE))
 
     def get_short(self, name: str) -> int:
-        """Return what put_short put."""
         return int(self._get(name, FieldType.SHORT))
 
     def get_int(self, name: str) -> int:
-        """Return what put_int put."""
         return int(self._get(name, FieldType.INT))
 
     def get_long(self, name: str) -> int:
-        """Return what put_long put."""
         return int(self._get(name, FieldType.LONG))
 
     def get_datetime(self, name: str) -> datetime:
@@ -254,11 +241,9 @@ class MessageFields:
             raise EveryplaceError(error.reason, f"{name}: {error.detail}") from None
 
     def get_double(self, name: str) -> float:
-        """Return what put_double put."""
         return float(self._get(name, FieldType.DOUBLE))
 
     def get_array_of_byte(self, name: str) -> bytes:
-        """Return what put_array_of_byte put."""
         value = self._get(name, FieldType.BYTES)
         assert isinstance(value, bytes)
         return value

@@ -239,7 +239,6 @@ class Peers:
     """
 
     def __init__(self, name: str, era: int, journal: Journal | None) -> None:
-        """Know nobody."""
         self._name = name
         self.era = era
         self._journal = journal

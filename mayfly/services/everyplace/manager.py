@@ -138,7 +138,6 @@ class EveryplaceQueueManager:
         self._entrance.set_gate(Closed())
 
     def __enter__(self) -> Self:
-        """Return the queue manager."""
         return self
 
     def __exit__(
@@ -147,7 +146,6 @@ class EveryplaceQueueManager:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close it."""
         self.close()
 
     # Definitions

@@ -81,7 +81,6 @@ class Line:
     """Messages by their places, of which no two are the same."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._placed: list[tuple[tuple[int, int], Held]] = []
 
     def add(self, held: Held) -> None:

@@ -63,11 +63,9 @@ class SynchronousQueue:
         self.awaited_rule = ""
 
     def limits(self) -> dict[str, int | None]:
-        """Return its attributes by name: it has none."""
         return {}
 
     def add(self, message: MessageFields, confirm_id: int = 0) -> None:
-        """Add a message there."""
         check_given(self.name, self.awaited_rule)
         now_ms = self.site.clock.now_ms()
         state = MessageState.PUT_UNCONFIRMED if confirm_id else MessageState.AVAILABLE
@@ -77,27 +75,21 @@ class SynchronousQueue:
         self._there(requests.Add(self.name, message, confirm_id))
 
     def confirm_put(self, uid: MessageUid) -> None:
-        """Confirm a put there."""
         self._there(requests.ConfirmPut(self.name, uid))
 
     def take(self, confirm_id: int = 0) -> MessageFields | None:
-        """Get the next message from there."""
         return self._there(requests.Take(self.name, confirm_id))
 
     def confirm_get(self, uid: MessageUid) -> None:
-        """Confirm a get there."""
         self._there(requests.ConfirmGet(self.name, uid))
 
     def undo(self, confirm_id: int) -> int:
-        """Undo there."""
         return self._there(requests.Undo(self.name, confirm_id)) or 0
 
     def delete(self, uid: MessageUid) -> None:
-        """Delete a message there."""
         self._there(requests.Delete(self.name, uid))
 
     def browse(self) -> list[MessageFields]:
-        """Browse there."""
         return self._there(requests.Browse(self.name)) or []
 
     def size(self) -> int:
@@ -278,7 +270,6 @@ class HomeServerQueue:
     """The definition of where the messages of one local queue are kept meanwhile."""
 
     def __init__(self, site: Site, name: str, partner: str) -> None:
-        """Fetch nothing yet."""
         self.name = name
         self.partner = partner
         #: Asked for and not answered: asked again, it is the same message.

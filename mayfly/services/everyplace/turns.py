@@ -132,11 +132,9 @@ class _Turn:
     """A gate that waits for its turn first."""
 
     def __init__(self, gate: Gate, turns: Turns) -> None:
-        """Stand before another gate, or none."""
         self._gate, self._turns = gate, turns
 
     def __enter__(self) -> None:
-        """Wait until no other thread is in a verb."""
         self._turns.enter()
         try:
             if self._gate is not None:
@@ -151,7 +149,6 @@ class _Turn:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Let the next one in."""
         try:
             if self._gate is not None:
                 self._gate.__exit__(kind, error, traceback)

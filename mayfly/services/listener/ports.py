@@ -272,12 +272,10 @@ class MessageListenerService:
             port.stop()
 
     def __enter__(self) -> MessageListenerService:
-        """Start it and return it."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop it."""
         self.stop()
 
 

@@ -147,6 +147,9 @@ class ThreadPool:
             any(self.is_wanted_beside(one) and one.give_up_idle() for one in self._runs)
 
 
+# A run, from the start of a port to its stop
+
+
 _LOG = logging.getLogger("mayfly.listener")
 #: Errors of the queue manager, the connection to it and its sessions.
 FAILURES = (MQError, JMSException, StoreError)
@@ -365,13 +368,15 @@ class Recovery:
                     connection.close()
 
 
+# Non-ASF mode (L2 to L9)
+
+
 class NonASF(Run):
     """As many threads as sessions, which compete for the messages (L8)."""
 
     def __init__(
         self, factory: ConnectionFactory, settings: Settings, tally: Tally, pool: ThreadPool
     ) -> None:
-        """Begin without a session."""
         super().__init__(factory, settings, tally, pool)
         self._receivers: list[_Receiver] = []
 
@@ -455,13 +460,15 @@ class _Receiver:
             session.close()
 
 
+# ASF mode
+
+
 class ASF(Run):
     """A dispatcher and its workers; their shared state changes with ``pool.changed`` held."""
 
     def __init__(
         self, factory: ConnectionFactory, settings: Settings, tally: Tally, pool: ThreadPool
     ) -> None:
-        """Begin without a session."""
         super().__init__(factory, settings, tally, pool)
         #: Those that have a session.
         self._workers: list[_Worker] = []

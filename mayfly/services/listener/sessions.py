@@ -65,7 +65,6 @@ class Tally:
     """Counts what the threads of a port do."""
 
     def __init__(self, lock: Lock) -> None:
-        """Begin with nothing."""
         self._lock = lock
         self._counts: Counter[str] = Counter()
 
@@ -103,7 +102,6 @@ class Conversations:
     """Opens sessions on as few connections as possible; threads share it."""
 
     def __init__(self, factory: ConnectionFactory, settings: Settings) -> None:
-        """Begin without a connection."""
         self._factory = factory
         self._settings = settings
         #: The sessions of a topic share one subscription, which ends with the last of them.

@@ -194,6 +194,9 @@ def _unused_timeout(name: str, key: str) -> tuple[str, int, int]:
     raise ValueError(f"property {name!r} is not known; known are {known}")
 
 
+# A listener port in the words of an activation specification (L13)
+
+
 _ROLLBACK = "NON.ASF.BMT.ROLLBACK.ENABLED"
 _NO_COUNTERPART = {
     "SERVER.SESSION.POOL.REAP": "an activation specification looks at each session by itself",
@@ -257,6 +260,9 @@ def _why_no_pool_timeout(key: str, port_name: str, settings: dict[str, int]) -> 
     if not unused_ms or not settings.get("reap_interval_ms"):
         return "unused sessions are kept for ever; poolTimeout is at least 1 ms"
     return None if unused_ms <= LARGEST else "it is more ms than poolTimeout can say"
+
+
+# Safe timeouts (L10)
 
 
 def check_timeouts(

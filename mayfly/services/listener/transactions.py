@@ -44,7 +44,6 @@ class TransactionRolledBack(MQError):
     """A commit was refused and the transaction rolled back instead: MQRC_BACKED_OUT."""
 
     def __init__(self, detail: str) -> None:
-        """Say why."""
         super().__init__(rc.MQRC_BACKED_OUT, detail)
 
 
@@ -288,9 +287,7 @@ class TransactionService:
         self._hears(transaction)
 
     def __enter__(self) -> TransactionService:
-        """Return the service."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
         self.close()
