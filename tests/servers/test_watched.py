@@ -23,7 +23,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Loop
-from mayfly.servers.amqp.unhurried import Unhurried
+from mayfly.servers.amqp.service import Unhurried
 from mayfly.servers.host import Host
 from mayfly.servers.listeners import Listener
 from mayfly.servers.settings import ListenAddress

@@ -1,13 +1,24 @@
-"""Addresses: the queue or topic that a link, a reply or a ``to`` names.
+"""Names of nodes: the address of a terminus, its capabilities and filters, and dynamic nodes.
 
 ``queue://``, ``topic://`` and capabilities decide; without them a name is that of a queue if there
 is one, else of a topic. A name of a queue manager before the queue's is as in JMS:
-``queue://QM2/REPLIES``.
+``queue://QM2/REPLIES``. Dynamic nodes are temporary queues and topics, for the client alone whose
+link has made them.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+import re
+from typing import Any, Final, NamedTuple
+
+from proton import Array, Data, Described, Terminus, symbol
+
+from mayfly.client.connection import Connection
+from mayfly.client.connection.topics import is_temporary_topic
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.servers.amqp.errors import LOCKED, NOT_FOUND, AmqpError
 
 QUEUE, TOPIC = "queue", "topic"
 _PREFIXES: Final = (
@@ -28,6 +39,20 @@ _KINDS: Final = {
     "topic": TOPIC,
     "temporary-topic": TOPIC,
 }
+_SELECTORS: Final = frozenset(
+    ("apache.org:selector-filter:string", "jms-selector", "selector", 0x0000468C00000004)
+)
+_NO_LOCALS: Final = frozenset(("apache.org:no-local-filter:list", "no-local", 0x0000468C00000003))
+_MODEL: Final = "SYSTEM.DEFAULT.MODEL.QUEUE"
+_NAMES: Final = "AMQP.*"
+#: Names of temporary queues, of AMQP and of JMS: such a name is never that of a topic.
+_QUEUE_NAME: Final = re.compile(r"AMQP?\.[0-9A-F]{16}")
+_OPTIONS: Final = c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT
+_POLICY: Final = "lifetime-policy"
+#: By code and by name. A node with another policy stays until its conversation ends.
+_DELETE_ON_CLOSE: Final = (0x2B, "amqp:delete-on-close:list")
+#: So many topics that are gone are known; the oldest are forgotten.
+_MOST_GONE: Final = 10_000
 
 
 class Address(NamedTuple):
@@ -45,18 +70,148 @@ def read(address: str, capabilities: tuple[str, ...] = ()) -> Address:
     """Return the name behind an address; a prefix wins over the capabilities of its terminus."""
     for prefix, kind in _PREFIXES:
         if address.startswith(prefix):
-            return _named(kind, address[len(prefix) :], prefix)
+            name = address[len(prefix) :]
+            if prefix == "queue://" and "/" in name:
+                manager, _slash, name = name.partition("/")
+                return Address(kind, name, manager)
+            return Address(kind, name)
     kinds = [_KINDS[name] for name in capabilities if name in _KINDS]
     return Address(kinds[0] if kinds else "", address)
 
 
-def topic_address(name: str) -> str:
-    """Return the address of a topic."""
-    return f"topic://{name}"
+def capabilities_of(terminus: Terminus) -> tuple[str, ...]:
+    """Return the capabilities of a terminus as text."""
+    found = object_of(terminus.capabilities)
+    given = found.elements if isinstance(found, Array) else [found]
+    return tuple(str(one) for one in given if isinstance(one, (symbol, str)))
 
 
-def _named(kind: str, name: str, prefix: str) -> Address:
-    if prefix == "queue://" and "/" in name:
-        manager, _slash, queue = name.partition("/")
-        return Address(kind, queue, manager)
-    return Address(kind, name)
+def filters_of(terminus: Terminus) -> tuple[str, bool]:
+    """Return the selector of a source, "" without one, and True if it has the no-local filter."""
+    given = object_of(terminus.filter)
+    selector, no_local = "", False
+    for name, value in given.items() if isinstance(given, dict) else ():
+        code = value.descriptor if isinstance(value, Described) else name
+        code = code if isinstance(code, int) else str(code)
+        plain = value.value if isinstance(value, Described) else value
+        if code in _SELECTORS or str(name) in _SELECTORS:
+            selector = str(plain)
+        elif code in _NO_LOCALS or str(name) in _NO_LOCALS:
+            no_local = True
+    return selector, no_local
+
+
+def object_of(data: Data) -> Any:
+    """Return the first value of an object of proton, None for an empty one."""
+    data.rewind()
+    return data.get_object() if data.next() else None
+
+
+class Node(NamedTuple):
+    """A node that was made; ``handle`` is that of a queue, whose close deletes it, 0 for a topic.
+
+    One that does not end with its link ends with its connection.
+    """
+
+    address: Address
+    handle: int
+    ends_with_link: bool
+
+
+class Nodes:
+    """The temporary topics of all clients of a server that have been deleted; in its loop alone.
+
+    Anybody may publish to a topic string; a client that answers to one that is gone is told so.
+    """
+
+    def __init__(self) -> None:
+        self._gone: dict[str, None] = {}
+
+    def note_gone(self, topic: str) -> None:
+        self._gone[topic] = None
+        if len(self._gone) > _MOST_GONE:
+            del self._gone[next(iter(self._gone))]
+
+    def check_topic(self, topic: str) -> None:
+        """Raise AmqpError amqp:not-found for a topic that has been deleted."""
+        if topic in self._gone:
+            raise _gone(topic)
+
+
+class OwnNodes:
+    """The nodes of one client, which alone receives from them.
+
+    See JMS, "Creating temporary destinations".
+    """
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.all = nodes
+        self._names: frozenset[str] = frozenset()
+
+    def make(self, connection: Connection, asked: Terminus, answer: Terminus) -> Node:
+        """Make a temporary queue, or topic string, and write its address into the answer.
+
+        It is deleted when its link is closed, or its conversation ends, whatever is on it; with
+        another lifetime policy than delete-on-close when its conversation ends. Raises MQError.
+        """
+        answer.copy(asked)
+        ends = _ends_with_its_link(asked)
+        if "temporary-topic" in capabilities_of(asked):
+            node = Node(Address(TOPIC, connection.topics.make_temporary()), 0, ends)
+        else:
+            made = connection.open(_MODEL, _OPTIONS, dynamic_name=_NAMES)
+            node = Node(Address(QUEUE, made.made), made.handle, ends)
+        self._names |= {node.address.name}
+        answer.address = node.address.name
+        answer.dynamic = True
+        return node
+
+    def delete(self, connection: Connection, node: Node) -> None:
+        """Delete a node whose link has been closed; raises MQError."""
+        name = node.address.name
+        self._names -= {name}
+        if node.handle:
+            connection.close_object(node.handle)
+        else:
+            self.all.note_gone(name)
+            connection.topics.delete_temporary(name)
+
+    def end(self) -> None:
+        """Forget them: the conversation ends, and they with it."""
+        for name in self._names:
+            if is_temporary_topic(name):
+                self.all.note_gone(name)
+        self._names = frozenset()
+
+    def check_reader(self, name: str) -> None:
+        """Raise AmqpError amqp:resource-locked for a temporary queue or topic of another client.
+
+        One of its own that is deleted is amqp:not-found.
+        """
+        self.all.check_topic(name)
+        if name not in self._names:
+            said = f"{name} is a temporary queue or topic of another connection"
+            told = mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+            raise AmqpError(LOCKED, str(told))
+
+
+def is_temporary_queue(name: str) -> bool:
+    """Return True if a name has the form of temporary queues."""
+    return _QUEUE_NAME.fullmatch(name) is not None
+
+
+def check_no_queue(name: str) -> None:
+    """Raise AmqpError amqp:not-found for the name of a temporary queue, where there is none."""
+    if is_temporary_queue(name):
+        raise _gone(name)
+
+
+def _gone(name: str) -> AmqpError:
+    said = f"temporary queue or topic {name} has been deleted"
+    return AmqpError(NOT_FOUND, str(mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, said)))
+
+
+def _ends_with_its_link(asked: Terminus) -> bool:
+    found = object_of(asked.properties)
+    policy = found.get(_POLICY) if isinstance(found, dict) else None
+    return not isinstance(policy, Described) or policy.descriptor in _DELETE_ON_CLOSE

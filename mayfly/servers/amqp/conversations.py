@@ -1,4 +1,4 @@
-"""The conversations of one client: one that gets, one that puts, and one a transaction."""
+"""A client and its conversations: one that gets, one that puts, and one for each transaction."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import replace
 from itertools import count
 from typing import Final, NamedTuple
 
+from mayfly.admin.security.admission import Admitted, Applicant
+from mayfly.channel import ClientConnection
 from mayfly.client.connection import Connection
 from mayfly.client.connection.topics import is_temporary_topic
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.servers.amqp.addresses import TOPIC, Address
-from mayfly.servers.amqp.dynamic import Node, Nodes, OwnNodes, check_no_queue
+from mayfly.servers.amqp.addresses import TOPIC, Address, Node, Nodes, OwnNodes, check_no_queue
 from mayfly.servers.amqp.errors import NOT_FOUND, UNKNOWN_TRANSACTION, AmqpError, of_mq
+from mayfly.servers.amqp.service import Service
+from mayfly.servers.clients import Place
 from mayfly.verbs.messages import Settlement
 
 _LOG = logging.getLogger("mayfly.amqp")
+#: APPLTAG, and MQMD.PutApplName.
+_APPLICATION_LENGTH: Final = 28
+#: Reason codes by which an open says that there is no queue of a name.
+_NAMES_NO_QUEUE = frozenset((rc.MQRC_UNKNOWN_OBJECT_NAME, rc.MQRC_OBJECT_NAME_ERROR))
 _PUT = c.MQOO_OUTPUT | c.MQOO_FAIL_IF_QUIESCING
 #: Conversations of ended transactions that are kept for the next ones.
 _IDLE_KEPT = 8
@@ -27,6 +35,81 @@ _IDLE_KEPT = 8
 _LONGEST_WAIT_SECONDS: Final = 30.0
 #: Targets that one conversation has open; MAXHANDS is 256 where nobody has changed it.
 MOST_OPEN: Final = 64
+
+
+class Client:
+    """A client that admission has let in, on its terms."""
+
+    def __init__(
+        self, service: Service, number: int, applicant: Applicant, admitted: Admitted
+    ) -> None:
+        self._service, self._number = service, number
+        self._applicant, self._admitted = applicant, admitted
+        self._place: Place | None = None
+        self._conversations: Conversations | None = None
+        self._connected_ms = 0
+
+    @property
+    def queue_manager(self) -> str:
+        """The queue manager that it has been let in to."""
+        return self._applicant.queue_manager
+
+    @property
+    def address(self) -> str:
+        """Its address, empty for a UNIX socket."""
+        return self._applicant.address
+
+    def begin(self, container: str) -> Conversations:
+        """Open the first conversation, whose application is the id of the client's container.
+
+        Raises MQRC_CHANNEL_NOT_AVAILABLE for one too many, and why a conversation is refused.
+        """
+        service, admitted = self._service, self._admitted
+        place = Place(self.queue_manager, self._applicant.channel, self.address)
+        service.instances.enter(place, admitted)
+        self._place = place
+        named = replace(self._applicant, application=container[:_APPLICATION_LENGTH] or "AMQP")
+        found = Conversations(
+            lambda: service.connect(named.queue_manager, admitted, named),
+            service.executor,
+            service.nodes,
+        )
+        self._applicant, self._connected_ms = named, found.main.now_ms()
+        self._conversations = found
+        return found
+
+    def leave(self) -> None:
+        """End its conversations: messages that are not settled go back counted."""
+        if self._conversations is not None:
+            self._conversations.end()
+        if self._place is not None:
+            self._service.instances.leave(self._place)
+
+    def status(
+        self, message_count: int, sent_bytes: int, received_bytes: int
+    ) -> list[ClientConnection]:
+        """Return the status of its conversations; all messages are counted at the first one."""
+        if self._conversations is None:
+            return []
+        applicant = self._applicant
+        return [
+            ClientConnection(
+                number,
+                self._number,
+                applicant.queue_manager,
+                applicant.channel,
+                self._admitted.user,
+                applicant.address,
+                applicant.application,
+                applicant.has_tls,
+                self._connected_ms,
+                0 if place else message_count,
+                self._service.limits.idle_timeout_ms,
+                sent_bytes,
+                received_bytes,
+            )
+            for place, number in enumerate(self._conversations.numbers())
+        ]
 
 
 class Target(NamedTuple):
@@ -296,17 +379,13 @@ def _topic(connection: Connection, address: Address) -> Target:
     return Target(opened.handle, temporary_topic=name if is_temporary_topic(name) else "")
 
 
-#: Reason codes by which an open says that there is no queue of a name.
-NAMES_NO_QUEUE = frozenset((rc.MQRC_UNKNOWN_OBJECT_NAME, rc.MQRC_OBJECT_NAME_ERROR))
-
-
 def check_is_topic(connection: Connection, address: Address, refused: MQError) -> None:
     """Raise AmqpError unless a name that is no queue's may be that of a topic.
 
     A name that is a queue's in upper case is refused: nobody wants a topic called ``orders`` beside
     a queue ORDERS without saying so. So is that of a temporary queue, which is gone.
     """
-    if refused.reason not in NAMES_NO_QUEUE:
+    if refused.reason not in _NAMES_NO_QUEUE:
         raise of_mq(refused)
     check_no_queue(address.name)
     name = address.name.upper()

@@ -1,21 +1,38 @@
-"""The way in: a client's first bytes, its SASL exchange, and the answer of admission."""
+"""The way in: a client's first bytes, its SASL exchange, admission, and the answer to its open.
+
+SASL has the mechanisms PLAIN, EXTERNAL and ANONYMOUS (RFC 4616, 4422, 4505). proton has no server
+side of PLAIN in this build, so the three performatives are handled here; its codec makes their
+bytes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from proton import Condition, Connection, Data, symbol
 
 from mayfly.admin.security.admission import Admitted, Applicant
+from mayfly.lifetime.window import DELAY_COMMAND_LEVEL
 from mayfly.mqi.errors import MQError
-from mayfly.servers.amqp import sasl
-from mayfly.servers.amqp.errors import AmqpError
+from mayfly.servers.amqp.codec import (
+    Described,
+    Scalar,
+    Value,
+    decoded_value,
+    encoded_value,
+    plain,
+    symbols,
+)
+from mayfly.servers.amqp.conversations import Conversations
+from mayfly.servers.amqp.errors import FRAMING_ERROR, INVALID_FIELD, AmqpError
 from mayfly.servers.amqp.service import Service
-from mayfly.servers.clients import Peer as Partner
+from mayfly.servers.clients import Peer
 
 _LOG = logging.getLogger("mayfly.amqp")
 _AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
-_HEADER_BYTES = 8
 #: A client that is not let in yet may have sent so much.
 _EARLY_BYTES = 64 * 1024
 #: First bytes of other protocols.
@@ -27,31 +44,47 @@ _OTHERS: Final = (
     (b"POST ", "HTTP"),
     (b"TSH", "a client of IBM MQ"),
 )
-
-
-class Arriving(Protocol):
-    """The connection of a client on its way in."""
-
-    @property
-    def wire(self) -> asyncio.Transport | None:
-        """The transport of its bytes, None when it is gone."""
-
-    def write(self, data: bytes) -> None:
-        """Send bytes."""
-
-    def close(self, why: str) -> None:
-        """End the connection; ``why`` is for the log."""
-
-    def let_in(self, applicant: Applicant, admitted: Admitted) -> None:
-        """Go on with AMQP: its first bytes may have come already and are still to be read."""
+SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
+PLAIN, EXTERNAL, ANONYMOUS = "PLAIN", "EXTERNAL", "ANONYMOUS"
+_OFFERED: Final = (PLAIN, EXTERNAL, ANONYMOUS)
+_MECHANISMS, _INIT, _OUTCOME = 0x40, 0x41, 0x44
+_OK, _REFUSED = 0, 1
+_FRAME_TYPE, _HEADER_BYTES = 1, 8
+#: A first frame is at most so long: user and password are in it.
+_MOST_BYTES: Final = 4096
+#: Capabilities of the JMS mapping of AMQP that a client may ask for.
+CAPABILITIES: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS")
+_DELAYED: Final = "DELAYED_DELIVERY"
+_PROPERTIES: Final = {
+    "product": "Mayfly",
+    "queue-prefix": "queue://",
+    "topic-prefix": "topic://",
+}
+_SOLE = "sole-connection-for-container"
+#: Tells a client that a close with the reason follows. A client of JMS waits for that before it
+#: takes its connection for good.
+_FAILED: Final = "amqp:connection-establishment-failed"
+#: The exception of JMS for a client id that is in use follows from this, as two symbols.
+_CONTAINER_ID: Final = {symbol("invalid-field"): symbol("container-id")}
 
 
 class Entrance:
     """Reads the first bytes of a client until it is let in or sent away."""
 
-    def __init__(self, service: Service, arriving: Arriving) -> None:
-        """Wait for a protocol header."""
-        self._service, self._arriving = service, arriving
+    def __init__(
+        self,
+        service: Service,
+        wire: asyncio.Transport,
+        let_in: Callable[[Applicant, Admitted], None],
+        close: Callable[[str], None],
+    ) -> None:
+        """Wait for a protocol header.
+
+        ``let_in`` goes on with AMQP, whose first bytes may have come already and are still to be
+        read. ``close`` ends the connection; its argument is for the log.
+        """
+        self._service, self._wire, self._let_in, self._close = service, wire, let_in, close
+        self._partner = Peer.of(wire)
         self._has_sasl = self._is_asking = False
         self._asking: asyncio.Task[None] | None = None
 
@@ -59,7 +92,7 @@ class Entrance:
         """Take the bytes of the entrance from those that have come; bytes of AMQP are left."""
         if self._is_asking:
             if len(buffer) > _EARLY_BYTES:
-                self._arriving.close("a client that sends before it is let in")
+                self._close("a client that sends before it is let in")
         elif self._has_sasl:
             self._feed_answer(buffer)
         elif len(buffer) >= _HEADER_BYTES:
@@ -71,21 +104,21 @@ class Entrance:
             self._asking.cancel()
 
     def _feed_header(self, buffer: bytearray) -> None:
-        arriving, mechanisms = self._arriving, self._offered()
+        mechanisms = self._offered()
         header = bytes(buffer[:_HEADER_BYTES])
-        if header == sasl.PROTOCOL_HEADER:
+        if header == SASL_HEADER:
             del buffer[:_HEADER_BYTES]
             self._has_sasl = True
-            arriving.write(sasl.mechanisms(mechanisms))
+            self._wire.write(sasl_mechanisms(mechanisms))
             self._feed_answer(buffer)
-        elif header == _AMQP_HEADER and sasl.ANONYMOUS in mechanisms:
-            self._admit(sasl.Credentials(sasl.ANONYMOUS, "", "", ""))
+        elif header == _AMQP_HEADER and ANONYMOUS in mechanisms:
+            self._admit(Credentials(ANONYMOUS, "", "", ""))
         else:
             # The header says what would be spoken here.
-            arriving.write(sasl.PROTOCOL_HEADER)
+            self._wire.write(SASL_HEADER)
             said = (what for start, what in _OTHERS if header.startswith(start))
             no_sasl = "AMQP without SASL, which is needed here"
-            arriving.close(
+            self._close(
                 no_sasl if header == _AMQP_HEADER else f"no AMQP 1.0: {next(said, repr(header))}"
             )
 
@@ -94,18 +127,14 @@ class Entrance:
 
         EXTERNAL is for a client with a certificate: others would prefer it to their password.
         """
-        wire = self._arriving.wire
-        assert wire is not None
-        has_certificate = bool(Partner.of(wire).certificate_subject)
-        return [
-            name for name in self._service.mechanisms if has_certificate or name != sasl.EXTERNAL
-        ]
+        has_certificate = bool(self._partner.certificate_subject)
+        return [name for name in _OFFERED if has_certificate or name != EXTERNAL]
 
     def _feed_answer(self, buffer: bytearray) -> None:
         try:
-            found = sasl.read_init(bytes(buffer))
+            found = read_sasl_init(bytes(buffer))
         except AmqpError as error:
-            self._arriving.close(error.description)
+            self._close(error.description)
             return
         if found is None:
             return
@@ -116,7 +145,7 @@ class Entrance:
             return
         self._admit(credentials)
 
-    def _admit(self, credentials: sasl.Credentials) -> None:
+    def _admit(self, credentials: Credentials) -> None:
         self._is_asking = True
         applicant = self._applicant(credentials)
         self._asking = self._service.loop.create_task(self._ask(applicant))
@@ -135,21 +164,19 @@ class Entrance:
             self._refuse(type(error).__name__)
             return
         self._asking = None
-        if self._arriving.wire is None:
+        if self._wire.is_closing():
             return
         if self._has_sasl:
-            self._arriving.write(sasl.outcome(is_admitted=True))
-        self._arriving.let_in(applicant, admitted)
+            self._wire.write(sasl_outcome(is_admitted=True))
+        self._let_in(applicant, admitted)
 
     def _refuse(self, why: str) -> None:
         if self._has_sasl:
-            self._arriving.write(sasl.outcome(is_admitted=False))
-        self._arriving.close(why)
+            self._wire.write(sasl_outcome(is_admitted=False))
+        self._close(why)
 
-    def _applicant(self, credentials: sasl.Credentials) -> Applicant:
-        wire = self._arriving.wire
-        assert wire is not None
-        partner = Partner.of(wire)
+    def _applicant(self, credentials: Credentials) -> Applicant:
+        partner = self._partner
         return Applicant(
             queue_manager=self._service.manager_named(credentials.hostname),
             address=partner.address,
@@ -161,3 +188,104 @@ class Entrance:
             certificate_issuer=partner.certificate_issuer,
             application="AMQP",
         )
+
+
+class Credentials(NamedTuple):
+    """A client's answer: its mechanism, user and password ("" for none), and the host it wants."""
+
+    mechanism: str
+    user: str
+    password: str
+    hostname: str
+
+
+def sasl_mechanisms(names: Sequence[str]) -> bytes:
+    """Return the protocol header, and the frame that offers mechanisms."""
+    return SASL_HEADER + _frame(_MECHANISMS, [symbols(names)])
+
+
+def sasl_outcome(*, is_admitted: bool) -> bytes:
+    """Return the frame that ends the exchange."""
+    return _frame(_OUTCOME, [Scalar(Data.UBYTE, _OK if is_admitted else _REFUSED)])
+
+
+def read_sasl_init(raw: bytes) -> tuple[Credentials, int] | None:
+    """Return the answer of a client and the bytes it took; None until all of it is there.
+
+    Raises AmqpError amqp:connection:framing-error for another frame or a malformed answer.
+    """
+    if len(raw) < _HEADER_BYTES:
+        return None
+    size, offset, kind = int.from_bytes(raw[:4], "big"), raw[4] * 4, raw[5]
+    if kind != _FRAME_TYPE or not _HEADER_BYTES <= offset <= size <= _MOST_BYTES:
+        raise AmqpError(FRAMING_ERROR, f"a frame of type {kind} and {size} bytes is no SASL answer")
+    if len(raw) < size:
+        return None
+    value = decoded_value(raw[offset:size])
+    code = plain(value.descriptor) if isinstance(value, Described) else None
+    if code not in (_INIT, "amqp:sasl-init:list"):
+        raise AmqpError(FRAMING_ERROR, "the first SASL frame is no sasl-init")
+    return _credentials(plain(value)), size
+
+
+def _credentials(fields: object) -> Credentials:
+    given = [*fields, None, None, None] if isinstance(fields, list) else [None] * 3
+    mechanism, response, hostname = given[:3]
+    if not isinstance(mechanism, str) or not isinstance(hostname, (str, type(None))):
+        raise AmqpError(FRAMING_ERROR, "sasl-init names no mechanism")
+    user = password = ""
+    if mechanism == PLAIN:
+        user, password = _plain(response)
+    return Credentials(mechanism, user, password, hostname or "")
+
+
+def _plain(response: object) -> tuple[str, str]:
+    parts = response.split(b"\0") if isinstance(response, bytes) else []
+    try:
+        _identity, user, password = (part.decode() for part in parts)
+    except ValueError:
+        raise AmqpError(FRAMING_ERROR, "the response to PLAIN is malformed") from None
+    return user, password
+
+
+def _frame(code: int, fields: list[Value]) -> bytes:
+    body = encoded_value(Described(Scalar(Data.ULONG, code), fields))
+    size = _HEADER_BYTES + len(body)
+    return size.to_bytes(4, "big") + bytes((2, _FRAME_TYPE, 0, 0)) + body
+
+
+def greet(
+    connection: Connection,
+    queue_manager: str,
+    refused: Condition | None = None,
+    command_level: int = DELAY_COMMAND_LEVEL,
+) -> None:
+    """Open the connection from here, in the name of a queue manager, and close it if refused.
+
+    A queue manager whose command level knows no delivery delay offers none (D5): a client of JMS
+    then refuses a delay by itself.
+    """
+    connection.container = queue_manager
+    knows_delay = command_level >= DELAY_COMMAND_LEVEL
+    offered = [name for name in CAPABILITIES if knows_delay or name != _DELAYED]
+    connection.offered_capabilities = offered
+    connection.properties = {**_PROPERTIES, **({} if refused is None else {_FAILED: True})}
+    connection.open()
+    if refused is not None:
+        connection.condition = refused
+        connection.close()
+
+
+def claim_container(connection: Connection, conversations: Conversations) -> Condition | None:
+    """Keep the id of its container for a client that wants to be alone with it.
+
+    Where another client has the id, returns why the connection is refused: amqp:invalid-field.
+    """
+    desired = connection.remote_desired_capabilities
+    if _SOLE not in {str(name) for name in (desired or ())}:
+        return None
+    try:
+        conversations.claim(connection.remote_container or "")
+    except MQError as error:
+        return Condition(INVALID_FIELD, str(error), _CONTAINER_ID)
+    return None

@@ -1,58 +1,198 @@
-"""Links: a client that sends, a client that receives, and the coordinator of transactions."""
+"""Links of a client: what their connection does for them, their common part, and their puts.
+
+The kinds of links are in ``sending.py``, ``receiving.py`` and ``transactions.py``.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol, TypeAlias
 
-from proton import Link, Session, Terminus
+from proton import Link, Session
 
+from mayfly.client.connection import Connection
+from mayfly.client.open_objects import OUTDATED
+from mayfly.lifetime.moments import Until
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
+from mayfly.servers.amqp import transfers
+from mayfly.servers.amqp.addresses import Address
 from mayfly.servers.amqp.conversations import Conversations
-from mayfly.servers.amqp.coordinator import Coordinator
-from mayfly.servers.amqp.receiving import ReceivingClient
-from mayfly.servers.amqp.sending import SendingClient
-from mayfly.servers.amqp.terminus import default_outcome_of
+from mayfly.servers.amqp.errors import AmqpError
+from mayfly.servers.amqp.incoming import Incoming
+from mayfly.servers.amqp.service import Calls, Service
 from mayfly.servers.amqp.transfers import Raw
+from mayfly.servers.budget import Room
 
-if TYPE_CHECKING:
-    from mayfly.servers.amqp.host import LinkHost
+#: Is called in the loop when a message is durable, or with the error of its put.
+OnPut: TypeAlias = Callable[[MQError | None], object]
+_SYNCPOINT: Final = c.MQPMO_FAIL_IF_QUIESCING | c.MQPMO_SYNCPOINT
 
 
-class AnyLink(Protocol):
-    """One link of a client."""
+class LinkHost(Protocol):
+    """The connection of a client, for its links."""
 
-    key: Raw
+    service: Service
+    message_limit: int
+    message_count: int
+    puts: Puts | None
+    calls: Calls
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing is left of the memory for messages: nobody is to be given more."""
+
+    def when_room(self, call: Callable[[], None]) -> None:
+        """Call something, in the loop, when something is left of it again."""
+
+    def room(self, count: int, refuse: Callable[[], None]) -> Room | None:
+        """Return room for a message of which a part has come; None where it is to be refused.
+
+        Nothing is read from the client until it is there. After a time ``refuse`` is called.
+        """
+
+    def end_room(self, room: Room) -> None:
+        """Give room back, or wait for it no longer."""
+
+    def count_parts(self, change: int) -> None:
+        """Count bytes of messages that have come in part, and have no room."""
+
+    def pump(self) -> None:
+        """Send what is to be sent."""
+
+    def count_puts(self, count: int) -> None:
+        """Note how many bytes are on their way to the disk."""
+
+    def close_link(self, link: LinkEndpoint, error: AmqpError) -> None:
+        """End a link from here, with a condition."""
+
+
+class LinkEndpoint(ABC):
+    """The server's end of one link of a client."""
+
+    def __init__(self, host: LinkHost, link: Link, conversations: Conversations) -> None:
+        """Take a link that is not open yet here."""
+        self.key = transfers.raw_of(link)
+        self._host, self._conversations = host, conversations
+        self._is_over = False
 
     @property
     def link(self) -> Link:
-        """The link with all that proton's class knows of it."""
+        """Return the link with all that proton's class knows of it.
 
-    def flow(self) -> None:
-        """Take note of credit."""
-
-    def delivery(self, delivery: Raw) -> None:
-        """Take a message that comes, or the outcome of one that went."""
-
-    def quiesce(self) -> bool:
-        """Begin nothing more; return True once nothing that was begun is left to end."""
-
-    def end(self, *, is_closed: bool) -> None:
-        """End in good order: closed, or detached by the client to come back."""
-
-    def lost(self) -> None:
-        """End with the connection."""
+        None is kept: this object goes with its outcomes, by a look for circles that any thread may
+        take, and proton is not to be called by another thread than the loop's.
+        """
+        return Link.wrap(self.key)
 
     def session_is(self, session: Session) -> bool:
         """Return True if the link belongs to a session."""
+        return bool(self.link.session == session)
+
+    def flow(self) -> None:
+        """Take note of credit; a client that sends gives none."""
+        return
+
+    @abstractmethod
+    def delivery(self, delivery: Raw) -> None:
+        """Take a message that comes, or the outcome of one that went."""
+
+    @abstractmethod
+    def quiesce(self) -> bool:
+        """Begin nothing more; return True once nothing that was begun is left to end."""
+
+    @abstractmethod
+    def end(self, *, is_closed: bool) -> None:
+        """End in good order: closed, or detached by the client to come back."""
+
+    @abstractmethod
+    def lost(self) -> None:
+        """End with the connection."""
 
 
-def attach(host: LinkHost, link: Link, conversations: Conversations, source: bytes) -> AnyLink:
-    """Answer an attach: open the object that the link names.
+class Puts:
+    """The messages that a client sends in one pass of the loop: one unit of work.
 
-    ``source`` is the source of the client as it came. Raises AmqpError or MQError when that is
-    refused.
+    In a unit of work a message costs half of what a put alone costs; a sync they would share
+    anyhow.
     """
-    if link.is_sender:
-        return ReceivingClient.attached(host, link, conversations)
-    if link.remote_target.type == Terminus.COORDINATOR:
-        return Coordinator(host, link, conversations)
-    return SendingClient(host, link, conversations, default_outcome_of(source))
+
+    def __init__(self, conversations: Conversations, host: LinkHost) -> None:
+        self._conversations, self._host = conversations, host
+        #: Those that are put and not committed, and how many bytes they have.
+        self._waiting: list[OnPut] = []
+        self._waiting_bytes = self._bytes_under_way = 0
+
+    def put(self, address: Address, message: Incoming, on_done: OnPut) -> None:
+        """Put a message; ``on_done`` is called when it is durable.
+
+        Raises AmqpError for an address that leads nowhere, and MQError as a put: nothing is put
+        then, and ``on_done`` is not called.
+        """
+        connection = self._conversations.putting()
+        try:
+            put_within(self._conversations, connection, address, message)
+        except MQError as error:
+            if error.reason != rc.MQRC_SYNCPOINT_LIMIT_REACHED or not self._waiting:
+                raise
+            # MAXUMSGS: the rest of the pass is another unit of work.
+            self._commit()
+            put_within(self._conversations, connection, address, message)
+        if not self._waiting:
+            self._host.calls.at_end(self._commit)
+        self._waiting.append(on_done)
+        self._waiting_bytes += len(message.body)
+        self._host.message_count += 1
+
+    def _commit(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        count, self._waiting_bytes = self._waiting_bytes, 0
+        if not waiting:
+            return
+        self._count_bytes(count)
+        self._host.service.unhurried.make()
+        end, soon = partial(self._end, waiting, count), self._host.calls.soon
+        self._conversations.putting().asynchronous.commit(
+            self._conversations.awaited(lambda outcome: soon(partial(end, outcome)))
+        )
+
+    def _end(self, waiting: list[OnPut], count: int, outcome: MQError | None) -> None:
+        self._count_bytes(-count)
+        for on_done in waiting:
+            on_done(outcome)
+
+    def _count_bytes(self, change: int) -> None:
+        """Note bytes on their way to the disk; a client that is ahead of the disk waits."""
+        self._bytes_under_way += change
+        self._host.count_puts(self._bytes_under_way)
+
+
+def put_within(
+    conversations: Conversations, connection: Connection, address: Address, message: Incoming
+) -> None:
+    """Put a message in the unit of work of a connection; raises AmqpError and MQError."""
+    target = conversations.target(connection, address)
+    descriptor = message.descriptor
+    if target.is_temporary:
+        # Durable means nothing on a queue that ends with its connection.
+        descriptor = descriptor._replace(persistence=c.MQPER_NOT_PERSISTENT)
+    try:
+        connection.put(
+            target.handle,
+            message.body,
+            descriptor,
+            _SYNCPOINT,
+            msg_id=message.msg_id,
+            correl_id=message.correl_id,
+            time_to_live_ms=message.time_to_live_ms,
+            delay_ms=message.delay_ms if message.until_ms is None else Until(message.until_ms),
+            properties=message.properties,
+        )
+    except MQError as error:
+        if error.reason in OUTDATED:
+            # The next message opens it as it is defined then.
+            conversations.forget_target(address)
+        raise

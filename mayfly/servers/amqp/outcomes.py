@@ -1,25 +1,24 @@
-"""The messages that a client holds on one link, and their settlement by its outcomes."""
+"""The messages that a client holds on one link: their settlement by its outcomes, and pauses."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from proton import Delivery as Transfer
 
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import transactions, transfers
-from mayfly.servers.amqp.amended import Amended
-from mayfly.servers.amqp.calls import Calls
 from mayfly.servers.amqp.conversations import AtEnd, Conversations
 from mayfly.servers.amqp.errors import AmqpError, of_mq
-from mayfly.servers.amqp.poison import Postponed
+from mayfly.servers.amqp.links import LinkHost
+from mayfly.servers.amqp.service import Call
 from mayfly.servers.amqp.transactions import Outcome
 from mayfly.servers.amqp.transfers import Raw
-from mayfly.servers.amqp.unhurried import Unhurried
 from mayfly.verbs.messages import Delivery, Settlement
 
 _LOG = logging.getLogger("mayfly.amqp")
@@ -27,21 +26,73 @@ _LOG = logging.getLogger("mayfly.amqp")
 REJECTED_REASON: Final = rc.MQRC_BACKOUT_THRESHOLD_REACHED
 #: No more are settled together.
 _MOST_OVER: Final = 500
+_FIRST_PAUSE_MS: Final = SECOND_MS
+_LONGEST_PAUSE_MS: Final = 60 * SECOND_MS
+#: Failures are told together, once in this time.
+_TELL_MS: Final = 60 * SECOND_MS
+#: Those noted longest ago are forgotten, and tried again at once.
+_MOST_MESSAGES: Final = 10_000
 
 
-class Holder(Protocol):
-    """The link whose messages are held."""
+class _Pause(NamedTuple):
+    """A message is left alone until a moment; the pause before it had so many ms."""
 
-    calls: Calls
-    unhurried: Unhurried
-    amended: Amended
-    postponed: Postponed
+    until_ms: int
+    length_ms: int
 
-    def made_room(self) -> None:
-        """Send more messages: outcomes have made room for them."""
 
-    def fail(self, error: AmqpError) -> None:
-        """End the link with a condition."""
+class Postponed:
+    """Messages that no queue takes, of one link: each is left alone for a pause that grows.
+
+    Moments are those of the queue manager's clock.
+    """
+
+    def __init__(
+        self, source: str, soon: Callable[[Call], object], now_ms: Callable[[], int]
+    ) -> None:
+        """Take the name of their queue; ``soon`` makes a call later."""
+        self._source, self._soon, self._now_ms = source, soon, now_ms
+        self._pauses: dict[bytes, _Pause] = {}
+        self._try_count = 0
+        self._told_ms: int | None = None
+        self._is_telling = False
+
+    def has(self, msg_id: bytes) -> bool:
+        """Return True if a message is to be left alone now."""
+        pause = self._pauses.get(msg_id) if self._pauses else None
+        return pause is not None and pause.until_ms > self._now_ms()
+
+    def note(self, msg_id: bytes, why: MQError) -> None:
+        """Begin the next pause of a message; the log tells of all, once in a minute."""
+        pause, now_ms = self._pauses.pop(msg_id, None), self._now_ms()
+        length_ms = _FIRST_PAUSE_MS if pause is None else pause.length_ms * 2
+        length_ms = min(length_ms, _LONGEST_PAUSE_MS)
+        if len(self._pauses) >= _MOST_MESSAGES:
+            del self._pauses[next(iter(self._pauses))]
+        self._pauses[msg_id] = _Pause(now_ms + length_ms, length_ms)
+        self._try_count += 1
+        is_told = self._told_ms is not None and now_ms - self._told_ms < _TELL_MS
+        if not is_told and not self._is_telling:
+            self._is_telling = True
+            # The others of this turn are counted first.
+            self._soon(lambda: self._tell(why))
+
+    def forget(self, msg_id: bytes) -> None:
+        """Forget a message that a queue has taken."""
+        self._pauses.pop(msg_id, None)
+
+    def _tell(self, why: MQError) -> None:
+        self._is_telling, self._told_ms = False, self._now_ms()
+        _LOG.warning(
+            "%d messages of %s go nowhere, %d tries since this was told: %s; each is tried again, "
+            "after pauses of up to %d s",
+            len(self._pauses),
+            self._source,
+            self._try_count,
+            why,
+            _LONGEST_PAUSE_MS // SECOND_MS,
+        )
+        self._try_count = 0
 
 
 class _Held(NamedTuple):
@@ -56,10 +107,24 @@ class _Held(NamedTuple):
 class Outcomes:
     """The messages that a client holds of one link."""
 
-    def __init__(self, holder: Holder, conversations: Conversations) -> None:
-        """Begin with none."""
-        self._holder, self._conversations = holder, conversations
+    def __init__(
+        self,
+        host: LinkHost,
+        conversations: Conversations,
+        source: str,
+        made_room: Callable[[], object],
+        fail: Callable[[AmqpError], object],
+    ) -> None:
+        """Take the name of the queue that the messages come from.
+
+        ``made_room`` sends more messages, as outcomes have made room for them; ``fail`` ends the
+        link with a condition.
+        """
+        self._host, self._calls, self._conversations = host, host.calls, conversations
+        self._made_room, self._fail = made_room, fail
         self._connection = conversations.main
+        #: Those that no queue takes.
+        self.postponed = Postponed(source, self._calls.soon, self._connection.now_ms)
         self._held: dict[Raw, _Held] = {}
         #: Accepted in this pass of the loop: they are settled together at its end.
         self._accepted: list[tuple[Raw | None, int]] = []
@@ -104,9 +169,9 @@ class Outcomes:
     def _end_set_aside(self, held: Delivery, outcome: MQError | None) -> None:
         msg_id = held.result.message.msg_id
         if outcome is None:
-            self._holder.postponed.forget(msg_id)
+            self.postponed.forget(msg_id)
         else:
-            self._holder.postponed.note(msg_id, outcome)
+            self.postponed.note(msg_id, outcome)
             self.give_back([held.number])
 
     def end(self) -> None:
@@ -143,16 +208,16 @@ class Outcomes:
             try:
                 self._settle_in_transaction(delivery, held)
             except AmqpError as error:
-                self._holder.fail(error)
+                self._fail(error)
         elif transfers.is_settled(delivery) or (state and state != Transfer.RECEIVED):
             self._by_outcome(delivery, held, state)
 
     def _note_over(self, number: int) -> None:
         if not self._over:
-            self._holder.unhurried.add(self._settle_over)
+            self._host.service.unhurried.add(self._settle_over)
         if not self._has_made_room:
             self._has_made_room = True
-            self._holder.calls.behind_end(self._use_room)
+            self._calls.behind_end(self._use_room)
         self._over.append(number)
         if len(self._over) >= _MOST_OVER:
             self._settle_over()
@@ -160,7 +225,7 @@ class Outcomes:
     def _use_room(self) -> None:
         self._has_made_room = False
         if not self._is_over:
-            self._holder.made_room()
+            self._made_room()
 
     def _settle_over(self) -> None:
         over, self._over = self._over, []
@@ -169,7 +234,7 @@ class Outcomes:
 
     def _accept(self, delivery: Raw | None, number: int) -> None:
         if not self._accepted:
-            self._holder.calls.at_end(self._settle_accepted)
+            self._calls.at_end(self._settle_accepted)
         self._accepted.append((delivery, number))
 
     def _settle_accepted(self) -> None:
@@ -202,7 +267,7 @@ class Outcomes:
         if outcome.is_undeliverable:
             self.unwanted.add(held.msg_id)
         if outcome.annotations:
-            self._holder.amended.add(self._connection.name, held.msg_id, outcome.annotations)
+            self._host.service.amended.add(self._connection.name, held.msg_id, outcome.annotations)
         if outcome.state == Transfer.REJECTED:
             return Settlement.DEAD_LETTERED, REJECTED_REASON
         if outcome.state == Transfer.RELEASED:
@@ -217,7 +282,7 @@ class Outcomes:
         self._ending.discard(delivery)
         if outcome is not None and settlement is Settlement.DEAD_LETTERED:
             # Nobody takes the dead letter: the message stays, counted.
-            self._holder.postponed.note(held.msg_id, outcome)
+            self.postponed.note(held.msg_id, outcome)
             self._settle([held.number], Settlement.BACKED_OUT, then=_noted)
             outcome = None
         if outcome is None and not self._is_over:
@@ -239,8 +304,8 @@ class Outcomes:
         else:
             # It takes effect when the transaction is discharged, as those that are accepted.
             settlement, reason = self._settlement_by(outcome, held)
-            refused = partial(self._holder.postponed.note, held.msg_id)
-            calls = self._holder.calls
+            refused = partial(self.postponed.note, held.msg_id)
+            calls = self._calls
             self._conversations.settle_at_end(
                 name,
                 AtEnd(
@@ -253,15 +318,15 @@ class Outcomes:
         if not told.settled:
             transactions.accept(told, name)
         told.settle()
-        self._holder.made_room()
+        self._made_room()
 
     def _go_on(self, outcome: MQError | None) -> None:
         if self._is_over:
             return
         if outcome is None:
-            self._holder.made_room()
+            self._made_room()
         else:
-            self._holder.fail(of_mq(outcome))
+            self._fail(of_mq(outcome))
 
     def _settle(
         self,
@@ -272,7 +337,7 @@ class Outcomes:
         then: Callable[[MQError | None], object],
     ) -> None:
         """Settle messages; ``then`` is called in the loop, unless the connection has ended."""
-        calls = self._holder.calls
+        calls = self._calls
         self._connection.asynchronous.settle(
             numbers,
             settlement,

@@ -1,4 +1,8 @@
-"""A client that receives: messages it gives credit for, each held until it is settled."""
+"""A client that receives: the source of its link, and messages that it gives credit for.
+
+A source is a queue, a copy of one (a browse), or a subscription. Each message is held until the
+client settles it.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +10,35 @@ import logging
 from asyncio import TimerHandle
 from functools import partial
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
-from proton import Condition, Link, Session
+from proton import Condition, Link, Terminus
 
 from mayfly.client.connection import Connection, UnderWay
+from mayfly.client.connection.topics import is_temporary_topic, quoted_client_id
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import CannotBeGiven, MQError
-from mayfly.servers.amqp import transfers
-from mayfly.servers.amqp.conversations import Conversations, close_quietly
+from mayfly.servers.amqp import addresses, transfers
+from mayfly.servers.amqp.addresses import (
+    QUEUE,
+    TOPIC,
+    Address,
+    Node,
+    OwnNodes,
+    capabilities_of,
+    filters_of,
+)
+from mayfly.servers.amqp.conversations import (
+    Conversations,
+    check_is_topic,
+    close_quietly,
+    not_found,
+)
 from mayfly.servers.amqp.errors import AmqpError, of_mq
-from mayfly.servers.amqp.host import LinkHost
+from mayfly.servers.amqp.links import LinkEndpoint, LinkHost
 from mayfly.servers.amqp.outcomes import Outcomes
 from mayfly.servers.amqp.outgoing import outgoing, shown
-from mayfly.servers.amqp.poison import Postponed, is_poisonous
-from mayfly.servers.amqp.sources import Source, opened_source
 from mayfly.servers.amqp.transfers import Raw
 from mayfly.verbs.messages import Delivery, Message
 
@@ -41,27 +58,31 @@ _OUTGOING_BYTES: Final = 4 * 1024 * 1024
 _MOST_AT_ONCE: Final = 100
 _BYTES_AT_ONCE: Final = 1024 * 1024
 _SETTLED_MODE = Link.SND_SETTLED
+_OPEN_TO_GET: Final = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INQUIRE | c.MQOO_FAIL_IF_QUIESCING
+_OPEN_TO_BROWSE: Final = c.MQOO_BROWSE | c.MQOO_FAIL_IF_QUIESCING
+#: Ends the name of a subscription in the name of a link; ``global``, ``volatile`` or a number
+#: follows, so that several links may share one.
+_DELIMITER = "|"
+_GLOBAL = "global"
 
 
-class ReceivingClient:
+class ReceivingClient(LinkEndpoint):
     """One link on which a client receives from a queue or a subscription."""
 
-    def __init__(
-        self, host: LinkHost, link: Link, conversations: Conversations, source: Source
-    ) -> None:
-        """Take a source that is open."""
-        self.key, self._name = transfers.raw_of(link), link.name
-        self._host, self._conversations, self._source = host, conversations, source
+    def __init__(self, host: LinkHost, link: Link, conversations: Conversations) -> None:
+        """Open the source; raises AmqpError or MQError."""
+        super().__init__(host, link, conversations)
+        self._name = link.name
+        self._source = _opened_source(conversations, link, link.connection.remote_container or "")
         self._connection: Connection = conversations.main
         self._getting: UnderWay | None = None
         #: Those that are left alone are held until the one behind them has been looked for.
         self._aside: list[int] = []
-        self.calls, self.unhurried = host.calls, host.service.unhurried
-        self.amended = host.service.amended
-        self.postponed = Postponed(source.address, self.calls.soon, self._connection.now_ms)
-        self._outcomes = Outcomes(self, conversations)
+        self._calls = host.calls
+        fail = partial(host.close_link, self)
+        self._outcomes = Outcomes(host, conversations, self._source.address, self._ask, fail)
         self._tags = count(1)
-        self._is_over = self._is_waiting = self._is_stalled = self._is_quiescing = False
+        self._is_waiting = self._is_stalled = self._is_quiescing = False
         #: The one timer by which the link looks again.
         self._timer: TimerHandle | None = None
         link.target.copy(link.remote_target)
@@ -69,25 +90,6 @@ class ReceivingClient:
         link.rcv_settle_mode = link.remote_rcv_settle_mode
         self._is_settled_first = link.remote_snd_settle_mode == _SETTLED_MODE
         link.open()
-
-    @classmethod
-    def attached(cls, host: LinkHost, link: Link, conversations: Conversations) -> ReceivingClient:
-        """Open the source; raises AmqpError or MQError."""
-        container = link.connection.remote_container or ""
-        return cls(host, link, conversations, opened_source(conversations, link, container))
-
-    @property
-    def link(self) -> Link:
-        """Return the link with all that proton's class knows of it.
-
-        None is kept: this object goes with its outcomes, by a look for circles that any thread may
-        take, and proton is not to be called by another thread than the loop's.
-        """
-        return Link.wrap(self.key)
-
-    def session_is(self, session: Session) -> bool:
-        """Return True if the link belongs to a session."""
-        return bool(self.link.session == session)
 
     # Messages for the client.
 
@@ -140,7 +142,7 @@ class ReceivingClient:
         if len(found) < min(room, _MOST_AT_ONCE):
             return True
         # Other links have their turn.
-        self.calls.soon(self._ask)
+        self._calls.soon(self._ask)
         return False
 
     def _begin_to_get(self) -> None:
@@ -148,7 +150,7 @@ class ReceivingClient:
         self._getting = self._connection.asynchronous.get_any(
             [self._source.handle],
             _WAIT if self._is_waiting else _NO_WAIT,
-            on_done=lambda outcome: self.calls.soon(partial(self._got, outcome)),
+            on_done=lambda outcome: self._calls.soon(partial(self._got, outcome)),
             on_refused=self._refused if self._is_waiting else None,
         )
 
@@ -177,8 +179,8 @@ class ReceivingClient:
     def _sort(self, held: Delivery) -> bool:
         """Send a message or move it away; False for one that is left alone, which waits aside."""
         message = held.result.message
-        if not self.postponed.has(message.msg_id):
-            if is_poisonous(self._connection, held):
+        if not self._outcomes.postponed.has(message.msg_id):
+            if self._is_poisonous(held):
                 self._outcomes.set_aside(held, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
                 return True
             if message.msg_id not in self._outcomes.unwanted:
@@ -187,6 +189,15 @@ class ReceivingClient:
         # Another link may want it, or a queue later; this one wants those behind.
         self._aside.append(held.number)
         return False
+
+    def _is_poisonous(self, held: Delivery) -> bool:
+        """Return True if a message was backed out BOTHRESH times; BOTHRESH(0) sets no limit."""
+        backout_count = held.result.message.backout_count
+        if not backout_count:
+            # Its queue need not be asked.
+            return False
+        rule = self._connection.objects.backout_rule(held.handle)
+        return 0 < rule.threshold <= backout_count
 
     def _return_aside(self) -> int:
         aside, self._aside = self._aside, []
@@ -218,7 +229,7 @@ class ReceivingClient:
             if self._host.is_used_up:
                 self._host.when_room(self._go_on_with_room)
             else:
-                self.calls.when_sent(self._go_on)
+                self._calls.when_sent(self._go_on)
 
     def _go_on(self) -> None:
         self._is_stalled = False
@@ -241,7 +252,7 @@ class ReceivingClient:
 
     def _send(self, message: Message, held: Delivery | None) -> None:
         manager = self._connection.name
-        added = self.amended.of(manager, message.msg_id)
+        added = self._host.service.amended.of(manager, message.msg_id)
         address = self._source.address
         try:
             raw = outgoing(message, destination=address, manager=manager, added=added)
@@ -279,19 +290,9 @@ class ReceivingClient:
         if not self._is_over and transfers.credit(self.key) > 0:
             self._stall()
 
-    # For its outcomes.
-
     def delivery(self, delivery: Raw) -> None:
         """Take the outcome of a message."""
         self._outcomes.update(delivery)
-
-    def made_room(self) -> None:
-        """Send more messages: outcomes have made room for them."""
-        self._ask()
-
-    def fail(self, error: AmqpError) -> None:
-        """End the link with a condition."""
-        self._host.close_link(self, error)
 
     # The end.
 
@@ -312,18 +313,15 @@ class ReceivingClient:
         self._return_aside()
         self._outcomes.end()
         source, connection = self._source, self._connection
-        if not source.subscription:
-            close_quietly(connection, source.handle)
-            self._conversations.node_closed(source.node, is_closed=is_closed)
-            return
         # First: a subscription that is removed takes its queue along.
         close_quietly(connection, source.handle)
-        try:
-            connection.topics.close(source.subscription, remove=is_closed)
-        except MQError as error:
-            _LOG.info("closing the subscription of link %s: %s", self._name, error)
-            if is_closed and source.durable_name:
-                self._keep_subscription(error)
+        if source.subscription:
+            try:
+                connection.topics.close(source.subscription, remove=is_closed)
+            except MQError as error:
+                _LOG.info("closing the subscription of link %s: %s", self._name, error)
+                if is_closed and source.durable_name:
+                    self._keep_subscription(error)
         self._conversations.node_closed(source.node, is_closed=is_closed)
 
     def _keep_subscription(self, refused: MQError) -> None:
@@ -347,3 +345,115 @@ class ReceivingClient:
         getting, self._getting = self._getting, None
         if getting is not None:
             getting.cancel()
+
+
+class Source(NamedTuple):
+    """The open source of a link: the handle to get by, and the parts that end with the link.
+
+    ``subscription`` is 0 for a queue. ``durable_name`` is that of a durable subscription, ``node``
+    a dynamic node that the link has made.
+    """
+
+    handle: int
+    address: str
+    is_browse: bool = False
+    subscription: int = 0
+    durable_name: str = ""
+    node: Node | None = None
+
+
+def _opened_source(conversations: Conversations, link: Link, container: str) -> Source:
+    """Open the source of a link; the answer's source is filled in. Raises AmqpError, MQError."""
+    asked, answer = link.remote_source, link.source
+    connection, nodes = conversations.main, conversations.nodes
+    if asked.dynamic:
+        node = nodes.make(connection, asked, answer)
+        if node.address.kind == TOPIC:
+            found = _subscribed(connection, link, node.address, container)
+        else:
+            found = _queue(connection, node.address, "", nodes, is_browse=False)
+        return found._replace(node=node)
+    answer.copy(asked)
+    if not asked.address:
+        return _known_subscription(connection, link, container)
+    address = addresses.read(asked.address, capabilities_of(asked))
+    selector, _no_local = filters_of(asked)
+    if address.kind != TOPIC:
+        is_browse = asked.distribution_mode == Terminus.DIST_MODE_COPY
+        try:
+            return _queue(connection, address, selector, nodes, is_browse=is_browse)
+        except MQError as error:
+            if address.kind == QUEUE:
+                raise not_found(address, error) from None
+            check_is_topic(connection, address, error)
+    if is_temporary_topic(address.name):
+        nodes.check_reader(address.name)
+    return _subscribed(connection, link, address, container)
+
+
+def _queue(
+    connection: Connection, address: Address, selector: str, nodes: OwnNodes, *, is_browse: bool
+) -> Source:
+    opened = connection.open(
+        address.name,
+        _OPEN_TO_BROWSE if is_browse else _OPEN_TO_GET,
+        manager=address.manager,
+        selector=selector or None,
+    )
+    if not is_browse and opened.definition_type == c.MQQDT_TEMPORARY_DYNAMIC:
+        try:
+            nodes.check_reader(opened.queue)
+        except AmqpError:
+            connection.close_object(opened.handle)
+            raise
+    return Source(opened.handle, address.name, is_browse=is_browse)
+
+
+def _subscribed(connection: Connection, link: Link, address: Address, container: str) -> Source:
+    asked = link.remote_source
+    capabilities = capabilities_of(asked)
+    is_durable = asked.expiry_policy == Terminus.EXPIRE_NEVER
+    is_shared = "shared" in capabilities
+    selector, no_local = filters_of(asked)
+    name = ""
+    if is_durable or is_shared:
+        name = _subscription_name(link.name, container, capabilities, is_durable=is_durable)
+    joined = connection.topics.join(
+        address.name,
+        name=name,
+        is_durable=is_durable,
+        is_shared=is_shared,
+        no_local=no_local,
+        selector=selector,
+    )
+    shown = f"topic://{address.name}"
+    durable_name = name if is_durable else ""
+    return Source(joined.handle, shown, subscription=joined.number, durable_name=durable_name)
+
+
+def _known_subscription(connection: Connection, link: Link, container: str) -> Source:
+    """Open a durable subscription by the name of the link alone, to look at it or to end it.
+
+    Raises MQRC_NO_SUBSCRIPTION, which is amqp:not-found, and why it is not to be opened.
+    """
+    capabilities = capabilities_of(link.remote_source)
+    if link.name.partition(_DELIMITER)[2].startswith(_GLOBAL):
+        # A client without an id has no source to say so: the name of the link does.
+        capabilities = (*capabilities, _GLOBAL)
+    name = _subscription_name(link.name, container, capabilities, is_durable=True)
+    found = connection.topics.subscribe(c.MQSO_RESUME | c.MQSO_DURABLE, name=name)
+    link.source.type = Terminus.SOURCE
+    address = f"topic://{found.facts.topic}"
+    link.source.address = address
+    link.source.expiry_policy = Terminus.EXPIRE_NEVER
+    link.source.durability = Terminus.DELIVERIES
+    return Source(found.handle, address, subscription=found.number, durable_name=name)
+
+
+def _subscription_name(
+    link_name: str, container: str, capabilities: tuple[str, ...], *, is_durable: bool
+) -> str:
+    """Return the name of a subscription: the client's own, or shared by all where global."""
+    name = link_name.partition(_DELIMITER)[0]
+    client = "" if _GLOBAL in capabilities else quoted_client_id(container)
+    return f"{'AMQP' if is_durable else 'AMQP.ND'}:{client}:{name}"

@@ -3,46 +3,40 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Final
 
-from proton import Delivery, Link, Session, symbol
+from proton import Array, Delivery, Link, Terminus, symbol
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.servers.amqp import addresses, transactions, transfers
-from mayfly.servers.amqp.addresses import Address
+from mayfly.servers.amqp import addresses, codec, transactions, transfers
+from mayfly.servers.amqp.addresses import Address, Node, capabilities_of, object_of
 from mayfly.servers.amqp.conversations import Conversations
-from mayfly.servers.amqp.dynamic import Node
 from mayfly.servers.amqp.errors import (
     INVALID_FIELD,
     TOO_LARGE,
     AmqpError,
     of_mq,
 )
-from mayfly.servers.amqp.host import LinkHost
-from mayfly.servers.amqp.incoming import Incoming
-from mayfly.servers.amqp.puts import put_within
-from mayfly.servers.amqp.reader import Reader
-from mayfly.servers.amqp.terminus import capabilities_of, takes_rejected
+from mayfly.servers.amqp.incoming import Incoming, Reader
+from mayfly.servers.amqp.links import LinkEndpoint, LinkHost, put_within
 from mayfly.servers.amqp.transfers import Raw
 from mayfly.servers.budget import OWN_BYTES, Room
 
 #: A message that is longer than its link takes is read up to so many times that length.
 _MOST_REFUSED = 2
+#: The place of the default-outcome among the fields of a source.
+_DEFAULT_OUTCOME: Final = 8
 
 
-class SendingClient:
+class SendingClient(LinkEndpoint):
     """One link on which a client sends: to one queue or topic, or to where each message says."""
 
     def __init__(
-        self,
-        host: LinkHost,
-        link: Link,
-        conversations: Conversations,
-        default_outcome: int | None = None,
+        self, host: LinkHost, link: Link, conversations: Conversations, source: bytes
     ) -> None:
-        """Open the target; raises AmqpError. The source may have a default-outcome, by its code."""
-        self.key = transfers.raw_of(link)
-        self._host, self._conversations = host, conversations
+        """Open the target; raises AmqpError. ``source`` is the client's as it came."""
+        super().__init__(host, link, conversations)
         assert host.puts is not None
         self._puts = host.puts
         target = link.remote_target
@@ -63,7 +57,7 @@ class SendingClient:
         link.snd_settle_mode = link.remote_snd_settle_mode
         link.max_message_size = host.message_limit
         self._settles_first = link.remote_rcv_settle_mode != Link.RCV_SECOND
-        self._takes_rejected = takes_rejected(link.remote_source, default_outcome)
+        self._takes_rejected = _takes_rejected(link.remote_source, source)
         self._reader = Reader()
         self._parts: dict[Raw, bytearray] = {}
         #: The room of those that are longer than what a connection has of its own.
@@ -75,21 +69,8 @@ class SendingClient:
         self._under_way: set[Raw] = set()
         #: Transfers that have their outcome and are settled behind the client.
         self._unsettled: set[Raw] = set()
-        self._is_over = False
         link.open()
         link.flow(host.service.limits.credit)
-
-    def flow(self) -> None:
-        """A sending client gives no credit."""
-
-    @property
-    def link(self) -> Link:
-        """Return the link with all that proton's class knows of it; none is kept."""
-        return Link.wrap(self.key)
-
-    def session_is(self, session: Session) -> bool:
-        """Return True if the link belongs to a session."""
-        return bool(self.link.session == session)
 
     def delivery(self, delivery: Raw) -> None:
         """Take a transfer, whole or in part; put the message when all of it is there."""
@@ -294,3 +275,32 @@ class SendingClient:
         missing = limit - transfers.credit(self.key) - under_way
         if missing * 2 >= limit:
             transfers.give_credit(self.key, missing)
+
+
+def _takes_rejected(source: Terminus, encoded: bytes) -> bool:
+    """Return True if a source takes the outcome rejected.
+
+    One that lists its outcomes takes those. One without a list takes its default-outcome alone, and
+    one that says nothing is taken to know all outcomes, as most clients do not say it.
+    """
+    given = object_of(source.outcomes)
+    named = given.elements if isinstance(given, Array) else [given]
+    outcomes = {transactions.NAMES.get(str(one), one) for one in named if one is not None}
+    default = _default_outcome_of(encoded)
+    if not outcomes and default is not None:
+        outcomes = {default}
+    return not outcomes or transactions.REJECTED in outcomes
+
+
+def _default_outcome_of(source: bytes) -> int | None:
+    """Return the code of the default-outcome of an encoded source, None where it has none."""
+    try:
+        value = codec.decoded_value(source) if source else None
+    except AmqpError:
+        return None
+    fields = value.value if isinstance(value, codec.Described) else None
+    if not isinstance(fields, list) or len(fields) <= _DEFAULT_OUTCOME:
+        return None
+    outcome = fields[_DEFAULT_OUTCOME]
+    code = codec.plain(outcome.descriptor) if isinstance(outcome, codec.Described) else None
+    return transactions.NAMES.get(code, 0) if isinstance(code, str) else code

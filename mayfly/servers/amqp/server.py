@@ -1,4 +1,4 @@
-"""The AMQP server: one event loop in a thread of its own for all connections."""
+"""The AMQP server: one event loop in a thread of its own for all connections, and its door."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ import logging
 import ssl
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.channel import ClientConnection
 from mayfly.client.connection import Connection
 from mayfly.runtime import Loop, Runtime
-from mayfly.servers.amqp import sasl
-from mayfly.servers.amqp.amended import Amended
-from mayfly.servers.amqp.dynamic import Nodes
+from mayfly.servers.amqp.addresses import Nodes
+from mayfly.servers.amqp.connection import ENTRANCE_SECONDS, AmqpConnection
 from mayfly.servers.amqp.errors import FORCED
-from mayfly.servers.amqp.peer import Peer
-from mayfly.servers.amqp.quiescing import quiesce
-from mayfly.servers.amqp.service import Limits, Service
-from mayfly.servers.amqp.unhurried import Unhurried
-from mayfly.servers.amqp.visitors import Visitors
+from mayfly.servers.amqp.service import Amended, Limits, Service, Unhurried
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import INSTANCE_NUMBERS, Admits, Instances
 from mayfly.servers.door import Door, lower_tls_buffers, tcp_sockets
+from mayfly.verbs.contracts.wire import spoken_by
 
 _T = TypeVar("_T")
 _LOG = logging.getLogger("mayfly.amqp")
 _WORKERS = 4
 _POLL_SECONDS = 0.05
+#: As many connections at a time as of the network protocol of Mayfly.
+_MOST_CONNECTIONS: Final = 10_000
+_AMQP: Final = b"AMQP"
+#: The protocol header by which a server says that it speaks TLS alone (AMQP 1.0, 5.2).
+_TLS_HEADER: Final = b"AMQP\x02\x01\x00\x00"
 
 
 class AmqpServer:
@@ -60,7 +61,6 @@ class AmqpServer:
             admission,
             connect,
             queue_managers,
-            (sasl.PLAIN, sasl.EXTERNAL, sasl.ANONYMOUS),
             limits,
             Budget() if budget is None else budget,
             channel,
@@ -69,8 +69,8 @@ class AmqpServer:
             Amended(),
             Nodes(),
         )
-        self._peers: set[Peer] = set()
-        self._visitors = Visitors(self._peer, self._peers, _LOG)
+        self._open: set[AmqpConnection] = set()
+        self._visitors = _Visitors(self)
         self._doors: list[Door] = []
         self._is_ending = False
         self._thread = Loop(Runtime() if runtime is None else runtime, self._run, "mayfly-amqp")
@@ -93,7 +93,7 @@ class AmqpServer:
         """Return the status of all conversations of clients."""
 
         async def ask() -> list[ClientConnection]:
-            return [each for peer in self._peers for each in peer.status()]
+            return [each for connection in self._open for each in connection.status()]
 
         return self._call(ask())
 
@@ -104,11 +104,10 @@ class AmqpServer:
         """
 
         async def ask() -> bool:
-            for peer in list(self._peers):
-                if any(each.number == number for each in peer.status()):
-                    peer.stop(FORCED, f"connection {number} was stopped by an operator")
-                    return True
-            return False
+            connection = self._connection_of(number)
+            if connection is not None:
+                connection.stop(FORCED, f"connection {number} was stopped by an operator")
+            return connection is not None
 
         return self._call(ask())
 
@@ -120,19 +119,25 @@ class AmqpServer:
         """
 
         async def ask() -> bool:
-            for peer in self._peers:
-                if any(each.number == number for each in peer.status()):
-                    self._look_at(peer)
-                    return True
-            return False
+            connection = self._connection_of(number)
+            if connection is not None:
+                self._look_at(connection)
+            return connection is not None
 
         return self._call(ask())
 
-    def _look_at(self, peer: Peer) -> None:
+    def _connection_of(self, number: int) -> AmqpConnection | None:
+        """Return the connection that has a conversation of this number, None without one."""
+        for connection in self._open:
+            if any(each.number == number for each in connection.status()):
+                return connection
+        return None
+
+    def _look_at(self, connection: AmqpConnection) -> None:
         """Look whether the work of a client is done, until it has gone."""
-        if peer in self._peers:
-            quiesce(peer, FORCED, "the channel was stopped by an operator")
-            self._loop.call_later(_POLL_SECONDS, self._look_at, peer)
+        if connection in self._open:
+            connection.quiesce(FORCED, "the channel was stopped by an operator")
+            self._loop.call_later(_POLL_SECONDS, self._look_at, connection)
 
     def drain(self, timeout_ms: int) -> None:
         """Take no new connection; return when those there have gone, or after a time.
@@ -144,8 +149,8 @@ class AmqpServer:
             for door in self._doors:
                 door.close()
             deadline = self._loop.time() + timeout_ms / 1000
-            while self._peers and self._loop.time() < deadline:
-                self._each(lambda peer: quiesce(peer, FORCED, "the server ends"))
+            while self._open and self._loop.time() < deadline:
+                self._each(lambda connection: connection.quiesce(FORCED, "the server ends"))
                 await asyncio.sleep(_POLL_SECONDS)
 
         self._call(stop_listening())
@@ -157,12 +162,12 @@ class AmqpServer:
             for door in self._doors:
                 door.close()
                 await door.cut()
-            self._each(lambda peer: peer.end(FORCED, "the server ends"))
+            self._each(lambda connection: connection.end(FORCED, "the server ends"))
             for _ in range(20):
-                if not self._peers:
+                if not self._open:
                     break
                 await asyncio.sleep(_POLL_SECONDS)
-            self._each(Peer.cut)
+            self._each(AmqpConnection.cut)
             await asyncio.sleep(0)
 
         if self._loop.is_closed():
@@ -174,17 +179,14 @@ class AmqpServer:
         self._executor.shutdown()
         self._loop.close()
 
-    def _each(self, work: Callable[[Peer], object]) -> None:
+    def _each(self, work: Callable[[AmqpConnection], object]) -> None:
         """Do something for each client; one for which it cannot be done is cut off."""
-        for peer in list(self._peers):
+        for connection in list(self._open):
             try:
-                work(peer)
+                work(connection)
             except Exception:  # noqa: BLE001 - one client's mistake is not the others'
                 _LOG.exception("a client is cut off")
-                peer.cut()
-
-    def _peer(self) -> Peer:
-        return Peer(self._service, next(INSTANCE_NUMBERS), self._peers)
+                connection.cut()
 
     def _run(self) -> bool:
         asyncio.set_event_loop(self._loop)
@@ -193,3 +195,33 @@ class AmqpServer:
 
     def _call(self, work: Coroutine[Any, Any, _T]) -> _T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+class _Visitors:
+    """The server, as its door uses it."""
+
+    def __init__(self, server: AmqpServer) -> None:
+        self._server, self.log = server, _LOG
+
+    @property
+    def handshake_seconds(self) -> float:
+        """The time to say who one is is that of the handshake as well."""
+        return ENTRANCE_SECONDS
+
+    def room(self) -> int:
+        """Return how many connections more may come in."""
+        return _MOST_CONNECTIONS - len(self._server._open)
+
+    def new(self) -> AmqpConnection:
+        """Return the server's end of a connection."""
+        server = self._server
+        return AmqpConnection(server._service, next(INSTANCE_NUMBERS), server._open)
+
+    def without_tls(self, client: str, first: bytes) -> bytes:
+        """Log who speaks without TLS; a client of AMQP is told that it has to begin with TLS."""
+        if first.startswith(_AMQP):
+            self.log.warning("AMQ9639E: %s has no CipherSpec, and TLS alone is spoken here", client)
+            return _TLS_HEADER
+        said = "AMQ9207E: %s speaks %s, where TLS alone is spoken"
+        self.log.warning(said, client, spoken_by(first))
+        return b""

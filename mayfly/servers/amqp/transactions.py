@@ -1,33 +1,165 @@
-"""Transactions in deliveries: the id that a transfer or an outcome carries, and the answers."""
+"""Transactions: the coordinator that begins and ends them, and the states that name them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
-from proton import Delivery, Described, ulong
+from proton import Delivery, Described, Link, Terminus, ulong
 
-from mayfly.servers.amqp.errors import DECODE_ERROR, AmqpError
+from mayfly.mqi.errors import MQError
+from mayfly.servers.amqp import codec, transfers
+from mayfly.servers.amqp.codec import plain
+from mayfly.servers.amqp.conversations import Conversations
+from mayfly.servers.amqp.errors import (
+    DECODE_ERROR,
+    NOT_IMPLEMENTED,
+    ROLLED_BACK,
+    AmqpError,
+    of_mq,
+)
+from mayfly.servers.amqp.links import LinkEndpoint, LinkHost
+from mayfly.servers.amqp.transfers import Raw
 
 DECLARED: Final = 0x33
 TRANSACTIONAL_STATE: Final = 0x34
-_ACCEPTED = 0x24
+ACCEPTED, REJECTED = 0x24, 0x25
 DECLARE, DISCHARGE = 0x31, 0x32
 #: Outcomes within a transactional state, by their codes.
-OUTCOMES: Final = {
-    0x24: Delivery.ACCEPTED,
-    0x25: Delivery.REJECTED,
+_OUTCOMES: Final = {
+    ACCEPTED: Delivery.ACCEPTED,
+    REJECTED: Delivery.REJECTED,
     0x26: Delivery.RELEASED,
     0x27: Delivery.MODIFIED,
 }
-_NAMES: Final = {
-    "amqp:accepted:list": 0x24,
-    "amqp:rejected:list": 0x25,
+#: Descriptors by name and as numbers.
+NAMES: Final = {
+    "amqp:accepted:list": ACCEPTED,
+    "amqp:rejected:list": REJECTED,
     "amqp:released:list": 0x26,
     "amqp:modified:list": 0x27,
     "amqp:declare:list": DECLARE,
     "amqp:discharge:list": DISCHARGE,
 }
+_CREDIT: Final = 100
+
+
+class Coordinator(LinkEndpoint):
+    """The link on which a client declares and discharges its"""
+
+    def __init__(self, host: LinkHost, link: Link, conversations: Conversations) -> None:
+        """Accept the link."""
+        super().__init__(host, link, conversations)
+        link.target.type = Terminus.COORDINATOR
+        link.target.capabilities.copy(link.remote_target.capabilities)
+        link.source.copy(link.remote_source)
+        link.rcv_settle_mode = link.remote_rcv_settle_mode
+        self._settles_first = link.remote_rcv_settle_mode != Link.RCV_SECOND
+        self._open: set[bytes] = set()
+        #: How many transactions are being committed or backed out.
+        self._ending_count = 0
+        link.open()
+        link.flow(_CREDIT)
+
+    def delivery(self, transfer: Raw) -> None:
+        """Carry out one declare or discharge."""
+        delivery = transfers.wrapped(transfer)
+        if delivery.settled and not delivery.readable:
+            delivery.settle()
+            if not self._settles_first:
+                # The next request has room now.
+                self.link.flow(1)
+            return
+        if delivery.partial or not delivery.readable:
+            return
+        raw = self.link.recv(delivery.pending) or b""
+        self.link.advance()
+        if self._settles_first or delivery.settled:
+            self.link.flow(1)
+        try:
+            code, fields = _request(bytes(raw))
+            if code == DECLARE:
+                self._declare(delivery)
+            else:
+                self._discharge(delivery, fields)
+        except AmqpError as error:
+            self._refuse(delivery, error)
+        except MQError as error:
+            self._refuse(delivery, of_mq(error))
+
+    def quiesce(self) -> bool:
+        """Return True when every discharge has been answered."""
+        return not self._ending_count
+
+    def end(self, *, is_closed: bool) -> None:
+        """Back out transactions declared here and not discharged, as the specification wants."""
+        self._is_over = True
+        for name in self._open:
+            self._discharge_then(name, lambda _outcome: None, fail=True)
+        self._open.clear()
+
+    def lost(self) -> None:
+        """The conversations end with the connection."""
+
+    def _declare(self, delivery: Delivery) -> None:
+        name = self._conversations.declare()
+        self._open.add(name)
+        _answer(delivery, DECLARED, [name])
+        self._settle(delivery)
+
+    def _discharge(self, delivery: Delivery, fields: list[Any]) -> None:
+        if not fields or not isinstance(fields[0], bytes):
+            raise AmqpError(DECODE_ERROR, "discharge: txn-id is mandatory")
+        name = fields[0]
+        fail = bool(fields[1]) if len(fields) > 1 else False
+        # The pointer alone: the last thread to know proton's object would free it.
+        raw = transfers.raw_delivery_of(delivery)
+        self._discharge_then(name, partial(self._discharged, raw), fail=fail)
+        self._open.discard(name)
+
+    def _discharge_then(
+        self, name: bytes, on_done: Callable[[MQError | None], object], *, fail: bool
+    ) -> None:
+        def done(outcome: MQError | None) -> None:
+            self._ending_count -= 1
+            on_done(outcome)
+
+        self._conversations.discharge(
+            name, fail=fail, on_done=lambda outcome: self._host.calls.soon(partial(done, outcome))
+        )
+        self._ending_count += 1
+
+    def _discharged(self, transfer: Raw, outcome: MQError | None) -> None:
+        if self._is_over:
+            return
+        delivery = transfers.wrapped(transfer)
+        if outcome is None:
+            delivery.update(Delivery.ACCEPTED)
+            self._settle(delivery)
+        else:
+            self._refuse(delivery, AmqpError(ROLLED_BACK, str(outcome)))
+
+    def _refuse(self, delivery: Delivery, error: AmqpError) -> None:
+        delivery.local.condition = error.as_condition()
+        delivery.update(Delivery.REJECTED)
+        self._settle(delivery)
+
+    def _settle(self, delivery: Delivery) -> None:
+        """Settle a request, or leave it until its client has."""
+        if self._settles_first or delivery.settled:
+            delivery.settle()
+
+
+def _request(raw: bytes) -> tuple[int, list[Any]]:
+    sections = codec.decoded(raw)
+    value = sections[-1].value if sections and sections[-1].code == codec.VALUE else None
+    if isinstance(value, codec.Described):
+        code = _code_of(Described(plain(value.descriptor), None))
+        fields = plain(value.value)
+        if code in (DECLARE, DISCHARGE):
+            return code, fields if isinstance(fields, list) else []
+    raise AmqpError(NOT_IMPLEMENTED, "a coordinator takes declare and discharge")
 
 
 def name_in(delivery: Delivery) -> bytes:
@@ -57,28 +189,28 @@ def outcome_in(delivery: Delivery) -> Outcome:
         return Outcome(0)
     given: Any = found.value if isinstance(found.value, list) else []
     has_failed, is_undeliverable, annotations = [*given, None, None, None][:3]
-    state = OUTCOMES.get(code_of(found), 0)
+    state = _OUTCOMES.get(_code_of(found), 0)
     added = annotations if isinstance(annotations, dict) else None
     return Outcome(state, bool(has_failed), bool(is_undeliverable), added)
 
 
 def accept(delivery: Delivery, name: bytes) -> None:
     """Tell that a message is accepted in a transaction."""
-    answer(delivery, TRANSACTIONAL_STATE, [name, Described(ulong(_ACCEPTED), [])])
+    _answer(delivery, TRANSACTIONAL_STATE, [name, Described(ulong(ACCEPTED), [])])
 
 
-def answer(delivery: Delivery, state: int, fields: Any) -> None:
+def _answer(delivery: Delivery, state: int, fields: Any) -> None:
     """Tell the state of a delivery; its fields are those of the specification."""
     delivery.local.data = fields
     delivery.update(state)
 
 
-def code_of(described: Described) -> int:
+def _code_of(described: Described) -> int:
     """Return the descriptor of a value as a number; 0 for one that is not known."""
     descriptor = described.descriptor
     if isinstance(descriptor, int):
         return int(descriptor)
-    return _NAMES.get(str(descriptor), 0)
+    return NAMES.get(str(descriptor), 0)
 
 
 def _fields(delivery: Delivery) -> tuple[bytes, Described | None]:

@@ -1,15 +1,21 @@
-"""Application properties and bodies of AMQP as typed values of an MQRFH2, and back."""
+"""Single values both ways: properties as typed values of an MQRFH2, message and correlation ids.
+
+MQ has 24 bytes for an id, AMQP a ulong, a UUID, bytes or text. An id that MQ cannot hold is kept as
+text beside it, marked with its type as the JMS mapping of AMQP writes it: ``ID:AMQP_ULONG:5``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
+from uuid import UUID
 
 from proton import Data
 
 from mayfly.mqi.properties import Typed
 from mayfly.mqi.reasons import MQRC_NONE
-from mayfly.servers.amqp.codec import Scalar, Value
+from mayfly.properties.selectors.names import id_bytes, id_text
+from mayfly.servers.amqp.codec import Scalar, Value, text
 from mayfly.servers.amqp.errors import INVALID_FIELD, AmqpError, wrong_field
 
 #: Types that an MQRFH2 has as well. Unsigned integers take the next wider one.
@@ -44,8 +50,11 @@ _AMQP_TYPES: Final[Mapping[str, int]] = {
     "bin.hex": Data.BINARY,
 }
 _LARGEST_LONG = 2**63 - 1
+_ID_BYTES: Final = 24
+_ULONG, _UUID, _BINARY = "AMQP_ULONG:", "AMQP_UUID:", "AMQP_BINARY:"
+_LARGEST_ULONG = 2**64 - 1
 #: All integer types of AMQP, and its timestamp.
-INTEGERS: Final = frozenset(
+_INTEGERS: Final = frozenset(
     (
         Data.BYTE,
         Data.UBYTE,
@@ -96,10 +105,7 @@ def integer(name: str, value: Value, reason: int = MQRC_NONE) -> int:
     Raises AmqpError amqp:invalid-field with name and value for anything else; ``reason`` is the
     reason code for it.
     """
-    if isinstance(value, Scalar) and value.type in INTEGERS:
-        return int(value.value)
-    # Some clients have one type for all numbers.
-    if isinstance(value, Scalar) and _is_whole_float(value):
+    if isinstance(value, Scalar) and (value.type in _INTEGERS or _is_whole_float(value)):
         return int(value.value)
     shown: Any = value.value if isinstance(value, Scalar) else value
     said = f"{name} {shown!r} is no integer"
@@ -107,4 +113,53 @@ def integer(name: str, value: Value, reason: int = MQRC_NONE) -> int:
 
 
 def _is_whole_float(value: Scalar) -> bool:
+    # Some clients have one type for all numbers.
     return value.type in (Data.FLOAT, Data.DOUBLE) and float(value.value).is_integer()
+
+
+def mq_id(value: Value) -> bytes | None:
+    """Return the 24 bytes of an id that is one of MQ: ``ID:`` and 48 hex digits, or 24 bytes."""
+    if not isinstance(value, Scalar):
+        return None
+    if value.type == Data.STRING and len(value.value) == 3 + 2 * _ID_BYTES:
+        return id_bytes(value.value)
+    if value.type == Data.BINARY and len(value.value) == _ID_BYTES:
+        return bytes(value.value)
+    return None
+
+
+def id_as_text(field: str, value: Value) -> str:
+    """Return an id as text that :func:`id_of_text` reads back.
+
+    Raises AmqpError amqp:invalid-field for a value that is no id.
+    """
+    if isinstance(value, Scalar):
+        if value.type == Data.STRING:
+            return str(value.value)
+        if value.type in (Data.ULONG, Data.UINT):
+            return f"{_ULONG}{value.value}"
+        if value.type == Data.UUID:
+            return f"{_UUID}{value.value}"
+        if value.type == Data.BINARY:
+            return f"{_BINARY}{value.value.hex().upper()}"
+    raise AmqpError(INVALID_FIELD, f"{field} is no id: neither ulong, uuid, binary nor string")
+
+
+def id_of_text(kept: str) -> Scalar:
+    """Return the id of a text that :func:`id_as_text` made; any other text is itself."""
+    try:
+        if kept.startswith(_ULONG) and 0 <= int(kept[len(_ULONG) :]) <= _LARGEST_ULONG:
+            return Scalar(Data.ULONG, int(kept[len(_ULONG) :]))
+        if kept.startswith(_UUID):
+            return Scalar(Data.UUID, UUID(kept[len(_UUID) :]))
+        if kept.startswith(_BINARY):
+            return Scalar(Data.BINARY, bytes.fromhex(kept[len(_BINARY) :]))
+    except ValueError:
+        pass
+    return text(kept)
+
+
+def id_of_mq(identifier: bytes) -> Scalar | None:
+    """Return an id of MQ as text, None for zeros."""
+    shown = id_text(identifier)
+    return None if shown is None else text(shown)

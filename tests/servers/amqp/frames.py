@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from proton import UNDESCRIBED, Array, Data, Described, symbol, ubyte, uint, ulong
 
-from mayfly.servers.amqp import sasl
+from mayfly.servers.amqp.entrance import SASL_HEADER
 
 OPEN, BEGIN, ATTACH, FLOW, TRANSFER = 0x10, 0x11, 0x12, 0x13, 0x14
 DISPOSITION, DETACH, END, CLOSE = 0x15, 0x16, 0x17, 0x18
@@ -69,8 +69,8 @@ class Frames:
         self._bytes = b""
         self._is_open = False
         init = performative(0x41, [symbol("PLAIN"), b"\0app\0secret", None])
-        self._socket.sendall(sasl.PROTOCOL_HEADER + _framed(init, 0, kind=1))
-        assert self._exactly(8) == sasl.PROTOCOL_HEADER
+        self._socket.sendall(SASL_HEADER + _framed(init, 0, kind=1))
+        assert self._exactly(8) == SASL_HEADER
         # Mechanisms, and the outcome.
         self.read()
         assert self.read().field(0) == 0

@@ -30,7 +30,7 @@ def in_loop(server: AmqpServer, look: Callable[[], int]) -> int:
 
 def link_count(server: AmqpServer) -> int:
     """Return how many links proton keeps for the one connection there is."""
-    (peer,) = server._peers
+    (peer,) = server._open
     assert peer._connection is not None
     link = cproton.pn_link_head(peer._connection._impl, 0)
     for number in count():

@@ -593,7 +593,7 @@ def test_a_message_that_waits_too_long_for_room_is_refused_with_MQRC_RESOURCE_PR
     qm: QueueManager, server: AmqpServer, client: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client would take a longer silence for the end of the connection."""
-    monkeypatch.setattr("mayfly.servers.amqp.peer.WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("mayfly.servers.amqp.connection.WAIT_SECONDS", 0.05)
     slow = [client(), client()]
     parts = [begun(server, one, count) for count, one in enumerate(slow, 1)]
     other = client()
@@ -635,7 +635,7 @@ def test_a_slow_client_keeps_no_room_that_others_wait_for(
         begun(server, one, count)
     other = client()
     assert other.send(other.sender("Q1"), LONG).remote_state == Delivery.ACCEPTED
-    wait_until(lambda: len(server._peers) < 3)
+    wait_until(lambda: len(server._open) < 3)
     assert live(qm) == 1
 
 

@@ -12,7 +12,7 @@ from mayfly import QueueManager
 from mayfly.client.connection import connect
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.servers.amqp.poison import Postponed
+from mayfly.servers.amqp.outcomes import Postponed
 from mayfly.servers.amqp.server import AmqpServer
 from mayfly.testing import VirtualClock
 from tests.facts import wait_until

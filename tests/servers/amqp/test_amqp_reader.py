@@ -12,8 +12,7 @@ from proton import Data, Message, symbol
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Scalar, Section
 from mayfly.servers.amqp.errors import DECODE_ERROR, AmqpError
-from mayfly.servers.amqp.incoming import Incoming
-from mayfly.servers.amqp.reader import Reader
+from mayfly.servers.amqp.incoming import Incoming, Reader
 
 NOW_MS = 1_700_000_000_000
 LONG = codec.LONGEST_KNOWN_BYTES

@@ -16,7 +16,7 @@ from mayfly.lifetime.moments import Until
 from mayfly.mqi import constants as c
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Scalar, Section, Value, symbol, text
-from mayfly.servers.amqp.reader import Reader
+from mayfly.servers.amqp.incoming import Reader
 from mayfly.testing import VirtualClock
 from tests.servers.amqp.test_amqp_types import New, put, received, sections
 

@@ -11,7 +11,7 @@ from proton import Delivery, Link, Message
 
 from mayfly import QueueManager
 from mayfly.servers.amqp.server import AmqpServer
-from mayfly.servers.amqp.unhurried import Unhurried
+from mayfly.servers.amqp.service import Unhurried
 from tests.facts import wait_until
 from tests.servers.amqp.client import Client
 from tests.servers.amqp.conftest import OBJECTS

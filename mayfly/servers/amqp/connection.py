@@ -28,16 +28,9 @@ from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.channel import ClientConnection
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import transfers
-from mayfly.servers.amqp.calls import Calls
-from mayfly.servers.amqp.clients import Client, Traffic
-from mayfly.servers.amqp.conversations import Conversations
-from mayfly.servers.amqp.entrance import Entrance
-from mayfly.servers.amqp.errors import (
-    DECODE_ERROR,
-    NOT_FOUND,
-    AmqpError,
-    of_mq,
-)
+from mayfly.servers.amqp.conversations import Client, Conversations
+from mayfly.servers.amqp.entrance import Entrance, claim_container, greet
+from mayfly.servers.amqp.errors import DECODE_ERROR, NOT_FOUND, AmqpError, of_mq
 from mayfly.servers.amqp.frames import (
     Attached,
     Begun,
@@ -47,10 +40,11 @@ from mayfly.servers.amqp.frames import (
     ServerFrames,
     close_with,
 )
-from mayfly.servers.amqp.greeting import claim_container, greet
-from mayfly.servers.amqp.links import AnyLink, attach
-from mayfly.servers.amqp.puts import Puts
-from mayfly.servers.amqp.service import Service
+from mayfly.servers.amqp.links import LinkEndpoint, Puts
+from mayfly.servers.amqp.receiving import ReceivingClient
+from mayfly.servers.amqp.sending import SendingClient
+from mayfly.servers.amqp.service import Calls, Service
+from mayfly.servers.amqp.transactions import Coordinator
 from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of
 from mayfly.servers.budget import WAIT_SECONDS, Held, Later, Patience, Room
 from mayfly.servers.door import send_at_once
@@ -62,7 +56,7 @@ _SESSION_BYTES = 16 * 1024 * 1024
 _REST_BYTES = 64 * 1024
 
 
-class Peer(asyncio.Protocol):
+class AmqpConnection(asyncio.Protocol):
     """One connection of a client, from its first bytes to its end."""
 
     # A dictionary of so many would take 1.3 KB more of each connection.
@@ -87,8 +81,8 @@ class Peer(asyncio.Protocol):
         "_later",
         "_number",
         "_numbers",
+        "_open_here",
         "_part_bytes",
-        "_peers",
         "_places",
         "_put_bytes",
         "_reading",
@@ -110,16 +104,17 @@ class Peer(asyncio.Protocol):
         "wire",
     )
 
-    def __init__(self, service: Service, number: int, peers: set[Peer]) -> None:
-        """Take the shared parts of the server; ``peers`` has it from its first bytes to its end."""
+    def __init__(self, service: Service, number: int, open_here: set[AmqpConnection]) -> None:
+        """Take the shared parts of the server; ``open_here`` has it from its first bytes on."""
         self.service, self._number = service, number
         self.conversations: Conversations | None = None
-        self.links: dict[Raw, AnyLink] = {}
-        self._peers = peers
+        self.links: dict[Raw, LinkEndpoint] = {}
+        self._open_here = open_here
         self._buffer = bytearray()
         #: The transport of its bytes, None when it is gone.
         self.wire: asyncio.Transport | None = None
-        self._entrance: Entrance | None = Entrance(service, self)
+        #: None before the first bytes, and once the client is let in.
+        self._entrance: Entrance | None = None
         self._engine: Transport | None = None
         self._connection: Connection | None = None
         self._frames = ClientFrames(service.limits.max_frame_bytes)
@@ -164,9 +159,10 @@ class Peer(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first bytes."""
         # One whose TLS handshake fails never comes so far.
-        self._peers.add(self)
+        self._open_here.add(self)
         send_at_once(transport)
         self.wire = cast(asyncio.Transport, transport)
+        self._entrance = Entrance(self.service, self.wire, self._let_in, self._close)
         self._timer = self.service.loop.call_later(ENTRANCE_SECONDS, self._too_slow)
 
     def data_received(self, data: bytes) -> None:
@@ -204,7 +200,7 @@ class Peer(asyncio.Protocol):
         self._sessions.clear()
         self._handles.clear()
         self._places.clear()
-        self._peers.discard(self)
+        self._open_here.discard(self)
 
     def _read_rest(self, wire: asyncio.Transport) -> None:
         """Read the frames that came before the socket was closed.
@@ -350,7 +346,7 @@ class Peer(asyncio.Protocol):
         _LOG.warning("AMQ9209E: %s is %s", self._client and self._client.address, said)
         self.cut()
 
-    def let_in(self, applicant: Applicant, admitted: Admitted) -> None:
+    def _let_in(self, applicant: Applicant, admitted: Admitted) -> None:
         """Go on with AMQP."""
         self._client, self._entrance = Client(self.service, self._number, applicant, admitted), None
         self.message_limit = self.service.budget.longest(admitted.max_message_bytes)
@@ -490,7 +486,9 @@ class Peer(asyncio.Protocol):
                 link = self._numbers.link(asked.channel, Link.wrap(raw).name)
                 if link is not None:
                     credit = transfers.unsent_credit(raw)
-                    self.write(self._numbers.with_link(sent, link, asked.limit, credit))
+                    answer = self._numbers.with_link(sent, link, asked.limit, credit)
+                    if self.wire is not None:
+                        self.wire.write(answer)
 
     def _handle_events(self) -> None:
         if self._handlers is None:
@@ -517,7 +515,7 @@ class Peer(asyncio.Protocol):
     def end(self, condition: str, why: str) -> None:
         """Close the connection with a condition: the server ends, or the client is sent away."""
         if self._connection is None:
-            self.close(why)
+            self._close(why)
             return
         if self._connection.state & Endpoint.LOCAL_UNINIT:
             self._connection.open()
@@ -589,8 +587,22 @@ class Peer(asyncio.Protocol):
 
     def status(self) -> list[ClientConnection]:
         """Return the status of its conversations."""
-        traffic = Traffic(self.message_count, self._sent_bytes, self._received_bytes)
-        return [] if self._client is None else self._client.status(traffic)
+        if self._client is None:
+            return []
+        return self._client.status(self.message_count, self._sent_bytes, self._received_bytes)
+
+    def quiesce(self, condition: str, why: str) -> None:
+        """End the connection with a condition, once its client has nothing left to end.
+
+        Its links send no messages meanwhile. A message that the client holds, one that is being put
+        and an open transaction are left to end. Call it again until the connection is gone.
+        """
+        have_ended = [link.quiesce() for link in list(self.links.values())]
+        conversations = self.conversations
+        if all(have_ended) and (conversations is None or not conversations.has_transactions):
+            self.stop(condition, why)
+        else:
+            self.pump()
 
     def stop(self, condition: str, why: str, *, then: bytes = b"") -> None:
         """End the connection and its socket; open units of work are backed out.
@@ -658,7 +670,7 @@ class Peer(asyncio.Protocol):
             return
         try:
             source = self._found.source if isinstance(self._found, Attached) else b""
-            link = attach(self, proton_link, self.conversations, source)
+            link = self._endpoint(proton_link, self.conversations, source)
         except MQError as error:
             self._refuse_link(proton_link, of_mq(error))
         except AmqpError as error:
@@ -669,6 +681,17 @@ class Peer(asyncio.Protocol):
             if isinstance(self._found, Attached):
                 place = self._found.channel, self._found.handle
                 self._handles[place], self._places[raw] = raw, place
+
+    def _endpoint(self, link: Link, conversations: Conversations, source: bytes) -> LinkEndpoint:
+        """Open the object that a link names; ``source`` is the client's as it came.
+
+        Raises AmqpError or MQError when that is refused.
+        """
+        if link.is_sender:
+            return ReceivingClient(self, link, conversations)
+        if link.remote_target.type == Terminus.COORDINATOR:
+            return Coordinator(self, link, conversations)
+        return SendingClient(self, link, conversations, source)
 
     def _refuse_link(self, link: Link, error: AmqpError) -> None:
         """Answer an attach as the specification says: with no terminus, then a detach."""
@@ -706,11 +729,11 @@ class Peer(asyncio.Protocol):
         proton_link.close()
         self._free(proton_link)
 
-    def _forget(self, link: AnyLink, *, is_closed: bool) -> None:
+    def _forget(self, link: LinkEndpoint, *, is_closed: bool) -> None:
         self.links.pop(link.key, None)
         link.end(is_closed=is_closed)
 
-    def close_link(self, link: AnyLink, error: AmqpError) -> None:
+    def close_link(self, link: LinkEndpoint, error: AmqpError) -> None:
         """End a link from here, with a condition."""
         self.links.pop(link.key, None)
         link.end(is_closed=False)
@@ -720,16 +743,11 @@ class Peer(asyncio.Protocol):
 
     # The end of bytes.
 
-    def write(self, data: bytes) -> None:
-        """Send bytes."""
-        if self.wire is not None:
-            self.wire.write(data)
-
     def _too_slow(self) -> None:
         if self.conversations is None:
-            self.close("a client that has not come in in time")
+            self._close("a client that has not come in in time")
 
-    def close(self, why: str) -> None:
+    def _close(self, why: str) -> None:
         """End the connection; the log has the reason."""
         if self.wire is not None:
             address = self.wire.get_extra_info("peername")
