@@ -4,43 +4,61 @@ MQSC is a codec of it: text becomes a call here, and its records become text. De
 are another one. The names below are all that a codec needs; it does not enter the engine.
 """
 
-from mayfly.admin.authority import MATCHES, inquire_entity
-from mayfly.admin.authority import inquire as inquire_authority
-from mayfly.admin.channel_rules import (
+from mayfly.admin.access import (
+    MATCHES,
     RULE_MATCHES,
     channel_rule_for,
+    inquire_authority,
     inquire_channel_rules,
+    inquire_entity,
     set_channel_rule,
 )
 from mayfly.admin.channels import SEQUENCE
-from mayfly.admin.connections import OpenConnection, open_connections, stop_channel
-from mayfly.admin.connections import stop as stop_connection
-from mayfly.admin.errors import AdminError, UnknownModel, WrongObject, WrongValue
-from mayfly.admin.filters import LIKE, NOT_LIKE, ORDERINGS, UNORDERED, Filter
+from mayfly.admin.connections import OpenConnection, open_connections, stop_channel, stop_connection
 from mayfly.admin.model import (
     CHSTATUS,
     CONN,
     ENTAUTH,
     GROUP_STATUS,
     HANDLE,
+    LIKE,
+    NOT_LIKE,
+    ORDERINGS,
     PUBSUB,
     QMSTATUS,
     QSTATUS,
     SETTING,
     TPSTATUS,
+    UNORDERED,
+    AdminError,
+    Filter,
     ObjectType,
     Record,
+    UnknownModel,
+    WrongObject,
+    WrongValue,
+    allowed,
+    checked,
     displayed,
+    fold,
+    named,
+    number_of,
     object_type,
+    with_numbers,
 )
-from mayfly.admin.operations import DEFINABLE, INQUIRABLE, alter, define, delete, inquire
-from mayfly.admin.security.refreshing import refresh_security
+from mayfly.admin.operations import (
+    DEFINABLE,
+    INQUIRABLE,
+    alter,
+    clear_topic,
+    define,
+    delete,
+    inquire,
+)
+from mayfly.admin.security.admission import refresh_security
 from mayfly.admin.security.rules import Partner
-from mayfly.admin.settings import alter as alter_setting
-from mayfly.admin.settings import reset as reset_setting
+from mayfly.admin.settings import alter_setting, reset_setting
 from mayfly.admin.settings import value_of as setting_value
-from mayfly.admin.topics import clear as clear_topic
-from mayfly.admin.values import allowed, checked, fold, named, number_of, with_numbers
 from mayfly.channel import channels_of
 from mayfly.engine import Engine
 from mayfly.engine.face.administration import (

@@ -1,17 +1,32 @@
-"""Channels: their definitions, and how they stand; ``channels_of`` starts and stops them."""
+"""Channels: their definitions, their status, and the table of client channels (CCDT) in JSON.
+
+``channels_of`` starts and stops them. The table stands in the folder of the queue manager, in the
+JSON of IBM MQ; a program is led to it by MQCCDTURL. It is written anew whenever a channel of type
+CLNTCONN changes.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from mayfly.admin.client_table import write_table
 from mayfly.admin.connections import inquire_instances
-from mayfly.admin.errors import AdminError, WrongObject, fixed_attribute, missing_attribute
-from mayfly.admin.model import CHANNEL_STATUS, CHSTATUS, NO, YES, Record
-from mayfly.admin.values import checked_all, named
+from mayfly.admin.model import (
+    CHANNEL_STATUS,
+    CHSTATUS,
+    NO,
+    YES,
+    AdminError,
+    Record,
+    WrongObject,
+    checked_all,
+    fixed_attribute,
+    missing_attribute,
+    named,
+)
 from mayfly.channel import ChannelStatus, channels_of
-from mayfly.engine import Engine
+from mayfly.engine import Engine, manager_folder
 from mayfly.engine.face.administration import (
     ANY_TLS,
     CHANNEL,
@@ -29,11 +44,17 @@ from mayfly.engine.face.administration import (
 )
 from mayfly.mqi import distinguished_names
 from mayfly.mqi.command_constants import (
+    MQCAFTY_NONE,
+    MQCAFTY_PREFERRED,
     MQIACH_MSG_SEQUENCE_NUMBER,
     MQRCCF_ATTR_VALUE_ERROR,
     MQRCCF_LIKE_OBJECT_WRONG_TYPE,
     MQRCCF_PARM_CONFLICT,
     MQRCCF_PARM_MISSING,
+    MQRCN_DISABLED,
+    MQRCN_NO,
+    MQRCN_Q_MGR,
+    MQRCN_YES,
 )
 from mayfly.mqi.connection_names import places_of
 from mayfly.mqi.constants import MQCHT_CLNTCONN, MQCHT_SENDER, MQCHT_SVRCONN, MQXPT_TCP
@@ -47,6 +68,14 @@ _TYPE_WORDS: Final = ", ".join(word for word, _ in _TYPE_ROW.words)
 SEQUENCE: Final[Attribute] = attributes_of(CHANNEL)["SEQWRAP"]._replace(
     keyword="SEQNUM", selector=MQIACH_MSG_SEQUENCE_NUMBER, low=1
 )
+CLIENT_TABLE: Final = "ccdt.json"
+_AFFINITIES: Final = {MQCAFTY_NONE: "none", MQCAFTY_PREFERRED: "preferred"}
+_RECONNECTS: Final = {
+    MQRCN_NO: "no",
+    MQRCN_YES: "yes",
+    MQRCN_Q_MGR: "queueManager",
+    MQRCN_DISABLED: "disabled",
+}
 
 
 def define(
@@ -54,9 +83,9 @@ def define(
     kind: str,
     name: str,
     attributes: Mapping[str, Value],
+    like: str | None,
     *,
-    like: str | None = None,
-    replace: bool = False,
+    replace: bool,
 ) -> None:
     """Define a channel of a type; other attributes are the model's, else the defaults.
 
@@ -237,3 +266,59 @@ def _status(definition: ChannelDefinition, standing: ChannelStatus) -> Record:
         "FAILURE": standing.failure,
     }
     return Record(CHSTATUS, standing.name, values)
+
+
+def write_table(manager: Engine) -> None:
+    """Write the channels of clients as they are defined now; a queue manager in memory has no file.
+
+    Raises OSError.
+    """
+    folder = manager_folder(manager)
+    if folder is not None:
+        manager.runtime.files.write_whole(folder / CLIENT_TABLE, table_of(manager))
+
+
+def table_of(manager: Engine) -> str:
+    """Return the content of the file."""
+    model = CHANNEL_MODELS[MQCHT_CLNTCONN]
+    rows = [
+        _table_row(definition)
+        for definition in view_named(manager, CLNTCONN, "*")
+        if isinstance(definition, ChannelDefinition) and definition.name != model
+    ]
+    return json.dumps({"channel": rows}, indent=2) + "\n"
+
+
+def _table_row(definition: ChannelDefinition) -> dict[str, Any]:
+    connections = [
+        {
+            "host": place.host,
+            **({} if place.port is None else {"port": place.port}),
+        }
+        for place in places_of(definition.conname)
+    ]
+    security = {
+        "cipherSpecification": definition.sslciph,
+        "certificateLabel": definition.certlabl,
+        "certificatePeerName": definition.sslpeer,
+    }
+    return {
+        "name": definition.name,
+        "type": "clientConnection",
+        "clientConnection": {
+            "connection": connections,
+            "queueManager": definition.qmname,
+        },
+        "general": {
+            "description": definition.descr,
+            "maximumMessageLength": definition.maxmsgl,
+        },
+        "transmissionSecurity": {key: value for key, value in security.items() if value},
+        "connectionManagement": {
+            "sharingConversations": definition.sharecnv,
+            "clientWeight": definition.clntwght,
+            "affinity": _AFFINITIES[definition.affinity],
+            "defaultReconnect": _RECONNECTS[definition.defrecon],
+            "heartbeatInterval": definition.hbint,
+        },
+    }

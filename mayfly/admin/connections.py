@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from mayfly.admin.errors import WrongObject
 from mayfly.admin.model import (
     CHANNEL_STATUS,
     CHSTATUS,
@@ -19,6 +18,7 @@ from mayfly.admin.model import (
     QMSTATUS,
     UNIT_OF_WORK_STATES,
     Record,
+    WrongObject,
 )
 from mayfly.channel import (
     ClientConnection,
@@ -33,8 +33,10 @@ from mayfly.engine.face.administration import (
     ConnectionView,
     is_disk_full,
     matches,
-    stop_connection,
     view_connections,
+)
+from mayfly.engine.face.administration import (
+    stop_connection as end_connection,
 )
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
@@ -94,7 +96,7 @@ def inquire(manager: Engine, pattern: str) -> list[Record]:
     return [_connection(manager, found) for found in open_connections(manager, pattern)]
 
 
-def inquire_manager_status(manager: Engine) -> Record:
+def inquire_manager_status(manager: Engine, _pattern: str) -> list[Record]:
     """Return how a queue manager as a whole stands; raises MQRC_CONNECTION_BROKEN when stopped."""
     processor = manager.delay_processor.status().partition(":")[0].upper()
     values: dict[str, Value] = {
@@ -103,7 +105,7 @@ def inquire_manager_status(manager: Engine) -> Record:
         "DISK": DISK_STATUS["FULL" if is_disk_full(manager) else "OK"],
         "DDELAY": PROCESSOR_STATUS[processor],
     }
-    return Record(QMSTATUS, manager.name, values)
+    return [Record(QMSTATUS, manager.name, values)]
 
 
 def inquire_handles(manager: Engine, pattern: str) -> list[Record]:
@@ -125,7 +127,7 @@ def inquire_handles(manager: Engine, pattern: str) -> list[Record]:
     ]
 
 
-def stop(manager: Engine, identifier: str) -> None:
+def stop_connection(manager: Engine, identifier: str) -> None:
     """End a connection, whose unit of work is backed out.
 
     Raises WrongObject with MQRCCF_CONNECTION_ID_ERROR for an id that no connection has.
@@ -133,7 +135,7 @@ def stop(manager: Engine, identifier: str) -> None:
     numbers = [each.number for each in view_connections(manager)]
     found = next((number for number in numbers if connection_id(number) == identifier), 0)
     # The socket of a client ends as well, with what else it carries.
-    if end_client(manager, found) or stop_connection(manager, found):
+    if end_client(manager, found) or end_connection(manager, found):
         return
     said = f"no connection has the id {identifier}"
     raise WrongObject(MQRCCF_CONNECTION_ID_ERROR, "CONN", identifier, said)

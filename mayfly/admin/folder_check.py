@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from mayfly.admin.client_table import FILE as CLIENT_TABLE
-from mayfly.admin.client_table import table_of
+from mayfly.admin.channels import CLIENT_TABLE as CLIENT_TABLE
+from mayfly.admin.channels import table_of
 from mayfly.admin.security.developer import (
     CERTIFICATE_FILE,
     KEY_FILE,

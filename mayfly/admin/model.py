@@ -1,4 +1,4 @@
-"""The kinds of objects, and what each shows: attributes that can be set, and how it stands.
+"""The model of administration: kinds of objects, attributes, values with errors, conditions.
 
 Codecs ask here for names, types, ranges and MQIA_/MQCA_ numbers. Attributes that can be set are the
 rows of the engine's tables (``engine/attributes``): a new row there is known to every codec.
@@ -6,7 +6,9 @@ rows of the engine's tables (``engine/attributes``): a new row there is known to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -23,9 +25,20 @@ from mayfly.engine.face.administration import (
     TOPIC_VALUES,
     Attribute,
     attributes_of,
+    matches,
 )
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.command_constants import (
+    MQRCCF_ATTR_VALUE_ERROR,
+    MQRCCF_ATTR_VALUE_FIXED,
+    MQRCCF_LIKE_OBJECT_WRONG_TYPE,
+    MQRCCF_PARM_CONFLICT,
+    MQRCCF_PARM_MISSING,
+)
+from mayfly.mqi.errors import MQError, ObjectError, OptionsError
+from mayfly.verbs.checks import check_name
 from mayfly.verbs.facts import Value
 
 #: Kinds of status, which are no objects.
@@ -76,6 +89,30 @@ HANDLE_TYPES: Final = {
 UNIT_OF_WORK_STATES: Final = {"NONE": 0, "ACTIVE": 1}
 PLATFORMS: Final = {"distributed": c.MQPL_UNIX, "ibmi": c.MQPL_OS400, "zos": c.MQPL_ZOS}
 _LONGEST_TEXT: Final = 10_240
+_TYPE_OF_CHANNEL = attributes_of(CHANNEL)["CHLTYPE"]
+_NAMES: Final = {
+    MQRCCF_ATTR_VALUE_ERROR: "MQRCCF_ATTR_VALUE_ERROR",
+    MQRCCF_ATTR_VALUE_FIXED: "MQRCCF_ATTR_VALUE_FIXED",
+    MQRCCF_LIKE_OBJECT_WRONG_TYPE: "MQRCCF_LIKE_OBJECT_WRONG_TYPE",
+    MQRCCF_PARM_CONFLICT: "MQRCCF_PARM_CONFLICT",
+    MQRCCF_PARM_MISSING: "MQRCCF_PARM_MISSING",
+}
+_NAME_LENGTH = 48
+_UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
+_CUSTOM_PAIR = re.compile(r"([A-Za-z0-9]+)\(([^()]*)\)")
+_ORDERINGS: dict[str, Callable[[Value, Value], bool]] = {
+    "LT": operator.lt,
+    "LE": operator.le,
+    "EQ": operator.eq,
+    "NE": operator.ne,
+    "GE": operator.ge,
+    "GT": operator.gt,
+}
+#: The operators by which numbers and texts are compared, those of words, and those of patterns.
+ORDERINGS: Final = tuple(_ORDERINGS)
+UNORDERED: Final = ("EQ", "NE")
+LIKE, NOT_LIKE = "LK", "NL"
 
 
 class ObjectType(NamedTuple):
@@ -141,7 +178,6 @@ _DEFINITION_TYPE = _word(
     ),
     c.MQIA_DEFINITION_TYPE,
 )
-_TYPE_OF_CHANNEL = attributes_of(CHANNEL)["CHLTYPE"]
 _SHOWN: dict[str, tuple[Attribute, ...]] = {
     QLOCAL: (*_COUNTS, _DEFINITION_TYPE),
     SUB: (
@@ -234,3 +270,195 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         _text("USERID", k.MQCACF_USER_IDENTIFIER),
     ),
 }
+
+
+class AdminError(OptionsError):
+    """An attribute is wrong: its MQSC keyword, its value, and what is wrong in words.
+
+    The reason code is one of MQRCCF_*, or MQRC_SELECTOR_ERROR for an attribute that is not there.
+    """
+
+    def __init__(self, reason: int, attribute: str, value: Value, detail: str) -> None:
+        """Say what is wrong with which attribute."""
+        super().__init__(reason, detail)
+        self.attribute = attribute
+        self.value = value
+
+    def __str__(self) -> str:
+        name = _NAMES.get(self.reason) or rc.reason_name(self.reason)
+        return f"{name} ({self.reason}): {self.detail}"
+
+
+class WrongValue(AdminError):
+    """A value does not suit its attribute: ``complaint`` follows the name of the attribute.
+
+    Where ``shows_value`` it follows name and value.
+    """
+
+    def __init__(
+        self, attribute: Attribute, value: Value, complaint: str, *, shows_value: bool = False
+    ) -> None:
+        """Say what is wrong with the value."""
+        said = f"{attribute.keyword}({value}){complaint}"
+        super().__init__(MQRCCF_ATTR_VALUE_ERROR, attribute.keyword, value, said)
+        self.complaint = complaint
+        self.shows_value = shows_value
+
+
+class WrongObject(AdminError):
+    """The given attributes make no object: one is missing, or two contradict."""
+
+
+class UnknownModel(ObjectError):
+    """The object that a new one is to be like is not there; ``name`` is its name."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        """Name the object."""
+        super().__init__(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{kind} {name} is not defined")
+        self.name = name
+
+
+def unknown_attribute(kind: str, keyword: str, value: Value) -> AdminError:
+    """Return the error for an attribute that a kind of object does not have."""
+    said = f"{keyword} is no attribute of {kind}"
+    return AdminError(rc.MQRC_SELECTOR_ERROR, keyword, value, said)
+
+
+def fixed_attribute(keyword: str, value: Value) -> AdminError:
+    """Return the error for an attribute that an object keeps from its definition on."""
+    return AdminError(MQRCCF_ATTR_VALUE_FIXED, keyword, value, f"{keyword} cannot be changed")
+
+
+def missing_attribute(keyword: str, why: str = "") -> WrongObject:
+    """Return the error for an attribute without which there is no such object."""
+    said = f"{keyword} is missing" + (f": {why}" if why else "")
+    return WrongObject(MQRCCF_PARM_MISSING, keyword, "", said)
+
+
+def fold(text: str) -> str:
+    """Return a word in upper case: only ASCII letters fold, words and names have no others."""
+    return text.translate(_UPPER)
+
+
+def named(attribute: Attribute | None, value: Value) -> Value:
+    """Return the word that stands for a number, or the value itself."""
+    words = () if attribute is None else attribute.words
+    return next((word for word, number in words if number == value), value)
+
+
+def number_of(attribute: Attribute, text: str) -> int | None:
+    """Return the number that a text, a word or digits, means; None when it is not allowed."""
+    words = dict(attribute.words)
+    if fold(text) in words:
+        return words[fold(text)]
+    if _NUMBER.fullmatch(text) and attribute.low <= int(text) <= attribute.high:
+        return int(text)
+    return None
+
+
+def with_numbers(kind: str, attributes: Mapping[str, Value]) -> dict[str, Value]:
+    """Return attributes with the numbers that words mean; a word that is none stays for a check."""
+    known = attributes_of(kind)
+    given = dict(attributes)
+    for keyword, value in attributes.items():
+        attribute = known.get(keyword)
+        if attribute is not None and not attribute.is_text and isinstance(value, str):
+            number = number_of(attribute, value)
+            given[keyword] = value if number is None else number
+    return given
+
+
+def allowed(attribute: Attribute) -> str:
+    """Return in words what a numeric attribute can be."""
+    choices = [word for word, _ in attribute.words]
+    if attribute.low <= attribute.high:
+        choices.append(f"a number from {attribute.low} to {attribute.high}")
+    return " or ".join(choices)
+
+
+def checked(attribute: Attribute, value: Value) -> Value:
+    """Return a value as it is kept: a text without the blanks at its end; raises WrongValue.
+
+    Character attributes are blank padded in MQ: blanks at the end mean nothing.
+    """
+    if isinstance(value, bool) or isinstance(value, str) != attribute.is_text:
+        raise WrongValue(attribute, value, f" takes {'text' if attribute.is_text else 'a number'}")
+    if isinstance(value, str):
+        return _checked_text(attribute, value.rstrip(" "))
+    if not attribute.low <= value <= attribute.high and value not in dict(attribute.words).values():
+        said = f" is not right: it must be {allowed(attribute)}"
+        raise WrongValue(attribute, value, said, shows_value=True)
+    return value
+
+
+def checked_all(kind: str, attributes: Mapping[str, Value]) -> dict[str, Value]:
+    """Return attributes of a kind of object, by keyword, as they are kept; raises AdminError."""
+    known = attributes_of(kind)
+    values: dict[str, Value] = {}
+    for keyword, value in attributes.items():
+        if keyword not in known:
+            raise unknown_attribute(kind, keyword, value)
+        values[keyword] = checked(known[keyword], value)
+    return values
+
+
+def _checked_text(attribute: Attribute, value: str) -> str:
+    if not value.isprintable():
+        raise WrongValue(attribute, value, " holds a character that cannot be printed")
+    if attribute.length == _NAME_LENGTH:
+        if value:
+            _check_name(attribute, value)
+        return value
+    length_bytes = len(value.encode())
+    if length_bytes > attribute.length:
+        said = f" is {length_bytes} bytes long; it may have {attribute.length}"
+        raise WrongValue(attribute, value, said)
+    if attribute.keyword == "CUSTOM":
+        _check_custom(attribute, value)
+    return value
+
+
+def _check_name(attribute: Attribute, name: str) -> None:
+    try:
+        check_name(name)
+    except MQError as error:
+        raise WrongValue(attribute, name, f": {error.detail}") from error
+
+
+def _check_custom(attribute: Attribute, value: str) -> None:
+    """CUSTOM holds NAME(VALUE) pairs with blanks between; CAPEXPRY is the only name known (X2)."""
+    cap = attributes_of(QLOCAL)["CAPEXPRY"]
+    pairs = [_CUSTOM_PAIR.fullmatch(pair) for pair in value.split()]
+    for pair in pairs:
+        if pair is None or fold(pair[1]) != cap.keyword or number_of(cap, pair[2]) is None:
+            choice = f"it must be '' or 'CAPEXPRY(n)' where n is {allowed(cap)}"
+            said = f" is not right: {choice}"
+            raise WrongValue(attribute, value, said, shows_value=True)
+    if len(pairs) > 1:
+        raise WrongValue(attribute, value, " gives CAPEXPRY twice", shows_value=True)
+
+
+class Filter(NamedTuple):
+    """A condition on the value of a keyword; an object without the keyword never passes.
+
+    A number that has a name, as NOLIMIT is one, is neither less nor more than other numbers; for EQ
+    and NE ``value`` is the number or its name.
+    """
+
+    keyword: str
+    operator: str
+    value: Value
+
+    def passes(self, record: Record) -> bool:
+        """Return whether an object fulfils the condition."""
+        found = record.values.get(self.keyword)
+        if found is None:
+            return False
+        row = object_type(record.kind).row(self.keyword)
+        found = named(row, found)
+        wanted = named(row, self.value) if self.operator in UNORDERED else self.value
+        if self.operator in (LIKE, NOT_LIKE):
+            return matches(str(found), str(wanted)) == (self.operator == LIKE)
+        if isinstance(found, str) != isinstance(wanted, str):
+            return self.operator == "NE"
+        return _ORDERINGS[self.operator](found, wanted)

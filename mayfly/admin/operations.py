@@ -1,118 +1,92 @@
-"""The operations on objects of all kinds: define, alter, delete, inquire.
+"""Define, alter, delete and inquire: the operations on objects of all kinds, and on topic strings.
 
 Attributes are given and answered by MQSC keyword, with typed values. All functions raise MQError:
-AdminError names the attribute and its value, any other is about the object.
+AdminError names the attribute and its value, any other is about the object. Channels, connections
+and settings have modules of their own.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Final
 
-from mayfly.admin import authentication, channels, connections, processes, queues, settings, topics
-from mayfly.admin.filters import Filter
+from mayfly.admin import channels, connections, settings
 from mayfly.admin.model import (
     CHSTATUS,
     CONN,
+    DURABLE_NO,
+    DURABLE_YES,
     GROUP_STATUS,
     HANDLE,
+    NO,
+    PLATFORMS,
+    PROCESSOR_STATUS,
     PUBSUB,
     QMSTATUS,
     QSTATUS,
     SETTING,
+    SUBSCRIPTION_TYPES,
     TPSTATUS,
+    YES,
+    Filter,
     Record,
+    UnknownModel,
+    checked_all,
+    fixed_attribute,
+    missing_attribute,
 )
-from mayfly.engine import Engine
+from mayfly.engine import Engine, manager_definition
 from mayfly.engine.face.administration import (
     AUTHINFO,
+    CHANGEABLE_OF_SUBSCRIPTIONS,
     CHANNEL,
     CLNTCONN,
+    DEFAULT_AUTHENTICATION,
+    DEFAULT_OBJECTS,
+    DEFAULT_TOPIC,
     PROCESS,
     QLOCAL,
     QMGR,
     QUEUE_KINDS,
     SUB,
     TOPIC,
+    TopicDefinition,
+    alter_definition,
+    alter_named,
+    alter_subscription,
+    alter_topic,
+    clear_retained,
+    define_named,
+    define_queue,
+    define_subscription,
+    define_topic,
+    delete_named,
+    delete_queue,
+    delete_subscription,
+    delete_topic,
+    find_named,
+    view_manager,
     view_members,
+    view_named,
+    view_neighbours,
+    view_queue,
+    view_queue_status,
+    view_queues,
+    view_subscriptions,
+    view_topic_string,
+    view_topics,
 )
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.mqi.errors import ObjectError, mq_error
 from mayfly.verbs.facts import Value
+from mayfly.verbs.topic_strings import check_topic_string
 
-
-class _Define(Protocol):
-    def __call__(
-        self,
-        manager: Engine,
-        kind: str,
-        name: str,
-        attributes: Mapping[str, Value],
-        *,
-        like: str | None,
-        replace: bool,
-    ) -> None: ...
-
-
-_DEFINE: dict[str, _Define] = {
-    **dict.fromkeys(QUEUE_KINDS, queues.define),
-    TOPIC: topics.define,
-    SUB: topics.subscribe,
-    PROCESS: processes.define,
-    AUTHINFO: authentication.define,
-    **dict.fromkeys((CHANNEL, CLNTCONN), channels.define),
-}
-_ALTER: dict[str, Callable[[Engine, str, str, Mapping[str, Value]], None]] = {
-    **dict.fromkeys((*QUEUE_KINDS, QMGR), queues.alter),
-    TOPIC: topics.alter,
-    SUB: topics.alter_subscribed,
-    PROCESS: processes.alter,
-    AUTHINFO: authentication.alter,
-    **dict.fromkeys((CHANNEL, CLNTCONN), channels.alter),
-}
-_DELETE: dict[str, Callable[[Engine, str, str], None]] = {
-    **dict.fromkeys(QUEUE_KINDS, queues.delete),
-    TOPIC: topics.delete,
-    SUB: topics.unsubscribe,
-    PROCESS: processes.delete,
-    AUTHINFO: authentication.delete,
-    **dict.fromkeys((CHANNEL, CLNTCONN), channels.delete),
-}
-
-
-def _members(manager: Engine) -> list[Record]:
-    return [
-        Record(
-            GROUP_STATUS,
-            member.name,
-            {
-                "QSGNAME": member.group,
-                "STATUS": "ACTIVE" if member.is_open else "INACTIVE",
-                "DECIDED": member.decided_count,
-            },
-        )
-        for member in view_members(manager)
-    ]
-
-
-_INQUIRE: dict[str, Callable[[Engine, str], Sequence[Record]]] = {
-    QMGR: lambda manager, _pattern: [queues.inquire_manager(manager)],
-    TOPIC: topics.inquire,
-    SUB: topics.inquire_subscriptions,
-    PROCESS: processes.inquire,
-    AUTHINFO: authentication.inquire,
-    CHANNEL: lambda manager, pattern: channels.inquire(manager, CHANNEL, pattern),
-    CLNTCONN: lambda manager, pattern: channels.inquire(manager, CLNTCONN, pattern),
-    QSTATUS: queues.inquire_status,
-    TPSTATUS: lambda manager, topic: [topics.inquire_topic_string(manager, topic)],
-    CHSTATUS: channels.inquire_status,
-    QMSTATUS: lambda manager, _pattern: [connections.inquire_manager_status(manager)],
-    CONN: connections.inquire,
-    HANDLE: connections.inquire_handles,
-    PUBSUB: lambda manager, _pattern: topics.inquire_neighbours(manager),
-    SETTING: settings.inquire,
-    GROUP_STATUS: lambda manager, _pattern: _members(manager),
-}
-#: The kinds of objects that can be defined, and of what can be inquired about.
-DEFINABLE, INQUIRABLE = tuple(_DEFINE), (*QUEUE_KINDS, *_INQUIRE)
+#: Attributes that a queue does not take over from its model.
+_OWN: Final = ("QSGDISP",)
+_TOPIC_STRING: Final = "TOPICSTR"
+_AUTHENTICATION_TYPE: Final = "AUTHTYPE"
 
 
 def define(
@@ -130,7 +104,7 @@ def define(
     ``like`` that is not there, MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR and what is said
     of the kind in the engine.
     """
-    _DEFINE[kind](manager, kind, name, attributes, like=like, replace=replace)
+    _DEFINE[kind](manager, kind, name, attributes, like, replace=replace)
 
 
 def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
@@ -147,7 +121,7 @@ def delete(manager: Engine, kind: str, name: str, *, purge: bool = False) -> Non
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE, MQRC_Q_NOT_EMPTY.
     """
     if kind == QLOCAL and purge:
-        queues.delete(manager, kind, name, purge=True)
+        delete_queue(manager, kind, name, purge=True)
     else:
         _DELETE[kind](manager, kind, name)
 
@@ -161,7 +135,315 @@ def inquire(
     string, and for QMGR, PUBSUB and GROUP it is not looked at.
     """
     if kinds[0] in QUEUE_KINDS:
-        found: Sequence[Record] = queues.inquire(manager, pattern, kinds)
+        found = _queues(manager, pattern, kinds)
     else:
         found = [record for kind in kinds for record in _INQUIRE[kind](manager, pattern)]
     return [record for record in found if where is None or where.passes(record)]
+
+
+def clear_topic(manager: Engine, topic: str) -> None:
+    """Remove the retained publication of a topic string; raises MQRC_TOPIC_STRING_ERROR."""
+    check_topic_string(topic, wildcards=False)
+    clear_retained(manager, topic)
+
+
+# Queues of all types, and the queue manager itself
+
+
+def _define_queue(
+    manager: Engine,
+    kind: str,
+    name: str,
+    attributes: Mapping[str, Value],
+    like: str | None,
+    *,
+    replace: bool,
+) -> None:
+    given = checked_all(kind, attributes)
+    model = view_queue(manager, like or DEFAULT_OBJECTS[kind])
+    if model is not None and model.kind == kind:
+        given = {**{k: v for k, v in model.attributes.items() if k not in _OWN}, **given}
+    elif like is not None:
+        raise UnknownModel(kind, like)
+    define_queue(manager, kind, name, given, replace=replace)
+
+
+def _alter_queue(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
+    alter_definition(manager, kind, name, checked_all(kind, attributes))
+
+
+def _queues(manager: Engine, pattern: str, kinds: Sequence[str]) -> list[Record]:
+    records = []
+    for definition, depth, input_count, output_count in view_queues(manager, pattern, kinds):
+        values = dict(definition.attributes)
+        if definition.kind == QLOCAL:
+            values |= {
+                "CURDEPTH": depth,
+                "IPPROCS": input_count,
+                "OPPROCS": output_count,
+                "DEFTYPE": definition.definition_type,
+            }
+        records.append(Record(definition.kind, definition.name, values))
+    return records
+
+
+def _manager(manager: Engine, _pattern: str) -> list[Record]:
+    own = {"CMDLEVEL": manager.command_level, "PLATFORM": PLATFORMS[manager.platform]}
+    return [Record(QMGR, manager.name, {**view_manager(manager).attributes, **own})]
+
+
+def _queue_statuses(manager: Engine, pattern: str) -> list[Record]:
+    names = [view.definition.name for view in view_queues(manager, pattern, (QLOCAL,))]
+    records = []
+    for name in names:
+        # One deleted in the meantime is left out; the lock is not held over all of them.
+        with contextlib.suppress(ObjectError):
+            records.append(_queue_status(manager, name))
+    return records
+
+
+def _queue_status(manager: Engine, name: str) -> Record:
+    status = view_queue_status(manager, name)
+    values: dict[str, Value] = {
+        "CURDEPTH": status.depth,
+        "IPPROCS": status.input_count,
+        "OPPROCS": status.output_count,
+        "UNCOM": YES if status.has_uncommitted_work else NO,
+        "MSGAGE": status.oldest_age_seconds,
+        "STAGED": status.staged_count,
+        "LIVE": status.live_count,
+        "EXPIRED": status.expired_count,
+    }
+    if name == STAGING_QUEUE:
+        # Whether the delivery delay processor runs (D28).
+        word = manager.delay_processor.status().partition(":")[0].upper()
+        values["DDELAY"] = PROCESSOR_STATUS[word]
+    return Record(QSTATUS, name, values)
+
+
+def _members(manager: Engine, _pattern: str) -> list[Record]:
+    return [
+        Record(
+            GROUP_STATUS,
+            member.name,
+            {
+                "QSGNAME": member.group,
+                "STATUS": "ACTIVE" if member.is_open else "INACTIVE",
+                "DECIDED": member.decided_count,
+            },
+        )
+        for member in view_members(manager)
+    ]
+
+
+# Topic objects and topic strings, subscriptions, and the neighbours of a hierarchy
+
+
+def _define_topic(
+    manager: Engine,
+    kind: str,
+    name: str,
+    attributes: Mapping[str, Value],
+    like: str | None,
+    *,
+    replace: bool,
+) -> None:
+    """Define a topic object; a new one needs its topic string, which no model gives it."""
+    given = checked_all(kind, attributes)
+    is_new = _topic(manager, name) is None
+    model = _topic(manager, like or DEFAULT_TOPIC)
+    if model is not None:
+        inherited = {k: v for k, v in model.attributes.items() if k != _TOPIC_STRING}
+        given = {**inherited, **given}
+    elif like is not None:
+        raise UnknownModel(kind, like)
+    if is_new and _TOPIC_STRING not in given:
+        raise missing_attribute(_TOPIC_STRING)
+    define_topic(manager, name, given, replace=replace)
+
+
+def _topic(manager: Engine, name: str) -> TopicDefinition | None:
+    # No object has an asterisk in its name: a pattern finds none here.
+    return next((found for found in view_topics(manager, name) if found.name == name), None)
+
+
+def _alter_topic(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
+    """Change attributes of a topic object, whose topic string stays."""
+    if _TOPIC_STRING in attributes:
+        raise fixed_attribute(_TOPIC_STRING, attributes[_TOPIC_STRING])
+    alter_topic(manager, name, checked_all(kind, attributes))
+
+
+def _topics(manager: Engine, pattern: str) -> list[Record]:
+    found = view_topics(manager, pattern)
+    return [Record(TOPIC, definition.name, definition.attributes) for definition in found]
+
+
+def _topic_string(manager: Engine, topic: str) -> list[Record]:
+    """Return what applies to a topic string; raises MQRC_TOPIC_STRING_ERROR."""
+    if topic:
+        check_topic_string(topic, wildcards=False)
+    view = view_topic_string(manager, topic)
+    values: dict[str, Value] = {
+        "ADMIN": view.admin_name,
+        **view.values,
+        "RETAINED": YES if view.is_retained else NO,
+        "SUBCOUNT": view.subscription_count,
+    }
+    return [Record(TPSTATUS, topic, values)]
+
+
+def _define_subscription(
+    manager: Engine,
+    kind: str,
+    name: str,
+    attributes: Mapping[str, Value],
+    like: str | None,
+    *,
+    replace: bool,
+) -> None:
+    """Define an administrative subscription; a model gives what can be altered of it."""
+    given = checked_all(kind, attributes)
+    if like is not None:
+        models = [m for m, _ in view_subscriptions(manager, like) if m.name == like]
+        if not models:
+            raise UnknownModel(kind, like)
+        inherited = models[0].attributes.items()
+        given = {**{k: v for k, v in inherited if k in CHANGEABLE_OF_SUBSCRIPTIONS}, **given}
+    define_subscription(manager, name, given, replace=replace)
+
+
+def _alter_subscription(
+    manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
+) -> None:
+    given = checked_all(kind, attributes)
+    for keyword, value in given.items():
+        if keyword not in CHANGEABLE_OF_SUBSCRIPTIONS:
+            raise fixed_attribute(keyword, value)
+    alter_subscription(manager, name, given)
+
+
+def _subscriptions(manager: Engine, pattern: str) -> list[Record]:
+    """Return the subscriptions whose names match; non-durable ones while they last."""
+    records = []
+    for definition, is_durable in view_subscriptions(manager, pattern):
+        values: dict[str, Value] = {
+            "SUBID": definition.sub_id.upper(),
+            **definition.attributes,
+            "SUBTYPE": SUBSCRIPTION_TYPES[definition.made_by],
+            "DURABLE": DURABLE_YES if is_durable else DURABLE_NO,
+        }
+        records.append(Record(SUB, definition.name, values))
+    return records
+
+
+def _neighbours(manager: Engine, _pattern: str) -> list[Record]:
+    """Return the queue manager itself, its parent and its children in a hierarchy."""
+    parent, children = view_neighbours(manager)
+    related = [("LOCAL", manager.name), ("PARENT", parent)]
+    related += [("CHILD", name) for name in children]
+    return [Record(PUBSUB, name, {"TYPE": relation}) for relation, name in related if name]
+
+
+# Processes, and how passwords are checked (AUTHINFO)
+
+
+def _define_process(
+    manager: Engine,
+    kind: str,
+    name: str,
+    attributes: Mapping[str, Value],
+    like: str | None,
+    *,
+    replace: bool,
+) -> None:
+    given = checked_all(kind, attributes)
+    if like is not None:
+        given = {**find_named(manager, kind, like).attributes, **given}
+    define_named(manager, kind, name, given, replace=replace)
+
+
+def _define_authentication(
+    manager: Engine,
+    kind: str,
+    name: str,
+    attributes: Mapping[str, Value],
+    like: str | None,
+    *,
+    replace: bool,
+) -> None:
+    """Define one; other attributes are the model's, or SYSTEM.DEFAULT.AUTHINFO.IDPWOS's."""
+    given = checked_all(kind, attributes)
+    if _AUTHENTICATION_TYPE not in given:
+        raise missing_attribute(_AUTHENTICATION_TYPE, "IDPWOS")
+    known = {found.name: found for found in view_named(manager, kind, "*")}
+    model = find_named(manager, kind, like) if like else known.get(DEFAULT_AUTHENTICATION)
+    if replace and like is None:
+        model = known.get(name, model)
+    define_named(
+        manager, kind, name, {**(model.attributes if model else {}), **given}, replace=replace
+    )
+
+
+def _delete_authentication(manager: Engine, kind: str, name: str) -> None:
+    """Delete one; raises MQRC_OBJECT_IN_USE for that which the queue manager names in CONNAUTH."""
+    find_named(manager, kind, name)
+    if manager_definition(manager).connauth == name:
+        raise mq_error(rc.MQRC_OBJECT_IN_USE, f"CONNAUTH of {manager.name} names {name}")
+    delete_named(manager, kind, name)
+
+
+def _alter_named(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
+    alter_named(manager, kind, name, checked_all(kind, attributes))
+
+
+def _named(kind: str) -> Callable[[Engine, str], list[Record]]:
+    """Return the inquiry about a kind of objects whose attributes are all that they show."""
+    return lambda manager, pattern: [
+        Record(kind, definition.name, definition.attributes)
+        for definition in view_named(manager, kind, pattern)
+    ]
+
+
+_DEFINE: dict[str, Callable[..., None]] = {
+    **dict.fromkeys(QUEUE_KINDS, _define_queue),
+    TOPIC: _define_topic,
+    SUB: _define_subscription,
+    PROCESS: _define_process,
+    AUTHINFO: _define_authentication,
+    **dict.fromkeys((CHANNEL, CLNTCONN), channels.define),
+}
+_ALTER: dict[str, Callable[[Engine, str, str, Mapping[str, Value]], None]] = {
+    **dict.fromkeys((*QUEUE_KINDS, QMGR), _alter_queue),
+    TOPIC: _alter_topic,
+    SUB: _alter_subscription,
+    **dict.fromkeys((PROCESS, AUTHINFO), _alter_named),
+    **dict.fromkeys((CHANNEL, CLNTCONN), channels.alter),
+}
+_DELETE: dict[str, Callable[[Engine, str, str], None]] = {
+    **dict.fromkeys(QUEUE_KINDS, delete_queue),
+    TOPIC: lambda manager, _kind, name: delete_topic(manager, name),
+    SUB: lambda manager, _kind, name: delete_subscription(manager, name),
+    PROCESS: delete_named,
+    AUTHINFO: _delete_authentication,
+    **dict.fromkeys((CHANNEL, CLNTCONN), channels.delete),
+}
+_INQUIRE: dict[str, Callable[[Engine, str], Sequence[Record]]] = {
+    QMGR: _manager,
+    TOPIC: _topics,
+    SUB: _subscriptions,
+    **{kind: _named(kind) for kind in (PROCESS, AUTHINFO)},
+    CHANNEL: lambda manager, pattern: channels.inquire(manager, CHANNEL, pattern),
+    CLNTCONN: lambda manager, pattern: channels.inquire(manager, CLNTCONN, pattern),
+    QSTATUS: _queue_statuses,
+    TPSTATUS: _topic_string,
+    CHSTATUS: channels.inquire_status,
+    QMSTATUS: connections.inquire_manager_status,
+    CONN: connections.inquire,
+    HANDLE: connections.inquire_handles,
+    PUBSUB: _neighbours,
+    SETTING: settings.inquire,
+    GROUP_STATUS: _members,
+}
+#: The kinds of objects that can be defined, and of what can be inquired about.
+DEFINABLE, INQUIRABLE = tuple(_DEFINE), (*QUEUE_KINDS, *_INQUIRE)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mayfly.admin.errors import AdminError
-from mayfly.admin.model import SETTING, Record
+from mayfly.admin.model import SETTING, AdminError, Record
 from mayfly.engine import SETTINGS, Configuration, Engine, SettingValue, setting_value
 from mayfly.engine.face.administration import (
     COMMAND_LEVEL,
@@ -40,7 +39,7 @@ def inquire(manager: Engine, pattern: str) -> list[Record]:
     ]
 
 
-def alter(manager: Engine, name: str, value: SettingValue) -> None:
+def alter_setting(manager: Engine, name: str, value: SettingValue) -> None:
     """Set what has a name; durable on return, it acts on later calls.
 
     Raises MQRC_UNKNOWN_OBJECT_NAME; AdminError for a wrong value, and for another platform: a queue
@@ -55,7 +54,7 @@ def alter(manager: Engine, name: str, value: SettingValue) -> None:
         raise AdminError(reason, _VALUE, value, str(error)) from error
 
 
-def reset(manager: Engine, name: str) -> None:
+def reset_setting(manager: Engine, name: str) -> None:
     """Let what has a name be as when it was never given; the platform stays in any case.
 
     Raises MQRC_UNKNOWN_OBJECT_NAME.
@@ -66,7 +65,7 @@ def reset(manager: Engine, name: str) -> None:
 
 
 def value_of(name: str, text: str) -> SettingValue:
-    """Return the value that a text means for a name; raises as :func:`alter`."""
+    """Return the value that a text means for a name; raises as :func:`alter_setting`."""
     found = _known(name)
     if found == _PLATFORM:
         return text.lower()

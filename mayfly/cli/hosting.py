@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import typer
 
 from mayfly.admin.mqsc.grammar import MqscSyntaxError, parse, statements
-from mayfly.admin.security.admission import Admission
+from mayfly.admin.security.admission import Admission, refreshes_of
 from mayfly.admin.security.developer import (
     APP,
     DEFINITIONS,
@@ -30,7 +30,6 @@ from mayfly.admin.security.developer import (
     developer_users,
     self_signed_certificate,
 )
-from mayfly.admin.security.refreshing import refreshes_of
 from mayfly.admin.security.users import users_of
 from mayfly.cli.lake import LakeArchive
 from mayfly.cli.managers import acting_user, folder_of

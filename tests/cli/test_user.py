@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.admin.security.passwords import is_right
-from mayfly.admin.security.users import FILE, Users, users_of
+from mayfly.admin.security.users import FILE, Users, is_right, users_of
 from tests.cli.conftest import Invoke, run_process
 
 

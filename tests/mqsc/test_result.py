@@ -1,8 +1,8 @@
 """What a program reads from a script's result, and what a person does."""
 
 import mayfly
+from mayfly.admin.mqsc.display import failure
 from mayfly.admin.mqsc.grammar import parse, statements
-from mayfly.admin.mqsc.outcome import failure
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.reasons import MQRC_STORAGE_MEDIUM_FULL
 

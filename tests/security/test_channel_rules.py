@@ -9,7 +9,7 @@ import pytest
 
 import mayfly
 from mayfly import admin
-from mayfly.admin.security import addresses
+from mayfly.admin.security.rules import check_address_pattern, is_address_matched
 from mayfly.mqi import command_constants as k
 from mayfly.mqi.errors import MQError
 
@@ -329,9 +329,9 @@ def test_a_program_sets_rules_by_typed_values(bare: mayfly.QueueManager) -> None
     ],
 )
 def test_patterns_of_addresses(pattern: str, inside: list[str], outside: list[str]) -> None:
-    addresses.check_pattern(pattern)
-    assert [a for a in inside if not addresses.is_matched(a, pattern)] == []
-    assert [a for a in outside if addresses.is_matched(a, pattern)] == []
+    check_address_pattern(pattern)
+    assert [a for a in inside if not is_address_matched(a, pattern)] == []
+    assert [a for a in outside if is_address_matched(a, pattern)] == []
 
 
 @pytest.mark.parametrize(
@@ -340,4 +340,4 @@ def test_patterns_of_addresses(pattern: str, inside: list[str], outside: list[st
 )
 def test_what_is_no_pattern_of_addresses_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="is no pattern of addresses"):
-        addresses.check_pattern(pattern)
+        check_address_pattern(pattern)

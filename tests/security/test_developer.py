@@ -19,8 +19,7 @@ from mayfly.admin.security.developer import (
     developer_users,
     self_signed_certificate,
 )
-from mayfly.admin.security.passwords import is_right
-from mayfly.admin.security.users import Users, users_of
+from mayfly.admin.security.users import Users, is_right, users_of
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreDamaged

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.admin.security import host_names
+from mayfly.admin.security import rules
 from mayfly.admin.security.admission import Admission, Admitted, Applicant
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
@@ -157,7 +157,7 @@ def test_ADDRLIST_has_addresses_alone(qm: QueueManager) -> None:
 
 
 def test_RUNCHECK_looks_up_the_names_of_this_machine(qm: QueueManager) -> None:
-    if "localhost" not in host_names.names_of("127.0.0.1"):
+    if "localhost" not in rules.names_of("127.0.0.1"):
         pytest.skip("127.0.0.1 is not localhost here")
     assert qm.mqsc("SET CHLAUTH(BY.NAME) TYPE(ADDRESSMAP) ADDRESS('local*') MCAUSER('here')").ok
     ask = "DISPLAY CHLAUTH(BY.NAME) MATCH(RUNCHECK) ADDRESS('127.0.0.1') CLNTUSER('anna')"
@@ -166,6 +166,6 @@ def test_RUNCHECK_looks_up_the_names_of_this_machine(qm: QueueManager) -> None:
 
 
 def test_a_name_counts_only_when_it_leads_back() -> None:
-    assert host_names._leads_to("127.0.0.1", "::ffff:127.0.0.1")
-    assert not host_names._leads_to("127.0.0.1", "127.0.0.2")
-    assert host_names.names_of("no address") == ()
+    assert rules._leads_to("127.0.0.1", "::ffff:127.0.0.1")
+    assert not rules._leads_to("127.0.0.1", "127.0.0.2")
+    assert rules.names_of("no address") == ()

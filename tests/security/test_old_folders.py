@@ -17,7 +17,7 @@ FIXTURES = Path(__file__).parents[1] / "store" / "fixtures"
 CLOSED_MS = 1_700_000_001_000
 
 
-@pytest.mark.parametrize("version", ["version_1", "version_4", "version_7"])
+@pytest.mark.parametrize("version", ["version_10"])
 def test_an_old_folder_gets_rules_models_and_a_check_of_passwords_once(
     tmp_path: Path, version: str
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import mayfly
-from mayfly.admin.security import admission, channel_checks
+from mayfly.admin.security import admission, applicant
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import reasons as rc
 
@@ -34,7 +34,7 @@ def test_the_commands_are_right() -> None:
 
 
 def test_every_refusal_of_admission_is_in_the_table() -> None:
-    for module in (admission, channel_checks):
+    for module in (admission, applicant):
         source = Path(str(module.__file__)).read_text("utf-8")
         amq_numbers = set(re.findall(r"AMQ\d+E", source))
         assert amq_numbers

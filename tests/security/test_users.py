@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import mayfly
-from mayfly.admin.security.passwords import hashed, is_right
-from mayfly.admin.security.users import FILE, User, Users, users_of
+from mayfly.admin.security.users import FILE, User, Users, hashed, is_right, users_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreDamaged
 

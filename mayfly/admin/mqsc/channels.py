@@ -1,4 +1,4 @@
-"""The MQSC commands about channels that are not about their definitions: status, start, stop."""
+"""The MQSC commands about channels (status, start, stop, ping) and about connections."""
 
 from __future__ import annotations
 
@@ -8,18 +8,29 @@ from typing import TYPE_CHECKING, Final
 from mayfly.admin import (
     CHANNEL,
     CLNTCONN,
+    CONN,
+    HANDLE,
     SEQUENCE,
+    AdminError,
     channels_of,
+    fold,
     inquire,
     named,
     number_of,
     object_type,
     stop_channel,
+    stop_connection,
 )
-from mayfly.admin.mqsc.display import selection
-from mayfly.admin.mqsc.grammar import Command, Parameter, fold
-from mayfly.admin.mqsc.outcome import Outcome, done, nothing_else, shown
-from mayfly.admin.mqsc.values import GENERIC, distinct, object_name, one_value
+from mayfly.admin.mqsc.display import Outcome, done, nothing_else, selection, shown
+from mayfly.admin.mqsc.grammar import (
+    GENERIC,
+    Command,
+    Parameter,
+    distinct,
+    object_name,
+    one_value,
+    word_of,
+)
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.verbs.mqsc_result import Message
@@ -33,6 +44,8 @@ _TYPE_ROW: Final = object_type(CHANNEL).attributes[_TYPE]
 _ALL_TYPES: Final = "ALL"
 _TABLES: Final = ("QMGRTAB", "CLNTTAB")
 _DETAILS = ("AMQ8417I", "Display Channel Status details.")
+_CONN_KINDS: Final = {CONN: (CONN,), HANDLE: (HANDLE,), "ALL": (CONN, HANDLE)}
+_CONN_DETAILS: Final = ("AMQ8276I", "Display Connection details.")
 
 
 def display(queue_manager: Engine, command: Command, _kind: str) -> Outcome:
@@ -62,7 +75,7 @@ def kind_to_delete(given: dict[str, Parameter], kind: str) -> str:
     """Take CHLTABLE(QMGRTAB | CLNTTAB) out of the parameters; return the kind that DELETE means."""
     if kind != CHANNEL:
         return kind
-    return CLNTCONN if _word(given.pop("CHLTABLE", None), _TABLES) == _TABLES[1] else kind
+    return CLNTCONN if word_of(given.pop("CHLTABLE", None), _TABLES) == _TABLES[1] else kind
 
 
 def display_status(queue_manager: Engine, command: Command, kind: str) -> Outcome:
@@ -88,8 +101,8 @@ def stop(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """STOP CHANNEL(name) [MODE(QUIESCE | FORCE | TERMINATE)] [STATUS(STOPPED | INACTIVE)]."""
     name = name_of(command.object)
     given = distinct(command.parameters)
-    mode = _word(given.pop("MODE", None), ("QUIESCE", "FORCE", "TERMINATE"))
-    status = _word(given.pop("STATUS", None), ("STOPPED", "INACTIVE"))
+    mode = word_of(given.pop("MODE", None), ("QUIESCE", "FORCE", "TERMINATE"))
+    status = word_of(given.pop("STATUS", None), ("STOPPED", "INACTIVE"))
     nothing_else(command, kind, given)
     stop_channel(queue_manager, name, is_forced=mode != "QUIESCE", is_inactive=status == "INACTIVE")
     return done("AMQ8019I", "Stop IBM MQ channel accepted.")
@@ -112,7 +125,7 @@ def resolve(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     given = distinct(command.parameters)
     if "ACTION" not in given:
         raise command.object.wrong("ACTION is missing: COMMIT or BACKOUT")
-    action = _word(given.pop("ACTION"), ("COMMIT", "BACKOUT"))
+    action = word_of(given.pop("ACTION"), ("COMMIT", "BACKOUT"))
     nothing_else(command, kind, given)
     channels_of(queue_manager).resolve(name, is_committed=action == "COMMIT")
     return done("AMQ8025I", "IBM MQ channel resolved.")
@@ -142,15 +155,6 @@ def name_of(parameter: Parameter) -> str:
     return name
 
 
-def _word(parameter: Parameter | None, words: tuple[str, ...]) -> str:
-    if parameter is None:
-        return words[0]
-    word = fold(one_value(parameter))
-    if word not in words:
-        raise parameter.wrong(f"{parameter} is not right: it must be {' or '.join(words)}")
-    return word
-
-
 def _sequence(parameter: Parameter) -> int:
     number = number_of(SEQUENCE, one_value(parameter))
     if number is None:
@@ -164,5 +168,34 @@ def _type_asked(given: dict[str, Parameter]) -> str:
         parameter = given.get(keyword)
         if parameter is not None and parameter.values is not None:
             del given[keyword]
-            return _word(parameter, (_ALL_TYPES, *(word for word, _ in _TYPE_ROW.words)))
+            return word_of(parameter, (_ALL_TYPES, *(word for word, _ in _TYPE_ROW.words)))
     return _ALL_TYPES
+
+
+def display_connections(queue_manager: Engine, command: Command, _kind: str) -> Outcome:
+    """DISPLAY CONN(generic) [TYPE(CONN | HANDLE | ALL)] [attributes] [WHERE()]."""
+    pattern = fold(one_value(command.object))
+    given = distinct(command.parameters)
+    kinds = _CONN_KINDS[word_of(given.pop("TYPE", None), tuple(_CONN_KINDS))]
+    wanted = selection(given, kinds, generic=False)
+    found = inquire(queue_manager, kinds, pattern)
+    found.sort(key=lambda record: record.name)
+    if not found and not pattern.endswith(GENERIC):
+        return _unknown_connection(AdminError(0, CONN, pattern, pattern))
+    return shown(found, wanted, pattern, _CONN_DETAILS)
+
+
+def end_connection(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    """STOP CONN(id): end a connection; its unit of work is backed out."""
+    identifier = fold(one_value(command.object))
+    nothing_else(command, kind, distinct(command.parameters))
+    try:
+        stop_connection(queue_manager, identifier)
+    except AdminError as error:
+        return _unknown_connection(error)
+    return done("AMQ8457I", "IBM MQ connection stopped.")
+
+
+def _unknown_connection(error: AdminError) -> Outcome:
+    text = f"Connection identifier {error.value} not found."
+    return Outcome((Message("AMQ8461E", text, reason=error.reason),))

@@ -1,7 +1,8 @@
-"""The MQSC commands: each a function of the queue manager and the parsed command."""
+"""The MQSC commands, each a function of queue manager and parsed command, and scripts of them."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -34,22 +35,41 @@ from mayfly.admin import (
     AdminError,
     UnknownModel,
     WrongObject,
+    alter_setting,
+    fold,
+    inquire,
+    reset_setting,
+    setting_value,
 )
-from mayfly.admin.mqsc import authority, channels, configuration, connections, security
-from mayfly.admin.mqsc.display import Selection, selection
-from mayfly.admin.mqsc.grammar import Command, MqscSyntaxError, Parameter, fold
-from mayfly.admin.mqsc.outcome import Outcome, done, failure, not_found, nothing_else, shown
-from mayfly.admin.mqsc.values import (
+from mayfly.admin.mqsc import access, channels
+from mayfly.admin.mqsc.display import (
+    Outcome,
+    Selection,
+    done,
+    failure,
+    not_found,
+    nothing_else,
+    selection,
+    shown,
+)
+from mayfly.admin.mqsc.grammar import (
     GENERIC,
+    Command,
+    MqscSyntaxError,
+    Parameter,
+    Statement,
     distinct,
     nearest,
     no_value,
     object_name,
     one_value,
+    parse,
     settings,
+    statements,
     switch,
 )
 from mayfly.mqi.errors import MQError
+from mayfly.verbs.mqsc_result import SYNTAX_ERROR, CommandResult, Message, MqscResult
 
 if TYPE_CHECKING:
     from mayfly.admin import Engine
@@ -79,6 +99,22 @@ _OBJECT_SYNONYMS = {
     "QS": QSTATUS,
     "TPS": TPSTATUS,
 }
+
+
+_OF_MANAGER = {
+    QMGR: ("AMQ8408I", "Display Queue Manager details."),
+    QMSTATUS: ("AMQ8705I", "Display Queue Manager Status Details."),
+    PUBSUB: ("AMQ8723I", "Display pub/sub status details."),
+    GROUP_STATUS: ("CSQM201I", "Display queue-sharing group details."),
+}
+#: A channel of a client is defined as CHANNEL … CHLTYPE(CLNTCONN).
+_DEFINED = tuple(kind for kind in DEFINABLE if kind != CLNTCONN)
+_SETTING_DETAILS = ("MFY1001I", "Display setting details.")
+_SETTING_CHANGED = ("MFY1002I", "Setting changed.")
+_END = "END"
+_NUMBER_WIDTH = 6
+_SMALL = {0: "No", 1: "One"}
+
 
 _Action: TypeAlias = Callable[["Engine", Command, str], Outcome]
 
@@ -296,20 +332,40 @@ def _display_all(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     return shown(found, Selection(None, None), queue_manager.name, _OF_MANAGER[kind])
 
 
-_OF_MANAGER = {
-    QMGR: ("AMQ8408I", "Display Queue Manager details."),
-    QMSTATUS: ("AMQ8705I", "Display Queue Manager Status Details."),
-    PUBSUB: ("AMQ8723I", "Display pub/sub status details."),
-    GROUP_STATUS: ("CSQM201I", "Display queue-sharing group details."),
-}
-#: A channel of a client is defined as CHANNEL … CHLTYPE(CLNTCONN).
-_DEFINED = tuple(kind for kind in DEFINABLE if kind != CLNTCONN)
+def _display_setting(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    """DISPLAY SETTING(generic) [VALUE] [DEFAULT] [WHERE()]: without either, both."""
+    pattern = one_value(command.object)
+    # Also of generic names, which alone would tell nothing.
+    wanted = selection(distinct(command.parameters), (kind,), generic=False)
+    return shown(inquire(queue_manager, (kind,), pattern), wanted, pattern, _SETTING_DETAILS)
+
+
+def _alter_setting(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    """ALTER SETTING(name) VALUE(value), which acts on later calls."""
+    name = one_value(command.object)
+    given = distinct(command.parameters)
+    value = given.pop("VALUE", None)
+    if value is None:
+        raise command.object.wrong("VALUE is missing")
+    nothing_else(command, kind, given)
+    alter_setting(queue_manager, name, setting_value(name, one_value(value)))
+    return done(*_SETTING_CHANGED)
+
+
+def _reset_setting(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    """RESET SETTING(name): as when it was never given."""
+    name = one_value(command.object)
+    nothing_else(command, kind, distinct(command.parameters))
+    reset_setting(queue_manager, name)
+    return done(*_SETTING_CHANGED)
+
+
 _ACTIONS: dict[str, dict[str, _Action]] = {
     "DEFINE": dict.fromkeys(_DEFINED, _define),
     "ALTER": {
         **dict.fromkeys(_DEFINED, _alter),
         QMGR: _alter_manager,
-        SETTING: configuration.alter,
+        SETTING: _alter_setting,
     },
     "DISPLAY": {
         **dict.fromkeys((*QUEUE_KINDS, _QUEUE), _display),
@@ -317,7 +373,7 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
         **dict.fromkeys((PROCESS, AUTHINFO), _display),
         CHANNEL: channels.display,
         CHSTATUS: channels.display_status,
-        CONN: connections.display,
+        CONN: channels.display_connections,
         TOPIC: _display,
         TPSTATUS: _display_topic_status,
         PUBSUB: _display_all,
@@ -325,18 +381,111 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
         SUB: _display,
         QMGR: _display_manager,
         QMSTATUS: _display_manager,
-        AUTHREC: authority.display_records,
-        ENTAUTH: authority.display_entity,
-        CHLAUTH: security.display_rules,
-        SETTING: configuration.display,
+        AUTHREC: access.display_records,
+        ENTAUTH: access.display_entity,
+        CHLAUTH: access.display_rules,
+        SETTING: _display_setting,
     },
-    "DELETE": {**dict.fromkeys(_DEFINED, _delete), AUTHREC: authority.delete_record},
-    "SET": {AUTHREC: authority.set_record, CHLAUTH: security.set_rule},
-    "REFRESH": {_SECURITY: security.refresh},
+    "DELETE": {**dict.fromkeys(_DEFINED, _delete), AUTHREC: access.delete_record},
+    "SET": {AUTHREC: access.set_record, CHLAUTH: access.set_rule},
+    "REFRESH": {_SECURITY: access.refresh},
     "CLEAR": {QLOCAL: _clear, _TOPIC_STRING: _clear_topic},
     "PING": {QMGR: _ping, CHANNEL: channels.ping},
     "START": {CHANNEL: channels.start},
-    "STOP": {CHANNEL: channels.stop, CONN: connections.stop},
-    "RESET": {CHANNEL: channels.reset, SETTING: configuration.reset},
+    "STOP": {CHANNEL: channels.stop, CONN: channels.end_connection},
+    "RESET": {CHANNEL: channels.reset, SETTING: _reset_setting},
     "RESOLVE": {CHANNEL: channels.resolve},
 }
+
+
+def run_script(queue_manager: Engine, text: str) -> MqscResult:
+    """Run MQSC commands, one or many lines of them, and return what they answered.
+
+    A wrong command changes nothing and the next one follows; no command raises an exception.
+    """
+    transcript = [_head(queue_manager.name)]
+    commands: list[CommandResult] = []
+    for statement in statements(text):
+        if not statement.is_command:
+            transcript.append(_echo(statement.lines))
+            continue
+        transcript.append(_echo(statement.lines, len(commands) + 1))
+        if _is_end(statement):
+            break
+        outcome = _run(queue_manager, statement)
+        transcript += map(str, outcome.messages)
+        commands.append(
+            CommandResult(len(commands) + 1, statement.text, outcome.messages, outcome.rows)
+        )
+    transcript.append(_tail(commands))
+    return MqscResult("\n".join(transcript) + "\n", tuple(commands))
+
+
+def heads_of(text: str) -> set[tuple[str, str]]:
+    """Return verb and kind of object of all commands that a script would run, both in full.
+
+    Commands with an error of syntax are left out: they run nothing.
+    """
+    found: set[tuple[str, str]] = set()
+    for statement in statements(text):
+        if statement.is_command:
+            if _is_end(statement):
+                break
+            with contextlib.suppress(MqscSyntaxError):
+                found.add(head_of(parse(statement)))
+    return found
+
+
+def _is_end(statement: Statement) -> bool:
+    return fold(statement.text).rstrip("; ") == _END
+
+
+def _run(queue_manager: Engine, statement: Statement) -> Outcome:
+    try:
+        return execute(queue_manager, parse(statement))
+    except MqscSyntaxError as error:
+        return Outcome((_syntax_error(statement, error),))
+
+
+def _syntax_error(statement: Statement, error: MqscSyntaxError) -> Message:
+    line, column = statement.place(error.start)
+    return Message(
+        SYNTAX_ERROR,
+        "Syntax error detected at or near end of command segment below:-",
+        f"{statement.text[: error.end].rstrip()}\nline {line}, column {column}: {error}",
+        line=line,
+        column=column,
+    )
+
+
+def _head(manager_name: str) -> str:
+    """Return how a transcript begins."""
+    return f"Starting MQSC for queue manager {manager_name}.\n"
+
+
+def _echo(lines: tuple[str, ...], number: int | None = None) -> str:
+    """Return script lines as the transcript repeats them, the first one numbered if it has one."""
+    numbered = [f"{'' if number is None else number:>{_NUMBER_WIDTH}} : {lines[0]}"]
+    numbered += [f"{'':>{_NUMBER_WIDTH}} : {line}" for line in lines[1:]]
+    return "\n".join(line.rstrip() for line in numbered)
+
+
+def _tail(commands: list[CommandResult]) -> str:
+    """Return how a transcript ends: how many commands were read, wrong, not carried out."""
+    wrong = sum(not command.is_valid for command in commands)
+    failed = sum(command.is_valid and not command.ok for command in commands)
+    processed = "All valid MQSC commands were processed."
+    if failed:
+        processed = f"{_counted(failed, 'valid MQSC command')} could not be processed."
+    return "\n".join(
+        (
+            "",
+            f"{_counted(len(commands), 'MQSC command')} read.",
+            f"{_counted(wrong, 'command')} {'has' if wrong == 1 else 'have'} a syntax error.",
+            processed,
+        )
+    )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{_SMALL.get(count, count)} {noun}{'' if count == 1 else 's'}"

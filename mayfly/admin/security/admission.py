@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import hmac
 import logging
-from collections.abc import Iterable
+import threading
+import weakref
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from mayfly.admin.security.applicant import Admitted, Applicant
-from mayfly.admin.security.authentication import Authenticator, Source
-from mayfly.admin.security.channel_checks import (
+from mayfly.admin.security.applicant import (
+    LOG,
+    Admitted,
+    Applicant,
     KeptOut,
+    Refusal,
+    Refused,
     Terms,
     check_user,
     needs_password,
@@ -25,17 +30,17 @@ from mayfly.admin.security.channel_checks import (
     user_of,
     wants_host_names,
 )
-from mayfly.admin.security.delays import Delays
-from mayfly.admin.security.host_names import KnownNames, Resolver, names_of
-from mayfly.admin.security.passwords import Checkers
-from mayfly.admin.security.refreshing import refreshes_of
-from mayfly.admin.security.refusals import LOG, Refusal, Refused
+from mayfly.admin.security.authentication import Authenticator, Checkers, Delays, Source
+from mayfly.admin.security.rules import KnownNames, Resolver, names_of
 from mayfly.admin.security.users import User, users_of
 from mayfly.engine import Engine
 from mayfly.lifetime.times import SECOND_MS, Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreError, mq_error
 from mayfly.runtime import Runtime, SystemClock
+
+_FINDING = threading.Lock()
+
 
 __all__ = ["Admission", "Admitted", "Applicant"]
 
@@ -288,3 +293,37 @@ def _pass_on(answer: Future[Admitted], work: Future[None]) -> None:
         answer.set_exception(mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends"))
     elif work.exception() is not None:
         answer.set_exception(work.exception())
+
+
+class Refreshes:
+    """The methods that are called when the security of one queue manager is refreshed."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._methods: list[weakref.WeakMethod[Callable[[], Any]]] = []
+
+    def tell(self, method: Callable[[], Any]) -> None:
+        """Call a method at each refresh, as long as its object lives."""
+        alive = [reference for reference in self._methods if reference() is not None]
+        self._methods = [*alive, weakref.WeakMethod(method)]
+
+    def refresh(self) -> None:
+        """Call all methods."""
+        for reference in self._methods:
+            method = reference()
+            if method is not None:
+                method()
+
+
+_OF_MANAGERS: weakref.WeakKeyDictionary[Engine, Refreshes] = weakref.WeakKeyDictionary()
+
+
+def refreshes_of(manager: Engine) -> Refreshes:
+    """Return the methods that are called when the security of a queue manager is refreshed."""
+    with _FINDING:
+        return _OF_MANAGERS.setdefault(manager, Refreshes())
+
+
+def refresh_security(manager: Engine) -> None:
+    """Forget passwords that were right, and read users and certificates again."""
+    refreshes_of(manager).refresh()

@@ -1,17 +1,52 @@
-"""A program that asks to be let in, and the terms on which it was let in."""
+"""An applicant, the checks of its channel, and the terms or the refusal that come of them.
+
+A channel checks by its definition, the rules for channels (CHLAUTH) and how passwords are checked
+(CONNAUTH).
+"""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, NamedTuple
 
-from mayfly.engine import LONGEST_MESSAGE_BYTES
+from mayfly.admin.security.rules import (
+    Partner,
+    blocking_address,
+    blocking_user,
+    has_name,
+    is_host_name,
+    mapping,
+    names_users,
+    spelled,
+)
+from mayfly.admin.security.users import User
+from mayfly.channel import channels_of
+from mayfly.engine import LONGEST_MESSAGE_BYTES, Engine, manager_definition
+from mayfly.engine.face.admission import (
+    AUTHCHK_NONE,
+    AUTHINFO,
+    CHANNEL,
+    AuthenticationDefinition,
+    ChannelDefinition,
+    ChannelRuleDefinition,
+    channel_rules,
+    may_do_everything,
+    view_named,
+)
+from mayfly.mqi import command_constants as k
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.distinguished_names import is_matched
+from mayfly.mqi.errors import MQError, mq_error
 
 #: The terms of a connection that names no channel.
 HEARTBEAT_S: Final = 300
 SHARED_CONVERSATIONS: Final = 10
 NO_LIMIT: Final = 999_999_999
+LOG: Final = logging.getLogger("mayfly.security")
+_LONGEST_USER: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,3 +112,276 @@ def is_local(address: str) -> bool:
         return False
     mapped = getattr(found, "ipv4_mapped", None)
     return (mapped or found).is_loopback
+
+
+class Refused(Exception):
+    """Ends the checks of an applicant; it does not leave this package."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        """Carry the refusal."""
+        super().__init__(refusal)
+        self.refusal = refusal
+
+
+class Refusal(NamedTuple):
+    """Why somebody is not let in: reason code for the client, AMQ number and cause for the log."""
+
+    reason: int
+    amq: str
+    cause: str
+
+    def noted(self, log: logging.Logger, applicant: Applicant) -> MQError:
+        """Write the refusal to the log; return the error for the client, which tells no cause.
+
+        The fields are attributes of the log record as well, for logs that are not text.
+        """
+        fields = {
+            "amq": self.amq,
+            "reason": self.reason,
+            "cause": self.cause,
+            "channel": applicant.channel,
+            "address": applicant.address,
+            "user": applicant.user,
+            "queue_manager": applicant.queue_manager,
+            "application": applicant.application,
+        }
+        log.warning(
+            "%s: %s refused (%d): %s; channel %r, address %s, user %r, application %r",
+            self.amq,
+            applicant.queue_manager,
+            self.reason,
+            self.cause,
+            applicant.channel,
+            applicant.address or "local",
+            applicant.user,
+            applicant.application,
+            extra=fields,
+        )
+        return mq_error(self.reason)
+
+
+class KeptOut(Refused):
+    """Refuses an applicant by a map of a channel where other users come in.
+
+    ``has_password``: a password was given, and would be checked for another user.
+    """
+
+    def __init__(self, refusal: Refusal, *, has_password: bool, failure_delay_s: int) -> None:
+        """Carry the refusal, and the time after which a wrong password is answered."""
+        super().__init__(refusal)
+        self.has_password, self.failure_delay_s = has_password, failure_delay_s
+
+
+class Terms(NamedTuple):
+    """The terms of a channel for an applicant that has passed its checks: the user comes later.
+
+    ``channel`` and ``rule`` are None for a local connection. ``check`` is MQCHK_*: whether a
+    password is needed.
+    """
+
+    channel: ChannelDefinition | None
+    rule: ChannelRuleDefinition | None
+    check: int
+    adopts_user: bool
+    failure_delay_s: int
+
+    @property
+    def heeds_certificates(self) -> bool:
+        """Whether a certificate counts: by the channel, or by a rule for the partner."""
+        channel = self.channel
+        is_asked_for = channel is not None and bool(channel.sslciph or channel.sslpeer)
+        return is_asked_for or self.rule is not None
+
+    def admitted(self, user: User, *, is_operator: bool) -> Admitted:
+        """Return the terms for a user."""
+        channel = self.channel
+        if channel is None:
+            return Admitted(user=user.name, groups=user.groups, is_operator=is_operator)
+        return Admitted(
+            user=user.name,
+            groups=user.groups,
+            is_operator=is_operator,
+            heartbeat_s=channel.hbint,
+            share_conversations=channel.sharecnv,
+            max_message_bytes=channel.maxmsgl or LONGEST_MESSAGE_BYTES,
+            max_instances=channel.maxinst,
+            max_instances_per_client=channel.maxinstc,
+        )
+
+
+def terms_of(manager: Engine, applicant: Applicant, log: logging.Logger) -> Terms:
+    """Return what a channel offers an applicant; raises Refused."""
+    authentication = _authentication(manager)
+    adopts = authentication is not None and authentication.adoptctx == k.MQADPCTX_YES
+    delay_s = 0 if authentication is None else authentication.faildlay
+    if not applicant.channel:
+        check = k.MQCHK_NONE if authentication is None else authentication.chcklocl
+        return Terms(None, None, check, True, delay_s)
+    rules = rules_of(manager)
+    blocking = blocking_address(rules, applicant.address)
+    if blocking is not None:
+        said = f"the address is blocked by {spelled(blocking)}"
+        _refuse_or_warn(blocking, Refusal(rc.MQRC_Q_MGR_NOT_AVAILABLE, "AMQ9778E", said), log)
+    channel = _channel(manager, applicant)
+    _check_tls(channel, applicant)
+    check = k.MQCHK_NONE if authentication is None else authentication.chckclnt
+    partner = partner_of(applicant)
+    rule = mapping(rules, partner)
+    if rule is not None and rule.usersrc == c.MQUSRC_NOACCESS:
+        said = f"the partner has no access by {spelled(rule)}"
+        refusal = Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said)
+        if rule.warn != c.MQWARN_YES and names_users(rules, partner):
+            is_checked = check != k.MQCHK_NONE or applicant.must_prove_user
+            has_password = bool(is_checked and applicant.user and applicant.password)
+            raise KeptOut(refusal, has_password=has_password, failure_delay_s=delay_s)
+        _refuse_or_warn(rule, refusal, log)
+        rule = None
+    if rule is not None and rule.chckclnt != k.MQCHK_AS_Q_MGR:
+        check = rule.chckclnt
+    return Terms(channel, rule, check, adopts, delay_s)
+
+
+def failure_delay_s(manager: Engine) -> int:
+    """Return after how many seconds a queue manager answers to a wrong password."""
+    try:
+        authentication = _authentication(manager)
+    except Refused:
+        return 0
+    return 0 if authentication is None else authentication.faildlay
+
+
+def needs_password(manager: Engine, applicant: Applicant, terms: Terms) -> bool:
+    """Return True if a password is to be checked; raises Refused when a needed one is missing."""
+    is_given = bool(applicant.password and applicant.user)
+    if is_given and (terms.check != k.MQCHK_NONE or applicant.must_prove_user):
+        return True
+    user = user_of(applicant, terms, is_verified=False)
+    is_needed = (
+        terms.channel is None
+        or (applicant.must_prove_user and applicant.user)
+        or terms.check == k.MQCHK_REQUIRED
+        or (terms.check == k.MQCHK_REQUIRED_ADMIN and is_administrator(manager, User(user)))
+    )
+    if is_needed:
+        by = "a local connection" if terms.channel is None else "CHCKCLNT"
+        by = "HTTP" if applicant.must_prove_user else by
+        said = f"user and password are missing, which {by} asks for"
+        raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5540E", said))
+    return False
+
+
+def user_of(applicant: Applicant, terms: Terms, *, is_verified: bool) -> str:
+    """Return the user whose authority counts.
+
+    A map goes before the user whose password was right (ADOPTCTX), that one before the MCAUSER of
+    the channel, and that before the user that the applicant names: as with ChlauthEarlyAdopt.
+    """
+    if terms.rule is not None and terms.rule.usersrc == c.MQUSRC_MAP:
+        return terms.rule.mcauser
+    if is_verified and terms.adopts_user:
+        return applicant.user
+    return (terms.channel.mcauser if terms.channel is not None else "") or applicant.user
+
+
+def check_user(manager: Engine, applicant: Applicant, user: User, log: logging.Logger) -> bool:
+    """Check that a channel does not keep a user out; return True for an administrator.
+
+    The puts of a message channel without MCAUSER are not checked, as within a process. A user comes
+    in where authority is checked: else it could do everything. Raises Refused.
+    """
+    if applicant.sending_manager and not user.name:
+        return True
+    if not user.name or len(user.name) > _LONGEST_USER:
+        said = f"user {user.name!r} is not 1 to {_LONGEST_USER} characters"
+        raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said))
+    is_admin = is_administrator(manager, user)
+    if applicant.channel and not applicant.sending_manager:
+        blocking = blocking_user(
+            rules_of(manager), applicant.channel, user.name, is_administrator=is_admin
+        )
+        if blocking is not None:
+            said = f"user {user.name} is blocked by {spelled(blocking)}"
+            _refuse_or_warn(blocking, Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9776E", said), log)
+    is_unchecked = manager_definition(manager).authchk == AUTHCHK_NONE
+    if is_unchecked and not (is_admin or applicant.sending_manager):
+        said = f"AUTHCHK(NONE): no SET AUTHREC says yet what user {user.name} may do"
+        raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ8077E", said))
+    return is_admin
+
+
+def is_administrator(manager: Engine, user: User) -> bool:
+    """Return True if a user may do everything: of group mqm, or the opener of the queue manager."""
+    return may_do_everything(manager, user.name, user.groups)
+
+
+def rules_of(manager: Engine) -> list[ChannelRuleDefinition]:
+    """Return the rules for channels that count: none with CHLAUTH(DISABLED)."""
+    is_enabled = manager_definition(manager).chlauth == k.MQCHLA_ENABLED
+    return channel_rules(manager) if is_enabled else []
+
+
+def partner_of(applicant: Applicant) -> Partner:
+    """Return what rules know of an applicant."""
+    return Partner(
+        applicant.channel,
+        applicant.address,
+        "" if applicant.sending_manager else applicant.user,
+        applicant.sending_manager,
+        applicant.certificate_subject,
+        applicant.certificate_issuer,
+        applicant.host_names,
+    )
+
+
+def wants_host_names(manager: Engine, channel: str, address: str) -> bool:
+    """Return True if a rule for a channel has a host name, which REVDNS lets count."""
+    if not channel or not address or manager_definition(manager).revdns == k.MQRDNS_DISABLED:
+        return False
+    rules = rules_of(manager)
+    return any(has_name(channel, r.profile) and is_host_name(r.address) for r in rules)
+
+
+def _authentication(manager: Engine) -> AuthenticationDefinition | None:
+    """Return how passwords are checked, None where they are not; raises Refused."""
+    name = manager_definition(manager).connauth
+    if not name:
+        return None
+    for found in view_named(manager, AUTHINFO, name):
+        if isinstance(found, AuthenticationDefinition):
+            return found
+    said = f"CONNAUTH names {name}, which is not defined"
+    raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said))
+
+
+def _channel(manager: Engine, applicant: Applicant) -> ChannelDefinition:
+    wanted = c.MQCHT_RECEIVER if applicant.sending_manager else c.MQCHT_SVRCONN
+    name = applicant.channel
+    found = view_named(manager, CHANNEL, name) if "*" not in name else []
+    if not found or not isinstance(found[0], ChannelDefinition) or found[0].chltype != wanted:
+        said = f"channel {name!r} is not defined, or is of another type"
+        raise Refused(Refusal(rc.MQRC_UNKNOWN_CHANNEL_NAME, "AMQ9519E", said))
+    if channels_of(manager).is_stopped(name):
+        said = f"channel {name} is stopped"
+        raise Refused(Refusal(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9558E", said))
+    return found[0]
+
+
+def _check_tls(channel: ChannelDefinition, applicant: Applicant) -> None:
+    if channel.sslciph and not applicant.has_tls:
+        said = f"the channel speaks TLS, SSLCIPH({channel.sslciph}), and the client does not"
+        raise Refused(Refusal(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9639E", said))
+    subject = applicant.certificate_subject
+    if channel.sslciph and channel.sslcauth == k.MQSCA_REQUIRED and not subject:
+        said = "the client shows no certificate, which SSLCAUTH(REQUIRED) asks for"
+        raise Refused(Refusal(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9637E", said))
+    if channel.sslpeer and not is_matched(subject, channel.sslpeer):
+        said = f"the name {subject!r} in the certificate does not match SSLPEER({channel.sslpeer})"
+        raise Refused(Refusal(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9636E", said))
+
+
+def _refuse_or_warn(rule: ChannelRuleDefinition, refusal: Refusal, log: logging.Logger) -> None:
+    """Refuse, or only log it where the rule says WARN(YES)."""
+    if rule.warn != c.MQWARN_YES:
+        raise Refused(refusal)
+    fields = {"amq": refusal.amq, "cause": refusal.cause}
+    log.warning("%s: let in by WARN(YES) though %s", refusal.amq, refusal.cause, extra=fields)

@@ -1,4 +1,4 @@
-"""Authentication: whether a user's password is right, and how often an address may be wrong.
+"""Authentication: whether a password is right, and how long a guesser of passwords waits.
 
 A right password is remembered for some minutes, so that a program that connects for each request
 pays argon2 once. A keyed hash of it is kept, and counts as long as the user's hash stays the same.
@@ -6,16 +6,20 @@ pays argon2 once. A keyed hash of it is kept, and counts as long as the user's h
 
 from __future__ import annotations
 
+import heapq
 import hmac
+import logging
 import secrets
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from itertools import count
+from typing import Final, NamedTuple, TypeVar
 
-from mayfly.admin.security.passwords import is_right
-from mayfly.admin.security.users import User
+from mayfly.admin.security.users import User, is_right
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.runtime import Loop, Runtime, SystemClock
 
 REMEMBERED_MS: Final = 300 * SECOND_MS
 #: So many wrong passwords in a row cost nothing but FAILDLAY; each one after them closes the
@@ -31,6 +35,11 @@ _MOST_SOURCES: Final = 10_000
 #: Addresses that a user is known to come from.
 _MOST_KNOWN: Final = 100
 _MOST_REMEMBERED: Final = 10_000
+_THREADS: Final = 2
+_MOST_WAITING: Final = 32
+_R = TypeVar("_R")
+_MOST_DELAYED: Final = 1_000
+_LOG = logging.getLogger("mayfly.security")
 
 
 class _Remembered(NamedTuple):
@@ -178,3 +187,89 @@ class Authenticator:
                 if len(known) >= _MOST_KNOWN:
                     del known[next(iter(known))]
                 known[source.address] = None
+
+
+class Checkers:
+    """Two threads for checks that take their time; refuses more work when too much of it waits."""
+
+    def __init__(self, name: str = "mayfly-password", most_waiting: int = _MOST_WAITING) -> None:
+        """Begin without threads: the first check starts them."""
+        self._threads = ThreadPoolExecutor(_THREADS, name)
+        self._room = threading.BoundedSemaphore(most_waiting)
+
+    def submit(self, work: Callable[[], _R]) -> Future[_R] | None:
+        """Let a thread do some work; None when there is no room to wait."""
+        if not self._room.acquire(blocking=False):
+            return None
+        future = self._threads.submit(work)
+        future.add_done_callback(lambda _future: self._room.release())
+        return future
+
+    def close(self) -> None:
+        """End the threads after their present checks; checks that wait are cancelled."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class Delays:
+    """Calls functions later, in one thread, which the first of them starts."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        """Begin with nothing to call."""
+        self._runtime, self._clock = runtime, SystemClock()
+        self._changed = threading.Condition()
+        self._waiting: list[tuple[int, int, Callable[[], None]]] = []
+        self._numbers = count()
+        self._loop: Loop | None = None
+        self._is_closed = False
+
+    def call_after(self, delay_ms: int, function: Callable[[], None]) -> None:
+        """Call a function after a time.
+
+        It is called at once when too many wait already, when there is no thread, or behind the end.
+        """
+        with self._changed:
+            is_kept_back = (
+                delay_ms > 0 and len(self._waiting) < _MOST_DELAYED and self._has_thread()
+            )
+            if is_kept_back:
+                due_ms = self._clock.now_ms() + delay_ms
+                heapq.heappush(self._waiting, (due_ms, next(self._numbers), function))
+                self._changed.notify()
+        if not is_kept_back:
+            function()
+
+    def close(self) -> None:
+        """Call all that wait now, and end the thread."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+
+    def _has_thread(self) -> bool:
+        """Start the thread where there is none; False without one, or at the end."""
+        if self._loop is None and not self._is_closed:
+            loop = Loop(self._runtime, self._call_next, "mayfly-refusals")
+            try:
+                loop.start()
+            except RuntimeError as error:
+                _LOG.error("a wrong password is refused at once: %s", error)
+            else:
+                self._loop = loop
+        return self._loop is not None and not self._is_closed
+
+    def _call_next(self) -> bool:
+        """Wait for the next function and call it; False at the end."""
+        with self._changed:
+            while not self._is_closed and (not self._waiting or self._left_ms() > 0):
+                left_s = self._left_ms() / SECOND_MS if self._waiting else None
+                self._changed.wait(left_s)
+            if not self._waiting:
+                return False
+            _due_ms, _number, function = heapq.heappop(self._waiting)
+        try:
+            function()
+        except Exception:  # noqa: BLE001 - one client's answer is not the others'
+            _LOG.exception("a refusal cannot be answered")
+        return True
+
+    def _left_ms(self) -> int:
+        return self._waiting[0][0] - self._clock.now_ms()

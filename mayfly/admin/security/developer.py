@@ -13,8 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from mayfly.admin.security.passwords import is_right
-from mayfly.admin.security.users import Users
+from mayfly.admin.security.users import Users, is_right
 from mayfly.engine.face.admission import ADMINISTRATORS
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import StoreDamaged

@@ -3,23 +3,29 @@
 Of the rules that match, the most special one counts. First the name of the channel decides: a
 character says more than ``*``. Between rules for one name the order is: by the subject of a
 certificate, by its issuer, by user or queue manager, by address, by host name.
+
+A pattern of addresses is ``192.0.2.*``, ``10.1-8.*`` or ``2001:db8:*``: ``*`` stands for one or
+more parts, ``1-8`` for one part within a range. A host name counts for an address when the name
+leads back to it: the owner of an address can have its DNS answer with any name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import socket
+import threading
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Final, NamedTuple
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final, NamedTuple, TypeAlias
 
-from mayfly.admin.security import addresses
-from mayfly.admin.security.host_names import is_host_name
 from mayfly.engine.face.admission import (
     CHLAUTH,
     ChannelRuleDefinition,
     attributes_of,
     entries_of,
 )
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import distinguished_names
 
@@ -27,6 +33,13 @@ ADMINISTRATORS: Final = "*MQADMIN"
 _MAPS: Final = frozenset(
     (k.MQCAUT_SSLPEERMAP, k.MQCAUT_ADDRESSMAP, k.MQCAUT_USERMAP, k.MQCAUT_QMGRMAP)
 )
+ANY_ADDRESS: Final = "*"
+_V4_PARTS, _V6_PARTS = 4, 8
+_V4_MOST, _V6_MOST = 255, 0xFFFF
+_KEPT_MS: Final = 60 * SECOND_MS
+_MOST_KEPT: Final = 1_024
+_HOST_NAME: Final = re.compile(r"[A-Za-z0-9*]([A-Za-z0-9.*-]*[A-Za-z0-9*])?")
+_LONGEST_NAME: Final = 253
 
 
 class Partner(NamedTuple):
@@ -110,7 +123,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _is_blocked(address: str, rule: ChannelRuleDefinition) -> bool:
-    return any(addresses.is_matched(address, entry) for entry in entries_of(rule.addrlist))
+    return any(is_address_matched(address, entry) for entry in entries_of(rule.addrlist))
 
 
 def _is_for(rule: ChannelRuleDefinition, partner: Partner) -> bool:
@@ -143,18 +156,18 @@ def _specificity(rule: ChannelRuleDefinition) -> tuple[object, ...]:
 
 def _is_from(partner: Partner, pattern: str) -> bool:
     if not is_host_name(pattern):
-        return addresses.is_matched(partner.address, pattern)
+        return is_address_matched(partner.address, pattern)
     wanted = pattern.lower()
     return any(has_name(name.lower(), wanted) for name in partner.host_names)
 
 
 def _of_address(pattern: str) -> tuple[int, ...]:
     """Return a key by which an address goes before a host name, and that before any address."""
-    if pattern in ("", addresses.ANY):
+    if pattern in ("", ANY_ADDRESS):
         return (2,)
     if is_host_name(pattern):
         return (1, *_of_name(pattern))
-    return (0, *addresses.specificity(pattern))
+    return (0, *_address_specificity(pattern))
 
 
 def _of_name(pattern: str) -> tuple[int, ...]:
@@ -168,3 +181,162 @@ def _of_distinguished(pattern: str) -> tuple[int, int]:
         return 1, 0
     pairs = distinguished_names.attributes_of(pattern)
     return -len(pairs), sum("*" in value for _key, value in pairs)
+
+
+class _AddressPattern(NamedTuple):
+    """Parts of a pattern: a range of numbers each, None for ``*``; how many an address has."""
+
+    parts: tuple[tuple[int, int] | None, ...]
+    part_count: int
+
+
+def check_address_pattern(pattern: str) -> None:
+    """Raise ValueError for what is no pattern of addresses."""
+    _parsed(pattern)
+
+
+def is_address_matched(address: str, pattern: str) -> bool:
+    """Return True if a pattern matches an address; a UNIX socket is matched by ``*`` alone."""
+    if pattern in ("", ANY_ADDRESS):
+        return True
+    numbers = _numbers(address)
+    parsed = _parsed(pattern)
+    return numbers is not None and len(numbers) == parsed.part_count and _fit(numbers, parsed.parts)
+
+
+def _address_specificity(pattern: str) -> tuple[int, ...]:
+    """Return a key that sorts patterns, the one that says most of an address first.
+
+    From the left a number says more than a range, a narrow range more than a wide one, and each
+    more than ``*``.
+    """
+    if pattern in ("", ANY_ADDRESS):
+        return (_V6_MOST + 1,)
+    return tuple(
+        _V6_MOST + 1 if part is None else part[1] - part[0] for part in _parsed(pattern).parts
+    )
+
+
+def _numbers(address: str) -> tuple[int, ...] | None:
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(found, IPv6Address):
+        if found.ipv4_mapped is None:
+            return tuple(int(part, 16) for part in found.exploded.split(":"))
+        found = found.ipv4_mapped
+    return tuple(found.packed)
+
+
+@lru_cache(maxsize=1_024)
+def _parsed(pattern: str) -> _AddressPattern:
+    is_v6 = ":" in pattern
+    count, most, base = (_V6_PARTS, _V6_MOST, 16) if is_v6 else (_V4_PARTS, _V4_MOST, 10)
+    if is_v6 and "*" not in pattern and "-" not in pattern:
+        # It may be shortened, as in ::1.
+        try:
+            numbers = _numbers(str(IPv6Address(pattern)))
+        except ValueError:
+            numbers = None
+        if numbers is not None:
+            return _AddressPattern(tuple((n, n) for n in numbers), len(numbers))
+    texts = pattern.split(":" if is_v6 else ".")
+    parts = tuple(_part(text, pattern, most=most, base=base) for text in texts)
+    has_star = None in parts
+    if len(parts) > count or (len(parts) < count and not has_star):
+        raise ValueError(f"{pattern!r} is no pattern of addresses: it has {len(parts)} parts")
+    return _AddressPattern(parts, count)
+
+
+def _part(text: str, pattern: str, *, most: int, base: int) -> tuple[int, int] | None:
+    if text == "*":
+        return None
+    try:
+        numbers = [int(piece, base) for piece in text.split("-")]
+    except ValueError:
+        numbers = []
+    low, high = (numbers * 2)[:2] if 0 < len(numbers) < 3 else (1, 0)
+    if not 0 <= low <= high <= most or not text.replace("-", "").isalnum():
+        said = f"{pattern!r} is no pattern of addresses: {text!r} is no part of one"
+        raise ValueError(said)
+    return low, high
+
+
+def _fit(numbers: tuple[int, ...], parts: tuple[tuple[int, int] | None, ...]) -> bool:
+    if not parts:
+        return not numbers
+    first, rest = parts[0], parts[1:]
+    if first is None:
+        return any(_fit(numbers[taken:], rest) for taken in range(1, len(numbers) + 1))
+    return bool(numbers) and first[0] <= numbers[0] <= first[1] and _fit(numbers[1:], rest)
+
+
+#: Returns the names of an address.
+Resolver: TypeAlias = Callable[[str], tuple[str, ...]]
+
+
+def is_host_name(pattern: str) -> bool:
+    """Return True if an ADDRESS of a rule is a host name or a pattern of host names."""
+    return ":" not in pattern and any(character.isalpha() for character in pattern)
+
+
+def check_host_name(pattern: str) -> None:
+    """Raise ValueError for what no host name can match (RFC 1123)."""
+    if _HOST_NAME.fullmatch(pattern) is None or ".." in pattern or len(pattern) > _LONGEST_NAME:
+        raise ValueError(f"{pattern!r} is no host name: letters, digits, '-', '.' and '*'")
+
+
+def names_of(address: str) -> tuple[str, ...]:
+    """Return the names of an address that lead back to it; may take as long as DNS does."""
+    try:
+        name, aliases, _addresses = socket.gethostbyaddr(address)
+    except (OSError, UnicodeError):
+        return ()
+    return tuple(each for each in (name, *aliases) if _leads_to(each, address))
+
+
+def _leads_to(name: str, address: str) -> bool:
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        wanted = _number_of(address)
+        return any(_number_of(str(each[4][0])) == wanted for each in found)
+    except (OSError, UnicodeError, ValueError):
+        return False
+
+
+def _number_of(address: str) -> IPv4Address | IPv6Address:
+    found = ip_address(address.partition("%")[0])
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return mapped or found
+
+
+class KnownNames:
+    """The names of addresses that were looked up, for a minute; any thread may call it."""
+
+    def __init__(self, now_ms: Callable[[], int], resolve: Resolver = names_of) -> None:
+        """Begin with none."""
+        self._now_ms, self._resolve = now_ms, resolve
+        self._changing = threading.Lock()
+        #: Names, and until when they are kept; the oldest first.
+        self._found: dict[str, tuple[tuple[str, ...], int]] = {}
+
+    def known(self, address: str) -> tuple[str, ...] | None:
+        """Return the names of an address without a look, None when it has to be looked up."""
+        names, until_ms = self._found.get(address, ((), 0))
+        return names if self._now_ms() < until_ms else None
+
+    def look_up(self, address: str) -> tuple[str, ...]:
+        """Return the names of an address; may take as long as DNS does."""
+        names = self._resolve(address)
+        with self._changing:
+            self._found.pop(address, None)
+            if len(self._found) >= _MOST_KEPT:
+                del self._found[next(iter(self._found))]
+            self._found[address] = names, self._now_ms() + _KEPT_MS
+        return names
+
+    def forget(self) -> None:
+        """Forget all of them."""
+        with self._changing:
+            self._found = {}

@@ -11,7 +11,8 @@ from typing import NamedTuple, TypeVar
 
 from lark import Lark, Token, UnexpectedCharacters, UnexpectedToken
 
-from mayfly.admin.mqsc.grammar import Statement, fold, statements
+from mayfly.admin import fold
+from mayfly.admin.mqsc.grammar import Statement, statements
 from mayfly.lifetime.times import ms_of_seconds
 from mayfly.mqi import constants, reasons
 from mayfly.mqi.constants import MQWI_UNLIMITED

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from mayfly.admin import open_connections, stop_connection
-from mayfly.admin.errors import WrongObject
+from mayfly.admin.model import WrongObject
 from mayfly.admin.security.roles import Role
 from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation

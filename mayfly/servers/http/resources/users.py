@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from mayfly.admin.security.channel_checks import is_administrator
+from mayfly.admin.security.applicant import is_administrator
 from mayfly.admin.security.roles import Role
 from mayfly.admin.security.users import User, Users, users_of
 from mayfly.servers.http.problems import WrongRequest

@@ -8,8 +8,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 
-from mayfly.admin.security.applicant import Admitted
-from mayfly.admin.security.channel_checks import failure_delay_s, is_administrator
+from mayfly.admin.security.applicant import Admitted, failure_delay_s, is_administrator
 from mayfly.admin.security.roles import Role, roles_of
 from mayfly.admin.security.users import User, users_of
 from mayfly.engine import Engine

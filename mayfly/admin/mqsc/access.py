@@ -1,4 +1,4 @@
-"""The MQSC commands about authority records, and about what somebody may do to an object."""
+"""The MQSC commands about access: authority records, rules for channels, REFRESH SECURITY."""
 
 from __future__ import annotations
 
@@ -8,33 +8,73 @@ from typing import TYPE_CHECKING, Final
 
 from mayfly.admin import (
     AUTHREC,
+    CHLAUTH,
     GROUP,
     MATCHES,
     OBJECT_TYPES,
     PRINCIPAL,
     QMGR,
+    RULE_ACTIONS,
+    RULE_MATCHES,
     SELF,
     AuthorityKey,
     Entity,
+    Partner,
+    Value,
     authorities_of,
+    channel_rule_for,
     check_entity,
     check_profile,
     delete_authority,
+    fold,
     inquire_authority,
+    inquire_channel_rules,
     inquire_entity,
+    number_of,
+    object_type,
+    refresh_security,
     set_authority,
+    set_channel_rule,
 )
-from mayfly.admin.mqsc.display import Selection
-from mayfly.admin.mqsc.grammar import Command, Parameter, fold
-from mayfly.admin.mqsc.outcome import Outcome, done, not_found, nothing_else, shown
-from mayfly.admin.mqsc.values import distinct, nearest, no_value, one_value
+from mayfly.admin.mqsc.display import (
+    Outcome,
+    Selection,
+    done,
+    not_found,
+    nothing_else,
+    selection,
+    shown,
+)
+from mayfly.admin.mqsc.grammar import (
+    Command,
+    Parameter,
+    attribute_value,
+    distinct,
+    nearest,
+    no_value,
+    one_value,
+    unknown,
+    word_of,
+)
+from mayfly.mqi import command_constants as k
 from mayfly.mqi.errors import MQError
+from mayfly.verbs.mqsc_result import Message
 
 if TYPE_CHECKING:
     from mayfly.admin import Engine
 
 #: Attributes that DISPLAY always shows, or that may be asked for.
 _SHOWN: Final = ("AUTHLIST", "ENTITY", "ENTTYPE", "OBJTYPE", "ALL")
+_ROWS: Final = object_type(CHLAUTH).attributes
+#: Names of users keep their case without quotes, as in SET AUTHREC; lists have several values.
+_AS_TYPED: Final = ("CLNTUSER", "MCAUSER", "USERLIST", "ADDRLIST", "QMNAME")
+_LISTS: Final = ("USERLIST", "ADDRLIST")
+_DETAILS: Final = ("AMQ8878I", "Display channel authentication record details.")
+_REFUSALS: Final = {
+    k.MQRCCF_CHLAUTH_ALREADY_EXISTS: ("AMQ8883E", "Channel authentication record already exists."),
+    k.MQRCCF_CHLAUTH_NOT_FOUND: ("AMQ8884E", "Channel authentication record not found."),
+}
+_SECURITY_TYPES: Final = ("CONNAUTH", "AUTHSERV", "SSL")
 
 
 def set_record(queue_manager: Engine, command: Command, kind: str) -> Outcome:
@@ -72,7 +112,7 @@ def display_records(queue_manager: Engine, command: Command, kind: str) -> Outco
     profile = one_value(given.pop("PROFILE")) if "PROFILE" in given else None
     object_type = _object_type(given.pop("OBJTYPE")) if "OBJTYPE" in given else None
     entities = _entities(given)
-    match = _match(given.pop("MATCH", None))
+    match = word_of(given.pop("MATCH", None), MATCHES)
     _shown_only(command, kind, given)
     found = inquire_authority(
         queue_manager, entities, profile=profile, object_type=object_type, match=match
@@ -172,13 +212,6 @@ def _checked(parameter: Parameter, check: Callable[[], object]) -> None:
         raise parameter.wrong(f"{parameter.keyword}: {error.detail}") from error
 
 
-def _match(parameter: Parameter | None) -> str:
-    match = MATCHES[0] if parameter is None else fold(one_value(parameter))
-    if parameter is not None and match not in MATCHES:
-        raise parameter.wrong(f"{parameter} is not right: it must be {' or '.join(MATCHES)}")
-    return match
-
-
 def _shown_only(command: Command, kind: str, given: dict[str, Parameter]) -> None:
     """Take out what DISPLAY may be asked to show: it shows everything; refuse the rest."""
     for keyword in _SHOWN:
@@ -186,3 +219,107 @@ def _shown_only(command: Command, kind: str, given: dict[str, Parameter]) -> Non
         if parameter is not None:
             no_value(parameter)
     nothing_else(command, kind, given)
+
+
+def set_rule(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    """SET CHLAUTH(profile) TYPE(type) … [ACTION(ADD | REPLACE | REMOVE | REMOVEALL)]."""
+    profile = one_value(command.object)
+    given = distinct(command.parameters)
+    action = word_of(given.pop("ACTION", None), RULE_ACTIONS)
+    values = {keyword: _value(parameter, kind) for keyword, parameter in given.items()}
+    try:
+        set_channel_rule(queue_manager, profile, values, action)
+    except MQError as error:
+        if error.reason not in _REFUSALS:
+            raise
+        return Outcome((Message(*_REFUSALS[error.reason], reason=error.reason),))
+    return done("AMQ8877I", "IBM MQ channel authentication record set.")
+
+
+def display_rules(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    """DISPLAY CHLAUTH(profile) [TYPE()] [MATCH(GENERIC | EXACT | ALL | RUNCHECK)] [attributes]."""
+    profile = one_value(command.object)
+    given = distinct(command.parameters)
+    match = word_of(given.pop("MATCH", None), RULE_MATCHES)
+    if match == "RUNCHECK":
+        return _run_check(queue_manager, command, profile, given)
+    rule_type = None
+    if "TYPE" in given and given["TYPE"].values is not None:
+        parameter = given.pop("TYPE")
+        if fold(one_value(parameter)) != "ALL":
+            rule_type = int(attribute_value(_ROWS["TYPE"], parameter))
+    wanted = selection(given, (kind,), generic=True)
+    found = inquire_channel_rules(queue_manager, profile, rule_type=rule_type, match=match)
+    if not found:
+        return _not_found()
+    return shown(found, wanted, profile, _DETAILS)
+
+
+def refresh(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+    """REFRESH SECURITY [TYPE(CONNAUTH | AUTHSERV | SSL)]."""
+    given = distinct(command.parameters)
+    security_type = given.pop("TYPE", None)
+    if security_type is not None:
+        word_of(security_type, _SECURITY_TYPES)
+    nothing_else(command, kind, given)
+    refresh_security(queue_manager)
+    return done("AMQ8560I", "IBM MQ security cache refreshed.")
+
+
+def _run_check(
+    queue_manager: Engine, command: Command, profile: str, given: dict[str, Parameter]
+) -> Outcome:
+    """Answer MATCH(RUNCHECK) ADDRESS() CLNTUSER() | QMNAME() [SSLPEER()] [SSLCERTI()]."""
+    if "*" in profile:
+        raise command.object.wrong("MATCH(RUNCHECK) is about one channel: give its name")
+    asked = {}
+    for keyword in ("ADDRESS", "CLNTUSER", "QMNAME", "SSLPEER", "SSLCERTI"):
+        parameter = given.pop(keyword, None)
+        asked[keyword] = "" if parameter is None else parameter_text(parameter)
+    given.pop("ALL", None)
+    nothing_else(command, "CHLAUTH MATCH(RUNCHECK)", given)
+    if not asked["ADDRESS"] or not (asked["CLNTUSER"] or asked["QMNAME"]):
+        said = "MATCH(RUNCHECK) needs ADDRESS, and CLNTUSER or QMNAME"
+        raise command.object.wrong(said)
+    partner = Partner(
+        profile,
+        asked["ADDRESS"],
+        asked["CLNTUSER"],
+        asked["QMNAME"],
+        asked["SSLPEER"],
+        asked["SSLCERTI"],
+    )
+    found = channel_rule_for(queue_manager, partner)
+    if isinstance(found, str):
+        return done("AMQ9783I", f"Channel will run using MCAUSER('{found}').")
+    return shown([found], selection({}, (CHLAUTH,), generic=False), profile, _DETAILS)
+
+
+def parameter_text(parameter: Parameter) -> str:
+    """Return a value as it was typed: names of users keep their case."""
+    one_value(parameter)
+    assert parameter.values is not None
+    return parameter.values[0].typed
+
+
+def _value(parameter: Parameter, kind: str) -> Value:
+    keyword = parameter.keyword
+    if keyword not in _ROWS or keyword == "PROFILE":
+        raise unknown(parameter, kind, _ROWS)
+    if keyword in _LISTS:
+        return ",".join(token.typed for token in parameter.values or ())
+    if keyword in _AS_TYPED:
+        return parameter_text(parameter)
+    row = _ROWS[keyword]
+    if row.is_text:
+        return one_value(parameter)
+    number = number_of(row, one_value(parameter))
+    if number is None:
+        # It says what would be right.
+        return attribute_value(row, parameter)
+    return number
+
+
+def _not_found() -> Outcome:
+    reason = k.MQRCCF_CHLAUTH_NOT_FOUND
+    return Outcome((Message(*_REFUSALS[reason], reason=reason),))

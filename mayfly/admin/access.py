@@ -1,34 +1,55 @@
-"""Rules for channels (CHLAUTH): set them, show them, and say which one a partner would meet."""
+"""Access as it is shown and set: authority records (AUTHREC), and rules for channels (CHLAUTH)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from mayfly.admin.errors import AdminError, WrongObject, WrongValue, missing_attribute
-from mayfly.admin.model import Record
-from mayfly.admin.security import addresses, host_names
-from mayfly.admin.security.channel_checks import is_administrator, rules_of, wants_host_names
+from mayfly.admin.model import (
+    ENTAUTH,
+    AdminError,
+    Record,
+    WrongObject,
+    WrongValue,
+    checked,
+    missing_attribute,
+    named,
+)
+from mayfly.admin.security.applicant import is_administrator, rules_of, wants_host_names
 from mayfly.admin.security.rules import (
+    ANY_ADDRESS,
     Partner,
     blocking_address,
     blocking_user,
+    check_address_pattern,
+    check_host_name,
     has_name,
+    is_host_name,
     mapping,
+    names_of,
 )
 from mayfly.admin.security.users import User, users_of
-from mayfly.admin.values import checked, named
 from mayfly.engine import Engine
 from mayfly.engine.face.administration import (
+    AUTHREC,
     CHANNEL,
     CHLAUTH,
+    PRINCIPAL,
     RULE_ACTIONS,
+    AuthorityKey,
     ChannelDefinition,
     ChannelRuleDefinition,
+    Entity,
     attributes_of,
     channel_rules,
+    entities_of,
+    granted,
+    is_generic_profile,
+    profile_pattern,
     set_rule,
+    spelled_authorities,
+    view_authority,
     view_named,
 )
 from mayfly.mqi import command_constants as k
@@ -36,6 +57,9 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import distinguished_names
 from mayfly.verbs.facts import Value
 
+#: How a profile that is asked for is compared: which stand for it, also with the groups of users,
+#: or the one of exactly that name.
+MATCHES: Final = ("PROFILE", "MEMBERSHIP", "EXACT")
 ADD, _REPLACE, _REMOVE, _REMOVEALL = RULE_ACTIONS
 #: How DISPLAY CHLAUTH compares names of channels; RUNCHECK asks for one partner.
 RULE_MATCHES: Final = ("GENERIC", "EXACT", "ALL", "RUNCHECK")
@@ -52,6 +76,60 @@ _OF_ALL: Final = ("DESCR", "CUSTOM", "WARN")
 _OF_MAPS: Final = ("ADDRESS", "USERSRC", "MCAUSER", "CHCKCLNT")
 _PROFILE: Final = re.compile(r"[A-Za-z0-9./_%*]{1,20}")
 _MOST_ENTRIES: Final = 100
+
+
+def inquire_authority(
+    manager: Engine,
+    entities: Sequence[Entity],
+    *,
+    profile: str | None = None,
+    object_type: str | None = None,
+    match: str = MATCHES[0],
+) -> list[Record]:
+    """Return the records of some users and groups, of all without any; by type and profile."""
+    wanted = list(entities)
+    if match == "MEMBERSHIP":
+        wanted += entities_of(manager, [e for e in entities if e.kind == PRINCIPAL])
+    return [
+        _authority_record(key, bits)
+        for key, bits in view_authority(manager)
+        if (object_type is None or key.object_type == object_type)
+        and (profile is None or _stands_for(key.profile, profile, match))
+        and (not wanted or key.entity in wanted)
+    ]
+
+
+def inquire_entity(manager: Engine, entity: Entity, object_type: str, name: str) -> Record:
+    """Return all that a user or group may do to an object, whichever records give it."""
+    bits = granted(manager, entities_of(manager, [entity]), object_type, name)
+    values: dict[str, Value] = {
+        "OBJNAME": name,
+        "ENTITY": entity.name,
+        "ENTTYPE": entity.kind,
+        "OBJTYPE": object_type,
+        "AUTHLIST": spelled_authorities(bits),
+    }
+    return Record(ENTAUTH, name, values)
+
+
+def _authority_record(key: AuthorityKey, bits: int) -> Record:
+    values: dict[str, Value] = {
+        "PROFILE": key.profile,
+        "ENTITY": key.entity.name,
+        "ENTTYPE": key.entity.kind,
+        "OBJTYPE": key.object_type,
+        "AUTHLIST": spelled_authorities(bits),
+    }
+    return Record(AUTHREC, key.profile, values)
+
+
+def _stands_for(profile: str, wanted: str, match: str) -> bool:
+    """Return whether a profile is the one asked for or, unless EXACT, stands for that name."""
+    if profile == wanted:
+        return True
+    if match == "EXACT" or is_generic_profile(wanted):
+        return False
+    return bool(profile_pattern(profile).fullmatch(wanted))
 
 
 def set_channel_rule(
@@ -102,7 +180,7 @@ def channel_rule_for(manager: Engine, partner: Partner) -> Record | str:
     """
     rules = rules_of(manager)
     if wants_host_names(manager, partner.channel, partner.address):
-        partner = partner._replace(host_names=host_names.names_of(partner.address))
+        partner = partner._replace(host_names=names_of(partner.address))
     found = blocking_address(rules, partner.address) or mapping(rules, partner)
     user = partner.user or partner.manager
     for channel in view_named(manager, CHANNEL, partner.channel):
@@ -174,17 +252,17 @@ def _check_patterns(keyword: str, value: str) -> None:
     try:
         if keyword in ("SSLPEER", "SSLCERTI"):
             distinguished_names.attributes_of(value)
-        elif keyword == "ADDRESS" and host_names.is_host_name(value):
-            host_names.check_host_name(value)
-        elif keyword == "ADDRESS" and value not in ("", addresses.ANY):
-            addresses.check_pattern(value)
+        elif keyword == "ADDRESS" and is_host_name(value):
+            check_host_name(value)
+        elif keyword == "ADDRESS" and value not in ("", ANY_ADDRESS):
+            check_address_pattern(value)
         elif keyword in _LISTS.values():
             entries = [entry for entry in value.split(",") if entry]
             if len(entries) > _MOST_ENTRIES:
                 raise ValueError(f"{len(entries)} entries: the most is {_MOST_ENTRIES}")
             for entry in entries:
-                if keyword == "ADDRLIST" and entry != addresses.ANY:
-                    addresses.check_pattern(entry)
+                if keyword == "ADDRLIST" and entry != ANY_ADDRESS:
+                    check_address_pattern(entry)
     except ValueError as error:
         raise WrongValue(row, value, f": {error}") from error
 
