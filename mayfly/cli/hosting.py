@@ -50,7 +50,6 @@ from mayfly.servers.budget import Budget
 from mayfly.servers.host import Host
 from mayfly.servers.listeners import (
     FlightListener,
-    FolderListener,
     HttpListener,
     Listener,
     MqListener,
@@ -164,6 +163,7 @@ def run_server(
         standing = Standing(held.managers)
         served = Served(_absolute(token_file), _absolute(tls.certificate))
         budget = Budget(settings.limits.memory_bytes)
+        announced = contextlib.ExitStack()
         mq = MqListener(
             held.managers,
             admission,
@@ -171,13 +171,12 @@ def run_server(
             tls=tls,
             limits=settings.limits,
             budget=budget,
+            folders=list(held.folders.values()),
+            announce=partial(_announce, announced, held, served),
         )
-        announced = contextlib.ExitStack()
-        announce = partial(_announce, announced, held, served)
         # Programs of this machine do not wait for Flight, which takes a second to be imported.
         listeners: list[Listener] = [
             mq,
-            FolderListener(mq, list(held.folders.values()), announce),
             *_listeners(settings._replace(tls=tls), held, token, admission, standing, budget),
         ]
         host = Host(held.managers, listeners, admission, standing)

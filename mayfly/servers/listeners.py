@@ -35,7 +35,7 @@ class Listener:
     A listener that has nothing to do at one of these moments leaves the method as it is here.
     """
 
-    #: Its name in settings and in the ready line: ``mq``, ``flight``; "" has no address of its own.
+    #: Its name in settings and in the ready line: ``mq``, ``flight``.
     name = ""
 
     def start(self) -> str:
@@ -59,9 +59,10 @@ class Listener:
 
 
 class MqListener(Listener):
-    """The network protocol of Mayfly over TCP or TLS, and by :meth:`listen_in` in folders.
+    """The network protocol of Mayfly over TCP or TLS, and by ``mq.sock`` in folders.
 
-    Administration of the queue managers knows its clients from the start to the stop.
+    Programs of this machine look for the socket in the folder of their queue manager.
+    Administration of the queue managers knows all clients from the start to the stop.
     """
 
     name = "mq"
@@ -75,43 +76,46 @@ class MqListener(Listener):
         tls: TlsFiles,
         limits: ClientLimits,
         budget: Budget | None = None,
+        folders: Sequence[Path] = (),
+        announce: Callable[[], None] = lambda: None,
     ) -> None:
-        """Take the parts of the server; without an address it has sockets in folders alone."""
+        """Take the parts of the server; without an address it has sockets in folders alone.
+
+        ``announce`` is called when these are there: it writes the file that leads programs to them.
+        """
         self._budget = Budget(limits.memory_bytes) if budget is None else budget
         self._managers, self._admission, self._address = managers, admission, address
         self._tls, self._limits = tls, limits
+        self._folders, self._announce = folders, announce
         self._idle = _IdleConnections(limits.idle_seconds)
         self._context: ssl.SSLContext | None = None
         self._server: WireServer | None = None
         self._known = contextlib.ExitStack()
 
     def start(self) -> str:
-        """Begin to listen; without an address nothing but the server is started, which is "".
+        """Begin to listen; return the address, "" for none.
 
         Raises OSError for an address that is taken and for files of TLS that cannot be used.
         """
         self._context = tls_context(self._tls)
-        self._server = WireServer(
+        self._server = server = WireServer(
             self._managers,
             self._admission,
             limits=_limits_of(self._limits),
             budget=self._budget,
         )
         for manager in self._managers:
-            self._known.enter_context(
-                clients_known(manager.engine, self._server, self._server.quiesce)
-            )
-        if self._address is None:
-            return ""
-        return listened(self._server.listen_tcp, self._address, self._context)
-
-    def listen_in(self, folder: Path) -> None:
-        """Listen on the socket ``mq.sock`` of a folder as well; raises OSError."""
-        assert self._server is not None
-        folder_socket = FolderSocket(folder)
-        # The server removes its sockets by these paths when it stops.
-        self._known.callback(folder_socket.close)
-        self._server.listen_unix(folder_socket.path)
+            self._known.enter_context(clients_known(manager.engine, server, server.quiesce))
+        address = ""
+        if self._address is not None:
+            address = listened(server.listen_tcp, self._address, self._context)
+        for folder in self._folders:
+            folder_socket = FolderSocket(folder)
+            # The server removes its sockets by these paths when it stops.
+            self._known.callback(folder_socket.close)
+            server.listen_unix(folder_socket.path)
+        self._announce()
+        return address
 
     def reload(self) -> None:
         """Load the certificate, its key and the authorities of clients into the context in use."""
@@ -183,29 +187,6 @@ class _IdleConnections:
             else:
                 seen[status.number] = status.request_count, looks + 1
         self._seen = seen
-
-
-class FolderListener(Listener):
-    """The sockets in the folders of queue managers, for programs of this machine.
-
-    The server of ``MqListener`` drains, ends and removes them.
-    """
-
-    def __init__(
-        self, listener: MqListener, folders: Sequence[Path], announce: Callable[[], None]
-    ) -> None:
-        """Take the listener whose server they lead to; ``announce`` is called when they are there.
-
-        ``announce`` writes the file by which programs of this machine find the server; they then
-        look for the socket.
-        """
-        self._listener, self._folders, self._announce = listener, folders, announce
-
-    def start(self) -> str:
-        for folder in self._folders:
-            self._listener.listen_in(folder)
-        self._announce()
-        return ""
 
 
 class FlightListener(Listener):

@@ -108,8 +108,12 @@ class HttpServer:
 
     def _lines(self) -> list[Line]:
         """Return the connections of clients."""
-        server = self._server
-        return [] if server is None else [each.line for each in list(server.connections())]
+        if self._server is None:
+            return []
+        return [
+            cast("GuardedProtocol", each).line
+            for each in list(self._server.server_state.connections)
+        ]
 
     def _with_line(self, number: int, do: Callable[[Line], None]) -> bool:
         for line in self._lines():
@@ -160,9 +164,6 @@ class _Server(uvicorn.Server):
         assert self._loop is not None
         self.should_exit = True
         self._loop.call_soon_threadsafe(self._ended.set)
-
-    def connections(self) -> set[GuardedProtocol]:
-        return cast("set[GuardedProtocol]", self.server_state.connections)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()

@@ -64,16 +64,17 @@ class Waits:
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
-        self._ends: dict[int, Callable[[], object]] = {}
+        #: A future for each wait, which a drain ends.
+        self._draining = set[asyncio.Future[None]]()
         self._is_over = False
 
     def end(self) -> None:
         """End all waits, and those that begin from now on; any thread may call it."""
         with self._changing:
             self._is_over = True
-            ends = list(self._ends.values())
-        for end in ends:
-            end()
+            draining = list(self._draining)
+        for each in draining:
+            each.get_loop().call_soon_threadsafe(finish, each)
 
     async def wait(self, line: Line, outcome: asyncio.Future[_T], under_way: UnderWay) -> _T:
         """Return the outcome of a get that was begun with a wait.
@@ -83,15 +84,9 @@ class Waits:
         get that is decided already cannot be cancelled: its message is returned, and the caller
         gives it back.
         """
-        loop = asyncio.get_running_loop()
-        draining: asyncio.Future[None] = loop.create_future()
-        number = id(draining)
-
-        def end() -> None:
-            loop.call_soon_threadsafe(finish, draining)
-
+        draining: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._changing:
-            self._ends[number] = end
+            self._draining.add(draining)
             is_over = self._is_over
         try:
             if not is_over:
@@ -99,7 +94,7 @@ class Waits:
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             with self._changing:
-                del self._ends[number]
+                self._draining.remove(draining)
             if not outcome.done() and under_way.cancel():
                 outcome.cancel()
         if not outcome.cancelled():

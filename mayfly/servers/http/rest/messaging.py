@@ -93,7 +93,8 @@ async def take(call: RestCall) -> Answer:
                 raise ClientGone
             settlement = Settlement.TAKEN
         finally:
-            await _settled(call, conversation, delivery.number, settlement)
+            settle = ask.Settle([delivery.number], settlement)
+            await call.service.outcomes.of(partial(conversation.begin, settle))
         return answer
 
 
@@ -195,13 +196,6 @@ async def _wait_for_room(call: RestCall) -> None:
     """Let a client wait that asks for a message while others have more than there is to be had."""
     if call.line.budget.is_used_up:
         (await call.line.room(0)).end()
-
-
-async def _settled(
-    call: RestCall, conversation: Connection, number: int, settlement: Settlement
-) -> None:
-    settle = ask.Settle([number], settlement)
-    await call.service.outcomes.of(partial(conversation.begin, settle))
 
 
 class _Opened:
