@@ -1,10 +1,7 @@
 """JMS 2.0 in Python spelling, simplified and classic API; see docs/JMS.md."""
 
-from mayfly.jms.async_sending import CompletionListener
-from mayfly.jms.bodies import MapMessage, StreamMessage
-from mayfly.jms.browsers import QueueBrowser
-from mayfly.jms.bytes_message import BytesMessage
-from mayfly.jms.connections import Connection
+from mayfly.jms.callbacks import CompletionListener
+from mayfly.jms.connections import Connection, ConnectionMetaData
 from mayfly.jms.constants import (
     AUTO_ACKNOWLEDGE,
     CLIENT_ACKNOWLEDGE,
@@ -30,7 +27,7 @@ from mayfly.jms.constants import (
     SESSION_TRANSACTED,
     DeliveryMode,
 )
-from mayfly.jms.consumers import MessageConsumer
+from mayfly.jms.consumers import JMSBrowser, JMSConsumer, MessageConsumer, QueueBrowser
 from mayfly.jms.contexts import JMSContext
 from mayfly.jms.destinations import Destination, Queue, TemporaryQueue, TemporaryTopic, Topic
 from mayfly.jms.errors import (
@@ -59,12 +56,9 @@ from mayfly.jms.errors import (
     TransactionRolledBackRuntimeException,
 )
 from mayfly.jms.factory import ConnectionFactory
-from mayfly.jms.messages import Message, TextMessage
-from mayfly.jms.metadata import ConnectionMetaData
-from mayfly.jms.producers import MessageProducer
+from mayfly.jms.messages import BytesMessage, MapMessage, Message, StreamMessage, TextMessage
+from mayfly.jms.producers import JMSProducer, MessageProducer
 from mayfly.jms.sessions import Session
-from mayfly.jms.simplified_consumers import JMSBrowser, JMSConsumer
-from mayfly.jms.simplified_producer import JMSProducer
 from mayfly.properties.selectors.names import (
     JMS_IBM_REPORT_COA,
     JMS_IBM_REPORT_COD,

@@ -1,14 +1,16 @@
-"""Connections of the classic API: they start and stop delivery, and own temporary queues."""
+"""Connections of the classic API: they start and stop delivery, and own temporary destinations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
 from typing import NoReturn, Self
 
+from mayfly import __version__
 from mayfly.client.connection import Connection as QueueConnection
 from mayfly.client.connection.reconnection import Attempts
+from mayfly.jms import constants as k
+from mayfly.jms.callbacks import ExceptionReports
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
 from mayfly.jms.destinations import Destination, TemporaryQueue, TemporaryTopic
 from mayfly.jms.errors import (
@@ -18,16 +20,38 @@ from mayfly.jms.errors import (
     classic,
     refuse,
 )
-from mayfly.jms.exception_reports import ExceptionReports
-from mayfly.jms.metadata import ConnectionMetaData
 from mayfly.jms.sessions import Session
-from mayfly.jms.temporary_topics import TemporaryTopics
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, ObjectError
 from mayfly.runtime import Runtime
 from mayfly.verbs import requests as ask
 from mayfly.verbs.requests import Opened
+
+
+class ConnectionMetaData:
+    """The versions of JMS and of the provider; numbers are those before and after the point."""
+
+    jms_version = "2.0"
+    jms_major_version = 2
+    jms_minor_version = 0
+    jms_provider_name = "Mayfly"
+    #: The properties whose names begin with JMSX that messages have, or may be given.
+    jmsx_property_names = (
+        k.JMSX_GROUPID,
+        k.JMSX_GROUPSEQ,
+        k.JMSX_DELIVERY_COUNT,
+        k.JMSX_USERID,
+        k.JMSX_APPID,
+    )
+
+    def __init__(self) -> None:
+        """Take the version of Mayfly apart."""
+        self.provider_version = __version__
+        major, minor = self.provider_version.split(".")[:2]
+        self.provider_major_version = int(major)
+        self.provider_minor_version = int(minor)
+
 
 _MODEL_QUEUE = "SYSTEM.DEFAULT.MODEL.QUEUE"
 _OWNER_BYTES = 6
@@ -69,7 +93,7 @@ class Connection:
         self.waiting_count = 0
         self._sessions: list[Session] = []
         self._temporary: dict[str, Opened] = {}
-        self.topics = TemporaryTopics(lambda: self.mq, runtime)
+        self._temporary_topics: set[str] = set()
         self.is_open = True
         self.is_started = False
         if client_id is not None:
@@ -265,11 +289,17 @@ class Connection:
         with self._lock:
             self._check_open()
             self.begin()
-            return self.topics.create()
+            name = self.mq.call(ask.MakeTemporaryTopic())
+            self._temporary_topics.add(name)
+        return TemporaryTopic(name, _delete=self._delete_temporary_topic)
 
     def has_temporary_queue(self, name: str) -> bool:
         """Return True if the connection has made a temporary queue of this name."""
         return name in self._temporary
+
+    def has_temporary_topic(self, name: str) -> bool:
+        """Return True if the connection has made a temporary topic of this name, not deleted."""
+        return name in self._temporary_topics
 
     def wait_for_start(self, until_ms: int | None, is_open: Callable[[], bool]) -> bool:
         """Wait until the connection is started, and return True.
@@ -330,6 +360,12 @@ class Connection:
             del self._temporary[name]
             self.mq.call(ask.CloseObject(opened.handle, c.MQCO_DELETE_PURGE))
 
+    @classic
+    def _delete_temporary_topic(self, name: str) -> None:
+        with self._lock:
+            self.mq.call(ask.DeleteTemporaryTopic(name))
+            self._temporary_topics.discard(name)
+
     def _check_open(self) -> None:
         if not self.is_open:
             refuse(rc.MQRC_HCONN_ERROR, "the connection is closed")
@@ -338,12 +374,7 @@ class Connection:
         """Return the connection."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Close."""
         self.close()
 

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
-from typing import NoReturn, Self
+from typing import Self
 
-from mayfly.jms.bodies import MapMessage, StreamMessage
-from mayfly.jms.bytes_message import BytesMessage
 from mayfly.jms.connections import Connection
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
-from mayfly.jms.consumers import MessageConsumer
+from mayfly.jms.consumers import JMSBrowser, JMSConsumer, MessageConsumer
 from mayfly.jms.destinations import (
     Destination,
     Queue,
-    TemporaryQueue,
-    TemporaryTopic,
     Topic,
 )
-from mayfly.jms.errors import JMSException, simplified
-from mayfly.jms.messages import Message, TextMessage
-from mayfly.jms.metadata import ConnectionMetaData
-from mayfly.jms.simplified_consumers import JMSBrowser, JMSConsumer
-from mayfly.jms.simplified_producer import JMSProducer
+from mayfly.jms.errors import JMSException, simplified, twin
+from mayfly.jms.producers import JMSProducer
+from mayfly.jms.sessions import Session
 
 
 class Shared:
@@ -48,12 +41,43 @@ class Shared:
             self.connection.close()
 
 
+def _session(context: JMSContext) -> Session:
+    return context._session
+
+
+def _connection(context: JMSContext) -> Connection:
+    return context._connection
+
+
 class JMSContext:
     """A connection with one session; used by one thread at a time, but closed by any.
 
-    It starts by itself with its first consumer. Errors are JMSRuntimeException; those of messages
+    It starts by itself with its first consumer. Methods that are those of its session, or of its
+    connection, raise the JMSRuntimeException that stands for the JMSException. Errors of messages
     are JMSException until the context, its producers or its consumers pass them on.
     """
+
+    create_message = twin(Session.create_message, _session)
+    create_text_message = twin(Session.create_text_message, _session)
+    create_bytes_message = twin(Session.create_bytes_message, _session)
+    create_map_message = twin(Session.create_map_message, _session)
+    create_stream_message = twin(Session.create_stream_message, _session)
+    create_object_message = twin(Session.create_object_message, _session)
+    create_queue = twin(Session.create_queue, _session)
+    create_temporary_queue = twin(Session.create_temporary_queue, _session)
+    create_topic = twin(Session.create_topic, _session)
+    create_temporary_topic = twin(Session.create_temporary_topic, _session)
+    unsubscribe = twin(Session.unsubscribe, _session)
+    commit = twin(Session.commit, _session)
+    rollback = twin(Session.rollback, _session)
+    recover = twin(Session.recover, _session)
+    acknowledge = twin(Session.acknowledge, _session)
+    #: They are those of all contexts of the connection.
+    set_client_id = twin(Connection.set_client_id, _connection)
+    get_metadata = twin(Connection.get_metadata, _connection)
+    set_exception_listener = twin(Connection.set_exception_listener, _connection)
+    start = twin(Connection.start, _connection)
+    stop = twin(Connection.stop, _connection)
 
     @simplified
     def __init__(self, shared: Shared, session_mode: int) -> None:
@@ -82,6 +106,11 @@ class JMSContext:
         return self._connection.client_id
 
     @property
+    def exception_listener(self) -> Callable[[JMSException], object] | None:
+        """The function that is called with errors that no call can raise, or None."""
+        return self._connection.exception_listener
+
+    @property
     def auto_start(self) -> bool:
         """Whether the first consumer starts the connection."""
         return self._auto_start
@@ -98,68 +127,6 @@ class JMSContext:
         return JMSContext(self._shared, session_mode)
 
     @simplified
-    def create_message(self) -> Message:
-        """Return a message without a body."""
-        return self._session.create_message()
-
-    @simplified
-    def create_text_message(self, text: str | None = None) -> TextMessage:
-        """Return a message with a text."""
-        return self._session.create_text_message(text)
-
-    @simplified
-    def create_bytes_message(self, body: bytes = b"") -> BytesMessage:
-        """Return a message of bytes, to which more can be written."""
-        return self._session.create_bytes_message(body)
-
-    @simplified
-    def create_map_message(self) -> MapMessage:
-        """Return a message of values by name."""
-        return self._session.create_map_message()
-
-    @simplified
-    def create_stream_message(self) -> StreamMessage:
-        """Return a message of values in order."""
-        return self._session.create_stream_message()
-
-    @simplified
-    def create_object_message(self, body: object = None) -> NoReturn:
-        """Raise MQRC_FUNCTION_NOT_SUPPORTED: reading an object would run what its sender chose."""
-        self._session.create_object_message(body)
-
-    @simplified
-    def create_queue(self, name: str) -> Queue:
-        """Return a queue by its name or URI; it need not exist."""
-        return self._session.create_queue(name)
-
-    @simplified
-    def create_temporary_queue(self) -> TemporaryQueue:
-        """Make a queue that goes with the connection and only the connection receives from."""
-        return self._session.create_temporary_queue()
-
-    @simplified
-    def create_topic(self, name: str) -> Topic:
-        """Return a topic by its topic string or URI; levels ``+`` and ``#`` are wildcards.
-
-        Raises InvalidDestinationRuntimeException.
-        """
-        return self._session.create_topic(name)
-
-    @simplified
-    def create_temporary_topic(self) -> TemporaryTopic:
-        """Make a topic that only the connection subscribes to."""
-        return self._session.create_temporary_topic()
-
-    @simplified
-    def unsubscribe(self, name: str) -> None:
-        """Remove a durable subscription of the client id, or of nobody where there is none.
-
-        Raises InvalidDestinationRuntimeException for a name not known, IllegalStateRuntimeException
-        while it has a consumer or messages that are not acknowledged.
-        """
-        self._session.unsubscribe(name)
-
-    @simplified
     def create_producer(self) -> JMSProducer:
         """Return a producer."""
         self._session.check_open()
@@ -170,49 +137,28 @@ class JMSContext:
     def create_consumer(
         self, destination: Destination, selector: str | None = None, no_local: bool = False
     ) -> JMSConsumer:
-        """Return a consumer of a queue or topic, or of what a selector takes of its messages.
-
-        A subscription to a topic lasts as long as its consumer; ``no_local`` leaves out what the
-        connection publishes, and says nothing of queues. Raises InvalidDestinationRuntimeException,
-        InvalidSelectorRuntimeException.
-        """
+        """Return a consumer as ``Session.create_consumer`` does."""
         return self._started(self._session.create_consumer(destination, selector, no_local))
 
     @simplified
     def create_durable_consumer(
         self, topic: Topic, name: str, selector: str | None = None, no_local: bool = False
     ) -> JMSConsumer:
-        """Return the consumer of a durable subscription of the client id, made where there is none.
-
-        One for another topic, selector or ``no_local`` is made anew, and what has come for it is
-        gone; ``no_local`` leaves out what the client id publishes. Raises
-        IllegalStateRuntimeException without a client id or while it is in use,
-        InvalidDestinationRuntimeException, InvalidSelectorRuntimeException, MQRC_SUB_NAME_ERROR,
-        MQRC_SUB_ALREADY_EXISTS when the name is that of a shared one.
-        """
+        """Return a consumer as ``Session.create_durable_consumer`` does."""
         return self._started(self._session.create_durable_consumer(topic, name, selector, no_local))
 
     @simplified
     def create_shared_consumer(
         self, topic: Topic, name: str, selector: str | None = None
     ) -> JMSConsumer:
-        """Return one of the consumers of a subscription that ends with the last of them.
-
-        Each message goes to one of them, whatever connections they are on; with a client id the
-        name is its own. Raises MQRC_SUB_ALREADY_EXISTS when the others want another topic or
-        selector, and as :meth:`create_consumer`.
-        """
+        """Return a consumer as ``Session.create_shared_consumer`` does."""
         return self._started(self._session.create_shared_consumer(topic, name, selector))
 
     @simplified
     def create_shared_durable_consumer(
         self, topic: Topic, name: str, selector: str | None = None
     ) -> JMSConsumer:
-        """Return one of the consumers of a durable subscription, which needs no client id.
-
-        Raises as :meth:`create_durable_consumer`, and MQRC_SUB_ALREADY_EXISTS when the name is that
-        of an unshared one.
-        """
+        """Return a consumer as ``Session.create_shared_durable_consumer`` does."""
         return self._started(self._session.create_shared_durable_consumer(topic, name, selector))
 
     def _started(self, consumer: MessageConsumer) -> JMSConsumer:
@@ -230,70 +176,6 @@ class JMSContext:
         if self._auto_start:
             self._connection.start()
         return browser
-
-    @simplified
-    def set_client_id(self, client_id: str) -> None:
-        """Set the client identifier, before anything else is done with the context.
-
-        Raises InvalidClientIDRuntimeException for a text that cannot be one, and for one that
-        another connection has; IllegalStateRuntimeException when the context is in use or has one
-        already.
-        """
-        self._connection.set_client_id(client_id)
-
-    def get_metadata(self) -> ConnectionMetaData:
-        """Return the versions of JMS and of Mayfly, and the names of JMSX properties."""
-        return self._connection.get_metadata()
-
-    @property
-    def exception_listener(self) -> Callable[[JMSException], object] | None:
-        """The function that is called with errors that no call can raise, or None."""
-        return self._connection.exception_listener
-
-    @simplified
-    def set_exception_listener(self, listener: Callable[[JMSException], object] | None) -> None:
-        """Set the function that is told of errors on threads of the library, None for no function.
-
-        All contexts of the connection share it. It is called with one JMSException at a time.
-        """
-        self._connection.set_exception_listener(listener)
-
-    @simplified
-    def start(self) -> None:
-        """Let messages be received."""
-        self._connection.start()
-
-    @simplified
-    def stop(self) -> None:
-        """Hold back messages of all contexts of the connection.
-
-        Message listeners at work are waited for. Raises IllegalStateRuntimeException inside of one.
-        """
-        self._connection.stop()
-
-    @simplified
-    def commit(self) -> None:
-        """Make the unit of work final.
-
-        Raises IllegalStateRuntimeException when not transacted, TransactionRolledBackRuntime-
-        Exception when it was rolled back instead.
-        """
-        self._session.commit()
-
-    @simplified
-    def rollback(self) -> None:
-        """Undo the unit of work; raises IllegalStateRuntimeException when not transacted."""
-        self._session.rollback()
-
-    @simplified
-    def recover(self) -> None:
-        """Receive again what was not acknowledged; not for a transacted context."""
-        self._session.recover()
-
-    @simplified
-    def acknowledge(self) -> None:
-        """Acknowledge all that was received, in CLIENT_ACKNOWLEDGE; nothing in other modes."""
-        self._session.acknowledge()
 
     @simplified
     def close(self) -> None:
@@ -315,11 +197,6 @@ class JMSContext:
         """Return the context."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Close the context, and roll back its unit of work."""
         self.close()

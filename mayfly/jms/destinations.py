@@ -18,7 +18,7 @@ from mayfly.jms.constants import (
     TARGET_CLIENT_JMS,
     TARGET_CLIENT_MQ,
 )
-from mayfly.jms.errors import InvalidDestinationException, jms_error
+from mayfly.jms.errors import InvalidDestinationException, jms_error, refuse
 from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQPER_NOT_PERSISTENT, MQPER_PERSISTENT
@@ -151,6 +151,22 @@ def topic_of(name: str) -> Topic:
     except MQError as error:
         raise jms_error(error) from error
     return topic
+
+
+def destination_to_use(destination: object) -> Queue | Topic:
+    """Return a destination; raises InvalidDestinationException for what is none."""
+    if isinstance(destination, (Queue, Topic)):
+        return destination
+    what = "another kind" if isinstance(destination, Destination) else "no destination"
+    raise InvalidDestinationException(f"{destination!r} is {what}", rc.MQRC_UNKNOWN_OBJECT_NAME)
+
+
+def queue_to_use(destination: object) -> Queue:
+    """Return a destination as a queue; raises InvalidDestinationException for what is none."""
+    found = destination_to_use(destination)
+    if isinstance(found, Topic):
+        refuse(rc.MQRC_OBJECT_TYPE_ERROR, f"{destination} is no queue")
+    return found
 
 
 @lru_cache(maxsize=1024)

@@ -23,20 +23,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import Concatenate, NoReturn, ParamSpec, TypeVar
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NotAuthorized, ResourceError, mq_error
 
 P = ParamSpec("P")
 R = TypeVar("R")
+#: An object of the classic API, and one of the simplified API that has it behind it.
+C = TypeVar("C")
+S = TypeVar("S")
 
 
-class JMSException(Exception):
-    """A call of the classic API failed; ``reason`` is the MQ reason code, 0 for none."""
+class _Failure(Exception):
+    """An error of either API: its detail, and ``reason``, the MQ reason code or 0 for none."""
 
     def __init__(self, detail: str, reason: int = rc.MQRC_NONE) -> None:
-        """Say what is wrong, with its value."""
         super().__init__(detail, reason)
         self.detail = detail
         self.reason = reason
@@ -48,6 +50,10 @@ class JMSException(Exception):
 
     def __str__(self) -> str:
         return f"{self.error_code} ({self.reason}): {self.detail}" if self.reason else self.detail
+
+
+class JMSException(_Failure):
+    """A call of the classic API failed; ``reason`` is the MQ reason code, 0 for none."""
 
 
 class IllegalStateException(JMSException):
@@ -98,22 +104,8 @@ class TransactionRolledBackException(JMSException):
     """The commit has ended in a rollback."""
 
 
-class JMSRuntimeException(Exception):
+class JMSRuntimeException(_Failure):
     """A call of the simplified API failed; ``reason`` is the MQ reason code, 0 for none."""
-
-    def __init__(self, detail: str, reason: int = rc.MQRC_NONE) -> None:
-        """Say what is wrong, with its value."""
-        super().__init__(detail, reason)
-        self.detail = detail
-        self.reason = reason
-
-    @property
-    def error_code(self) -> str:
-        """The name of the reason code, else that of the class."""
-        return rc.reason_name(self.reason) if self.reason else type(self).__name__
-
-    def __str__(self) -> str:
-        return f"{self.error_code} ({self.reason}): {self.detail}" if self.reason else self.detail
 
 
 class IllegalStateRuntimeException(JMSRuntimeException):
@@ -219,10 +211,16 @@ def jms_error(error: MQError) -> JMSException:
     return kind(error.detail or error.text, error.reason)
 
 
+def caused_by(error: MQError) -> JMSException:
+    """Return the JMSException of an MQError, with it as the cause."""
+    made = jms_error(error)
+    made.__cause__ = error
+    return made
+
+
 def refuse(reason: int, detail: str) -> NoReturn:
     """Raise the JMSException of a reason code, with its MQError as the cause."""
-    error = mq_error(reason, detail)
-    raise jms_error(error) from error
+    raise caused_by(mq_error(reason, detail))
 
 
 def runtime_error(error: JMSException) -> JMSRuntimeException:
@@ -231,12 +229,6 @@ def runtime_error(error: JMSException) -> JMSRuntimeException:
     twin = kind(error.detail, error.reason)
     twin.__cause__ = error.__cause__ or error
     return twin
-
-
-def pass_on(error: JMSException) -> NoReturn:
-    """Raise the JMSRuntimeException that stands for a JMSException, with the same cause."""
-    twin = runtime_error(error)
-    raise twin from twin.__cause__
 
 
 def classic(call: Callable[P, R]) -> Callable[P, R]:
@@ -259,11 +251,21 @@ def simplified(call: Callable[P, R]) -> Callable[P, R]:
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return call(*args, **kwargs)
-        except JMSException as error:
-            pass_on(error)
-        except MQError as error:
-            pass_on_cause = jms_error(error)
-            pass_on_cause.__cause__ = error
-            pass_on(pass_on_cause)
+        except (JMSException, MQError) as error:
+            twin = runtime_error(caused_by(error) if isinstance(error, MQError) else error)
+            raise twin from twin.__cause__
 
     return wrapper
+
+
+def twin(
+    call: Callable[Concatenate[C, P], R], classic_of: Callable[[S], C]
+) -> Callable[Concatenate[S, P], R]:
+    """Return a method of the simplified API: a call of the classic API on ``classic_of(self)``."""
+
+    @simplified
+    @functools.wraps(call)
+    def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return call(classic_of(self), *args, **kwargs)
+
+    return method

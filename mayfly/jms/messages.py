@@ -1,15 +1,31 @@
-"""Messages without a body and with text; headers and properties of all messages."""
+"""Messages: their headers, and the bodies of each kind: none, text, map, stream, bytes.
+
+A map holds values by name, a stream values in order; numbers of a bytes message are in their binary
+form. ``wire_body`` is a body as it travels, ``set_raw`` takes one that was received.
+"""
 
 from __future__ import annotations
 
+import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+from mayfly.jms import values as v
 from mayfly.jms.constants import DEFAULT_PRIORITY, PERSISTENT
 from mayfly.jms.destinations import Destination
-from mayfly.jms.errors import MessageFormatException, MessageNotWriteableException
-from mayfly.jms.property_access import PropertyAccess
-from mayfly.mqi.properties import UTF_8, Typed
+from mayfly.jms.errors import (
+    MessageEOFException,
+    MessageFormatException,
+    MessageNotReadableException,
+    MessageNotWriteableException,
+)
+from mayfly.jms.values import PropertyAccess
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQENC_FLOAT_IEEE_REVERSED, MQENC_FLOAT_MASK, MQENC_NORMAL
+from mayfly.mqi.errors import mq_error
+from mayfly.mqi.layout import is_big_endian
+from mayfly.mqi.properties import UTF_8, Element, Typed, escape, parse, property_element
 from mayfly.properties.selectors.names import correlation_bytes, id_text
 
 _ID_BYTES = 24
@@ -221,3 +237,481 @@ def _text_or_none(name: str, text: str | None) -> str | None:
     if text is not None and not isinstance(text, str):
         raise MessageFormatException(f"{name} {text!r} is not text")
     return text
+
+
+class TypedStream(ABC):
+    """Values written one after the other and read in the same order.
+
+    Reading raises MessageNotReadableException before ``reset``, MessageEOFException at the end;
+    writing raises MessageNotWriteableException after it, MessageFormatException for a value that is
+    not of the type.
+    """
+
+    @abstractmethod
+    def _write(self, value: Typed) -> None:
+        """Write a value."""
+
+    @abstractmethod
+    def _read(self, dt: str) -> object:
+        """Read the next value as a type."""
+
+    def write_boolean(self, value: bool) -> None:
+        """Write a boolean."""
+        self._write(v.typed(v.BOOLEAN, value))
+
+    def write_byte(self, value: int) -> None:
+        """Write an integer of 8 bits."""
+        self._write(v.typed(v.BYTE, value))
+
+    def write_short(self, value: int) -> None:
+        """Write an integer of 16 bits."""
+        self._write(v.typed(v.SHORT, value))
+
+    def write_char(self, value: str) -> None:
+        """Write a single character."""
+        self._write(v.typed(v.CHAR, value))
+
+    def write_int(self, value: int) -> None:
+        """Write an integer of 32 bits."""
+        self._write(v.typed(v.INT, value))
+
+    def write_long(self, value: int) -> None:
+        """Write an integer of 64 bits."""
+        self._write(v.typed(v.LONG, value))
+
+    def write_float(self, value: float) -> None:
+        """Write a float of 32 bits."""
+        self._write(v.typed(v.FLOAT, value))
+
+    def write_double(self, value: float) -> None:
+        """Write a float of 64 bits."""
+        self._write(v.typed(v.DOUBLE, value))
+
+    def read_boolean(self) -> bool:
+        """Read a boolean."""
+        return cast(bool, self._read(v.BOOLEAN))
+
+    def read_byte(self) -> int:
+        """Read an integer of 8 bits."""
+        return cast(int, self._read(v.BYTE))
+
+    def read_short(self) -> int:
+        """Read an integer of 16 bits."""
+        return cast(int, self._read(v.SHORT))
+
+    def read_char(self) -> str:
+        """Read a character."""
+        return cast(str, self._read(v.CHAR))
+
+    def read_int(self) -> int:
+        """Read an integer of 32 bits."""
+        return cast(int, self._read(v.INT))
+
+    def read_long(self) -> int:
+        """Read an integer of 64 bits."""
+        return cast(int, self._read(v.LONG))
+
+    def read_float(self) -> float:
+        """Read a float of 32 bits."""
+        return cast(float, self._read(v.FLOAT))
+
+    def read_double(self) -> float:
+        """Read a float of 64 bits."""
+        return cast(float, self._read(v.DOUBLE))
+
+
+class MapMessage(Message):
+    """A message whose body is values by name."""
+
+    kind = "jms_map"
+
+    def __init__(self) -> None:
+        """Make an empty map."""
+        super().__init__()
+        self._map: dict[str, Typed] = {}
+
+    def set_object(self, name: str, value: object) -> None:
+        """Set a bool, int (int or long by its size), float (double), str, bytes or None."""
+        self._set(name, v.typed_object(value, takes_bytes=True))
+
+    def get_object(self, name: str) -> object:
+        """Return a value, None when it is not there."""
+        found = self._map.get(name)
+        return None if found is None else found.value
+
+    def map_names(self) -> list[str]:
+        """Return the names."""
+        return list(self._map)
+
+    def item_exists(self, name: str) -> bool:
+        """Return True if there is a value of this name, even None."""
+        return name in self._map
+
+    def set_boolean(self, name: str, value: bool) -> None:
+        """Set a boolean."""
+        self._set(name, v.typed(v.BOOLEAN, value))
+
+    def set_byte(self, name: str, value: int) -> None:
+        """Set an integer of 8 bits."""
+        self._set(name, v.typed(v.BYTE, value))
+
+    def set_short(self, name: str, value: int) -> None:
+        """Set an integer of 16 bits."""
+        self._set(name, v.typed(v.SHORT, value))
+
+    def set_char(self, name: str, value: str) -> None:
+        """Set a single character."""
+        self._set(name, v.typed(v.CHAR, value))
+
+    def set_int(self, name: str, value: int) -> None:
+        """Set an integer of 32 bits."""
+        self._set(name, v.typed(v.INT, value))
+
+    def set_long(self, name: str, value: int) -> None:
+        """Set an integer of 64 bits."""
+        self._set(name, v.typed(v.LONG, value))
+
+    def set_float(self, name: str, value: float) -> None:
+        """Set a float of 32 bits."""
+        self._set(name, v.typed(v.FLOAT, value))
+
+    def set_double(self, name: str, value: float) -> None:
+        """Set a float of 64 bits."""
+        self._set(name, v.typed(v.DOUBLE, value))
+
+    def set_string(self, name: str, value: str | None) -> None:
+        """Set a text."""
+        self._set(name, v.typed(v.STRING, value))
+
+    def set_bytes(self, name: str, value: bytes | None) -> None:
+        """Set bytes."""
+        self._set(name, v.typed(v.BYTES, value))
+
+    def get_boolean(self, name: str) -> bool:
+        """Return a value as a boolean; False when it is not there."""
+        return cast(bool, self._get(name, v.BOOLEAN))
+
+    def get_byte(self, name: str) -> int:
+        """Return a value as an integer of 8 bits."""
+        return cast(int, self._get(name, v.BYTE))
+
+    def get_short(self, name: str) -> int:
+        """Return a value as an integer of 16 bits."""
+        return cast(int, self._get(name, v.SHORT))
+
+    def get_char(self, name: str) -> str:
+        """Return a value as a character."""
+        return cast(str, self._get(name, v.CHAR))
+
+    def get_int(self, name: str) -> int:
+        """Return a value as an integer of 32 bits."""
+        return cast(int, self._get(name, v.INT))
+
+    def get_long(self, name: str) -> int:
+        """Return a value as an integer of 64 bits."""
+        return cast(int, self._get(name, v.LONG))
+
+    def get_float(self, name: str) -> float:
+        """Return a value as a float of 32 bits."""
+        return cast(float, self._get(name, v.FLOAT))
+
+    def get_double(self, name: str) -> float:
+        """Return a value as a float of 64 bits."""
+        return cast(float, self._get(name, v.DOUBLE))
+
+    def get_string(self, name: str) -> str | None:
+        """Return a value as text, None when it is not there."""
+        return cast("str | None", self._get(name, v.STRING))
+
+    def get_bytes(self, name: str) -> bytes | None:
+        """Return a value as bytes, None when it is not there."""
+        return cast("bytes | None", self._get(name, v.BYTES))
+
+    def clear_body(self) -> None:
+        """Empty the map."""
+        super().clear_body()
+        self._map = {}
+
+    def set_raw(self, text: str) -> None:
+        """Set a received body; raises MQRC_RFH_FORMAT_ERROR when it is no map."""
+        self._map = {}
+        for element in elements_of(text, "map"):
+            # An older form has the name as the element's own.
+            name = element.attributes.get("name", element.name)
+            self._map[name] = _typed(element)
+
+    def wire_body(self, codec: str) -> bytes | None:
+        """Return ``<map><elt name="…" dt='…'>…</elt>…</map>`` in a codec."""
+        elements = (
+            property_element("elt", typed, attributes=f' name="{escape(name)}"')
+            for name, typed in self._map.items()
+        )
+        return encoded(f"<map>{''.join(elements)}</map>", codec)
+
+    def _body(self) -> dict[str, Any] | None:
+        return {name: typed.value for name, typed in self._map.items()}
+
+    def _set(self, name: str, value: Typed) -> None:
+        self._check_writeable()
+        if not name:
+            raise ValueError("a value of a map needs a name")
+        self._map[name] = value
+
+    def _get(self, name: str, dt: str) -> object:
+        return v.converted(self._map.get(name), dt)
+
+
+class StreamMessage(TypedStream, Message):
+    """A message whose body is values in order; written, then read after ``reset``."""
+
+    kind = "jms_stream"
+
+    def __init__(self) -> None:
+        """Make an empty stream."""
+        super().__init__()
+        self._parts: list[Typed] = []
+        self._at = 0
+
+    def write_object(self, value: object) -> None:
+        """Write a bool, int (int or long by its size), float (double), str, bytes or None."""
+        self._write(v.typed_object(value, takes_bytes=True))
+
+    def read_object(self) -> object:
+        """Read the next value as it was written."""
+        value = self._next().value
+        self._at += 1
+        return value
+
+    def write_string(self, value: str | None) -> None:
+        """Write a text."""
+        self._write(v.typed(v.STRING, value))
+
+    def read_string(self) -> str | None:
+        """Read a value as text."""
+        return cast("str | None", self._read(v.STRING))
+
+    def write_bytes(self, value: bytes | None) -> None:
+        """Write bytes as one value."""
+        self._write(v.typed(v.BYTES, value))
+
+    def read_bytes(self) -> bytes | None:
+        """Read a value as bytes."""
+        return cast("bytes | None", self._read(v.BYTES))
+
+    def reset(self) -> None:
+        """Begin to read at the first value; the body may only be read then."""
+        self._is_body_writeable = False
+        self._at = 0
+
+    def clear_body(self) -> None:
+        """Empty the stream."""
+        super().clear_body()
+        self._parts, self._at = [], 0
+
+    def set_raw(self, text: str) -> None:
+        """Set a received body; raises MQRC_RFH_FORMAT_ERROR when it is no stream."""
+        self._parts = [_typed(element) for element in elements_of(text, "stream")]
+
+    def wire_body(self, codec: str) -> bytes | None:
+        """Return ``<stream><elt dt='…'>…</elt>…</stream>`` in a codec."""
+        elements = (property_element("elt", typed) for typed in self._parts)
+        return encoded(f"<stream>{''.join(elements)}</stream>", codec)
+
+    def is_body_assignable_to(self, kind: type) -> bool:
+        """Tell that a stream is read value by value only."""
+        return False
+
+    def _write(self, value: Typed) -> None:
+        self._check_writeable()
+        self._parts.append(value)
+
+    def _read(self, dt: str) -> object:
+        value = v.converted(self._next(), dt)
+        # A value that could not be converted is read again.
+        self._at += 1
+        return value
+
+    def _next(self) -> Typed:
+        if self._is_body_writeable:
+            raise MessageNotReadableException("the stream is being written: reset it first")
+        if self._at >= len(self._parts):
+            raise MessageEOFException(f"all {len(self._parts)} values are read")
+        return self._parts[self._at]
+
+
+def elements_of(text: str, name: str) -> list[Element]:
+    """Return the elements of a map or stream; raises MQRC_RFH_FORMAT_ERROR for something else."""
+    roots = parse(text)
+    if len(roots) != 1 or roots[0].name != name:
+        raise mq_error(rc.MQRC_RFH_FORMAT_ERROR, f"{text[:40]!r} is not one <{name}>")
+    return roots[0].children
+
+
+def encoded(text: str, codec: str) -> bytes:
+    """Return text in a codec; a letter it does not have becomes a numeric reference."""
+    return text.encode(codec, "xmlcharrefreplace")
+
+
+def _typed(element: Element) -> Typed:
+    typed = element.typed()
+    # A type that JMS does not have is text.
+    return typed if typed.dt in v.CONVERSIONS else Typed(v.STRING, typed.value)
+
+
+#: How struct spells each type; a char is a UTF-16 unit.
+_CODES = {
+    v.BOOLEAN: "?",
+    v.BYTE: "b",
+    v.SHORT: "h",
+    v.CHAR: "H",
+    v.INT: "i",
+    v.LONG: "q",
+    v.FLOAT: "f",
+    v.DOUBLE: "d",
+}
+_LONGEST_UTF_BYTES = 65_535
+
+
+class BytesMessage(TypedStream, Message):
+    """A message whose body is bytes; written, then read after ``reset``.
+
+    Numbers are written big-endian and read by the Encoding of the message.
+    """
+
+    kind = "jms_bytes"
+
+    def __init__(self) -> None:
+        """Make an empty body."""
+        super().__init__()
+        self._written = bytearray()
+        self._received = b""
+        self._at = 0
+        self._integer_order = self._float_order = ">"
+
+    @property
+    def body_length(self) -> int:
+        """The length of a readable body in bytes; raises MessageNotReadableException."""
+        self._check_readable()
+        return len(self._received)
+
+    def write_bytes(self, value: bytes, offset: int = 0, length: int | None = None) -> None:
+        """Write bytes, or so many of them from an offset."""
+        self._check_writeable()
+        raw = v.typed(v.BYTES, value).value
+        if not isinstance(raw, bytes):
+            raise MessageFormatException("None is not bytes")
+        self._written += raw[offset : None if length is None else offset + length]
+
+    def read_bytes(self, length: int | None = None) -> bytes:
+        """Read so many bytes, all that are left with None; fewer at the end, b"" behind it."""
+        self._check_readable()
+        end = len(self._received) if length is None else self._at + length
+        found = self._received[self._at : end]
+        self._at += len(found)
+        return found
+
+    def write_utf(self, value: str) -> None:
+        """Write text as Java's modified UTF-8 with its length in two bytes in front."""
+        text = v.typed(v.STRING, value).value
+        if not isinstance(text, str):
+            raise MessageFormatException("None is not text")
+        raw = text.encode("utf-16-be", "surrogatepass")
+        units = struct.unpack(f">{len(raw) // 2}H", raw)
+        encoded = b"".join(map(_modified_utf_8, units))
+        if len(encoded) > _LONGEST_UTF_BYTES:
+            raise MessageFormatException(f"{len(encoded)} bytes; at most {_LONGEST_UTF_BYTES}")
+        self.write_bytes(len(encoded).to_bytes(2, "big") + encoded)
+
+    def read_utf(self) -> str:
+        """Read text that was written with :meth:`write_utf`."""
+        at = self._at
+        try:
+            raw = self._take(int.from_bytes(self._take(2), "big"))
+            # Surrogates were written one by one, NUL in two bytes.
+            halves = raw.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+            return halves.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
+        except MessageEOFException:
+            self._at = at
+            raise
+        except UnicodeDecodeError as error:
+            self._at = at
+            raise MessageFormatException(f"no modified UTF-8: {error}") from None
+
+    def read_unsigned_byte(self) -> int:
+        """Read an integer of 8 bits without a sign."""
+        return self._take(1)[0]
+
+    def read_unsigned_short(self) -> int:
+        """Read an integer of 16 bits without a sign."""
+        return cast(int, struct.unpack(self._integer_order + "H", self._take(2))[0])
+
+    def write_object(self, value: object) -> None:
+        """Write a bool, int (int or long by its size), float (double), str (as UTF) or bytes."""
+        typed = v.typed_object(value, takes_bytes=True)
+        if isinstance(typed.value, str):
+            self.write_utf(typed.value)
+        elif isinstance(typed.value, bytes):
+            self.write_bytes(typed.value)
+        elif typed.value is None:
+            raise MessageFormatException("None has no bytes")
+        else:
+            self._write(typed)
+
+    def reset(self) -> None:
+        """Begin to read at the first byte; the body may only be read then."""
+        if self._is_body_writeable:
+            self._received = bytes(self._written)
+            self._integer_order = self._float_order = ">"
+        self._is_body_writeable = False
+        self._at = 0
+
+    def clear_body(self) -> None:
+        """Empty the body."""
+        super().clear_body()
+        self._written, self._received, self._at = bytearray(), b"", 0
+
+    def set_raw(self, raw: bytes, encoding: int = MQENC_NORMAL) -> None:
+        """Set a received body, its numbers in this Encoding."""
+        self._received, self._at = raw, 0
+        self._integer_order = ">" if is_big_endian(encoding) else "<"
+        is_reversed = encoding & MQENC_FLOAT_MASK == MQENC_FLOAT_IEEE_REVERSED
+        self._float_order = "<" if is_reversed else ">"
+
+    def wire_body(self, codec: str) -> bytes | None:
+        """Return the bytes."""
+        return bytes(self._written) if self._is_body_writeable else self._received
+
+    def _body(self) -> bytes | None:
+        return self.wire_body("")
+
+    def _write(self, value: Typed) -> None:
+        self._check_writeable()
+        number = ord(str(value.value)) if value.dt == v.CHAR else value.value
+        if value.dt == v.CHAR and not cast(int, number) < 1 << 16:
+            raise MessageFormatException(f"{value.value!r} is more than a char of 16 bits")
+        self._written += struct.pack(">" + _CODES[value.dt], number)
+
+    def _read(self, dt: str) -> object:
+        order = self._float_order if dt in (v.FLOAT, v.DOUBLE) else self._integer_order
+        code = order + _CODES[dt]
+        value: object = struct.unpack(code, self._take(struct.calcsize(code)))[0]
+        return chr(cast(int, value)) if dt == v.CHAR else value
+
+    def _take(self, length: int) -> bytes:
+        self._check_readable()
+        if self._at + length > len(self._received):
+            raise MessageEOFException(f"{len(self._received) - self._at} of {length} bytes left")
+        self._at += length
+        return self._received[self._at - length : self._at]
+
+    def _check_readable(self) -> None:
+        if self._is_body_writeable:
+            raise MessageNotReadableException("the body is being written: reset it first")
+
+
+def _modified_utf_8(unit: int) -> bytes:
+    if 0 < unit < 0x80:
+        return bytes((unit,))
+    if unit < 0x800:
+        return bytes((0xC0 | unit >> 6, 0x80 | unit & 0x3F))
+    return bytes((0xE0 | unit >> 12, 0x80 | unit >> 6 & 0x3F, 0x80 | unit & 0x3F))

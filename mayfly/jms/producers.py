@@ -1,21 +1,35 @@
-"""The producer of the classic API."""
+"""The producers of both APIs: MessageProducer, and JMSProducer with its settings that chain."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from mayfly.jms.async_sending import CompletionListener
-from mayfly.jms.destinations import Destination, Queue, Topic
-from mayfly.jms.errors import IllegalStateException, InvalidDestinationException, classic, refuse
-from mayfly.jms.lifetimes import begins_every_life_at_the_put
+from mayfly.jms.callbacks import CompletionListener, check_completion_listener
+from mayfly.jms.destinations import Destination, Queue, Topic, destination_to_use
+from mayfly.jms.errors import (
+    IllegalStateException,
+    InvalidDestinationException,
+    MessageFormatException,
+    classic,
+    refuse,
+    simplified,
+)
+from mayfly.jms.messages import BytesMessage, MapMessage, Message, TextMessage
 from mayfly.jms.roles import OwningSession
-from mayfly.jms.sending import destination_to_use, send
-from mayfly.jms.settings import Settings, ShowsSettings
+from mayfly.jms.sending import Settings, ShowsSettings, begins_every_life_at_the_put, send
+from mayfly.jms.values import PropertyAccess
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_OUTPUT, MQOT_Q
+from mayfly.mqi.properties import Typed
 from mayfly.verbs import requests as ask
 from mayfly.verbs.requests import Opened
 from mayfly.verbs.topic_strings import check_topic_string
+
+P = ParamSpec("P")
+C = TypeVar("C")
 
 
 class MessageProducer(ShowsSettings):
@@ -78,12 +92,12 @@ class MessageProducer(ShowsSettings):
     def set_disable_message_id(self, value: bool) -> None:
         """Ask that no message id be shown."""
         self._check_open()
-        self._settings.disables_id = value
+        self._settings.set_disable_message_id(value)
 
     def set_disable_message_timestamp(self, value: bool) -> None:
         """Ask that no timestamp be carried."""
         self._check_open()
-        self._settings.disables_timestamp = value
+        self._settings.set_disable_message_timestamp(value)
 
     @classic
     def send(
@@ -102,7 +116,7 @@ class MessageProducer(ShowsSettings):
         if completion_listener is None:
             put()
         else:
-            self._session.completions.send(put, message, completion_listener)
+            self._session.completions.send(put, message, completion_listener, is_simplified=False)
 
     def close(self) -> None:
         """Close; a second close does nothing.
@@ -152,3 +166,180 @@ class MessageProducer(ShowsSettings):
         self._session.check_open()
         if not self._is_open:
             refuse(rc.MQRC_HOBJ_ERROR, "the producer is closed")
+
+
+def _chained(
+    call: Callable[Concatenate[C, P], None], part_of: Callable[[JMSProducer], C]
+) -> Callable[Concatenate[JMSProducer, P], JMSProducer]:
+    """Return a setter that makes a call on a part of a JMSProducer and returns the producer."""
+
+    @simplified
+    @functools.wraps(call)
+    def setter(self: JMSProducer, /, *args: P.args, **kwargs: P.kwargs) -> JMSProducer:
+        call(part_of(self), *args, **kwargs)
+        return self
+
+    return setter
+
+
+def _settings(producer: JMSProducer) -> Settings:
+    return producer._settings
+
+
+def _headers(producer: JMSProducer) -> Message:
+    return producer._headers
+
+
+class JMSProducer(ShowsSettings, PropertyAccess):
+    """Sends messages, or bodies, to any destination; properties and headers set here go with all.
+
+    Errors are JMSRuntimeException. A setter returns the producer; one that raises changes nothing.
+    """
+
+    def __init__(self, session: OwningSession) -> None:
+        """Begin with the settings of JMS; contexts make producers."""
+        self._session = session
+        self._settings = Settings()
+        self._async_listener: CompletionListener | None = None
+        self._properties: dict[str, Typed] = {}
+        #: Holds the headers that go with every message.
+        self._headers = Message()
+
+    set_delivery_mode = _chained(Settings.set_delivery_mode, _settings)
+    set_priority = _chained(Settings.set_priority, _settings)
+    set_disable_message_id = _chained(Settings.set_disable_message_id, _settings)
+    set_disable_message_timestamp = _chained(Settings.set_disable_message_timestamp, _settings)
+    set_jms_correlation_id = _chained(Message.set_jms_correlation_id, _headers)
+    set_jms_correlation_id_as_bytes = _chained(Message.set_jms_correlation_id_as_bytes, _headers)
+    set_jms_reply_to = _chained(Message.set_jms_reply_to, _headers)
+    set_jms_type = _chained(Message.set_jms_type, _headers)
+
+    @simplified
+    def set_time_to_live(self, time_to_live_ms: int) -> Self:
+        """Set the life in ms, 0 for ever; raises MQRC_EXPIRY_ERROR, also below the delay (D7)."""
+        self._settings.set_time_to_live(time_to_live_ms, self._is_paired)
+        return self
+
+    @simplified
+    def set_delivery_delay(self, delay_ms: int) -> Self:
+        """Set how long messages are held back, in ms.
+
+        Raises MQRC_FUNCTION_NOT_SUPPORTED on a queue manager that knows no delay (D5),
+        MQRC_EXPIRY_ERROR when it is longer than the life (D7), MQRC_OPTIONS_ERROR when absurd.
+        """
+        self._settings.set_delay(self._session.mq, delay_ms, self._is_paired)
+        return self
+
+    def get_async(self) -> CompletionListener | None:
+        """Return the listener that is told of each send; None when a failed send raises."""
+        return self._async_listener
+
+    @simplified
+    def set_async(self, completion_listener: CompletionListener | None) -> Self:
+        """Set a listener that another thread tells of each send; with None a failed send raises."""
+        self._async_listener = check_completion_listener(completion_listener)
+        return self
+
+    @property
+    def jms_correlation_id(self) -> str | None:
+        """The correlation id of every message."""
+        return self._headers.jms_correlation_id
+
+    @property
+    def jms_correlation_id_as_bytes(self) -> bytes | None:
+        """The same as a CorrelId."""
+        return self._headers.jms_correlation_id_as_bytes
+
+    @property
+    def jms_reply_to(self) -> Destination | None:
+        """Where answers to every message are to go."""
+        return self._headers.jms_reply_to
+
+    @property
+    def jms_type(self) -> str | None:
+        """The type of every message."""
+        return self._headers.jms_type
+
+    def property_names(self) -> list[str]:
+        """Return the names of the properties that go with every message."""
+        return list(self._properties)
+
+    def clear_properties(self) -> Self:
+        """Forget the properties."""
+        self._properties.clear()
+        return self
+
+    @simplified
+    def set_property(self, name: str, value: object) -> Self:
+        """Set a property of every message: a bool, int, float, str or None."""
+        return super().set_property(name, value)
+
+    set_object_property = set_property
+
+    @simplified
+    def send(self, destination: Destination, body: object) -> Self:
+        """Send a message, or a body: str, bytes, a mapping, None for a message without a body.
+
+        Raises JMSRuntimeException with the reason of the failed put; nothing is sent then. With
+        :meth:`set_async` the listener is told instead.
+        """
+        target = destination_to_use(destination)
+        message = body if isinstance(body, Message) else _message_of(body)
+        if self._properties:
+            message.add_properties(self._properties)
+        self._set_headers(message)
+        put = partial(send, self._session, target, message, self._settings, None)
+        if self._async_listener is None:
+            put()
+        else:
+            self._session.check_open()
+            completions = self._session.completions
+            completions.send(put, message, self._async_listener, is_simplified=True)
+        return self
+
+    def _is_paired(self) -> bool:
+        """Return False if a life may begin at the release somewhere; each send is checked."""
+        return begins_every_life_at_the_put(self._session.mq)
+
+    def _set_headers(self, message: Message) -> None:
+        headers = self._headers
+        if headers.jms_correlation_id is not None:
+            message.jms_correlation_id = headers.jms_correlation_id
+        if headers.jms_reply_to is not None:
+            message.jms_reply_to = headers.jms_reply_to
+        if headers.jms_type is not None:
+            message.jms_type = headers.jms_type
+
+    @simplified
+    def _set_typed(self, name: str, dt: str, value: object) -> Self:
+        return super()._set_typed(name, dt, value)
+
+    @simplified
+    def _get_typed(self, name: str, dt: str) -> object:
+        return super()._get_typed(name, dt)
+
+    def _properties_to_read(self) -> dict[str, Typed]:
+        return self._properties
+
+    def _properties_to_write(self) -> dict[str, Typed]:
+        return self._properties
+
+
+def _message_of(body: object) -> Message:
+    if isinstance(body, str):
+        return TextMessage(body)
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        message = BytesMessage()
+        message.write_bytes(bytes(body))
+        return message
+    if isinstance(body, Mapping):
+        values = MapMessage()
+        for name, value in body.items():
+            values.set_object(name, value)
+        return values
+    if body is None:
+        return Message()
+    raise MessageFormatException(
+        f"a {type(body).__name__} is no body: str, bytes, a mapping or a message; "
+        "objects are not sent, as reading them would run what the sender chose"
+    )

@@ -9,10 +9,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from mayfly.client.connection import Connection as QueueConnection
-from mayfly.jms.async_sending import Completions
+from mayfly.jms.callbacks import Completions, ExceptionReports
 from mayfly.jms.destinations import Queue, TemporaryQueue, TemporaryTopic
-from mayfly.jms.exception_reports import ExceptionReports
-from mayfly.jms.temporary_topics import TemporaryTopics
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Lock
 from mayfly.verbs.requests import Opened
@@ -22,14 +20,9 @@ class OwningConnection(Protocol):
     """The connection that a session belongs to."""
 
     lifetime_ms: int
-    topics: TemporaryTopics
     reports: ExceptionReports
     is_open: bool
     is_started: bool
-
-    @property
-    def mq(self) -> QueueConnection:
-        """The conversation of the connection itself."""
 
     @property
     def client_id(self) -> str | None:
@@ -49,6 +42,9 @@ class OwningConnection(Protocol):
 
     def has_temporary_queue(self, name: str) -> bool:
         """Return True if the connection has made a temporary queue of this name."""
+
+    def has_temporary_topic(self, name: str) -> bool:
+        """Return True if the connection has made a temporary topic of this name, not deleted."""
 
     def wait_for_start(self, until_ms: int | None, is_open: Callable[[], bool]) -> bool:
         """Wait until it is started; False when the time is over, or ``is_open()`` is False."""

@@ -1,23 +1,188 @@
-"""One send: a message goes to a queue or topic on the terms of its producer and destination."""
+"""One send: the settings of its producer with their rules, and the put to a queue or a topic.
+
+The rules are those of delivery delay, time to live, priority and delivery mode. Settings of a
+destination win over those of the producer.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
+from mayfly.client.connection import Connection as QueueConnection
 from mayfly.jms import constants as k
+from mayfly.jms.constants import NON_PERSISTENT, PERSISTENT
 from mayfly.jms.destinations import Destination, Queue, Topic
-from mayfly.jms.errors import InvalidDestinationException, MessageFormatException, refuse
+from mayfly.jms.errors import MessageFormatException, refuse
+from mayfly.jms.mapping import EncodedMessage, Special, Terms, outgoing, special_of
 from mayfly.jms.messages import Message
 from mayfly.jms.roles import OwningSession
-from mayfly.jms.settings import Settings
-from mayfly.jms.writing import EncodedMessage, Special, Terms, outgoing, special_of
+from mayfly.lifetime.window import DELAY_COMMAND_LEVEL, LATEST_DUE_MS, LONGEST_LIFE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.properties.selectors.names import id_text
+from mayfly.store.keys import MAX_PRIORITY
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import PutResult
 from mayfly.verbs.requests import Opened
+
+
+def check_delay(mq: QueueConnection, delay_ms: object) -> int:
+    """Return a delivery delay in ms.
+
+    Raises MQRC_FUNCTION_NOT_SUPPORTED for a delay other than 0 on a queue manager below command
+    level 800 (D5). Raises MQRC_OPTIONS_ERROR for a value that is no whole number, is negative, or
+    leads beyond the year 2109.
+    """
+    if type(delay_ms) is not int:
+        refuse(rc.MQRC_OPTIONS_ERROR, f"delivery delay {delay_ms!r} is no number of ms")
+    command_level = mq.call(ask.AskCommandLevel()) if delay_ms else DELAY_COMMAND_LEVEL
+    if command_level < DELAY_COMMAND_LEVEL:
+        refuse(
+            rc.MQRC_FUNCTION_NOT_SUPPORTED,
+            f"delivery delay needs command level {DELAY_COMMAND_LEVEL}; "
+            f"{mq.name} has {command_level}",
+        )
+    if delay_ms < 0 or mq.now_ms() + delay_ms > LATEST_DUE_MS:
+        refuse(rc.MQRC_OPTIONS_ERROR, f"delivery delay {delay_ms} is negative or too long")
+    return delay_ms
+
+
+def check_time_to_live(time_to_live_ms: object) -> int:
+    """Return a time to live in ms, 0 for ever; raises MQRC_EXPIRY_ERROR for anything else."""
+    if type(time_to_live_ms) is not int or not 0 <= time_to_live_ms <= LONGEST_LIFE_MS:
+        refuse(
+            rc.MQRC_EXPIRY_ERROR,
+            f"time to live {time_to_live_ms!r} is not within 0 .. {LONGEST_LIFE_MS} ms",
+        )
+    return time_to_live_ms
+
+
+def check_pair(time_to_live_ms: int, delay_ms: int, is_paired: Callable[[], bool]) -> None:
+    """Raise MQRC_EXPIRY_ERROR when a message would expire before its delivery time (D7).
+
+    ``is_paired`` is called only for a pair that would be refused. It returns False where the life
+    may begin at the release; such a pair is allowed.
+    """
+    if time_to_live_ms and delay_ms > time_to_live_ms and is_paired():
+        refuse(
+            rc.MQRC_EXPIRY_ERROR,
+            f"time to live {time_to_live_ms} ms is less than delivery delay {delay_ms} ms",
+        )
+
+
+def begins_every_life_at_the_put(mq: QueueConnection) -> bool:
+    """Return False if a queue has TTLFROM(RELEASE), where a life may be shorter than its delay.
+
+    A producer that sends to any destination asks this of its settings; each send is checked for
+    the destination that it names (D7).
+    """
+    return not mq.call(ask.AskLivesFromRelease(c.MQHO_NONE))
+
+
+def check_priority(priority: object) -> int:
+    """Return a priority; raises MQRC_PRIORITY_ERROR unless it is 0 .. 9."""
+    if type(priority) is not int or not 0 <= priority <= MAX_PRIORITY:
+        refuse(rc.MQRC_PRIORITY_ERROR, f"priority {priority!r} is not within 0 .. {MAX_PRIORITY}")
+    return priority
+
+
+def check_delivery_mode(delivery_mode: object) -> int:
+    """Return a delivery mode; raises MQRC_PERSISTENCE_ERROR for what is none."""
+    if type(delivery_mode) is not int or delivery_mode not in (NON_PERSISTENT, PERSISTENT):
+        refuse(rc.MQRC_PERSISTENCE_ERROR, f"delivery mode {delivery_mode!r}")
+    return delivery_mode
+
+
+@dataclass
+class Settings:
+    """Times in ms, ``time_to_live_ms`` 0 is for ever; a setter that raises changes nothing.
+
+    ``is_paired`` is asked before a life shorter than the delay is refused: it is allowed where the
+    life begins at the release.
+    """
+
+    delivery_mode: int = k.PERSISTENT
+    priority: int = k.DEFAULT_PRIORITY
+    time_to_live_ms: int = 0
+    delay_ms: int = 0
+    disables_id: bool = False
+    disables_timestamp: bool = False
+
+    def set_delivery_mode(self, delivery_mode: int) -> None:
+        """Set PERSISTENT or NON_PERSISTENT; raises MQRC_PERSISTENCE_ERROR."""
+        self.delivery_mode = check_delivery_mode(delivery_mode)
+
+    def set_priority(self, priority: int) -> None:
+        """Set 0 .. 9; raises MQRC_PRIORITY_ERROR."""
+        self.priority = check_priority(priority)
+
+    def set_time_to_live(self, time_to_live_ms: int, is_paired: Callable[[], bool]) -> None:
+        """Set the life; raises MQRC_EXPIRY_ERROR, also below the delay (D7)."""
+        checked_ms = check_time_to_live(time_to_live_ms)
+        check_pair(checked_ms, self.delay_ms, is_paired)
+        self.time_to_live_ms = checked_ms
+
+    def set_delay(self, mq: QueueConnection, delay_ms: int, is_paired: Callable[[], bool]) -> None:
+        """Set the delay; raises MQRC_FUNCTION_NOT_SUPPORTED (D5), MQRC_EXPIRY_ERROR (D7), 2046."""
+        checked_ms = check_delay(mq, delay_ms)
+        check_pair(self.time_to_live_ms, checked_ms, is_paired)
+        self.delay_ms = checked_ms
+
+    def set_disable_message_id(self, value: bool) -> None:
+        """Ask that no message id be shown."""
+        self.disables_id = value
+
+    def set_disable_message_timestamp(self, value: bool) -> None:
+        """Ask that no timestamp be carried."""
+        self.disables_timestamp = value
+
+    def with_terms(self, terms: Mapping[str, Any], is_paired: Callable[[], bool]) -> Settings:
+        """Return the settings of one send; ``terms`` are named as the setters of a producer."""
+        settings = replace(self)
+        settings.set_time_to_live(terms.get("time_to_live", self.time_to_live_ms), is_paired)
+        settings.set_delivery_mode(terms.get("delivery_mode", self.delivery_mode))
+        settings.set_priority(terms.get("priority", self.priority))
+        return settings
+
+
+class ShowsSettings:
+    """A producer as one that can be asked for its settings."""
+
+    _settings: Settings
+
+    @property
+    def delivery_mode(self) -> int:
+        """PERSISTENT or NON_PERSISTENT."""
+        return self._settings.delivery_mode
+
+    @property
+    def priority(self) -> int:
+        """0 .. 9; 4 at first."""
+        return self._settings.priority
+
+    @property
+    def time_to_live(self) -> int:
+        """How long messages live, in ms from the send; 0 for ever."""
+        return self._settings.time_to_live_ms
+
+    @property
+    def delivery_delay(self) -> int:
+        """How long messages are held back, in ms from the send."""
+        return self._settings.delay_ms
+
+    @property
+    def disable_message_id(self) -> bool:
+        """Whether sent messages show no JMSMessageID; they have one all the same."""
+        return self._settings.disables_id
+
+    @property
+    def disable_message_timestamp(self) -> bool:
+        """Whether messages carry no JMSTimestamp."""
+        return self._settings.disables_timestamp
+
 
 _PERSISTENCES = {
     k.NON_PERSISTENT: c.MQPER_NOT_PERSISTENT,
@@ -64,22 +229,6 @@ def send(
     _fill_in(message, destination, settings, sent)
 
 
-def destination_to_use(destination: object) -> Queue | Topic:
-    """Return a destination; raises InvalidDestinationException for what is none."""
-    if isinstance(destination, (Queue, Topic)):
-        return destination
-    what = "another kind" if isinstance(destination, Destination) else "no destination"
-    raise InvalidDestinationException(f"{destination!r} is {what}", rc.MQRC_UNKNOWN_OBJECT_NAME)
-
-
-def queue_to_use(destination: object) -> Queue:
-    """Return a destination as a queue; raises InvalidDestinationException for what is none."""
-    found = destination_to_use(destination)
-    if isinstance(found, Topic):
-        refuse(rc.MQRC_OBJECT_TYPE_ERROR, f"{destination} is no queue")
-    return found
-
-
 def _check_delayed(special: Special) -> None:
     """Raise MQRC_OPTIONS_ERROR where a delay is forbidden: retained (D8).
 
@@ -102,19 +251,8 @@ class _Sending(NamedTuple):
 
     def publish(self, topic: Topic) -> Sent:
         """Publish to a topic."""
-        going, terms = self._encoded(self.session.mq.now_ms())
-        sent = self.session.mq.put1(
-            "",
-            going.body,
-            going.descriptor,
-            self._options(is_topic=True),
-            kind=c.MQOT_TOPIC,
-            topic=topic.topic_name,
-            correl_id=going.correl_id,
-            time_to_live_ms=self.life_ms or None,
-            delay_ms=self.settings.delay_ms,
-        )
-        return sent, terms
+        options = self._options(is_topic=True)
+        return self._put1("", options, kind=c.MQOT_TOPIC, topic=topic.topic_name)
 
     def put_by_name(self, queue: Queue) -> Sent:
         """Put to a queue that is open for this one message, or for the unit of work.
@@ -124,7 +262,9 @@ class _Sending(NamedTuple):
         session = self.session
         if not (session.transacted or self.special.is_retained or self._is_paired):
             try:
-                return self._put1(queue)
+                return self._put1(
+                    queue.queue_name, c.MQPMO_NO_SYNCPOINT, manager=queue.queue_manager
+                )
             except MQError as error:
                 if error.reason != rc.MQRC_PERSISTENT_NOT_ALLOWED:
                     raise
@@ -160,15 +300,19 @@ class _Sending(NamedTuple):
         """Whether it has both a delay and a life, so that it matters from when the life runs."""
         return bool(self.settings.delay_ms and self.life_ms)
 
-    def _put1(self, queue: Queue) -> Sent:
+    def _put1(
+        self, name: str, options: int, *, kind: int = c.MQOT_Q, manager: str = "", topic: str = ""
+    ) -> Sent:
         mq = self.session.mq
         going, terms = self._encoded(mq.now_ms())
         sent = mq.put1(
-            queue.queue_name,
+            name,
             going.body,
             going.descriptor,
-            c.MQPMO_NO_SYNCPOINT,
-            manager=queue.queue_manager,
+            options,
+            kind=kind,
+            manager=manager,
+            topic=topic,
             correl_id=going.correl_id,
             time_to_live_ms=self.life_ms or None,
             delay_ms=self.settings.delay_ms,

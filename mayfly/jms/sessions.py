@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
-from mayfly.jms.async_sending import Completions
-from mayfly.jms.browsers import QueueBrowser
+from mayfly.jms.callbacks import Completions
 from mayfly.jms.constants import ACKNOWLEDGE_MODES, CLIENT_ACKNOWLEDGE, SESSION_TRANSACTED
-from mayfly.jms.consumers import MessageConsumer
+from mayfly.jms.consumers import (
+    Feed,
+    MessageConsumer,
+    QueueBrowser,
+    QueueFeed,
+    TopicFeed,
+    Wanted,
+    full_name,
+)
 from mayfly.jms.destinations import (
     Destination,
     Queue,
@@ -26,12 +32,10 @@ from mayfly.jms.errors import (
     jms_error,
     refuse,
 )
-from mayfly.jms.feeds import Feed, QueueFeed, TopicFeed
 from mayfly.jms.listening import Listening
-from mayfly.jms.message_making import MakesMessages
+from mayfly.jms.messages import BytesMessage, MapMessage, Message, StreamMessage, TextMessage
 from mayfly.jms.producers import MessageProducer
 from mayfly.jms.roles import OwningConnection
-from mayfly.jms.subscriptions import Wanted, full_name
 from mayfly.lifetime.time_limits import is_timed_out
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_OUTPUT
@@ -44,7 +48,7 @@ from mayfly.verbs.requests import Opened
 _OUTPUT_LIMIT = 32
 
 
-class Session(MakesMessages):
+class Session:
     """A session, used by one thread at a time, but closed by any. Errors are JMSException.
 
     In a transacted session, sends and receives form one unit of work. In CLIENT_ACKNOWLEDGE the
@@ -78,6 +82,37 @@ class Session(MakesMessages):
         self._consumers: list[MessageConsumer] = []
         #: Queues that this unit of work sends to; they stay open until its end.
         self._outputs: dict[tuple[str, str], Opened] = {}
+
+    def create_message(self) -> Message:
+        """Return a message without a body."""
+        self.check_open()
+        return Message()
+
+    def create_text_message(self, text: str | None = None) -> TextMessage:
+        """Return a message with a text."""
+        self.check_open()
+        return TextMessage(text)
+
+    def create_bytes_message(self, body: bytes = b"") -> BytesMessage:
+        """Return a message of bytes, to which more can be written."""
+        self.check_open()
+        message = BytesMessage()
+        message.write_bytes(body)
+        return message
+
+    def create_map_message(self) -> MapMessage:
+        """Return a message of values by name."""
+        self.check_open()
+        return MapMessage()
+
+    def create_stream_message(self) -> StreamMessage:
+        """Return a message of values in order."""
+        self.check_open()
+        return StreamMessage()
+
+    def create_object_message(self, body: object = None) -> NoReturn:
+        """Raise MQRC_FUNCTION_NOT_SUPPORTED: reading an object would run what its sender chose."""
+        refuse(rc.MQRC_FUNCTION_NOT_SUPPORTED, "object messages: send text, bytes or a map")
 
     def create_queue(self, name: str) -> Queue:
         """Return a queue by its name or URI; it need not exist."""
@@ -385,11 +420,6 @@ class Session(MakesMessages):
         """Return the session."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Close the session, and roll back its unit of work."""
         self.close()

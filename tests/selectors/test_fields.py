@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mayfly import QueueManager, jms
 from mayfly.jms.messages import Message as JMSMessage
-from mayfly.jms.reading import incoming
+from mayfly.jms.mapping import incoming
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import (

@@ -1,25 +1,99 @@
-"""Asynchronous sends: another thread tells a completion listener what became of each."""
+"""What the library tells a program on threads of its own: errors, and the outcomes of sends.
+
+Errors that no call can raise are logged, and told to the exception listener. The outcome of each
+asynchronous send is told to its completion listener, in the order of the sends.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from mayfly.jms.errors import (
     IllegalStateException,
     JMSException,
     JMSRuntimeException,
     MessageFormatException,
+    caused_by,
     jms_error,
+    runtime_error,
 )
 from mayfly.jms.messages import Message
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime, Thread
 
-if TYPE_CHECKING:
-    from mayfly.jms.exception_reports import ExceptionReports
+_LOG = logging.getLogger("mayfly.jms")
+_ENDED = (
+    rc.MQRC_CONNECTION_BROKEN,
+    rc.MQRC_Q_MGR_STOPPING,
+    rc.MQRC_Q_MGR_QUIESCING,
+    rc.MQRC_RECONNECT_FAILED,
+    rc.MQRC_RECONNECT_QMID_MISMATCH,
+    rc.MQRC_RECONNECT_TIMED_OUT,
+)
+
+
+class ExceptionReports:
+    """The errors of a connection that no call of the application could raise.
+
+    The exception listener is called with one error at a time. The end of the queue manager is told
+    once, also when several sessions notice it.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        """Begin without a listener."""
+        self.listener: Callable[[JMSException], object] | None = None
+        self._changed = runtime.condition()
+        self._is_telling = False
+        self._is_open = True
+        self._has_told_end = False
+
+    def report(self, error: JMSException) -> None:
+        """Log an error and tell the exception listener."""
+        _LOG.error("%s", error, exc_info=error.__cause__)
+        self._tell(error)
+
+    def tell_change(self, change: MQError) -> None:
+        """Tell that the connection is being made again, is there again, or is lost for good.
+
+        The loss and the new connection are logged where the connection is made.
+        """
+        self._tell(jms_error(change))
+
+    def _tell(self, error: JMSException) -> None:
+        listener = self._begin(error)
+        if listener is None:
+            return
+        try:
+            listener(error)
+        except BaseException:  # noqa: BLE001 - the application's; nobody else would hear of it
+            _LOG.exception("the exception listener failed")
+        finally:
+            with self._changed:
+                self._is_telling = False
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Tell nothing any more; the exception listener itself may close its connection."""
+        with self._changed:
+            self._is_open = False
+            self._changed.notify_all()
+
+    def _begin(self, error: JMSException) -> Callable[[JMSException], object] | None:
+        """Wait while another error is told; None when this one need not or cannot be told."""
+        with self._changed:
+            while self._is_telling and self._is_open:
+                self._changed.wait()
+            is_known = error.reason in _ENDED and self._has_told_end
+            if self.listener is None or not self._is_open or is_known:
+                return None
+            self._has_told_end = self._has_told_end or error.reason in _ENDED
+            self._is_telling = True
+            return self.listener
 
 
 @runtime_checkable
@@ -38,10 +112,6 @@ def check_completion_listener(listener: CompletionListener | None) -> Completion
     if listener is not None and not isinstance(listener, CompletionListener):
         raise JMSException(f"{listener!r} has no on_completion() and on_exception()")
     return listener
-
-
-def _as_it_is(error: JMSException) -> JMSException:
-    return error
 
 
 class Completions:
@@ -70,26 +140,24 @@ class Completions:
         put: Callable[[], None],
         message: object,
         listener: CompletionListener,
-        error_of: Callable[[JMSException], JMSException | JMSRuntimeException] = _as_it_is,
+        *,
+        is_simplified: bool,
     ) -> None:
         """Put a message, then queue the call of its listener; ``put`` may fail, ``send`` does not.
 
-        ``error_of`` turns an error into one of the caller's API. Raises MessageFormatException for
+        Its error is one of the simplified API if that has sent. Raises MessageFormatException for
         an object that is no message.
         """
         check_completion_listener(listener)
         if not isinstance(message, Message):
             raise MessageFormatException(f"{message!r} is no message")
+        call = partial(listener.on_completion, message)
         try:
             put()
-        except JMSException as error:
-            call = partial(listener.on_exception, message, error_of(error))
-        except MQError as error:
-            translated = jms_error(error)
-            translated.__cause__ = error
-            call = partial(listener.on_exception, message, error_of(translated))
-        else:
-            call = partial(listener.on_completion, message)
+        except (JMSException, MQError) as raised:
+            error = caused_by(raised) if isinstance(raised, MQError) else raised
+            told = runtime_error(error) if is_simplified else error
+            call = partial(listener.on_exception, message, told)
         self._add(call)
 
     def check_not_called_back(self, call: str) -> None:

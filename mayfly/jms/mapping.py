@@ -1,0 +1,568 @@
+"""A JMS message as a message of a queue, and back: descriptor, MQRFH2 and body as in IBM MQ JMS.
+
+In this order: character sets as JMS names them; a message from a queue, by its MQRFH2 if it has
+one, else by its format; a message on its way out.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
+from typing import NamedTuple, cast
+
+from mayfly.jms import constants as k
+from mayfly.jms import values as v
+from mayfly.jms.destinations import Destination, Queue, Topic, destination_of_uri
+from mayfly.jms.errors import MessageFormatException, refuse
+from mayfly.jms.messages import BytesMessage, MapMessage, Message, StreamMessage, TextMessage
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.code_pages import CODECS
+from mayfly.mqi.constants import MQCCSI_Q_MGR
+from mayfly.mqi.delay_header import FORMAT as DELAY_FORMAT
+from mayfly.mqi.delay_header import find_delay_header
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.properties import (
+    FORMAT,
+    UTF_8,
+    Element,
+    Header,
+    Typed,
+    escape,
+    pack_folder,
+    pack_header,
+    properties_of,
+    property_element,
+    read_header,
+)
+from mayfly.properties.life import as_said
+from mayfly.properties.selectors import MessageFields
+from mayfly.properties.selectors.names import (
+    JMS_MAYFLY_DELAYED,
+    REPORT_BITS,
+    correlation_bytes,
+    correlation_text,
+    id_bytes,
+    id_text,
+    timestamp_of,
+    type_of,
+)
+from mayfly.verbs.messages import Message as QueueMessage
+
+_CCSIDS = {
+    codecs.lookup(name).name: ccsid
+    for ccsid, name in reversed(CODECS.items())
+    if ccsid not in (MQCCSI_Q_MGR, 932, 1200, 1202, 5348, 17584)
+}
+_CCSID_DIGITS = 5
+#: UTF-16 without a byte order is big-endian, as JMS writes it.
+_CCSIDS["utf-16"] = 1200
+
+
+def codec_of(coded_char_set_id: int, reason: int = rc.MQRC_SOURCE_CCSID_ERROR) -> str:
+    """Return the name of the codec; raises the reason code for one that is not known."""
+    codec = CODECS.get(coded_char_set_id)
+    if codec is None:
+        raise mq_error(reason, f"CodedCharSetId {coded_char_set_id}")
+    return codec
+
+
+def character_set_name(coded_char_set_id: int) -> str:
+    """Return the value of JMS_IBM_Character_Set: the codec's name, or the number as text."""
+    if coded_char_set_id == UTF_8:
+        return "UTF-8"
+    codec = CODECS.get(coded_char_set_id)
+    return str(coded_char_set_id) if codec is None else codec
+
+
+def ccsid_named(name: str) -> int:
+    """Return the CodedCharSetId that JMS_IBM_Character_Set names, by name or by number.
+
+    Raises MQRC_TARGET_CCSID_ERROR for one that is not known.
+    """
+    if name.isdecimal() and len(name) <= _CCSID_DIGITS:
+        # Data that is no text may pass through in a character set that is not known here.
+        return int(name)
+    try:
+        ccsid = _CCSIDS.get(codecs.lookup(name).name)
+    except LookupError:
+        ccsid = None
+    if ccsid is None:
+        raise mq_error(rc.MQRC_TARGET_CCSID_ERROR, f"character set {name!r}")
+    return ccsid
+
+
+_KINDS: dict[str, type[Message]] = {
+    "jms_text": TextMessage,
+    "jms_bytes": BytesMessage,
+    "jms_map": MapMessage,
+    "jms_stream": StreamMessage,
+    "jms_none": Message,
+}
+Acknowledge = Callable[[], None] | None
+_TYPES = {bool: v.BOOLEAN, int: v.INT, str: v.STRING}
+_ALWAYS: tuple[str, ...] = (
+    k.JMSX_DELIVERY_COUNT,
+    k.JMSX_USERID,
+    k.JMSX_APPID,
+    k.JMS_IBM_MSGTYPE,
+    k.JMS_IBM_FEEDBACK,
+    k.JMS_IBM_PUTAPPLTYPE,
+    k.JMS_IBM_PUTDATE,
+    k.JMS_IBM_PUTTIME,
+)
+_OF_GROUPS = (k.JMSX_GROUPID, k.JMSX_GROUPSEQ, k.JMS_IBM_LAST_MSG_IN_GROUP)
+
+
+class Parts(NamedTuple):
+    """A message taken apart: the folders of its MQRFH2, and what its data are."""
+
+    mcd: dict[str, Element]
+    jms: dict[str, str]
+    amqp: dict[str, str]
+    usr: list[tuple[str, Typed]]
+    data_format: str
+    encoding: int
+    coded_char_set_id: int
+    data: bytes
+    has_header: bool
+
+
+def incoming(message: QueueMessage, manager_name: str, acknowledge: Acknowledge) -> Message:
+    """Return a message got or browsed as a JMS message, its properties and body to be read only.
+
+    A header or body that is not well formed is no error: all of it is the body of a BytesMessage.
+    """
+    descriptor, body = message.descriptor, message.body
+    sent, delay = descriptor, None
+    if descriptor.format == DELAY_FORMAT:
+        delay = find_delay_header(DELAY_FORMAT, body)
+    if delay is not None:
+        # Found on the staging queue: it is shown as what was sent.
+        sent, body = delay.descriptor_of_data(descriptor), body[delay.length_bytes :]
+    parts = _parts(sent, body)
+    received, parts = _with_body(parts, sent, body)
+    _set_headers(received, message, parts, manager_name)
+    if delay is not None and "Dst" not in parts.jms:
+        manager = delay.target_manager
+        received.jms_destination = Queue(
+            delay.target_queue, "" if manager == manager_name else manager
+        )
+    received.received(partial(_properties, message, descriptor, parts), acknowledge)
+    return received
+
+
+def _parts(descriptor: Descriptor, body: bytes) -> Parts:
+    if descriptor.format.strip() == FORMAT:
+        try:
+            header = read_header(descriptor.encoding, descriptor.coded_char_set_id, body)
+            return _parts_of(header, body)
+        except MQError:
+            pass
+    return _whole(descriptor, body)
+
+
+def _parts_of(header: Header, body: bytes) -> Parts:
+    return Parts(
+        {element.name: element for element in header.folders.get("mcd", ())},
+        {element.name: element.text for element in header.folders.get("jms", ())},
+        {element.name: element.text for element in header.folders.get("amqp", ())},
+        properties_of(header.folders.get("usr", ())),
+        header.data_format,
+        header.data_encoding,
+        header.data_coded_char_set_id,
+        body[header.data_start :],
+        has_header=True,
+    )
+
+
+def _whole(descriptor: Descriptor, body: bytes) -> Parts:
+    """Return a message without an MQRFH2, or with one that cannot be read."""
+    return Parts(
+        {},
+        {},
+        {},
+        [],
+        descriptor.format.strip(),
+        descriptor.encoding,
+        descriptor.coded_char_set_id,
+        body,
+        has_header=False,
+    )
+
+
+def _with_body(parts: Parts, descriptor: Descriptor, body: bytes) -> tuple[Message, Parts]:
+    try:
+        return _message(parts), parts
+    except (MQError, UnicodeDecodeError):
+        parts = _whole(descriptor, body)
+        received = BytesMessage()
+        received.set_raw(parts.data, parts.encoding)
+        return received, parts
+
+
+def _message(parts: Parts) -> Message:
+    domain = parts.mcd.get("Msd")
+    kind = _KINDS.get("" if domain is None else domain.text)
+    if kind is None:
+        kind = TextMessage if parts.data_format == "MQSTR" else BytesMessage
+    received = kind()
+    if isinstance(received, TextMessage):
+        body = parts.mcd.get("msgbody")
+        if body is None or not body.is_nil:
+            received.set_raw(parts.data, _codec(parts), parts.coded_char_set_id)
+    elif isinstance(received, BytesMessage):
+        received.set_raw(parts.data, parts.encoding)
+    elif isinstance(received, (MapMessage, StreamMessage)):
+        received.set_raw(parts.data.decode(codec_of(parts.coded_char_set_id)))
+    return received
+
+
+def _codec(parts: Parts) -> str | None:
+    try:
+        codec = codec_of(parts.coded_char_set_id)
+    except MQError:
+        return None
+    if codec == "utf-16-be" and parts.encoding & c.MQENC_INTEGER_MASK == c.MQENC_INTEGER_REVERSED:
+        return "utf-16-le"
+    return codec
+
+
+def _set_headers(received: Message, message: QueueMessage, parts: Parts, manager_name: str) -> None:
+    descriptor = message.descriptor
+    # An MQRFH2 in a report is a copy of the original's, so its headers describe the original.
+    is_report = descriptor.msg_type == c.MQMT_REPORT
+    jms, amqp = ({}, {}) if is_report else (parts.jms, parts.amqp)
+    received.jms_message_id = id_text(message.msg_id)
+    # An MQRFH2 without Tms means that the sender disabled the timestamp: JMSTimestamp is then 0.
+    put_ms = message.put_ms
+    received.jms_timestamp = timestamp_of(jms.get("Tms", "0"), put_ms) if jms else put_ms
+    received.jms_correlation_id = correlation_text(message.correl_id, jms.get("Cid"))
+    received.jms_reply_to = _reply_to(
+        descriptor, jms.get("Rto"), manager_name, has_header=parts.has_header
+    )
+    received.jms_destination = destination_of_uri(jms.get("Dst", "")) or _destination(message)
+    received.jms_delivery_mode = k.PERSISTENT if message.persistent else k.NON_PERSISTENT
+    received.jms_redelivered = message.backout_count > 0
+    received.jms_type = _type(parts.mcd) if parts.mcd else None
+    expiration, delivery_time = message.expire_at_ms, message.deliver_at_ms
+    received.jms_expiration = 0 if expiration is None else expiration
+    received.jms_delivery_time = delivery_time
+    if amqp:
+        # A client of AMQP has said them by its own clock.
+        if "CreationTime" in amqp:
+            received.jms_timestamp = timestamp_of(amqp["CreationTime"], put_ms)
+        if expiration is not None:
+            received.jms_expiration = as_said(amqp.get("ExpiryTime"), expiration)
+        received.jms_delivery_time = as_said(amqp.get("DeliveryTime"), delivery_time)
+    received.jms_priority = message.priority
+
+
+def _destination(message: QueueMessage) -> Destination:
+    return _queue(message.queue) if message.topic is None else Topic(message.topic)
+
+
+@lru_cache(maxsize=256)
+def _queue(name: str) -> Queue:
+    """Return the queue of a name, one for all messages from it."""
+    return Queue(name)
+
+
+def _reply_to(
+    descriptor: Descriptor, uri: str | None, manager_name: str, *, has_header: bool
+) -> Destination | None:
+    name = descriptor.reply_to_q.strip()
+    named = None if uri is None else destination_of_uri(uri)
+    if not name or (isinstance(named, Queue) and named.queue_name == name):
+        return named
+    manager = descriptor.reply_to_q_mgr.strip()
+    # A program that sends without an MQRFH2 may not understand one in the answer.
+    client = k.TARGET_CLIENT_JMS if has_header else k.TARGET_CLIENT_MQ
+    return Queue(name, "" if manager == manager_name else manager, target_client=client)
+
+
+def _type(mcd: dict[str, Element]) -> str | None:
+    parts = (mcd.get(name) for name in ("Type", "Set", "Fmt", "Msd"))
+    name, set_, form, domain = (None if part is None else part.text for part in parts)
+    return type_of(name, set_, form, domain)
+
+
+def _properties(message: QueueMessage, descriptor: Descriptor, parts: Parts) -> dict[str, Typed]:
+    properties = {
+        name: typed if typed.dt in v.CONVERSIONS else Typed(v.STRING, typed.value)
+        for name, typed in parts.usr
+    }
+    properties[k.JMS_IBM_FORMAT] = Typed(v.STRING, parts.data_format.ljust(8))
+    properties[k.JMS_IBM_ENCODING] = Typed(v.INT, parts.encoding)
+    character_set = character_set_name(parts.coded_char_set_id)
+    properties[k.JMS_IBM_CHARACTER_SET] = Typed(v.STRING, character_set)
+    # The values that a selector has seen.
+    fields = MessageFields(message, descriptor, message.put_ms)
+    for name in _names(descriptor, parts.jms):
+        value = fields.value(name)
+        if value is not None:
+            properties[name] = Typed(_TYPES[type(value)], value)
+    return properties
+
+
+def _names(descriptor: Descriptor, jms: dict[str, str]) -> Iterable[str]:
+    """Return the properties that a message may have of those a selector knows."""
+    names = _ALWAYS
+    if descriptor.report:
+        names += tuple(REPORT_BITS)
+    if descriptor.group_id or descriptor.msg_flags or "Gid" in jms or "Seq" in jms:
+        names += _OF_GROUPS
+    if descriptor.format == DELAY_FORMAT:
+        names += (JMS_MAYFLY_DELAYED,)
+    return names
+
+
+_NULL_BODY = (
+    '<msgbody xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:nil="true"></msgbody>'
+)
+_DATA_FORMATS = {"jms_text": "MQSTR", "jms_map": "MQSTR", "jms_stream": "MQSTR"}
+_FORMAT_BYTES = 8
+_LARGEST_SEQUENCE_NUMBER = 999_999_999
+
+
+class Terms(NamedTuple):
+    """The terms on which a message is sent: settings of the producer and of the destination.
+
+    ``delivery_mode`` and ``priority`` go into the MQRFH2, ``persistence`` and ``md_priority`` into
+    the descriptor. ``timestamp_ms`` 0 is no timestamp, ``expiration_ms`` 0 no end.
+    """
+
+    delivery_mode: int
+    priority: int
+    persistence: int
+    md_priority: int
+    timestamp_ms: int
+    expiration_ms: int
+
+
+class EncodedMessage(NamedTuple):
+    """A message as the engine takes it; CorrelId is empty for none."""
+
+    descriptor: Descriptor
+    correl_id: bytes
+    body: bytes
+
+
+class Special(NamedTuple):
+    """The descriptor fields that the JMS_IBM_* and JMSX* properties of a message set."""
+
+    report: int = c.MQRO_NONE
+    msg_type: int | None = None
+    feedback: int = c.MQFB_NONE
+    data_format: str | None = None
+    encoding: int = c.MQENC_NORMAL
+    coded_char_set_id: int = UTF_8
+    group_id: str | None = None
+    group_seq: int | None = None
+    is_last_in_group: bool = False
+    is_retained: bool = False
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether it is part of a group."""
+        return self.group_id is not None or self.is_last_in_group
+
+
+PLAIN = Special()
+
+
+def special_of(properties: dict[str, Typed]) -> Special:
+    """Return the descriptor fields that the properties set.
+
+    Raises MessageFormatException for a value of the wrong type, JMSException for one that MQ does
+    not know (MQRC_REPORT_OPTIONS_ERROR, MQRC_TARGET_CCSID_ERROR, MQRC_MSG_SEQ_NUMBER_ERROR).
+    """
+    if not properties:
+        return PLAIN
+    found = {name: properties[name] for name in properties if name in k.DESCRIPTOR_PROPERTIES}
+    if not found:
+        return PLAIN
+    return Special(
+        _report(found),
+        _number(found, k.JMS_IBM_MSGTYPE),
+        _number(found, k.JMS_IBM_FEEDBACK) or c.MQFB_NONE,
+        _text(found, k.JMS_IBM_FORMAT),
+        c.MQENC_NORMAL if (e := _number(found, k.JMS_IBM_ENCODING)) is None else e,
+        _character_set(_text(found, k.JMS_IBM_CHARACTER_SET)),
+        _text(found, k.JMSX_GROUPID),
+        _group_seq(_number(found, k.JMSX_GROUPSEQ)),
+        bool(v.converted(found.get(k.JMS_IBM_LAST_MSG_IN_GROUP), v.BOOLEAN)),
+        _number(found, k.JMS_IBM_RETAIN) == k.RETAIN_PUBLICATION,
+    )
+
+
+def outgoing(
+    message: Message, destination: Destination, terms: Terms, special: Special
+) -> EncodedMessage:
+    """Return a message as it is put.
+
+    Raises MessageFormatException where the text does not fit its character set.
+    """
+    is_text = message.kind in _DATA_FORMATS
+    ccsid = special.coded_char_set_id
+    data = message.wire_body(codec_of(ccsid, rc.MQRC_TARGET_CCSID_ERROR) if is_text else "")
+    data_format = special.data_format
+    if data_format is None:
+        data_format = _DATA_FORMATS.get(message.kind, "")
+    reply_to = message.jms_reply_to
+    reply_to_queue = reply_to if isinstance(reply_to, Queue) else None
+    has_header = destination.target_client == k.TARGET_CLIENT_JMS
+    descriptor = _descriptor(
+        terms.md_priority,
+        terms.persistence,
+        "" if reply_to_queue is None else reply_to_queue.queue_name,
+        "" if reply_to_queue is None else reply_to_queue.queue_manager,
+        FORMAT if has_header else data_format,
+        special,
+        has_header,
+    )
+    correl_id = message.jms_correlation_id_as_bytes or b""
+    if not has_header:
+        return EncodedMessage(descriptor, correl_id, data or b"")
+    folders = (
+        _mcd_folder(message.kind, message.jms_type, is_null=data is None)
+        + _pack(_jms_folder(message, destination.uri, terms, special))
+        + _usr_folder(message)
+    )
+    header = pack_header(folders, data_format, special.encoding, special.coded_char_set_id)
+    return EncodedMessage(descriptor, correl_id, header + data if data else header)
+
+
+@lru_cache(maxsize=1024)
+def _descriptor(
+    priority: int,
+    persistence: int,
+    reply_to_q: str,
+    reply_to_q_mgr: str,
+    format_name: str,
+    special: Special,
+    has_header: bool,
+) -> Descriptor:
+    msg_type = special.msg_type
+    if msg_type is None:
+        msg_type = c.MQMT_REQUEST if reply_to_q else c.MQMT_DATAGRAM
+    plain = Descriptor(
+        report=special.report,
+        msg_type=msg_type,
+        feedback=special.feedback,
+        encoding=c.MQENC_NORMAL if has_header else special.encoding,
+        coded_char_set_id=UTF_8 if has_header else special.coded_char_set_id,
+        priority=priority,
+        persistence=persistence,
+        format=format_name,
+        reply_to_q=reply_to_q,
+        reply_to_q_mgr=reply_to_q_mgr,
+    )
+    if not special.is_grouped:
+        return plain
+    last = c.MQMF_LAST_MSG_IN_GROUP if special.is_last_in_group else c.MQMF_NONE
+    return plain._replace(
+        version=c.MQMD_VERSION_2,
+        group_id=_group_bytes(special.group_id),
+        msg_seq_number=1 if special.group_seq is None else special.group_seq,
+        msg_flags=c.MQMF_MSG_IN_GROUP | last,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _mcd_folder(kind: str, jms_type: str | None, *, is_null: bool) -> bytes:
+    """Return the folder that says of what kind the body is."""
+    type_ = "" if jms_type is None else f"<Type>{escape(jms_type)}</Type>"
+    return _pack(f"<mcd><Msd>{kind}</Msd>{type_}{_NULL_BODY if is_null else ''}</mcd>")
+
+
+def _jms_folder(message: Message, uri: str, terms: Terms, special: Special) -> str:
+    """Return the folder with the headers; those with their default value are left out."""
+    correlation_id = message.jms_correlation_id
+    parts = [_dst(uri)]
+    if message.jms_reply_to is not None:
+        parts.append(f"<Rto>{escape(str(message.jms_reply_to))}</Rto>")
+    if terms.timestamp_ms:
+        parts.append(f"<Tms>{terms.timestamp_ms}</Tms>")
+    if terms.expiration_ms:
+        parts.append(f"<Exp>{terms.expiration_ms}</Exp>")
+    if correlation_id is not None and id_bytes(correlation_id) is None:
+        parts.append(f"<Cid>{escape(correlation_id)}</Cid>")
+    if terms.priority != k.DEFAULT_PRIORITY:
+        parts.append(f"<Pri>{terms.priority}</Pri>")
+    parts.append(f"<Dlv>{terms.delivery_mode}</Dlv>")
+    if special.group_id is not None and id_bytes(special.group_id) is None:
+        parts.append(f"<Gid>{escape(special.group_id)}</Gid>")
+    if special.group_seq is not None:
+        parts.append(f"<Seq>{special.group_seq}</Seq>")
+    parts.append("</jms>")
+    return "".join(parts)
+
+
+@lru_cache(maxsize=1024)
+def _dst(uri: str) -> str:
+    return f"<jms><Dst>{escape(uri)}</Dst>"
+
+
+def _usr_folder(message: Message) -> bytes:
+    """Return the folder with the application's properties; nothing when there are none."""
+    properties = message.typed_properties
+    if not properties:
+        return b""
+    elements = [
+        property_element(name, typed)
+        for name, typed in properties.items()
+        if name not in k.KNOWN_PROPERTIES
+    ]
+    return _pack(f"<usr>{''.join(elements)}</usr>") if elements else b""
+
+
+def _pack(folder: str) -> bytes:
+    try:
+        return pack_folder(folder)
+    except UnicodeEncodeError as error:
+        raise MessageFormatException(f"a property or header: {error}") from None
+
+
+def _report(found: dict[str, Typed]) -> int:
+    report = c.MQRO_NONE
+    for name, allowed in REPORT_BITS.items():
+        value = _number(found, name)
+        if value is None:
+            continue
+        # Bits may come as the signed number that the descriptor holds.
+        value &= 0xFFFFFFFF
+        if value & ~allowed:
+            refuse(rc.MQRC_REPORT_OPTIONS_ERROR, f"{name} {value:#x}")
+        report |= value
+    return report
+
+
+def _number(found: dict[str, Typed], name: str) -> int | None:
+    typed = found.get(name)
+    return None if typed is None else cast(int, v.converted(typed, v.LONG))
+
+
+def _text(found: dict[str, Typed], name: str) -> str | None:
+    text = cast("str | None", v.converted(found.get(name), v.STRING))
+    if text is None or name != k.JMS_IBM_FORMAT:
+        return text
+    if len(text.encode("utf-8", "replace")) > _FORMAT_BYTES:
+        raise MessageFormatException(f"{name} {text!r} is longer than {_FORMAT_BYTES} bytes")
+    return text.rstrip()
+
+
+def _character_set(name: str | None) -> int:
+    return UTF_8 if name is None else ccsid_named(name)
+
+
+def _group_seq(number: int | None) -> int | None:
+    if number is not None and not 1 <= number <= _LARGEST_SEQUENCE_NUMBER:
+        refuse(rc.MQRC_MSG_SEQ_NUMBER_ERROR, f"JMSXGroupSeq {number}")
+    return number
+
+
+def _group_bytes(group_id: str | None) -> bytes:
+    return b"" if group_id is None else correlation_bytes(group_id)
