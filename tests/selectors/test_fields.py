@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly import QueueManager, jms
-from mayfly.jms.messages import Message as JMSMessage
 from mayfly.jms.mapping import incoming
+from mayfly.jms.messages import Message as JMSMessage
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import (
