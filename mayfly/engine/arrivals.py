@@ -10,6 +10,8 @@ from mayfly.engine.waiting import Waiter
 from mayfly.store.keys import SEQUENCE_BITS
 from mayfly.verbs.messages import Message, position_of
 
+_ARRIVAL = (1 << SEQUENCE_BITS) - 1
+
 
 class Arrivals:
     """Notes arrivals on the queues it watches; the server of these queues resets ``has_work``."""
@@ -44,9 +46,6 @@ class Arrivals:
 def when_woken(core: Core, look: Callable[[], None]) -> None:
     """Call ``look``, without the lock, whenever the clock is told that work may be due."""
     core.on_wake.append(look)
-
-
-_ARRIVAL = (1 << SEQUENCE_BITS) - 1
 
 
 def next_number(owner: QueueOwner) -> int:

@@ -20,6 +20,8 @@ from mayfly.mqi.errors import MQError
 from mayfly.runtime import EngineLock, Runtime
 from mayfly.runtime.compiling import mypyc_attr
 
+_LOG = logging.getLogger("mayfly")
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Core(State):
@@ -33,9 +35,6 @@ class Core(State):
         self.committer = Committer(self)
         #: Work for callers that do not wait.
         self.background = Background(self.callbacks, self.committer.run, runtime)
-
-
-_LOG = logging.getLogger("mayfly")
 
 
 class OnArrival(Protocol):

@@ -17,9 +17,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.get import GetRequest, Getter, obtain
 from mayfly.engine.get_many import Got, Room, each_taken
 from mayfly.engine.holding import Hold
-from mayfly.engine.message import message_of
 from mayfly.engine.standing import StandingGet
-from mayfly.engine.unit_contents import absorb, take_over, taken_by
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -228,9 +226,9 @@ class Deliveries(Hold):
 
     def _absorb(self, unit_of_work: UnitOfWork, got: Got) -> None:
         if isinstance(got, UnitOfWork):
-            absorb(unit_of_work, got)
+            unit_of_work.absorb(got)
         else:
-            take_over(unit_of_work, got, self)
+            unit_of_work.take_over(got, self)
 
     def _got(self, number: int) -> Got:
         got = self._held.get(number)
@@ -239,6 +237,6 @@ class Deliveries(Hold):
         return got
 
     def _message(self, got: Got) -> Message:
-        (taken,) = taken_by(got) if isinstance(got, UnitOfWork) else [got]
+        (taken,) = got.taken() if isinstance(got, UnitOfWork) else [got]
         queue, row, _side = taken
-        return message_of(queue.name, row, self._core.now_ms())
+        return Message(queue.name, row, self._core.now_ms(), row.body)

@@ -10,10 +10,10 @@ from typing import Any
 from mayfly.engine.claims.consumers import Claims
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
-from mayfly.engine.errors import BROKEN
 from mayfly.engine.expiry import ExpiryScan
 from mayfly.engine.membership import Membership
 from mayfly.engine.pubsub.subscription_administration import end_expired
+from mayfly.engine.state import BROKEN
 from mayfly.engine.triggering.triggering import triggering_of
 from mayfly.lifetime.times import SECOND_MS, STORED_TIME_IDLE_MS
 from mayfly.mqi import reasons as rc
@@ -24,6 +24,9 @@ _LOG = logging.getLogger("mayfly")
 #: After a full disk, work that is due is tried again after this.
 POSTPONE_MS = SECOND_MS
 _SURVIVED = (rc.MQRC_STORAGE_MEDIUM_FULL, rc.MQRC_CONNECTION_BROKEN)
+#: Lives of non-persistent messages and balance rows are written at the latest after this, and rows
+#: of the ledger beyond its retention begin to go.
+SETTLE_MS = SECOND_MS
 
 
 class DueWork:
@@ -180,11 +183,6 @@ class DueWork:
             return False
         due_ms, queue = self.release_due_ms(), self.core.registry.by_number(queue_number)
         return due_ms is None or queue is None or not queue.staged_for or end_ms < due_ms
-
-
-#: Lives of non-persistent messages and balance rows are written at the latest after this, and rows
-#: of the ledger beyond its retention begin to go.
-SETTLE_MS = SECOND_MS
 
 
 class Bookkeeping:

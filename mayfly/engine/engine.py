@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -23,7 +24,6 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.delay.timeline import StagedKeys
 from mayfly.engine.due_work import DueWork
-from mayfly.engine.forks import stop_in_children
 from mayfly.engine.membership import Membership
 from mayfly.engine.objects.administration import set_up
 from mayfly.engine.objects.client_objects import set_up_client_objects
@@ -50,6 +50,8 @@ from mayfly.verbs.contracts.files import local_path
 
 _LOG = logging.getLogger("mayfly")
 _BATCHES_BEFORE_OPEN = 10
+#: The engines that are open in this process; two may have one name, in different folders.
+_OPEN: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 
 class Engine(Core):
@@ -109,7 +111,7 @@ class Engine(Core):
         except BaseException:
             self.store.close()
             raise
-        stop_in_children(self)
+        _OPEN.add(self)
         self.due_work.begin()
         self._membership.admit()
 
@@ -253,3 +255,15 @@ class Engine(Core):
         set_up_client_objects(self)
         load_subscriptions(self, subscriptions)
         load_retained(self)
+
+
+def _stop_in_child() -> None:
+    """Stop the copies of engines in a forked child.
+
+    The child shares files with its parent, and its locks may be held by threads that it lacks.
+    """
+    for engine in list(_OPEN):
+        engine.stop_in_child()
+
+
+os.register_at_fork(after_in_child=_stop_in_child)

@@ -42,6 +42,11 @@ from mayfly.verbs.contracts.outcomes import NOBODY, Ending, MetBy
 from mayfly.verbs.messages import Message
 
 _LOG = logging.getLogger("mayfly.disposal")
+_BATCH = 1_000
+#: How many expired messages that are locked are looked behind before a scan is run all the same.
+_LOOKED_BEHIND = 100
+_START = (-(2**62), 0)
+_SIDES = (VOLATILE, PERSISTENT)
 
 
 def discard_expired(
@@ -251,13 +256,6 @@ def _expired(queue: LocalQueue, row: StoredMessage, now_ms: int, met_by: str | N
                 body=embedded.body,
             )
     return Expired(name, Message(name, row, now_ms, row.body), met_by)
-
-
-_BATCH = 1_000
-#: How many expired messages that are locked are looked behind before a scan is run all the same.
-_LOOKED_BEHIND = 100
-_START = (-(2**62), 0)
-_SIDES = (VOLATILE, PERSISTENT)
 
 
 class ExpiryScan:

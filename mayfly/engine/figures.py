@@ -20,6 +20,13 @@ from mayfly.mqi.errors import ObjectError
 from mayfly.store.book import Totals
 from mayfly.verbs.facts import Counts
 
+#: Queues looked at in one turn of the lock.
+_STEP: Final = 500
+#: So many expired messages are counted at each look; twice as many at each second one.
+_EXPIRED_A_LOOK: Final = 50_000
+#: The name in a flow of messages that were put, beside the words of outcomes.
+PUT: Final = "put"
+
 
 class QueueFigures(NamedTuple):
     """One local queue, or several together.
@@ -156,14 +163,6 @@ def _together(each: list[QueueFigures]) -> QueueFigures:
         sum(one.puts for one in each),
         ended,
     )
-
-
-#: Queues looked at in one turn of the lock.
-_STEP: Final = 500
-#: So many expired messages are counted at each look; twice as many at each second one.
-_EXPIRED_A_LOOK: Final = 50_000
-#: The name in a flow of messages that were put, beside the words of outcomes.
-PUT: Final = "put"
 
 
 class LiveQueue(NamedTuple):

@@ -13,12 +13,10 @@ from mayfly.engine.delivery import Ids, OutgoingMessage, new_id
 from mayfly.engine.disposal import as_given, dead_letter, dead_letter_queue_of, send_report
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
-from mayfly.engine.message import message_of
 from mayfly.engine.objects.lookup import target_queue
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.session import Session
 from mayfly.engine.transaction import Transaction
-from mayfly.engine.unit_contents import open_puts, taken_by
 from mayfly.lifetime.dead_letters import Refusal, behind_header
 from mayfly.lifetime.reports import Cause, Original
 from mayfly.lifetime.window import window_at_put
@@ -226,9 +224,9 @@ def got_in(session: Session, queue: str, token: bytes) -> Message | None:
     """Return a message that its unit of work has got, by queue and MsgToken; None for none."""
     core, unit_of_work = session.core, session.unit_of_work
     with core.engine_lock:
-        own = [pending for pending, is_got in open_puts(unit_of_work) if is_got]
-        found = [*taken_by(unit_of_work), *own]
+        own = [pending for pending, is_got in unit_of_work.open_puts() if is_got]
+        found = [*unit_of_work.taken(), *own]
     for source, row, _side in found:
         if source.name == queue and message_token(row.k, row.put_ms) == token:
-            return message_of(queue, row, core.now_ms())
+            return Message(queue, row, core.now_ms(), row.body)
     return None

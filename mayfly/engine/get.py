@@ -20,7 +20,6 @@ from mayfly.engine.finding.selecting import (
     place_for,
     work_on,
 )
-from mayfly.engine.message import message_of
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.properties import View, seen_as
 from mayfly.engine.queues import Found, LocalQueue
@@ -28,7 +27,6 @@ from mayfly.engine.remote.wrapping import TRANSMISSION_MARK, extended, seen_in_t
 from mayfly.engine.requester import Requester
 from mayfly.engine.state import ensure_running, now_ms_of
 from mayfly.engine.transaction import Transaction
-from mayfly.engine.unit_contents import take_all
 from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
 from mayfly.lifetime.moments import is_expired
@@ -40,6 +38,8 @@ from mayfly.mqi.errors import MQError, NoMessage, mq_error
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.contracts.outcomes import Ending, MetBy
 from mayfly.verbs.messages import GetResult, Handed, Message
+
+_AS_STORED: Final = View.AS_STORED
 
 
 class GetRequest(NamedTuple):
@@ -62,7 +62,6 @@ class GetRequest(NamedTuple):
 
 #: A get that takes whatever comes next and does not wait.
 _NEXT: Final = GetRequest()
-_AS_STORED: Final = View.AS_STORED
 
 
 def obtained(core: Core, prepared: Prepared) -> GetResult:
@@ -398,7 +397,7 @@ def seen(
     if request.view is not _AS_STORED:
         visible, taken, failure = seen_as(request.view, row)
         if taken is not None:
-            handed = Handed(taken, message_of(name, row, now_ms))
+            handed = Handed(taken, Message(name, row, now_ms, row.body))
     if request.extends:
         visible = _with_extension(visible)
     length = len(visible.body)
@@ -485,7 +484,7 @@ def take_rows(
         for _queue, row, _persistence in found:
             requester.forget_lock(row.k)
     if isinstance(into, UnitOfWork):
-        take_all(into, found, now_ms)
+        into.take_all(found, now_ms)
     else:
         event = holding.GETS[queue.is_staging]
         holding.end_all(core, into, found, event, now_ms, ending=requester.ending)

@@ -30,7 +30,7 @@ from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.remote.wrapping import TRANSMISSION_MARK
 from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
-from mayfly.engine.unit_of_work import UncommittedGet, UncommittedPut, UnitOfWork
+from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 from mayfly.lifetime.moments import is_expired
 from mayfly.mqi.constants import MQRO_COD
 from mayfly.mqi.descriptor import unpack_descriptor
@@ -43,6 +43,12 @@ from mayfly.verbs.messages import GetResult, Message
 #: Messages of one turn of the lock, some 2 ms, and bytes of their bodies.
 _TURN_MESSAGES, _TURN_BYTES = 128, 1024 * 1024
 _PLAIN: Final = GetRequest()
+#: A message that is held: by the unit of work that has got it, or by a holder of many as it is.
+Got: TypeAlias = UnitOfWork | Found
+#: In the place of the side: a message that the getter's own unit of work has put.
+OWN: Final = -1
+#: Rows that one statement reads of a queue with messages on both sides: some it reads in vain.
+_ROWS_OF_TWO: Final = 32
 
 
 def get_many(
@@ -228,10 +234,6 @@ class Room(NamedTuple):
     body_bytes: int
 
 
-#: A message that is held: by the unit of work that has got it, or by a holder of many as it is.
-Got: TypeAlias = UnitOfWork | UncommittedGet
-
-
 class Taken(NamedTuple):
     """A message that was taken; one that stays on its queue is not held."""
 
@@ -294,7 +296,7 @@ def _by_one_search(
                 expired.append((queue, row, persistence))
                 continue
             result = seen(core, request, queue, row, now_ms)
-            got = UncommittedGet(queue, row, persistence)
+            got = queue, row, persistence
             if result.stays:
                 yield Taken(got, result)
                 return
@@ -316,12 +318,6 @@ def _by_one_search(
     finally:
         if expired and (left < room.messages or core.settings.discard_on_empty):
             discard_met(core, expired, now_ms, requester)
-
-
-#: In the place of the side: a message that the getter's own unit of work has put.
-OWN: Final = -1
-#: Rows that one statement reads of a queue with messages on both sides: some it reads in vain.
-_ROWS_OF_TWO: Final = 32
 
 
 class Picked(NamedTuple):

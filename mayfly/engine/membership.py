@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from mayfly.engine.core import Core
-from mayfly.engine.restart import check_in_no_group
+from mayfly.mqi.errors import StoreError
 from mayfly.runtime import EngineLock, Runtime
+from mayfly.store.intents import group_of
 
 _Engine = TypeVar("_Engine", bound=Core)
 
@@ -25,7 +26,10 @@ class Membership(Generic[_Engine]):
 
     def join(self, engine: _Engine) -> None:
         """Join while the store is open and nothing is loaded; StoreError refuses the folder."""
-        check_in_no_group(engine)
+        group, folder = group_of(engine.store.persistent), engine.store.folder
+        if group and folder is not None:
+            said = f"{engine.name} is a member of queue-sharing group {group}: open it with that"
+            raise StoreError(said, folder)
 
     def recover(self) -> None:
         """Do what was decided while it was closed, before anybody looks at a message."""

@@ -27,6 +27,18 @@ from mayfly.properties.folders import (
 from mayfly.properties.values import raw_value
 from mayfly.store.units import StoredMessage
 
+#: The options that say how properties are returned; only one of them may be set.
+OPTIONS = (
+    c.MQGMO_PROPERTIES_FORCE_MQRFH2,
+    c.MQGMO_NO_PROPERTIES,
+    c.MQGMO_PROPERTIES_IN_HANDLE,
+    c.MQGMO_PROPERTIES_COMPATIBILITY,
+)
+_OPTION_BITS = sum(OPTIONS)
+#: With a property in one of these, COMPAT returns all of them.
+_COMPATIBLE = re.compile(r"\s*<(?:mcd|jms|usr|mqext)[\s/>]")
+
+
 if TYPE_CHECKING:
     from mayfly.engine.core import Core
 
@@ -52,18 +64,6 @@ def with_properties(
             detail = f"{length} bytes of properties, MAXPROPL is {limit_bytes}"
             raise mq_error(rc.MQRC_PROPERTIES_TOO_BIG, detail)
     return joined(descriptor, body, properties)
-
-
-#: The options that say how properties are returned; only one of them may be set.
-OPTIONS = (
-    c.MQGMO_PROPERTIES_FORCE_MQRFH2,
-    c.MQGMO_NO_PROPERTIES,
-    c.MQGMO_PROPERTIES_IN_HANDLE,
-    c.MQGMO_PROPERTIES_COMPATIBILITY,
-)
-_OPTION_BITS = sum(OPTIONS)
-#: With a property in one of these, COMPAT returns all of them.
-_COMPATIBLE = re.compile(r"\s*<(?:mcd|jms|usr|mqext)[\s/>]")
 
 
 class View(Enum):
@@ -92,6 +92,8 @@ _OF_QUEUE = {
     c.MQPROP_FORCE_MQRFH2: View.AS_STORED,
     c.MQPROP_V6COMPAT: View.AS_STORED,
 }
+
+
 _OF_OPTION = {
     c.MQGMO_PROPERTIES_FORCE_MQRFH2: View.AS_STORED,
     c.MQGMO_NO_PROPERTIES: View.WITHOUT,

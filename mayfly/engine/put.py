@@ -46,6 +46,8 @@ from mayfly.verbs.checks import plain_descriptor
 from mayfly.verbs.facts import Status
 from mayfly.verbs.messages import PutResult
 
+_OBJECT_TYPES: Final = {QALIAS: c.MQOT_ALIAS_Q, QREMOTE: c.MQOT_REMOTE_Q}
+
 
 class PutRequest(NamedTuple):
     """The request of a putter: ids as stored (``delivery.stored_id``), lifetimes in ms.
@@ -284,9 +286,6 @@ def confirm_arrival(
     send_report(core, report, Cause.COA, original)
     if unit_of_work is not None:
         unit_of_work.adopt(report)
-
-
-_OBJECT_TYPES: Final = {QALIAS: c.MQOT_ALIAS_Q, QREMOTE: c.MQOT_REMOTE_Q}
 
 
 class AsyncPuts:

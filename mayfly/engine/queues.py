@@ -24,6 +24,12 @@ from mayfly.store.units import StoredMessage
 #: Index of the non-persistent and of the persistent side in pairs of values.
 VOLATILE: Final = 0
 PERSISTENT: Final = 1
+#: Hidden messages that one search walks over without a note.
+MANY_HIDDEN = 32
+#: Ids that are noted at a time, of one queue.
+_MOST = 64
+#: A side, a MsgId and a CorrelId; None is any.
+Ids = tuple[int, bytes | None, bytes | None]
 
 
 class Watcher(Protocol):
@@ -159,14 +165,6 @@ class LocalQueue:
 
 #: A message, the queue it is on and its side.
 Found = tuple[LocalQueue, StoredMessage, int]
-
-
-#: Hidden messages that one search walks over without a note.
-MANY_HIDDEN = 32
-#: Ids that are noted at a time, of one queue.
-_MOST = 64
-#: A side, a MsgId and a CorrelId; None is any.
-Ids = tuple[int, bytes | None, bytes | None]
 
 
 @weakly_held

@@ -11,18 +11,14 @@ from mayfly.engine.core import Core
 from mayfly.engine.queues import VOLATILE, LocalQueue
 from mayfly.engine.transaction import Transaction
 from mayfly.mqi.constants import MQQA_BACKOUT_HARDENED, MQQSGD_SHARED
-from mayfly.mqi.errors import ResourceError, StoreError
-from mayfly.store.intents import group_of
+from mayfly.mqi.errors import ResourceError
 from mayfly.store.keys import queue_number_of
 from mayfly.store.units import Unit
 
-
-def check_in_no_group(core: Core) -> None:
-    """Raise StoreError for the folder of a member of a queue-sharing group."""
-    group, folder = group_of(core.store.persistent), core.store.folder
-    if group and folder is not None:
-        said = f"{core.name} is a member of queue-sharing group {group}: open it with that"
-        raise StoreError(said, folder)
+_LOG = logging.getLogger("mayfly")
+#: Once at most: behind the first time the count is another one.
+_COUNT = "UPDATE message SET backout_count = backout_count + 1 WHERE k = ? AND backout_count = ?"
+_BATCH = 5_000
 
 
 def recover_totals(core: Core) -> None:
@@ -42,11 +38,6 @@ def recover_totals(core: Core) -> None:
         # The totals of number 0 count what is on the staging queue, for others to come to.
         staged = core.store.book.totals[-queue.number].present if queue.number else 0
         holding.load(queue, totals.present, staged)
-
-
-_LOG = logging.getLogger("mayfly")
-#: Once at most: behind the first time the count is another one.
-_COUNT = "UPDATE message SET backout_count = backout_count + 1 WHERE k = ? AND backout_count = ?"
 
 
 def count_interrupted(core: Core) -> None:
@@ -76,9 +67,6 @@ def _is_hardened(core: Core, queue: LocalQueue) -> bool:
         or definition.qsgdisp == MQQSGD_SHARED
         or definition.hardenbo == MQQA_BACKOUT_HARDENED
     )
-
-
-_BATCH = 5_000
 
 
 def end_non_persistent(core: Core) -> None:

@@ -25,6 +25,10 @@ OnGot: TypeAlias = Callable[[GetResult | MQError], object]
 #: Called under the lock with the number of a getter that is refused its message, and why; with None
 #: when it is not.
 OnRefused: TypeAlias = Callable[[int, MQError | None], None]
+#: Numbers to wait under, which neither queues nor what else waits have.
+_numbers = itertools.count(-(2**58))
+#: Called without the lock when a wait is over: with None, or with what has ended it before.
+OnEnd: TypeAlias = Callable[[MQError | None], object]
 
 
 class StandingGet:
@@ -226,12 +230,6 @@ class StandingGet:
 
     def _tell(self, outcome: GetResult | MQError) -> None:
         self._on_got(outcome if self._finish is None else self._finish(outcome))
-
-
-#: Numbers to wait under, which neither queues nor what else waits have.
-_numbers = itertools.count(-(2**58))
-#: Called without the lock when a wait is over: with None, or with what has ended it before.
-OnEnd: TypeAlias = Callable[[MQError | None], object]
 
 
 class StandingWaits:

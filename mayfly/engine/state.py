@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, Final
 from weakref import WeakValueDictionary
+
+import apsw
 
 from mayfly.engine.alike_warnings import AlikeWarnings
 from mayfly.engine.callbacks import Callbacks
@@ -20,13 +22,16 @@ from mayfly.engine.transaction import Transaction
 from mayfly.engine.waiting import DEFINITIONS, Waits
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import StoreError, mq_error
 from mayfly.runtime import EngineLock, Runtime
 from mayfly.runtime.compiling import mypyc_attr
 from mayfly.store.messages import Messages
 from mayfly.store.store import Store
 
 _LOG = logging.getLogger("mayfly")
+#: The store has failed or is damaged, or what the engine holds for certain is not so: the queue
+#: manager stops. Any other error is one of the item whose work has raised it.
+BROKEN: Final = (StoreError, apsw.Error, OSError, AssertionError)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

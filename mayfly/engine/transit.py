@@ -38,6 +38,10 @@ from mayfly.store.units import StoredMessage
 from mayfly.verbs.checks import stored_id
 from mayfly.verbs.contracts.outcomes import Ending, MetBy
 
+_LOG = logging.getLogger("mayfly.channel")
+_SAVE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+_LAST = "SELECT value FROM meta WHERE name = ?"
+
 
 class Shipment(Hold):
     """The messages of one batch, hidden until its end."""
@@ -306,9 +310,6 @@ class Shipments:
         self._in_doubt[name] = shipment
 
 
-_LOG = logging.getLogger("mayfly.channel")
-
-
 class Refused(NamedTuple):
     """A message that cannot be put on its ``target``, ``QUEUE`` or ``QUEUE@MANAGER``."""
 
@@ -406,10 +407,6 @@ def _is_dead_lettered(core: Core, transaction: Transaction, message: Refused, re
         core.alike_warnings.note(_LOG, ("letter", target, error.reason), core.now_ms(), said)
         return False
     return True
-
-
-_SAVE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
-_LAST = "SELECT value FROM meta WHERE name = ?"
 
 
 class MoveNumbers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
@@ -35,14 +35,6 @@ class UncommittedPut(NamedTuple):
     queue: LocalQueue
     row: StoredMessage
     persistent: bool
-
-
-class UncommittedGet(NamedTuple):
-    """A message got in a unit of work, still in the store."""
-
-    queue: LocalQueue
-    row: StoredMessage
-    persistence: int
 
 
 class UnitOfWork(Hold):
@@ -160,6 +152,45 @@ class UnitOfWork(Hold):
             self._core.note_departure((row.k,))
         self._takes.append(taken)
         self._operation_count += 1
+
+    def take_all(self, found: Sequence[Found], now_ms: int) -> None:
+        """Add gets of committed messages of one queue, as :meth:`take` does with one."""
+        if self.began_ms is None:
+            self.began_ms = now_ms
+        home, core = found[0][0].home, self._core
+        if home is not core:
+            self.at(home).take_all(found, now_ms)
+            return
+        holding.hold_gets(found, self)
+        if core.on_departure:
+            # Backed out, they come back unmarked.
+            core.note_departure([row.k for _queue, row, _side in found])
+        self._takes += found
+        self._operation_count += len(found)
+
+    def take_over(self, taken: Found, by: Hold) -> None:
+        """Take over a message that ``by`` holds and that owes no report."""
+        assert self._core.engine_lock.is_held()
+        if self.began_ms is None:
+            self.began_ms = self._core.now_ms()
+        holding.hand_over(taken, by, self)
+        self._takes.append(taken)
+        self._operation_count += 1
+
+    def absorb(self, held: UnitOfWork) -> None:
+        """Take over the gets of another unit of work, with the reports that they owe."""
+        assert self._core.engine_lock.is_held()
+        for taken in held._takes:
+            holding.hand_over(taken, held, self)
+        self._takes += held._takes
+        if self.began_ms is None:
+            self.began_ms = held.began_ms
+        for put in held._puts.values():
+            self._add(put)
+        self._operation_count += held._operation_count
+        for home, part in held._parts.items():
+            self.at(home).absorb(part)
+        held._clear()
 
     def reschedule(self, taken: Found, row: StoredMessage) -> None:
         """Add a new delivery time of a committed delayed message, which is hidden from now on."""
@@ -365,6 +396,27 @@ class UnitOfWork(Hold):
         transaction.unit.statements.extend(self._statements)
         transaction.effects.extend(self._effects)
         return transaction
+
+    # Contents, for lists of messages and searches for one
+
+    def parts(self) -> list[UnitOfWork]:
+        """Return it, and its parts on queues of others in a queue-sharing group."""
+        return [self, *self._parts.values()]
+
+    def open_puts(self) -> Iterator[tuple[UncommittedPut, bool]]:
+        """Yield each uncommitted put, and whether this unit has got it again (P9)."""
+        assert self._core.engine_lock.is_held()
+        for part in self.parts():
+            yield from ((UncommittedPut(*put), False) for put in part._puts.values())
+            yield from ((pending, True) for pending in part._through)
+
+    def has_taken(self, key: int) -> bool:
+        """Return True if a delayed message was got here, and not rescheduled."""
+        return any(row.k == key for _queue, row, _side in self._takes)
+
+    def taken(self) -> list[Found]:
+        """Return the committed messages that it has got."""
+        return [taken for part in self.parts() for taken in part._takes]
 
     def _add(self, put: tuple[LocalQueue, StoredMessage, bool]) -> None:
         queue, row, _persistent = put

@@ -11,10 +11,10 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.alike import due_alike
 from mayfly.engine.delay.release import Release
 from mayfly.engine.delay.staging import why_unsuitable
-from mayfly.engine.errors import BROKEN
 from mayfly.engine.expiry import discard_expired
 from mayfly.engine.holding import pass_over
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
+from mayfly.engine.state import BROKEN
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.times import SECOND_MS

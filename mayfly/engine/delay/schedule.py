@@ -16,7 +16,6 @@ from mayfly.engine.delay.schedule_change import Cancellation, Change, Releasing,
 from mayfly.engine.delay.schedule_query import Scan, found_by_id, is_shown, scheduled
 from mayfly.engine.queues import Found
 from mayfly.engine.transaction import Transaction
-from mayfly.engine.unit_contents import has_taken
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
@@ -352,7 +351,7 @@ class Schedule:
         if owner is self._core.staging.releasing:
             return Receipt.ALREADY_RELEASED
         if owner is not None:
-            is_own = unit_of_work is not None and has_taken(unit_of_work, key)
+            is_own = unit_of_work is not None and unit_of_work.has_taken(key)
             return Receipt.CANCELLED if is_own else Receipt.LOCKED
         is_over = is_expired(found[1].expire_at_ms, self._core.now_ms())
         return Receipt.EXPIRED if is_over else None

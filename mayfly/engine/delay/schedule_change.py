@@ -9,7 +9,7 @@ from mayfly.engine import holding
 from mayfly.engine.core import Core
 from mayfly.engine.queues import Found
 from mayfly.engine.transaction import Transaction
-from mayfly.engine.unit_of_work import UncommittedGet, UnitOfWork
+from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.life import Event
 from mayfly.lifetime.window import LATEST_DUE_MS, due_at
 from mayfly.mqi import reasons as rc
@@ -148,7 +148,7 @@ class Rescheduling(Change):
         if new.k > row.k:
             self._first_own_keys.setdefault(due_ms_of(new.k), new.k)
         if unit_of_work is not None:
-            unit_of_work.reschedule(UncommittedGet(queue, row, persistence), new)
+            unit_of_work.reschedule((queue, row, persistence), new)
             return
         holding.put_off(transaction, found, new)
 

@@ -23,8 +23,6 @@ from mayfly.store.units import StoredMessage
 
 #: Expired messages that one turn of the lock passes over; then they are discarded, and on.
 DISCARD_BATCH = 1_000
-
-
 #: A live message or None, the expired ones met before it, a key before which all has been met, and
 #: whether the look was cut short: then it has met DISCARD_BATCH expired messages, as many refused
 #: ones as one turn of the lock has time for, or one that takes the selector too long: it begins at

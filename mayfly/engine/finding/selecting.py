@@ -21,6 +21,10 @@ LONG_WORK, TURN_WORK = 100_000, 4_000_000
 REFUSALS, REFUSED_BYTES = 1_000, 4 * 1024 * 1024
 #: More characters than the descriptor has, and what the staging queue shows before a body.
 FIXED_SIZE = 512
+#: The one name whose value changes while a message lies on its queue and nothing happens to it.
+_FLEETING = "Root.MQMD.Expiry"
+#: Messages that a scout reads at first; the next page is so many times as long.
+_FIRST_PAGE, _PAGE_GROWTH = 1, 8
 
 
 def work_on(selector: Selector, row: StoredMessage) -> int:
@@ -79,12 +83,6 @@ class Verdicts:
 
 #: Those of a search without a selector: nothing is ever noted in them.
 NO_VERDICTS = Verdicts()
-
-
-#: The one name whose value changes while a message lies on its queue and nothing happens to it.
-_FLEETING = "Root.MQMD.Expiry"
-#: Messages that a scout reads at first; the next page is so many times as long.
-_FIRST_PAGE, _PAGE_GROWTH = 1, 8
 
 
 @weakly_held

@@ -32,6 +32,11 @@ _OF_ALL = c.MQGMO_LOGICAL_ORDER | c.MQGMO_ALL_MSGS_AVAILABLE
 _by_offset = attrgetter("offset", "key")
 _offset = attrgetter("offset")
 _by_key = attrgetter("key")
+#: Messages that are read in one turn of the lock: some 5 ms.
+_PAGE = 2_000
+#: The most arrivals noted between two looks; after more of them the next look reads all anew.
+_TOLD_MAX = 20_000
+_key = attrgetter("key")
 
 
 def mode_of(options: int) -> int:
@@ -253,13 +258,6 @@ def needed_by(entry: Entry, mode: int) -> list[Entry]:
     if mode & c.MQGMO_ALL_MSGS_AVAILABLE:
         return entry.group.whole() or [entry]
     return entry.group.message(entry.number) or [entry]
-
-
-#: Messages that are read in one turn of the lock: some 5 ms.
-_PAGE = 2_000
-#: The most arrivals noted between two looks; after more of them the next look reads all anew.
-_TOLD_MAX = 20_000
-_key = attrgetter("key")
 
 
 class Line:

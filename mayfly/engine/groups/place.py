@@ -19,6 +19,8 @@ IN_SEGMENTS = c.MQMF_SEGMENT | c.MQMF_LAST_SEGMENT
 LARGEST = 999_999_999
 #: The folder of an MQRFH2 for properties that are MQ's own.
 _MQ_FOLDER = re.compile(r"\s*<mq[\s/>]")
+#: In a body of so many bytes a text is found at once.
+_SHORT_BYTES = 65_536
 
 
 def as_placed(descriptor: Descriptor) -> Descriptor:
@@ -39,10 +41,6 @@ def as_placed(descriptor: Descriptor) -> Descriptor:
         msg_seq_number=descriptor.msg_seq_number if flags & IN_GROUP else 1,
         offset=descriptor.offset if flags & IN_SEGMENTS else 0,
     )
-
-
-#: In a body of so many bytes a text is found at once.
-_SHORT_BYTES = 65_536
 
 
 def is_grouped(descriptor: Descriptor, body: bytes) -> bool:

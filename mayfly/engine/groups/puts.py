@@ -31,6 +31,9 @@ from mayfly.mqi.structures import leading_headers
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.messages import PutResult
 
+#: Segments but the last are multiples of this; none is shorter.
+_STEP_BYTES = 16
+
 
 class PutOrder:
     """Where the puts of a handle stand, from its first one on that had to do with groups.
@@ -143,10 +146,6 @@ def _check_alike(left: Position, path: Path, asked: Descriptor, *, in_unit: bool
             rc.MQRC_INCONSISTENT_UOW,
             "a group is put either in a unit of work or outside of any, not in both",
         )
-
-
-#: Segments but the last are multiples of this; none is shorter.
-_STEP_BYTES = 16
 
 
 def is_to_be_cut(path: Path, descriptor: Descriptor, body: bytes) -> bool:

@@ -14,7 +14,6 @@ from mayfly.engine.requester import Requester
 from mayfly.engine.session import Session
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.transit import Shipment
-from mayfly.engine.unit_contents import open_puts, parts_of
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.dead_letters import is_letter, read_letter
 from mayfly.lifetime.life import State
@@ -122,7 +121,7 @@ class Present:
     def _holder(self, owner: object) -> str:
         if isinstance(owner, UnitOfWork):
             for session in list(self._sessions):
-                if owner in parts_of(session.unit_of_work):
+                if owner in session.unit_of_work.parts():
                     return _unit_of(session)
         if isinstance(owner, UnitOfWork | Deliveries):
             return "an open unit of work"
@@ -131,7 +130,7 @@ class Present:
         return _CHANNEL if isinstance(owner, Shipment) else _WRITING
 
     def _uncommitted(self, session: Session) -> Iterator[Stay]:
-        for pending, is_through in open_puts(session.unit_of_work):
+        for pending, is_through in session.unit_of_work.open_puts():
             row = pending.row
             if self._asked_id in (row.msg_id, row.correl_id):
                 # P9: a message that the same unit of work has got again nobody else will ever see.
