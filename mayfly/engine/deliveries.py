@@ -15,7 +15,7 @@ from typing import Final
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.get import GetRequest, Getter, obtain
-from mayfly.engine.get_many import Got, Room, each_taken
+from mayfly.engine.get_many import Got, each_taken
 from mayfly.engine.holding import Hold
 from mayfly.engine.standing import StandingGet
 from mayfly.engine.unit_of_work import UnitOfWork
@@ -123,9 +123,11 @@ class Deliveries(Hold):
         handle: int,
         request: GetRequest,
         getter_into: Callable[[UnitOfWork], Getter],
-        room: Room,
+        *,
+        most: int,
+        most_bytes: int,
     ) -> list[Delivery]:
-        """Hold the messages that are there, as far as there is room, without waiting.
+        """Hold up to ``most`` messages that are there, until their bodies have ``most_bytes``.
 
         They may be fewer than there are: a long search is left to a get that waits. Expired
         messages are discarded later, in the background. Raises as ``get.get``, when there is none.
@@ -134,7 +136,10 @@ class Deliveries(Hold):
         with core.engine_lock:
             core.check_running()
             try:
-                for got, result in each_taken(core, request, getter_into, room, self):
+                taken = each_taken(
+                    core, request, getter_into, self, most=most, most_bytes=most_bytes
+                )
+                for got, result in taken:
                     number = 0
                     if not result.stays:
                         number = next(self._numbers)

@@ -39,16 +39,81 @@ from mayfly.store.units import StoredMessage
 from mayfly.verbs.checks import MOST_BYTES
 from mayfly.verbs.messages import GetResult, Message
 
-#: The most messages of one call: one transaction ends them all.
 #: Messages of one turn of the lock, some 2 ms, and bytes of their bodies.
 _TURN_MESSAGES, _TURN_BYTES = 128, 1024 * 1024
 _PLAIN: Final = GetRequest()
-#: A message that is held: by the unit of work that has got it, or by a holder of many as it is.
-Got: TypeAlias = UnitOfWork | Found
 #: In the place of the side: a message that the getter's own unit of work has put.
 OWN: Final = -1
 #: Rows that one statement reads of a queue with messages on both sides: some it reads in vain.
 _ROWS_OF_TWO: Final = 32
+#: A message that is held: by the unit of work that has got it, or by a holder of many as it is.
+Got: TypeAlias = UnitOfWork | Found
+
+
+# One search: what comes next
+
+
+class Picked(NamedTuple):
+    """Messages that one turn of the lock has found; ``is_cut`` when it has not seen the last one.
+
+    ``confirmed`` are those of ``alive`` that owe a COD report, ``expired`` those that the getter
+    may discard.
+    """
+
+    alive: list[Found]
+    confirmed: list[Found]
+    expired: list[Found]
+    is_cut: bool
+
+
+def pick(
+    core: Core,
+    queue: LocalQueue,
+    requester: Requester,
+    own: Sequence[StoredMessage],
+    now_ms: int,
+    *,
+    most: int,
+    body_bytes: int,
+    until_report: bool,
+) -> Picked:
+    """Return up to ``most`` messages in the order of gets, until their bodies have so many bytes.
+
+    ``own`` are live messages that the getter's unit of work has put. It ends after DISCARD_BATCH
+    expired messages, and with ``until_report`` after a message that owes a COD report: that may
+    come to this queue.
+    """
+    alive, confirmed, expired = list[Found](), list[Found](), list[Found]()
+    may_discard, met_count, left_bytes = core.settings.discard_on_empty, 0, body_bytes
+    page = Page(min(most, _ROWS_OF_TWO) if all(queue.present) else most, body_bytes)
+    rows = in_order(core, queue, ANY, queue.low, requester, page=page)
+    if own:
+        rows = merged(rows, iter([(row, OWN) for row in own]))
+    for row, side in rows:
+        if row.expire_at_ms is not None and is_expired(row.expire_at_ms, now_ms):
+            expired.append((queue, row, side))
+            if may_discard and len(expired) == DISCARD_BATCH:
+                return Picked(alive, confirmed, expired, is_cut=True)
+            continue
+        alive.append((queue, row, side))
+        met_count = len(expired)
+        left_bytes -= len(row.body)
+        owes = owes_report(row.descriptor)
+        if owes:
+            confirmed.append(alive[-1])
+        if len(alive) >= most or left_bytes <= 0 or (owes and until_report):
+            return Picked(alive, confirmed, expired, is_cut=True)
+    # A get that may discard nothing on its own discards what is before a live message (K7).
+    return Picked(alive, confirmed, expired if may_discard else expired[:met_count], is_cut=False)
+
+
+@lru_cache(maxsize=1_024)
+def owes_report(descriptor: bytes) -> bool:
+    """Return True if a message of a packed descriptor owes its putter a COD report."""
+    return bool(unpack_descriptor(descriptor).report & MQRO_COD)
+
+
+# Taken together by one call
 
 
 def get_many(
@@ -72,7 +137,7 @@ def get_many(
     Returns [] when none came. Raises as ``get.get`` when not even one is taken, and what is wrong
     with the transaction: all are on the queue then.
     """
-    batch = _Batch(core, getter, Room(most, most_bytes), unit_of_work)
+    batch = _Batch(core, getter, unit_of_work, most, most_bytes)
     try:
         batch.take()
         if not batch.messages and getter.may_wait():
@@ -91,13 +156,17 @@ class _Batch:
     """The messages of one call, as far as they are taken."""
 
     def __init__(
-        self, core: Core, getter: Getter, room: Room, unit_of_work: UnitOfWork | None
+        self,
+        core: Core,
+        getter: Getter,
+        unit_of_work: UnitOfWork | None,
+        most: int,
+        most_bytes: int,
     ) -> None:
-        """Begin with none."""
         self._core, self._getter, self._unit_of_work = core, getter, unit_of_work
         self._requester = getter.requester
         self.messages: list[Message] = []
-        self._left, self._left_bytes = room
+        self._left, self._left_bytes = most, most_bytes
         #: The end of their lives without a unit of work.
         self._transaction = Transaction()
 
@@ -227,32 +296,24 @@ def _seen_by(core: Core, queue: LocalQueue, found: list[Found], now_ms: int) -> 
     ]
 
 
-class Room(NamedTuple):
-    """How much a program takes at once: messages, and bytes of bodies until it has enough."""
-
-    messages: int
-    body_bytes: int
-
-
-class Taken(NamedTuple):
-    """A message that was taken; one that stays on its queue is not held."""
-
-    got: Got
-    result: GetResult
+# Taken one by one, each to be settled alone
 
 
 def each_taken(
     core: Core,
     request: GetRequest,
     getter_into: Callable[[UnitOfWork], Getter],
-    room: Room,
     holder: Hold,
-) -> Iterator[Taken]:
-    """Yield messages that are there, as far as there is room; read it under the lock.
+    *,
+    most: int,
+    most_bytes: int,
+) -> Iterator[tuple[Got, GetResult]]:
+    """Yield up to ``most`` messages that are there, until their bodies have ``most_bytes``.
 
-    They may be fewer than there are: a long search is left to a get that waits. ``getter_into``
-    returns the getter for the request that takes into a unit of work. Those with nothing but
-    themselves to settle are held by ``holder``. Raises as ``get.get``.
+    Each is to be settled alone, and one that stays on its queue is not held. Read it under the
+    lock. They may be fewer than there are: a long search is left to a get that waits.
+    ``getter_into`` returns the getter for the request that takes into a unit of work. Those with
+    nothing but themselves to settle are held by ``holder``. Raises as ``get.get``.
     """
     assert core.engine_lock.is_held()
     held = UnitOfWork(core, holder.ending)
@@ -260,15 +321,15 @@ def each_taken(
     getter.is_over = True
     getter.requester.check()
     if getter.takes_any:
-        yield from _by_one_search(core, request, getter, room, holder)
+        yield from _each_picked(core, request, getter, holder, most=most, most_bytes=most_bytes)
         return
-    left_bytes, count = room.body_bytes, 0
-    while count < room.messages and left_bytes > 0:
+    left_bytes, count = most_bytes, 0
+    while count < most and left_bytes > 0:
         outcome = getter.take(in_parts=True)
         if outcome is None:
             return
         result = outcome[0]
-        yield Taken(held, result)
+        yield held, result
         if result.stays:
             return
         count += 1
@@ -278,103 +339,42 @@ def each_taken(
         getter.is_over = True
 
 
-def _by_one_search(
-    core: Core, request: GetRequest, getter: Getter, room: Room, holder: Hold
-) -> Iterator[Taken]:
-    queue, now_ms, requester = getter.ready(), core.now_ms(), getter.requester
-    expired: list[Found] = []
-    left_bytes, left = room.body_bytes, room.messages
-    page = Page(left, left_bytes)
-    rows = in_order(core, queue, ANY, queue.low, requester, page=page)
-    try:
-        while left > 0 and left_bytes > 0 and len(expired) < DISCARD_BATCH:
-            found = next(rows, None)
-            if found is None:
-                return
-            row, persistence = found
-            if is_expired(row.expire_at_ms, now_ms):
-                expired.append((queue, row, persistence))
-                continue
-            result = seen(core, request, queue, row, now_ms)
-            got = queue, row, persistence
-            if result.stays:
-                yield Taken(got, result)
-                return
-            # All before it was looked at, and is hidden at the end of the turn.
-            holding.pass_over(queue, persistence, row.k)
-            requester.forget_lock(row.k)
-            left -= 1
-            left_bytes -= len(row.body)
-            if queue.home is not core or result.message.descriptor.report & MQRO_COD:
-                held = UnitOfWork(core, holder.ending)
-                take_row(core, got, held, now_ms, holder.ending)
-                yield Taken(held, result)
-            else:
-                holding.hold_got(got, holder)
-                if core.on_departure:
-                    # Given back, it comes back unmarked.
-                    core.note_departure((row.k,))
-                yield Taken(got, result)
-    finally:
-        if expired and (left < room.messages or core.settings.discard_on_empty):
-            discard_met(core, expired, now_ms, requester)
-
-
-class Picked(NamedTuple):
-    """Messages that one turn of the lock has found; ``is_cut`` when it has not seen the last one.
-
-    ``confirmed`` are those of ``alive`` that owe a COD report, ``expired`` those that the getter
-    may discard.
-    """
-
-    alive: list[Found]
-    confirmed: list[Found]
-    expired: list[Found]
-    is_cut: bool
-
-
-def pick(
+def _each_picked(
     core: Core,
-    queue: LocalQueue,
-    requester: Requester,
-    own: Sequence[StoredMessage],
-    now_ms: int,
+    request: GetRequest,
+    getter: Getter,
+    holder: Hold,
     *,
     most: int,
-    body_bytes: int,
-    until_report: bool,
-) -> Picked:
-    """Return up to ``most`` messages in the order of gets, until their bodies have so many bytes.
-
-    ``own`` are live messages that the getter's unit of work has put. It ends after DISCARD_BATCH
-    expired messages, and with ``until_report`` after a message that owes a COD report: that may
-    come to this queue.
-    """
-    alive, confirmed, expired = list[Found](), list[Found](), list[Found]()
-    may_discard, met_count, left_bytes = core.settings.discard_on_empty, 0, body_bytes
-    page = Page(min(most, _ROWS_OF_TWO) if all(queue.present) else most, body_bytes)
-    rows = in_order(core, queue, ANY, queue.low, requester, page=page)
-    if own:
-        rows = merged(rows, iter([(row, OWN) for row in own]))
-    for row, side in rows:
-        if row.expire_at_ms is not None and is_expired(row.expire_at_ms, now_ms):
-            expired.append((queue, row, side))
-            if may_discard and len(expired) == DISCARD_BATCH:
-                return Picked(alive, confirmed, expired, is_cut=True)
-            continue
-        alive.append((queue, row, side))
-        met_count = len(expired)
-        left_bytes -= len(row.body)
-        owes = owes_report(row.descriptor)
-        if owes:
-            confirmed.append(alive[-1])
-        if len(alive) >= most or left_bytes <= 0 or (owes and until_report):
-            return Picked(alive, confirmed, expired, is_cut=True)
-    # A get that may discard nothing on its own discards what is before a live message (K7).
-    return Picked(alive, confirmed, expired if may_discard else expired[:met_count], is_cut=False)
-
-
-@lru_cache(maxsize=1_024)
-def owes_report(descriptor: bytes) -> bool:
-    """Return True if a message of a packed descriptor owes its putter a COD report."""
-    return bool(unpack_descriptor(descriptor).report & MQRO_COD)
+    most_bytes: int,
+) -> Iterator[tuple[Got, GetResult]]:
+    queue, now_ms, requester = getter.ready(), core.now_ms(), getter.requester
+    if most <= 0 or most_bytes <= 0:
+        return
+    picked = pick(
+        core, queue, requester, (), now_ms, most=most, body_bytes=most_bytes, until_report=False
+    )
+    expired = picked.expired
+    for got in picked.alive:
+        _queue, row, persistence = got
+        result = seen(core, request, queue, row, now_ms)
+        if result.stays:
+            # What is behind it can still be seen, and is met again.
+            expired = [found for found in expired if found[1].k < row.k]
+            yield got, result
+            break
+        # All before it was looked at, and is hidden at the end of the turn.
+        holding.pass_over(queue, persistence, row.k)
+        requester.forget_lock(row.k)
+        if queue.home is not core or result.message.descriptor.report & MQRO_COD:
+            held = UnitOfWork(core, holder.ending)
+            take_row(core, got, held, now_ms, holder.ending)
+            yield held, result
+        else:
+            holding.hold_got(got, holder)
+            if core.on_departure:
+                # Given back, it comes back unmarked.
+                core.note_departure((row.k,))
+            yield got, result
+    if expired:
+        discard_met(core, expired, now_ms, requester)

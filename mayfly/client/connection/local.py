@@ -49,7 +49,6 @@ from mayfly.engine.face.programs import (
     Completion,
     DefinitionHandle,
     OpenSubscription,
-    Room,
     Schedule,
     StandingGet,
     StandingWaits,
@@ -679,7 +678,8 @@ def _take_held(on: LocalConnection, asked: ask.TakeHeld) -> list[Delivery]:
         asked.handle,
         request,
         lambda held: queue.getter(request, options, held),
-        Room(asked.most, asked.most_bytes),
+        most=asked.most,
+        most_bytes=asked.most_bytes,
     )
 
 

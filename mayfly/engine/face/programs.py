@@ -7,7 +7,7 @@ from mayfly.engine.callbacks import Completion
 from mayfly.engine.delay.schedule import Schedule
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.forwarding import got_in
-from mayfly.engine.get_many import Room, get_many
+from mayfly.engine.get_many import get_many
 from mayfly.engine.objects.handle import DEFINITION_KINDS, DefinitionHandle
 from mayfly.engine.objects.inquire import inquire, inquire_itself
 from mayfly.engine.objects.lookup import has_lives_from_release
@@ -58,7 +58,6 @@ __all__ = [
     "subscribe_as",
     # Verbs that end by callback, and messages that are held until they are settled.
     "Completion",
-    "Room",
     "StandingGet",
     "StandingWaits",
     "UnitOfWork",
