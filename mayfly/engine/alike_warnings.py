@@ -46,7 +46,6 @@ class AlikeWarnings:
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._kinds: dict[Hashable, _Kind] = {}
         self._is_batch = False
 

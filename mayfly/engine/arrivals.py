@@ -17,7 +17,6 @@ class Arrivals:
     """Notes arrivals on the queues it watches; the server of these queues resets ``has_work``."""
 
     def __init__(self, core: Core) -> None:
-        """Begin with no queue, and with what may be there already."""
         self._core = core
         self._waiters: list[Waiter] = []
         #: Whether there may be messages that nobody has looked for.
@@ -31,20 +30,20 @@ class Arrivals:
         self._waiters.append(waiter)
 
     def end(self) -> None:
-        """Watch nothing any more."""
+        """Withdraw its waits: arrivals change nothing here any more."""
         with self._core.engine_lock:
             for waiter in self._waiters:
                 self._core.waits.withdraw(waiter)
         self._waiters.clear()
 
     def _note(self) -> None:
-        """Something has come: under the lock, by whoever brings it, who then wakes the clock."""
+        """Note an arrival, under the lock; the thread that brings the message wakes the clock."""
         if not self.has_work:
             self.has_work = self._core.must_wake = True
 
 
 def when_woken(core: Core, look: Callable[[], None]) -> None:
-    """Call ``look``, without the lock, whenever the clock is told that work may be due."""
+    """Call ``look``, without the lock, at each wake of the clock: work may be due."""
     core.on_wake.append(look)
 
 
@@ -54,11 +53,6 @@ def next_number(owner: QueueOwner) -> int:
         return owner.store.sequence.next()
 
 
-def next_arrival_number(queue: LocalQueue) -> int:
-    """Return a number that messages which come onto a queue later are above."""
-    return next_number(queue.home)
-
-
 def arrival_number(message: Message) -> int:
-    """Return when a message came onto its queue, in the order of :func:`next_arrival_number`."""
+    """Return when a message came onto its queue, in the order of :func:`next_number`."""
     return position_of(message) & _ARRIVAL

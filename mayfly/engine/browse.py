@@ -225,7 +225,7 @@ class Cursor:
         return result, is_cut
 
     def _offer(self) -> None:
-        """Tell who waits that a message is unmarked; not in a step, which may be part of that."""
+        """Offer the queue to waiting browses: a message is unmarked. Not to be called in a step."""
         with self.core.engine_lock:
             self.core.waits.offer(self.path.queue.number)
         self.core.committer.run_deferred()
@@ -277,12 +277,12 @@ class _Browser(Getter):
         self._cursor, self._step = cursor, step
 
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Transaction | None] | None:
-        """Browse once on behalf of the one who asks."""
+        """Browse once, at the start of a verb: the lock of the last browse ends."""
         self._cursor.begin_step()
         return self._look(in_parts=in_parts)
 
     def attempt(self) -> object:
-        """Browse for the one who waits; LOOK_YOURSELF when it is a long search."""
+        """Browse for a waiting thread; LOOK_YOURSELF when it is a long search."""
         outcome = self._look(in_parts=self.has_selector)
         return LOOK_YOURSELF if self.is_cut else outcome
 

@@ -18,13 +18,13 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import Lock, Loop, Runtime
 
 _LOG = logging.getLogger("mayfly")
-#: So long the background thread of a queue manager waits for more to do before it ends.
+#: Time that the background thread of a queue manager waits for more to do before it ends.
 _LINGER_SECONDS = 1.0
-#: So long it waits for one more of those that are likely to share a sync.
+#: Time that it waits for one more caller that is likely to share a sync.
 _GATHER_SECONDS = 0.000_5
-#: So many syncs are not waited for at most, after waits that brought nobody.
+#: The most syncs that begin without a wait, after waits that brought no other caller.
 _LONGEST_PAUSE = 63
-#: So many puts may be on their way to the disk; one more is refused.
+#: The most puts on their way to the disk; one more is refused.
 MOST_PUTS_UNDER_WAY = 10_000
 
 #: Takes the end of a verb: None, or the error with which it has failed.
@@ -34,14 +34,13 @@ OnEnd: TypeAlias = Callable[[MQError | None], object]
 class Callbacks:
     """Callbacks in the order in which what they tell was decided; one is called at a time.
 
-    They are added with or without the lock, and called by whoever next calls
+    They are added with or without the lock, and called by the next caller of
     ``Committer.run_deferred``.
     """
 
     __slots__ = ("_is_calling", "_lock", "waiting")
 
     def __init__(self, lock: Lock) -> None:
-        """Begin with nothing to tell."""
         self.waiting: deque[Callable[[], object]] = deque()
         self._lock = lock
         self._is_calling = False
@@ -66,7 +65,6 @@ class Completion:
     __slots__ = ("finish", "job", "transaction")
 
     def __init__(self) -> None:
-        """Begin with nothing: the verb may have no need of it."""
         self.transaction: Transaction | None = None
         self.finish: OnEnd | None = None
         #: Stands in the place of a transaction: a function that may wait, and does not fail.
@@ -79,7 +77,7 @@ class Completion:
 
 
 class Gathering:
-    """Whether it pays to let a sync wait for those who have shared the last one.
+    """Decides whether a sync waits for the callers that shared the last one.
 
     Programs that put one message after the other come again together once they are answered: a sync
     costs as much as several of their puts. A wait that brought nobody is not repeated for a while.
@@ -88,7 +86,6 @@ class Gathering:
     __slots__ = ("_pause", "_pause_left", "expected")
 
     def __init__(self) -> None:
-        """Begin with nobody."""
         #: How many were there, or came, during the last sync.
         self.expected = 1
         self._pause = self._pause_left = 0
@@ -101,7 +98,7 @@ class Gathering:
         return not is_paused
 
     def note_wait(self, *, has_gained: bool) -> None:
-        """Note what a wait has brought."""
+        """Note whether a wait has brought another caller."""
         self._pause = 0 if has_gained else min(2 * self._pause + 1, _LONGEST_PAUSE)
         self._pause_left = self._pause
 
@@ -122,7 +119,7 @@ class Background:
         self._has_thread = False
         self._thread_id = 0
         self._gathering = Gathering()
-        #: The thread is woken when so many are there.
+        #: The number of jobs that wakes the thread.
         self._wanted_count = 1
 
     def check_room(self) -> None:
@@ -153,7 +150,7 @@ class Background:
         self._callbacks.call()
 
     def do(self, job: Callable[[], None]) -> None:
-        """Let the thread do what would hold up whoever has come to it; it raises nothing."""
+        """Let the thread do a job that would hold up the caller; the job raises nothing."""
         self._hand_over(None, lambda _error: job())
 
     def settle(self) -> None:
@@ -206,7 +203,7 @@ class Background:
         return True
 
     def _gather(self) -> None:
-        """Wait for those who are likely to come, as long as they come."""
+        """Wait for callers that are likely to come, as long as they come."""
         first_count = count = len(self._jobs)
         if not self._gathering.is_due(count):
             return

@@ -36,7 +36,6 @@ class Configuration(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was given."""
         return self.platform is None and self.command_level is None and not self.settings
 
 

@@ -67,7 +67,6 @@ class Committer:
     arrival_hook: OnArrival
 
     def __init__(self, state: State) -> None:
-        """Begin with nothing under way."""
         self._state = state
         #: Of a queue-sharing group and its members only.
         self.across: Across | None = None
@@ -129,7 +128,7 @@ class Committer:
     def run_deferred(self) -> None:
         """Run the transactions found under the lock and those they lead to; then wake the clock.
 
-        Everybody calls it who may have left something to do, once the lock is free again.
+        Each verb that may have left something to do calls it, once the lock is free again.
         """
         state = self._state
         try:
@@ -174,7 +173,7 @@ class Committer:
         self._state.engine_lock.tell()
 
     def offer(self, returned: Sequence[Found]) -> None:
-        """Let triggers look at messages that can be seen again, then give them to who waits."""
+        """Let triggers look at messages that can be seen again, then offer them to waiting gets."""
         for queue, row, _side in returned:
             self.arrival_hook.note(queue, [row.k])
         self.arrival_hook.look_at_arrivals()

@@ -48,7 +48,7 @@ def counts(core: Core, queue: LocalQueue) -> Counts:
 
 
 def counts_with(queue: LocalQueue, expired: int) -> Counts:
-    """Return the counts of a queue of whose visible messages so many have expired.
+    """Return the counts of a queue; ``expired`` of its visible messages have expired.
 
     A number that was counted a moment ago may be higher than what is left of them.
     """

@@ -1,4 +1,4 @@
-"""Due work of an engine: its next moment, and its execution."""
+"""Due work of an engine: its next moment, its execution, and the bookkeeping that is part of it."""
 
 from __future__ import annotations
 
@@ -144,7 +144,6 @@ class DueWork:
         return None if due_ms is None else max(due_ms, self._postponed_to_ms)
 
     def __repr__(self) -> str:
-        """Say whose it is."""
         return f"<DueWork of {self.core.name}>"
 
     def _try(self, work: Callable[[], None]) -> None:
@@ -186,12 +185,16 @@ class DueWork:
 
 
 class Bookkeeping:
-    """Knows when each is due, and does what is. None of them waits for another."""
+    """Work on the books that falls due by time; no piece of it waits for another.
+
+    Balance rows are written, rows of the ledger beyond its retention are deleted, ids of lives are
+    made findable, and the time in the store is kept near to the queue manager's own.
+    """
 
     def __init__(self, core: Core) -> None:
-        """Begin; the store is open."""
         self._core = core
-        self.stored_time = StoredTime(core)
+        #: When nothing in the store had a deadline or a delay.
+        self._looked_ms = 0
         #: When the ledger was first seen to hold more rows than it may; None: it does not.
         self._surplus_since_ms: int | None = None
         #: When ids of lives were first seen to wait to be made findable; None: they do not.
@@ -209,7 +212,7 @@ class Bookkeeping:
             self._unindexed_since_ms,
         )
         moments = [since_ms + SETTLE_MS for since_ms in since if since_ms is not None]
-        noting_ms = self.stored_time.next_due_ms()
+        noting_ms = self._time_due_ms()
         if noting_ms is not None:
             moments.append(noting_ms)
         return min(moments, default=None)
@@ -224,7 +227,7 @@ class Bookkeeping:
         """
         core = self._core
         # Each returns True if it was due and is done.
-        pieces = (self._write_balances, self._trim_ledger, self.stored_time.run, self._write_ids)
+        pieces = (self._write_balances, self._trim_ledger, self._note_time, self._write_ids)
         for _ in pieces:
             piece = pieces[self._turn]
             # A full disk that refuses this piece does not keep the others from their turn.
@@ -267,21 +270,13 @@ class Bookkeeping:
         elif self._unindexed_since_ms is None:
             self._unindexed_since_ms = core.now_ms()
 
+    def _time_due_ms(self) -> int | None:
+        """Return a moment that has passed when the time should be noted in the store, else None.
 
-class StoredTime:
-    """Knows when the time must be written, and writes it."""
-
-    def __init__(self, core: Core) -> None:
-        """Begin; the store is open."""
-        self._core = core
-        #: When nothing in the store had a deadline or a delay.
-        self._looked_ms = 0
-
-    def next_due_ms(self) -> int | None:
-        """Return a moment that has passed when the time should be looked at, else None.
-
-        No moment ahead is named: nothing happens at it, and a virtual clock, which notices at its
-        next due moment or at the end of its advance, would stop on its way every ten seconds.
+        A restart goes on from the time in the store. Without it, a message that has expired while
+        nothing was written would be alive again under a clock that is behind (E4). No moment ahead
+        is named: nothing happens at it, and a virtual clock, which notices at its next due moment
+        or at the end of its advance, would stop on its way every ten seconds.
         """
         core = self._core
         if core.store.folder is None:
@@ -289,13 +284,10 @@ class StoredTime:
         due_ms = max(core.store.book.high_water_ms, self._looked_ms) + STORED_TIME_IDLE_MS
         return due_ms if due_ms <= core.now_ms() else None
 
-    def run(self) -> bool:
-        """Write the time when that is due and anything in the store has a deadline or a delay.
-
-        Returns True if it was due.
-        """
+    def _note_time(self) -> bool:
+        """Write the time when that is due and anything in the store has a deadline or a delay."""
         core = self._core
-        if self.next_due_ms() is None:
+        if self._time_due_ms() is None:
             return False
         with core.engine_lock:
             is_needed = (
@@ -304,11 +296,11 @@ class StoredTime:
             )
             self._looked_ms = core.now_ms()
         if is_needed:
-            self.write()
+            self.write_time()
         return True
 
-    def write(self) -> None:
-        """Write the present time, unless it is written already."""
+    def write_time(self) -> None:
+        """Write the present time into the store, unless it is written already."""
         store = self._core.store
         if store.folder is not None and self._core.now_ms() > store.book.high_water_ms:
             unit = Unit()

@@ -202,8 +202,8 @@ def _position_at(core: Core, moment_ms: int, within: tuple[int, int]) -> int:
 def write_trace(core: Core, where: EndedFilter, most: int, write: Callable[[str], object]) -> bool:
     """Write the newest lives that a filter finds as a trace in CSV, in the order of the ledger.
 
-    Lives that a get or a deadline has ended are told, so many at most by position (docs/REPLAY.md).
-    Returns whether older ones were left out.
+    Lives that a get or a deadline has ended are written; ``most`` positions are looked at
+    (docs/REPLAY.md). Returns whether older ones were left out.
     """
     first, last = _span(core, where)
     condition, values = where.condition()

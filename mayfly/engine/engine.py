@@ -76,7 +76,7 @@ class Engine(Core):
     ) -> None:
         """Open the engine of a folder, made when missing, or one in memory without it.
 
-        ``users`` says the groups of those who have a password. Other parameters and errors are
+        ``users`` says the groups of users with a password. Other parameters and errors are
         those of ``mayfly.QueueManager``.
         """
         given = checked_configuration(platform, command_level, settings)
@@ -147,8 +147,8 @@ class Engine(Core):
         """Connect; see ``mayfly.QueueManager.session``.
 
         With ``groups`` None they are those that are known of the user. ``known_as`` is the name in
-        messages, ledger and audit of one who needs no authority. ``of_visitor`` is the session of
-        a program in another process, which may call verbs at any moment.
+        messages, ledger and audit of a session that needs no authority. ``of_visitor`` is the
+        session of a program in another process, which may call verbs at any moment.
         """
         session = Session(
             self,
@@ -215,7 +215,7 @@ class Engine(Core):
         # Sessions that were dropped just before are backed out like the others.
         steps.insert(0, partial(drop_ownerless, self))
         steps += [self.triggering.close, partial(end_non_persistent, self)]
-        steps += [self.store.write_balances, self.due_work.books.stored_time.write]
+        steps += [self.store.write_balances, self.due_work.books.write_time]
         for step in steps:
             try:
                 step()

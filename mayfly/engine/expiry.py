@@ -67,7 +67,7 @@ def discard_expired(
     with core.alike_warnings.batch(now_ms):
         for each in found:
             holding.end(core, transaction, each, Event.DEADLINE_SEEN, now_ms, ending=ending)
-            _follow(core, transaction, each[:2], now_ms)
+            _follow(core, transaction, each[0], each[1], now_ms)
             deadlines_ms.append(each[1].expire_at_ms or now_ms)
     core.expiry_lateness.note(deadlines_ms, now_ms)
     if core.on_expiry:
@@ -89,7 +89,7 @@ def discard_late(
     """
     for each in late:
         holding.end_late(core, transaction, each, now_ms, ending)
-        _follow(core, transaction, each, now_ms)
+        _follow(core, transaction, *each, now_ms)
     if core.on_expiry:
         tell_expired(core, transaction, late, now_ms, MetBy.COMMIT.value)
 
@@ -97,25 +97,24 @@ def discard_late(
 def follow_expiry(
     core: Core,
     transaction: Transaction,
-    ended: tuple[LocalQueue, StoredMessage],
+    queue: LocalQueue,
+    row: StoredMessage,
     original: Original,
 ) -> None:
     """Add to a transaction what the end of an expired message owes: its report, and EXPQ's move."""
-    queue, row = ended
     send_report(core, transaction, Cause.EXPIRATION, original)
     origin, target = _expiry_queue_of(core, queue, row)
     if target:
-        _move(core, transaction, (origin, target), row, original)
+        _move(core, transaction, origin, target, row, original)
 
 
 def _follow(
-    core: Core, transaction: Transaction, ended: tuple[LocalQueue, StoredMessage], now_ms: int
+    core: Core, transaction: Transaction, queue: LocalQueue, row: StoredMessage, now_ms: int
 ) -> None:
-    queue, row = ended
     descriptor = unpack_descriptor(row.descriptor)
     if descriptor.report or queue.is_staging or queue.definition.expq:
         original = behind_transit(core, queue, original_of(queue, row, descriptor, now_ms))
-        follow_expiry(core, transaction, ended, original)
+        follow_expiry(core, transaction, queue, row, original)
 
 
 def _expiry_queue_of(core: Core, queue: LocalQueue, row: StoredMessage) -> tuple[LocalQueue, str]:
@@ -137,7 +136,8 @@ def _expiry_queue_of(core: Core, queue: LocalQueue, row: StoredMessage) -> tuple
 def _move(
     core: Core,
     transaction: Transaction,
-    way: tuple[LocalQueue, str],
+    origin: LocalQueue,
+    target: str,
     row: StoredMessage,
     original: Original,
 ) -> None:
@@ -147,13 +147,20 @@ def _move(
     does not take it, it goes to the dead-letter queue; where that does not either, or is the queue
     where it has expired, nothing is left of it.
     """
-    origin, target = way
     try:
         message = _moved(core, origin, row, original)
         try:
-            _put(core, transaction, way, message)
+            path = core.registry.resolve_target(target)
+            if path.remote is None and path.queue is origin:
+                said = f"EXPQ of {origin.name} leads to {origin.name}"
+                raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+            prepared = message.prepared
+            size_bytes = size_on(path, prepared.descriptor, len(message.body))
+            check_room(path, size_bytes, persistent=prepared.persistent)
+            arrive(core, transaction, path, prepared, new_row(core, path, message))
         except MQError as failure:
-            if _leads_to(core, dead_letter_queue_of(core), origin):
+            letters = core.registry.resolve_target(dead_letter_queue_of(core))
+            if letters.remote is None and letters.queue is origin:
                 raise
             dead_letter(core, transaction, message, failure.reason, target)
     except MQError as error:
@@ -170,24 +177,6 @@ def _moved(
     window = Window(row.put_ms, row.put_ms, None)
     ids = Ids(original.msg_id, original.correl_id, original.msg_id)
     return OutgoingMessage(as_given(core, descriptor), window, ids, body)
-
-
-def _put(
-    core: Core, transaction: Transaction, way: tuple[LocalQueue, str], message: OutgoingMessage
-) -> None:
-    origin, target = way
-    path = core.registry.resolve_target(target)
-    if path.remote is None and path.queue is origin:
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"EXPQ of {origin.name} leads to {origin.name}")
-    prepared = message.prepared
-    size_bytes = size_on(path, prepared.descriptor, len(message.body))
-    check_room(path, size_bytes, persistent=prepared.persistent)
-    arrive(core, transaction, path, prepared, new_row(core, path, message))
-
-
-def _leads_to(core: Core, name: str, queue: LocalQueue) -> bool:
-    path = core.registry.resolve_target(name)
-    return path.remote is None and path.queue is queue
 
 
 class Expired(NamedTuple):

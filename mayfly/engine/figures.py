@@ -1,4 +1,4 @@
-"""The figures of a queue manager for those who watch it: of queues, lateness, disk and ledger."""
+"""The figures of a queue manager, once or watched live: queues, lateness, disk and ledger."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mayfly.verbs.facts import Counts
 
 #: Queues looked at in one turn of the lock.
 _STEP: Final = 500
-#: So many expired messages are counted at each look; twice as many at each second one.
+#: Up to this number, expired messages are counted at each look; twice as many at each second one.
 _EXPIRED_A_LOOK: Final = 50_000
 #: The name in a flow of messages that were put, beside the words of outcomes.
 PUT: Final = "put"
@@ -31,14 +31,14 @@ PUT: Final = "put"
 class QueueFigures(NamedTuple):
     """One local queue, or several together.
 
-    ``present`` counts messages by where they stand, as in ``Counts``; None where nobody counted.
-    ``depth`` is CURDEPTH, ``oldest_age_ms`` the age of the oldest message, None without one.
-    ``puts`` and ``ended`` (by outcome) run from the definition of the queue, over restarts.
+    ``depth`` is CURDEPTH. ``present`` counts messages by where they stand, None where nobody
+    counted. ``oldest_put_ms`` is when the oldest message was put, None without one or for several
+    queues. ``puts`` and ``ended`` (by outcome) run from the definition of the queue, over restarts.
     """
 
     depth: int
-    present: Mapping[str, int] | None
-    oldest_age_ms: int | None
+    present: Counts | None
+    oldest_put_ms: int | None
     input_count: int
     output_count: int
     puts: int
@@ -69,16 +69,20 @@ class Figures(NamedTuple):
     log_pages: int
     is_disk_full: bool
 
+    def oldest_age_ms(self, one: QueueFigures) -> int | None:
+        """Return the age of the oldest message of a queue, None without one."""
+        return None if one.oldest_put_ms is None else max(0, self.now_ms - one.oldest_put_ms)
+
 
 def figures(
     engine: Engine, most_queues: int, only: str | None = None, *, after: str = ""
 ) -> Figures:
     """Return the figures of a queue manager; raises MQRC_CONNECTION_BROKEN when it has stopped.
 
-    So many predefined queues have an entry, the first ones by name behind ``after``. Dynamic queues
-    have none: their names come and go without end. With ``only`` the local queue of that name has
-    an entry, of whatever type. The lock is taken for each queue alone. Expired messages are counted
-    once for all queues, at ``now_ms``.
+    ``most_queues`` predefined queues have an entry, the first ones by name behind ``after``.
+    Dynamic queues have none: their names come and go without end. With ``only`` the local queue of
+    that name has an entry, of whatever type. The lock is taken for each queue alone. Expired
+    messages are counted once for all queues, at ``now_ms``.
     """
     engine.check_running()
     with engine.engine_lock:
@@ -90,16 +94,16 @@ def figures(
     expired_counts = expired_by_queue(engine, now_ms)
     named, rest = dict[str, QueueFigures](), []
     for queue in queues:
-        summary = _summary(queue, totals.get(queue.number))
+        row = _row(queue, totals.get(queue.number), None)
         if queue.name > after and _has_entry(queue, only) and len(named) < most_queues:
-            named[queue.name] = _counted(engine, queue.name, summary, expired_counts)
+            named[queue.name] = _counted(engine, queue.name, row, expired_counts)
         else:
-            rest.append(summary)
+            rest.append(row)
     store = engine.store
     return Figures(
         now_ms,
         named,
-        _together(rest),
+        together(rest)._replace(present=None),
         due_ms,
         not why_stopped,
         released,
@@ -130,54 +134,40 @@ def totals_of(engine: Engine, queues: list[LocalQueue]) -> dict[int, Totals]:
     return found
 
 
-def _summary(queue: LocalQueue, totals: Totals | None) -> QueueFigures:
-    """Return what costs nothing to know of a queue."""
+def _row(queue: LocalQueue, totals: Totals | None, present: Counts | None) -> QueueFigures:
     puts, ended = (0, {}) if totals is None else (totals.puts, totals.ended)
     inputs, outputs = queue.input_count, queue.output_count
-    return QueueFigures(queue.depth, None, None, inputs, outputs, puts, ended)
+    return QueueFigures(queue.depth, present, None, inputs, outputs, puts, ended)
 
 
 def _counted(
-    engine: Engine, name: str, summary: QueueFigures, expired: Mapping[int, int]
+    engine: Engine, name: str, row: QueueFigures, expired: Mapping[int, int]
 ) -> QueueFigures:
     """Add what messages of a queue have to be looked at for; nothing to one deleted meanwhile."""
     with contextlib.suppress(ObjectError), engine.engine_lock:
         queue = engine.registry.queue(name)
-        counted = counts_with(queue, expired.get(queue.number, 0))._asdict()
+        present = counts_with(queue, expired.get(queue.number, 0))
         oldest_ms = oldest_put_ms(engine, queue)
-        age_ms = None if oldest_ms is None else max(0, engine.now_ms() - oldest_ms)
-        return summary._replace(depth=queue.depth, present=counted, oldest_age_ms=age_ms)
-    return summary
+        return row._replace(depth=queue.depth, present=present, oldest_put_ms=oldest_ms)
+    return row
 
 
-def _together(each: list[QueueFigures]) -> QueueFigures:
-    ended: Counter[str] = Counter()
+def together(each: Iterable[QueueFigures]) -> QueueFigures:
+    """Return several queues summed up; those that nobody counted add nothing to ``present``."""
+    depth = inputs = outputs = puts = 0
+    present, ended = [0] * len(Counts._fields), Counter[str]()
     for one in each:
+        depth, puts = depth + one.depth, puts + one.puts
+        inputs, outputs = inputs + one.input_count, outputs + one.output_count
+        if one.present is not None:
+            present = [a + b for a, b in zip(present, one.present, strict=True)]
         ended.update(one.ended)
-    return QueueFigures(
-        sum(one.depth for one in each),
-        None,
-        None,
-        sum(one.input_count for one in each),
-        sum(one.output_count for one in each),
-        sum(one.puts for one in each),
-        ended,
-    )
+    return QueueFigures(depth, Counts(*present), None, inputs, outputs, puts, ended)
 
 
-class LiveQueue(NamedTuple):
-    """One local queue, or several together; fields as of ``QueueFigures``.
-
-    ``oldest_put_ms`` is when the oldest message was put, None without one or for several queues.
-    """
-
-    depth: int
-    present: Counts
-    oldest_put_ms: int | None
-    input_count: int
-    output_count: int
-    puts: int
-    ended: Mapping[str, int]
+# The same from moment to moment: counters are looked at each time. Messages of a queue are looked
+# at again when its counters have changed. Deadlines pass without any change: a count of expired
+# messages costs as much as there are, so the more there are, the rarer it is made.
 
 
 class LiveFigures(NamedTuple):
@@ -192,8 +182,8 @@ class LiveFigures(NamedTuple):
     """
 
     now_ms: int
-    queues: Mapping[str, LiveQueue]
-    others: LiveQueue
+    queues: Mapping[str, QueueFigures]
+    others: QueueFigures
     queue_count: int
     present: Counts
     expired_as_of_ms: int
@@ -214,7 +204,7 @@ class Watch:
     """Looks at one queue manager again and again; one thread at a time."""
 
     def __init__(self, engine: Engine, most_queues: int) -> None:
-        """Begin; so many queues have an entry of their own."""
+        """``most_queues`` have an entry of their own."""
         self._engine, self._most_queues = engine, most_queues
         self._expired: Mapping[int, int] = {}
         self._expired_at_ms = 0
@@ -223,7 +213,7 @@ class Watch:
         self._seen: dict[int, tuple[str, int, Mapping[str, int]]] = {}
         self._flow: Counter[str] | None = None
         #: By name: the queues that had an entry.
-        self._entries: dict[str, LiveQueue] = {}
+        self._entries: dict[str, QueueFigures] = {}
 
     def look(self) -> LiveFigures:
         """Return the figures now; raises MQRC_CONNECTION_BROKEN when it has stopped."""
@@ -240,7 +230,7 @@ class Watch:
         rest = [one for name, one in each.items() if name not in self._entries]
         return self._told(_present(each), rest)
 
-    def _told(self, present: Counts, rest: Sequence[LiveQueue]) -> LiveFigures:
+    def _told(self, present: Counts, rest: Sequence[QueueFigures]) -> LiveFigures:
         engine, store = self._engine, self._engine.store
         with engine.engine_lock:
             registry = engine.registry
@@ -273,32 +263,25 @@ class Watch:
 
     def _each(
         self, queues: Sequence[LocalQueue], totals: Mapping[int, Totals]
-    ) -> dict[str, LiveQueue]:
+    ) -> dict[str, QueueFigures]:
         """Return all queues as they are now, without the ages of their messages."""
-        found: dict[str, LiveQueue] = {}
+        found: dict[str, QueueFigures] = {}
         for start in range(0, len(queues), _STEP):
             with self._engine.engine_lock:
                 for queue in queues[start : start + _STEP]:
                     expired, total = self._expired.get(queue.number, 0), totals.get(queue.number)
-                    found[queue.name] = LiveQueue(
-                        queue.depth,
-                        counts_with(queue, expired),
-                        None,
-                        queue.input_count,
-                        queue.output_count,
-                        0 if total is None else total.puts,
-                        {} if total is None else total.ended,
-                    )
+                    present = counts_with(queue, expired)
+                    found[queue.name] = _row(queue, total, present)
         return found
 
-    def _chosen(self, each: Mapping[str, LiveQueue]) -> list[str]:
+    def _chosen(self, each: Mapping[str, QueueFigures]) -> list[str]:
         """Return the names of the queues with the most messages, those of before first."""
         if len(each) <= self._most_queues:
             return sorted(each)
         ranks = ((-_size(one), name not in self._entries, name) for name, one in each.items())
         return sorted(map(itemgetter(2), sorted(ranks)[: self._most_queues]))
 
-    def _with_oldest(self, name: str, one: LiveQueue) -> LiveQueue:
+    def _with_oldest(self, name: str, one: QueueFigures) -> QueueFigures:
         """Add when the oldest message was put; nothing has changed that where counts are equal."""
         if not one.depth:
             return one
@@ -346,26 +329,15 @@ class Watch:
             self._flow.update(flow)
 
 
-def together(each: Iterable[LiveQueue]) -> LiveQueue:
-    """Return several queues summed up."""
-    depth = inputs = outputs = puts = 0
-    present, ended = [0] * len(Counts._fields), Counter[str]()
-    for one in each:
-        depth, puts = depth + one.depth, puts + one.puts
-        inputs, outputs = inputs + one.input_count, outputs + one.output_count
-        present = [a + b for a, b in zip(present, one.present, strict=True)]
-        ended.update(one.ended)
-    return LiveQueue(depth, Counts(*present), None, inputs, outputs, puts, ended)
-
-
-def _present(each: Mapping[str, LiveQueue]) -> Counts:
+def _present(each: Mapping[str, QueueFigures]) -> Counts:
     """Return where all messages stand; those that are delayed are no live ones."""
-    present = together(each.values()).present
-    staging = each.get(STAGING_QUEUE)
-    return (
-        present if staging is None else present._replace(live=present.live - staging.present.live)
-    )
+    present, staging = together(each.values()).present, each.get(STAGING_QUEUE)
+    assert present is not None
+    if staging is None or staging.present is None:
+        return present
+    return present._replace(live=present.live - staging.present.live)
 
 
-def _size(one: LiveQueue) -> int:
+def _size(one: QueueFigures) -> int:
+    assert one.present is not None
     return one.depth + one.present.staged + one.present.locked

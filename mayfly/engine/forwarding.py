@@ -6,7 +6,7 @@ unit of work that got it, so that the message is in one place whatever happens.
 
 from __future__ import annotations
 
-from mayfly.engine.arrivals import next_arrival_number
+from mayfly.engine.arrivals import next_number
 from mayfly.engine.authority.checks import check_putter
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage, new_id
@@ -46,9 +46,9 @@ def forward(
     of the target and the longest life of a put (E3). ``name`` may be ``QUEUE@MANAGER``; ``changed``
     are another descriptor and body, None for its own. A message that was backed out BOTHRESH times
     goes to BOQNAME of its queue and to the dead-letter queue by the authority of the queue manager:
-    a user who may get it would be stuck behind it. Raises the reason codes of open and put;
-    MQRC_UNKNOWN_OBJECT_NAME when the name is blank or a model queue's, whose dynamic queue would
-    end with the message.
+    a user with authority to get it alone would be stuck behind it. Raises the reason codes of open
+    and put; MQRC_UNKNOWN_OBJECT_NAME when the name is blank or a model queue's, whose dynamic queue
+    would end with the message.
     """
     check_forward_target(core, name)
     if _is_requeued(core, message, name):
@@ -136,7 +136,7 @@ def move_under_cursor(
         check_putter(core, putter, name)
     if target_queue(core, name) is source.queue:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{name} is the queue the message comes from")
-    arrival_number = next_arrival_number(source.queue)
+    arrival_number = next_number(source.queue.home)
     if header_bytes < 0:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"header_bytes {header_bytes} is less than 0")
     message = source.get(GetRequest(), _LOOK).message

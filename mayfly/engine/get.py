@@ -238,7 +238,7 @@ class Getter:
         return now_ms < self.until_ms
 
     def attempt(self) -> object:
-        """Take a message for the one who waits; LOOK_YOURSELF when it is a long search."""
+        """Take a message for a waiting thread; LOOK_YOURSELF when it is a long search."""
         outcome = self.take(in_parts=self.has_selector)
         return LOOK_YOURSELF if self.is_cut else outcome
 
@@ -318,7 +318,7 @@ class Getter:
             own = None
         if place is not None:
             place.reach(reached, is_end=not self.is_cut)
-            # A wait that begins now is told only of messages that come from now on.
+            # A wait that begins now hears only of messages that come from now on.
             if place.is_behind and alive is None and own is None and self._request.wait_ms:
                 self.is_cut = True
         if expired and (alive or own or core.settings.discard_on_empty):

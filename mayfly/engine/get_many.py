@@ -77,7 +77,7 @@ def pick(
     body_bytes: int,
     until_report: bool,
 ) -> Picked:
-    """Return up to ``most`` messages in the order of gets, until their bodies have so many bytes.
+    """Return up to ``most`` messages in the order of gets, until they have ``body_bytes``.
 
     ``own`` are live messages that the getter's unit of work has put. It ends after DISCARD_BATCH
     expired messages, and with ``until_report`` after a message that owes a COD report: that may

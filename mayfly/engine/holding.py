@@ -368,7 +368,7 @@ class Hold:
 
 
 def state_of(queue: LocalQueue, key: int) -> State:
-    """Return the state of a message that the store has: it follows from who hides it."""
+    """Return the state of a message that the store has: it follows from its holder."""
     requester = queue.home.hidden.get(key)
     if isinstance(requester, Hold) and requester.locks:
         return State.LOCKED
@@ -415,7 +415,7 @@ def hand_over(found: Found, by: Hold, to: Hold) -> None:
 
 
 def let_go(found: Found, by: Hold) -> None:
-    """Hold a message no more that leaves at the same moment: nobody is told of it."""
+    """End the hold of a message that leaves at the same moment: it is not shown."""
     queue, row, _side = found
     unhide(queue, row.k, by)
     queue.depth += 1
@@ -436,7 +436,8 @@ def end(
     """Add the end of a life to a work of an owner of queues: of a message that ``by`` holds.
 
     Without ``by`` it is one that can be seen. A held message stays held until the transaction has
-    taken effect. ``ending`` says who ends it, ``reason`` why it was dead-lettered or discarded.
+    taken effect. ``ending`` names the party that ends it, ``reason`` why it was dead-lettered or
+    discarded.
     """
     queue, row, persistence = found
     home, key, is_staging = queue.home, row.k, queue.is_staging
@@ -512,7 +513,7 @@ def lock_for_browse(found: Found, requester: object) -> None:
 
 
 def unlock(found: Found, requester: object) -> None:
-    """End the lock of a browse; nobody is told, as the message may leave at the same moment."""
+    """End the lock of a browse; it is not shown, for the message may leave at the same moment."""
     queue, row, _side = found
     unhide(queue, row.k, requester)
     queue.browse_locked -= 1
@@ -715,7 +716,7 @@ def let_arrivals_be_seen(owner: QueueOwner, transaction: Transaction) -> None:
             del hidden[key]
     for moving in transaction.moves:
         for key in moving.new_keys:
-            # One that was not hidden may have been got already, and is hidden by who got it.
+            # One that was not hidden may have been got already, and is hidden by its getter.
             if key in hidden and hidden[key] is transaction:
                 del hidden[key]
 

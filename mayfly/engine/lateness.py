@@ -41,7 +41,6 @@ class Lateness:
     """Counts how late moments were met since the queue manager was opened; under its lock."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._counts = [0] * (len(BOUNDS_MS) + 1)
         self._sum_ms = 0
 

@@ -29,7 +29,6 @@ class _Marked:
     __slots__ = ("handles", "marker", "persistence", "queue", "until_ms")
 
     def __init__(self, queue: LocalQueue, persistence: int) -> None:
-        """Begin with no mark."""
         self.queue = queue
         self.persistence = persistence
         self.handles: set[object] = set()
@@ -44,7 +43,6 @@ class _CoOperatingSet:
     __slots__ = ("handle_count", "keys", "lapses")
 
     def __init__(self) -> None:
-        """Begin with no handle."""
         self.handle_count = 0
         self.keys: set[int] = set()
         #: A heap of (until_ms, key); some marks are gone or renewed since.
@@ -80,7 +78,6 @@ class Marks:
                     self._drop_bare(key)
 
     def mark(self, found: Found, requester: object) -> None:
-        """Mark a message for one handle."""
         self._marked(found).handles.add(requester)
         self._keys.setdefault(requester, set()).add(found[1].k)
 
@@ -138,7 +135,7 @@ class Marks:
         )
 
     def end_lapsed(self, now_ms: int, offer: Callable[[int], None]) -> None:
-        """End the marks whose time is over and ``offer`` their queues, by number, to who waits."""
+        """End the marks whose time is over and ``offer`` their queues, by number."""
         for number, co_operating in list(self._sets.items()):
             lapses = co_operating.lapses
             has_lapsed = False
@@ -200,7 +197,6 @@ class Unmarked:
         *,
         co_operates: bool,
     ) -> None:
-        """Begin at the start of a queue."""
         self._marks = marks
         self._queue = queue
         self._holder = requester

@@ -88,7 +88,6 @@ class OpenQueues:
     """All that is open in one session, and its unit of work."""
 
     def __init__(self, core: Core, unit_of_work: UnitOfWork) -> None:
-        """Begin with nothing open."""
         self._core = self.core = core
         self._unit_of_work = unit_of_work
         self._all: set[OpenQueue] = set()
@@ -152,7 +151,7 @@ class OpenQueues:
         self._let_go(opened)
         self._core.committer.run_deferred()
         if opened.queue in self._core.registry.subscriptions.doomed:
-            # A managed queue whose subscription is gone goes with the last who uses it.
+            # A managed queue whose subscription is gone goes with its last user.
             drop_doomed(self._core, waits=False)
 
     def saved_message(self, number: int) -> Message:
@@ -210,7 +209,7 @@ class OpenQueues:
             return hold
 
     def leave(self, hold: SubscriptionHandle) -> None:
-        """Close a subscription; one that is not durable goes with the last who has it open.
+        """Close a subscription; one that is not durable goes with its last handle.
 
         Its managed queue is left to drop_doomed.
         """

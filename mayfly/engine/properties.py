@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from mayfly.engine.core import Core
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQPROP_UNRESTRICTED_LENGTH
@@ -21,7 +22,6 @@ from mayfly.properties.folders import (
     joined,
     overridden,
     parts_of,
-    properties_of_mapping,
     without_properties,
 )
 from mayfly.properties.values import raw_value
@@ -37,17 +37,6 @@ OPTIONS = (
 _OPTION_BITS = sum(OPTIONS)
 #: With a property in one of these, COMPAT returns all of them.
 _COMPATIBLE = re.compile(r"\s*<(?:mcd|jms|usr|mqext)[\s/>]")
-
-
-if TYPE_CHECKING:
-    from mayfly.engine.core import Core
-
-
-def with_mapping(
-    core: Core, descriptor: Descriptor, body: bytes, properties: Mapping[str, object]
-) -> tuple[Descriptor, bytes]:
-    """Return a message with properties by name; raises as those it calls."""
-    return with_properties(core, descriptor, body, properties_of_mapping(properties))
 
 
 def with_properties(

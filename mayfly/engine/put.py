@@ -111,7 +111,7 @@ def put(
         )
         if request.capped_by is not None and window.capped_by is None:
             window = window._replace(capped_by=request.capped_by)
-        queue, row, persistent = new_put(core, path, prepared, window, (request, body))
+        queue, row, persistent = new_put(core, path, prepared, window, request, body)
         if unit_of_work is not None:
             unit_of_work.put(queue, row, persistent=persistent)
             transaction = None
@@ -128,7 +128,7 @@ def put(
         core.committer.run(transaction)
     else:
         completion.transaction = transaction
-    return result_of(core, path, row, request, (prepared, window))
+    return result_of(core, path, row, request, prepared, window)
 
 
 def result_of(
@@ -136,10 +136,10 @@ def result_of(
     path: Path,
     row: StoredMessage,
     request: PutRequest,
-    resolved: tuple[Prepared, Window],
+    prepared: Prepared,
+    window: Window,
 ) -> PutResult:
     """Return the result of a put; where a message waits or travels it may have another MsgId."""
-    prepared, window = resolved
     here, msg_id = path.queue, row.msg_id
     if path.remote is None:
         queue, manager = here.definition.name, core.name
@@ -181,14 +181,13 @@ def prepared_for(
 
 
 def new_put(
-    core: Core, path: Path, prepared: Prepared, window: Window, content: tuple[PutRequest, bytes]
+    core: Core, path: Path, prepared: Prepared, window: Window, request: PutRequest, body: bytes
 ) -> tuple[LocalQueue, StoredMessage, bool]:
     """Return where a message goes now, its row there, and whether it is persistent; see put."""
-    request, body = content
     persistent = prepared.persistent
     queue = path.queue
     if queue.is_staging:
-        return _on_staging(core, path, prepared, window, content)
+        return _on_staging(core, path, prepared, window, request, body)
     size_bytes = len(body)
     if path.remote is not None:
         size_bytes = size_on(path, prepared.descriptor, size_bytes)
@@ -217,10 +216,9 @@ def new_put(
 
 
 def _on_staging(
-    core: Core, path: Path, prepared: Prepared, window: Window, content: tuple[PutRequest, bytes]
+    core: Core, path: Path, prepared: Prepared, window: Window, request: PutRequest, body: bytes
 ) -> tuple[LocalQueue, StoredMessage, bool]:
     """Take a message, with its header, that an application puts on the staging queue by name."""
-    request, body = content
     if request.delay_ms:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms {request.delay_ms}: {path.name} has none")
     check_open(path, len(body))
@@ -292,7 +290,6 @@ class AsyncPuts:
     """The status of one session: its asynchronous puts are counted, their first error is kept."""
 
     def __init__(self, core: Core) -> None:
-        """Begin with nothing put."""
         self._core = core
         #: Without those that went well, which are most.
         self._status = Status()

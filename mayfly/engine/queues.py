@@ -50,7 +50,7 @@ class QueueOwner(Protocol):
     clock: Clock
     runtime: Runtime
     store: Store
-    #: Key of a message that must not be seen -> who hides it.
+    #: Key of a message that must not be seen -> its holder.
     hidden: dict[int, object]
     must_wake: bool
     visitor_count: int
@@ -144,7 +144,6 @@ class LocalQueue:
 
     @property
     def name(self) -> str:
-        """The name of the queue."""
         return self.definition.name
 
     @property
@@ -177,7 +176,6 @@ class SearchStarts:
     __slots__ = ("__weakref__", "_highest", "_keys")
 
     def __init__(self) -> None:
-        """Begin with nothing noted."""
         self._keys: dict[Ids, int] = {}
         self._highest = 0
 

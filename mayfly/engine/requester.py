@@ -52,7 +52,7 @@ class Requester:
         self._end, self.is_backed_out = (reason, detail), is_backed_out
         self.is_ended = True
         if self._has_waited:
-            # Few ever wait; the others close without a look at all who do.
+            # Few ever wait; the others close without a look at all waits.
             self._core.waits.end_of(self, mq_error(reason, detail))
 
     def resume(self) -> None:

@@ -25,7 +25,7 @@ from mayfly.engine.objects.dynamic import create_dynamic_queue
 from mayfly.engine.objects.handle import DefinitionHandle, open_definition
 from mayfly.engine.objects.registry import Path, path_of_put
 from mayfly.engine.open_handles import OpenQueues, begin_verb
-from mayfly.engine.properties import with_mapping
+from mayfly.engine.properties import with_properties
 from mayfly.engine.pubsub.topic_verbs import TopicVerbs
 from mayfly.engine.put import PutRequest, plain_request, put
 from mayfly.engine.remote.resolution import check_remote_open
@@ -35,6 +35,7 @@ from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage, mq_error
+from mayfly.properties.folders import properties_of_mapping
 from mayfly.verbs.checks import Identifier, bytes_of, check_most, stored_id
 from mayfly.verbs.contracts.outcomes import ending_by
 from mayfly.verbs.facts import Status
@@ -127,7 +128,8 @@ class Session(TopicVerbs):
             other_id = stored_id(correl_id, "correl_id") if correl_id else b""
             request = PutRequest(request.descriptor, own_id, other_id, time_to_live_ms, delay_ms)
         if properties:
-            descriptor, body = with_mapping(self._core, request.descriptor, body, properties)
+            given = properties_of_mapping(properties)
+            descriptor, body = with_properties(self._core, request.descriptor, body, given)
             request = request._replace(descriptor=descriptor)
         path = path_of_put(self._core.registry, queue)
         if path is None:
@@ -321,7 +323,6 @@ class Session(TopicVerbs):
                     self._core.visitor_count -= 1
 
     def __enter__(self) -> Self:
-        """Return the session."""
         return self
 
     def __exit__(

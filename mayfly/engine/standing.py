@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from mayfly.engine.callbacks import Completion
+from mayfly.engine.callbacks import Completion, OnEnd
 from mayfly.engine.core import Core
 from mayfly.engine.get import Getter
 from mayfly.engine.requester import Requester
@@ -27,18 +27,16 @@ OnGot: TypeAlias = Callable[[GetResult | MQError], object]
 OnRefused: TypeAlias = Callable[[int, MQError | None], None]
 #: Numbers to wait under, which neither queues nor what else waits have.
 _numbers = itertools.count(-(2**58))
-#: Called without the lock when a wait is over: with None, or with what has ended it before.
-OnEnd: TypeAlias = Callable[[MQError | None], object]
 
 
 class StandingGet:
     """One get that stands until a message, its time or a cancel ends it.
 
     Its getters take into a unit of work, or for good; those that come first are asked first. The
-    decision is made under the lock, once, by whoever brings the message, ends the wait or cancels.
-    ``on_got`` is called afterwards without the lock, when what was got for good is durably so;
-    after a cancel never. With ``on_refused`` a getter that is refused does not end it: definitions
-    that change let it be asked again.
+    decision is made under the lock, once, by the thread that brings the message, ends the wait or
+    cancels. ``on_got`` is called afterwards without the lock, when what was got for good is durably
+    so; after a cancel never. With ``on_refused`` a getter that is refused does not end it:
+    definitions that change let it be asked again.
     """
 
     def __init__(
@@ -51,11 +49,11 @@ class StandingGet:
         *,
         finish: Callable[[GetResult | MQError], GetResult | MQError] | None = None,
     ) -> None:
-        """Prepare it; :meth:`begin` makes it stand. ``finish`` makes of an outcome what is told."""
+        """Prepare it for :meth:`begin`; ``finish`` turns an outcome into what ``on_got`` gets."""
         self._core, self._getters = core, getters
         self._on_got, self._on_taken, self._on_refused = on_got, on_taken, on_refused
         self._finish = finish
-        #: Whether it is being begun by a caller who takes the outcome, and the outcome.
+        #: Whether it is being begun by a caller that takes the outcome, and the outcome.
         self._is_awaited = False
         self._outcome: GetResult | MQError | None = None
         #: While it stands, one for each getter.
@@ -63,7 +61,7 @@ class StandingGet:
         self._is_decided = False
 
     def begin(self) -> None:
-        """Take a message that is there, or stand; raises nothing that ``on_got`` is told."""
+        """Take a message that is there, or stand; errors go to ``on_got``."""
         with self._core.engine_lock:
             self._step()
         self._core.committer.run_deferred()
@@ -236,7 +234,6 @@ class StandingWaits:
     """The waits of one connection; its end ends them."""
 
     def __init__(self, core: Core) -> None:
-        """Begin with none."""
         self._core = core
         self._requester = Requester(core)
 

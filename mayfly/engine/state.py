@@ -38,7 +38,7 @@ BROKEN: Final = (StoreError, apsw.Error, OSError, AssertionError)
 class State:
     """Data that verbs and engine transactions share, under the engine's lock.
 
-    ``hidden`` maps the key of a message that must not be seen to who hides it: a unit of work, a
+    ``hidden`` maps the key of a message that must not be seen to its holder: a unit of work, a
     browsing handle, a channel, a claim, or a transaction on its way to the disk.
     """
 
@@ -68,7 +68,7 @@ class State:
         self.target, self.note_due = self.registry.target, self.staging.note_due
         #: Warnings of which a flood of messages would write a flood.
         self.alike_warnings = AlikeWarnings()
-        #: How late released messages left, and expired ones were met, for those who watch.
+        #: How late released messages left, and expired ones were met, for figures.
         self.release_lateness, self.expiry_lateness = Lateness(), Lateness()
         #: Told of messages that are got, or leave their queue otherwise. A feature is here only
         #: while it keeps something about messages, so that all other gets call nothing.
@@ -177,7 +177,6 @@ class LeftBehind:
     __slots__ = ("objects", "queues", "sessions")
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         #: A function for each session, which ends it.
         self.sessions: list[Callable[[], None]] = []
         #: A function for each other object, which ends it.
@@ -190,11 +189,9 @@ class LeftBehind:
         self.sessions, self.objects = other.sessions, other.objects
 
     def end_sessions(self) -> None:
-        """End all sessions."""
         _end_all(self.sessions)
 
     def end_objects(self) -> None:
-        """End all other objects."""
         _end_all(self.objects)
 
 

@@ -63,7 +63,6 @@ class Transaction:
     )
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.unit = Unit()
         self.arrivals: list[tuple[LocalQueue, StoredMessage, int]] = []
         self.departures: list[tuple[LocalQueue, StoredMessage, int]] = []

@@ -47,7 +47,6 @@ class Shipment(Hold):
     """The messages of one batch, hidden until its end."""
 
     def __init__(self, core: Core, queue: LocalQueue, channel: str) -> None:
-        """Begin with none."""
         self._core = core
         self.queue = queue
         self.ending = Ending(ended_by=channel)
@@ -234,7 +233,6 @@ class Shipments:
     """How far the channels of a queue manager have come, and what they hold in doubt."""
 
     def __init__(self, core: Core) -> None:
-        """Begin without channels; :meth:`load` brings those of the store."""
         self._core = core
         self._states: dict[tuple[str, int, str], ChannelRow] = {}
         self._in_doubt: dict[str, Shipment] = {}
@@ -413,7 +411,6 @@ class MoveNumbers:
     """The numbers of moves that a queue manager knows, by names that partners choose."""
 
     def __init__(self, core: Core) -> None:
-        """Ask the store each time; nothing is kept here."""
         self._core = core
 
     @property

@@ -238,8 +238,8 @@ class UnitOfWork(Hold):
         """Return how many operations more MAXUMSGS allows.
 
         It is that of the queue manager of the session, wherever the queues are. Raises
-        MQRC_SYNCPOINT_LIMIT_REACHED unless it allows so many, and MQRC_HCONN_ERROR once the session
-        is closed: nobody would end it again.
+        MQRC_SYNCPOINT_LIMIT_REACHED unless it allows ``operation_count``, and MQRC_HCONN_ERROR once
+        the session is closed: nobody would end it again.
         """
         if self.is_ended:
             raise mq_error(rc.MQRC_HCONN_ERROR, "the session was closed")

@@ -313,7 +313,7 @@ def check_context_opened(open_options: int, context_option: int) -> None:
 
 
 def passed_on(request: PutRequest, got: Message) -> PutRequest:
-    """Return a put with the context of a message that was got: all of it, or who it is from.
+    """Return a put with the context of a message that was got: all of it, or its identity.
 
     The rest of the descriptor, Expiry above all, is what the putter says.
     """

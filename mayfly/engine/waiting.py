@@ -18,7 +18,7 @@ from mayfly.runtime.virtual_clock import VirtualClock, check_wait
 LOOK_YOURSELF = object()
 #: The number under which waits are that a change of a definition may end; no queue has it.
 DEFINITIONS = -(2**57)
-#: So many ends of waits that are over are kept beside as many as there are of others.
+#: Ends of waits that are over: the heap keeps this number, and as many as there are of others.
 _SPARE_ENDS = 64
 
 
@@ -43,8 +43,8 @@ class Waiter:
     ) -> None:
         """Wait until a moment, None for ever; ``takes_any`` for the next message, whichever.
 
-        ``owner`` is who waits: when that is closed, so is the wait. ``on_decided`` is called under
-        the lock in the place of a waiting thread.
+        ``owner`` is the party that waits: when it is closed, so is the wait. ``on_decided`` is
+        called under the lock in the place of a waiting thread.
         """
         self.until_ms = until_ms
         self.owner = owner
@@ -124,7 +124,6 @@ class Waits:
     """All waiting gets of a queue manager, by the number of their queue; under its lock."""
 
     def __init__(self) -> None:
-        """Begin with nobody waiting."""
         #: Those on a queue, longest waiting first.
         self._by_queue: dict[int, OrderedDict[Waiter, None]] = {}
         self._by_owner: dict[object, dict[Waiter, None]] = {}

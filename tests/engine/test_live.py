@@ -82,9 +82,11 @@ def test_E15_a_message_that_expires_in_a_unit_of_work_is_locked_and_not_expired(
         assert unit.get("Q1") is not None
         clock.advance(1_000)
         seen = watch.look().queues["Q1"].present
+        assert seen is not None
         assert (seen.locked, seen.expired_present, seen.live) == (1, 1, 0)
         unit.backout()
         seen = watch.look().queues["Q1"].present
+        assert seen is not None
         assert (seen.locked, seen.expired_present, seen.live) == (0, 2, 0)
 
 

@@ -267,7 +267,7 @@ class Promotion(UnitOfWork):
             self._expired_count += 1
             original = Original(prepared.descriptor, own.msg_id, own.correl_id, body, 0)
             followed = Transaction()
-            follow_expiry(core, followed, (path.queue, message), original)
+            follow_expiry(core, followed, path.queue, message, original)
             self.adopt(followed)
 
     def _report(self, cause: Cause, original: Original, reason: int = 0) -> None:

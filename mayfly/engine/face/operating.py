@@ -10,7 +10,7 @@ from mayfly.engine.ended import (
     write_trace,
 )
 from mayfly.engine.expiry import Expired, watch_expiry
-from mayfly.engine.figures import PUT, Figures, LiveFigures, LiveQueue, QueueFigures, Watch, figures
+from mayfly.engine.figures import PUT, Figures, LiveFigures, QueueFigures, Watch, figures
 from mayfly.engine.lateness import BOUNDS_MS, LatenessCounts
 from mayfly.engine.own_time import follow_wall, own_time
 from mayfly.engine.settings import Settings
@@ -25,7 +25,6 @@ __all__ = [
     "Figures",
     "LatenessCounts",
     "LiveFigures",
-    "LiveQueue",
     "PUT",
     "QueueFigures",
     "QueueSharingGroup",

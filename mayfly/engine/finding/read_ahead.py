@@ -21,7 +21,7 @@ _Columns: TypeAlias = tuple[Any, ...]
 _KEY: Final = StoredMessage._fields.index("k")
 _BODY: Final = StoredMessage._fields.index("body")
 
-#: Rows read with one statement, at first and at most: the next page is so many times as long.
+#: Rows read with one statement, at first and at most: the next page is longer by this factor.
 _FIRST_PAGE: Final = 1
 _PAGE_GROWTH: Final = 8
 _LARGEST_PAGE: Final = 64
@@ -37,7 +37,7 @@ _ROOM_BYTES: Final = 16 * 1024 * 1024
 #: unused ones back from that on.
 _LOAN_BYTES: Final = 4 * 1024
 LARGEST_LOAN_BYTES: Final = 64 * 1024
-#: Rows before the first are dropped when they are so many, and so great a part of all.
+#: Rows before the first are dropped from this number on, and from this part of all on.
 _GONE_ROWS: Final = 64
 _GONE_PART: Final = 8
 
@@ -48,7 +48,6 @@ class Room:
     __slots__ = ("_borrowers", "left_bytes")
 
     def __init__(self) -> None:
-        """Begin with nothing lent."""
         self.left_bytes = _ROOM_BYTES
         #: Those that have borrowed, the oldest first.
         self._borrowers: dict[ReadAhead, None] = {}
@@ -197,7 +196,7 @@ class ReadAhead:
             if len(rows) == 1 and len(rows[0][_BODY]) > _PAGE_BYTES:
                 self.end, self.has_all = last_key, False
                 if last_key not in hidden:
-                    # It is too long to be kept, and the next one who comes reads it again.
+                    # It is too long to be kept, and the next look reads it again.
                     return stored_message(rows[0])
                 self.end = last_key + 1
                 continue

@@ -23,7 +23,7 @@ REFUSALS, REFUSED_BYTES = 1_000, 4 * 1024 * 1024
 FIXED_SIZE = 512
 #: The one name whose value changes while a message lies on its queue and nothing happens to it.
 _FLEETING = "Root.MQMD.Expiry"
-#: Messages that a scout reads at first; the next page is so many times as long.
+#: Messages that a scout reads at first; the next page is longer by this factor.
 _FIRST_PAGE, _PAGE_GROWTH = 1, 8
 
 
@@ -50,7 +50,6 @@ class Verdicts:
     __slots__ = ("dead", "said", "unasked")
 
     def __init__(self) -> None:
-        """Begin with none."""
         #: Key -> backout count, and whether the selector takes it.
         self.said: dict[int, tuple[int, bool]] = {}
         #: Rows at hand to be asked about by :meth:`ask`, in their order.
@@ -65,7 +64,7 @@ class Verdicts:
         return said[1] if said is not None and said[0] == row.backout_count else None
 
     def note(self, row: StoredMessage, *, takes: bool) -> None:
-        """Note what the selector has said."""
+        """Note whether the selector takes a row."""
         self.said[row.k] = row.backout_count, takes
 
     def ask(self, selects: Callable[[StoredMessage], bool]) -> None:
@@ -107,7 +106,7 @@ class SelectorProgress:
     )
 
     def __init__(self, core: Core, queue: LocalQueue, match: Match) -> None:
-        """Begin at the start of a queue; it is told what becomes visible as long as it lives."""
+        """Begin at the start of a queue; as long as it lives, it watches what becomes visible."""
         assert match.selector is not None
         self.match = match
         self._core = core

@@ -64,7 +64,6 @@ class GroupGetter(Getter):
         index: GroupIndex,
         where: Where,
     ) -> None:
-        """Prepare a get; the index knows what is there."""
         super().__init__(core, path, request, unit_of_work, requester)
         self.takes_any = False
         self._index = index
@@ -216,13 +215,13 @@ class GroupGetter(Getter):
             if may_cut and (refused_count >= REFUSALS or len(self._expired) >= DISCARD_BATCH):
                 self.is_cut = True
                 return []
-        # A wait that begins now is told only of messages that come from now on, maybe behind it.
+        # A wait that begins now hears only of messages that come from now on, maybe behind it.
         self.is_cut = in_parts and self._told_count != self._index.told_count
         self._low = self._where.low
         return []
 
     def _needed_by(self, entry: Entry, now_ms: int) -> list[Entry]:
-        """Return what of the messages that an entry needs is not known to be there and alive."""
+        """Return the messages that an entry needs and that are not known to be there and alive."""
         group, mode = entry.group, self._mode_at()
         seen = None if group is None else group.seen.get(extent_of(entry, mode))
         if seen is None or seen.at != self._index.moment or is_expired(seen.dies_ms, now_ms):

@@ -39,7 +39,6 @@ class GroupGets:
         unit_of_work: UnitOfWork,
         cursor: Cursor,
     ) -> None:
-        """Begin outside of any group."""
         self._core = core
         self._holder = requester
         self._unit = unit_of_work
@@ -213,7 +212,7 @@ class GroupGets:
     def _note_get(
         self, result: GetResult, options: int, length_bytes: int, in_unit: bool
     ) -> GetResult:
-        """Stand behind what was got; a get out of logical order is told what it leaves."""
+        """Stand behind what was got; a get out of logical order is warned of what it leaves."""
         if result.stays:
             return result
         is_logical, left = bool(options & c.MQGMO_LOGICAL_ORDER), self._got

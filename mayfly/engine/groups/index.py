@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from mayfly.engine.core import Core
 from mayfly.engine.finding.search import Match
-from mayfly.engine.groups.place import IN_GROUP, IN_SEGMENTS, feedback_of
+from mayfly.engine.groups.place import IN_GROUP, feedback_of
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.requester import Requester
 from mayfly.engine.unit_of_work import UncommittedPut
@@ -27,7 +27,7 @@ GROUPING = (
     | c.MQGMO_ALL_MSGS_AVAILABLE
     | c.MQGMO_ALL_SEGMENTS_AVAILABLE
 )
-#: In these modes more than one message decides what of a group is available.
+#: In these modes more than one message decides which entries of a group are available.
 _OF_ALL = c.MQGMO_LOGICAL_ORDER | c.MQGMO_ALL_MSGS_AVAILABLE
 _by_offset = attrgetter("offset", "key")
 _offset = attrgetter("offset")
@@ -36,7 +36,6 @@ _by_key = attrgetter("key")
 _PAGE = 2_000
 #: The most arrivals noted between two looks; after more of them the next look reads all anew.
 _TOLD_MAX = 20_000
-_key = attrgetter("key")
 
 
 def mode_of(options: int) -> int:
@@ -93,11 +92,6 @@ class Entry:
         self.pending = pending
 
     @property
-    def is_segment(self) -> bool:
-        """Whether it is a part of a message."""
-        return bool(self.flags & IN_SEGMENTS)
-
-    @property
     def is_last_of_group(self) -> bool:
         """Whether no other message of the group follows the one it is, or is a part of."""
         return bool(self.flags & c.MQMF_LAST_MSG_IN_GROUP) or not self.flags & IN_GROUP
@@ -122,7 +116,6 @@ class Group:
     __slots__ = ("feedback", "group_id", "last_number", "messages", "seen", "spoiled")
 
     def __init__(self, group_id: bytes, feedback: int) -> None:
-        """Begin with nothing."""
         self.group_id = group_id
         self.feedback = feedback
         self.messages: dict[int, list[Entry]] = {}
@@ -134,7 +127,6 @@ class Group:
         self.seen: dict[int, Completeness] = {}
 
     def add(self, entry: Entry) -> None:
-        """Add a message or segment."""
         entry.group = self
         self.seen.clear()
         insort(self.messages.setdefault(entry.number, []), entry, key=_by_offset)
@@ -167,13 +159,13 @@ class Group:
         return []
 
     def segments_at(self, number: int, offset: int) -> list[Entry]:
-        """Return what of a message stands at an offset: one, or several of which one counts."""
+        """Return the segments of a message at an offset: one, or several of which one counts."""
         segments = self.messages.get(number, [])
         low = bisect_left(segments, offset, key=_offset)
         return segments[low : bisect_right(segments, offset, low, key=_offset)]
 
     def at(self, mode: int, number: int, offset: int | None) -> list[Entry]:
-        """Return what of a message a get in a mode that goes by message may begin with.
+        """Return the segments of a message with which a get in a mode by message may begin.
 
         With an offset, in a mode that asks for nothing else, it is what stands there.
         """
@@ -240,7 +232,7 @@ class Group:
 
 
 def extent_of(entry: Entry, mode: int) -> int:
-    """Return what of its group ``needed_by`` speaks of: the number of a message, 0 for all."""
+    """Return the part of a group that ``needed_by`` returns: the number of a message, 0 for all."""
     return 0 if mode & c.MQGMO_ALL_MSGS_AVAILABLE else entry.number
 
 
@@ -266,7 +258,6 @@ class Line:
     __slots__ = ("_by_place", "_mode", "keys")
 
     def __init__(self, mode: int, groups: Iterable[Group], alone: Iterable[int]) -> None:
-        """Begin with what is available of groups, and with messages that are in none."""
         self._mode = mode
         #: The keys of a group, or in a mode that goes by message of each message by its number.
         self._by_place: dict[tuple[Group, int | None], list[int]] = {}
@@ -281,7 +272,6 @@ class Line:
         insort(self.keys, key)
 
     def remove(self, key: int) -> None:
-        """Remove a key."""
         del self.keys[bisect_left(self.keys, key)]
 
     def settle(self, group: Group, changed: Mapping[Entry, bool]) -> None:
@@ -325,7 +315,7 @@ class GroupIndex:
     """
 
     def __init__(self, core: Core, queue: LocalQueue) -> None:
-        """Begin knowing nothing; :func:`index_of` gives one index to all who ask."""
+        """Begin empty; :func:`index_of` shares one index among all handles."""
         self._core = core
         self._queue = queue
         #: Where the queue's messages are.
@@ -418,7 +408,7 @@ class GroupIndex:
             return entry
         groups = self._families[group_id].values()
         found = [each for group in groups for each in group.at(mode, number, match.offset)]
-        return min((each for each in found if each.key >= low), key=_key, default=None)
+        return min((each for each in found if each.key >= low), key=_by_key, default=None)
 
     @property
     def moment(self) -> tuple[int, ...]:
@@ -441,7 +431,7 @@ class GroupIndex:
         ]
 
     def remove(self, entry: Entry) -> None:
-        """Forget a message that is gone, or taken: should it come back, it is told."""
+        """Forget a message that is gone, or taken: should it come back, ``lower`` notes it."""
         if self._entries.pop(entry.key, None) is None:
             return
         group = entry.group

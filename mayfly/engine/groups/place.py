@@ -19,7 +19,7 @@ IN_SEGMENTS = c.MQMF_SEGMENT | c.MQMF_LAST_SEGMENT
 LARGEST = 999_999_999
 #: The folder of an MQRFH2 for properties that are MQ's own.
 _MQ_FOLDER = re.compile(r"\s*<mq[\s/>]")
-#: In a body of so many bytes a text is found at once.
+#: In a body of up to this length a text is found at once.
 _SHORT_BYTES = 65_536
 
 
@@ -131,7 +131,7 @@ class Position(NamedTuple):
 
     @property
     def incomplete(self) -> int:
-        """The reason code of who leaves it: MQRC_INCOMPLETE_MSG, MQRC_INCOMPLETE_GROUP."""
+        """The reason code for leaving it: MQRC_INCOMPLETE_MSG, MQRC_INCOMPLETE_GROUP."""
         return rc.MQRC_INCOMPLETE_MSG if self.in_message else rc.MQRC_INCOMPLETE_GROUP
 
 

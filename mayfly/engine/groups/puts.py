@@ -7,7 +7,7 @@ from functools import partial
 from mayfly.engine import holding
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import new_id, size_on
-from mayfly.engine.descriptors import Context, Prepared
+from mayfly.engine.descriptors import Context
 from mayfly.engine.groups.place import (
     IN_GROUP,
     IN_SEGMENTS,
@@ -19,7 +19,6 @@ from mayfly.engine.groups.place import (
 )
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.put import PutRequest, confirm_arrival, new_put, prepared_for, put, result_of
-from mayfly.engine.queues import LocalQueue
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.window import window_at_put
@@ -28,7 +27,6 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.structures import leading_headers
-from mayfly.store.units import StoredMessage
 from mayfly.verbs.messages import PutResult
 
 #: Segments but the last are multiples of this; none is shorter.
@@ -43,7 +41,6 @@ class PutOrder:
     """
 
     def __init__(self, core: Core, context: Context, unit_of_work: UnitOfWork) -> None:
-        """Begin outside of any group."""
         self._core = core
         self._context = context
         self._unit = unit_of_work
@@ -189,45 +186,25 @@ def put_in_segments(
             capped_by=path.capped_by,
         )
         messages = [
-            new_put(core, path, known, window, part)
-            for known, part in zip(prepared, parts, strict=True)
+            new_put(core, path, known, window, part, data)
+            for known, (part, data) in zip(prepared, parts, strict=True)
         ]
-        transaction = _put_all(core, messages, unit_of_work)
-        if path.remote is None:
-            _confirm_all(core, messages, prepared, transaction, unit_of_work)
+        transaction = Transaction() if unit_of_work is None else None
+        for queue, row, persistent in messages:
+            if unit_of_work is not None:
+                unit_of_work.put(queue, row, persistent=persistent)
+            else:
+                assert transaction is not None
+                holding.arrive(core, transaction, queue, row, persistent=persistent)
+        for (_queue, row, _persistent), known in zip(messages, prepared, strict=True):
+            if path.remote is None and known.descriptor.report & c.MQRO_COA:
+                confirm_arrival(core, row, known.descriptor, transaction, unit_of_work)
         is_done = transaction is None or core.committer.run_at_once(transaction)
     if transaction is not None and not is_done:
         core.committer.run(transaction)
     else:
         core.committer.run_deferred()
-    return result_of(core, path, messages[0][1], request, (prepared[0], window))
-
-
-def _put_all(
-    core: Core,
-    messages: list[tuple[LocalQueue, StoredMessage, bool]],
-    unit_of_work: UnitOfWork | None,
-) -> Transaction | None:
-    if unit_of_work is not None:
-        for queue, row, persistent in messages:
-            unit_of_work.put(queue, row, persistent=persistent)
-        return None
-    transaction = Transaction()
-    for queue, row, persistent in messages:
-        holding.arrive(core, transaction, queue, row, persistent=persistent)
-    return transaction
-
-
-def _confirm_all(
-    core: Core,
-    messages: list[tuple[LocalQueue, StoredMessage, bool]],
-    prepared: list[Prepared],
-    transaction: Transaction | None,
-    unit_of_work: UnitOfWork | None,
-) -> None:
-    for (_queue, row, _persistent), known in zip(messages, prepared, strict=True):
-        if known.descriptor.report & c.MQRO_COA:
-            confirm_arrival(core, row, known.descriptor, transaction, unit_of_work)
+    return result_of(core, path, messages[0][1], request, prepared[0], window)
 
 
 def _cut(path: Path, body: bytes, request: PutRequest) -> list[tuple[PutRequest, bytes]]:

@@ -15,7 +15,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
 from mayfly.engine.objects.registry import topic_alias
 from mayfly.engine.open_handles import OpenQueues
-from mayfly.engine.properties import with_mapping
+from mayfly.engine.properties import with_properties
 from mayfly.engine.pubsub.proxies import HERE, Journey
 from mayfly.engine.pubsub.publish import PublishResult, publish
 from mayfly.engine.pubsub.retained import clear_retained
@@ -36,6 +36,7 @@ from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.properties.folders import properties_of_mapping
 from mayfly.verbs.checks import Identifier, bytes_of, stored_id
 from mayfly.verbs.topic_strings import check_topic_string
 
@@ -80,7 +81,8 @@ class TopicVerbs(ABC):
         unit_of_work, body = self._unit_in_use(), bytes_of(body)
         descriptor = _descriptor(priority, persistent, report, reply_to_q, format_name)
         if properties:
-            descriptor, body = with_mapping(self._core, descriptor, body, properties)
+            given = properties_of_mapping(properties)
+            descriptor, body = with_properties(self._core, descriptor, body, given)
         request = PutRequest(
             descriptor,
             stored_id(msg_id, "msg_id"),

@@ -21,7 +21,7 @@ from mayfly.engine.face.operating import (
     PUT,
     LatenessCounts,
     LiveFigures,
-    LiveQueue,
+    QueueFigures,
     Watch,
 )
 from mayfly.lifetime.life import State
@@ -300,14 +300,14 @@ def _event(name: str, told: Any, frame_id: str = "") -> bytes:
     return b"%bdata: %b\n\n" % (head.encode(), _encode(told))
 
 
-def _queue(name: str, one: LiveQueue) -> dict[str, Any]:
+def _queue(name: str, one: QueueFigures) -> dict[str, Any]:
     return {"name": name} | _several(one) | {"oldest_put_ms": one.oldest_put_ms}
 
 
-def _several(one: LiveQueue) -> dict[str, Any]:
+def _several(one: QueueFigures) -> dict[str, Any]:
     return {
         "depth": one.depth,
-        "present": one.present._asdict(),
+        "present": None if one.present is None else one.present._asdict(),
         "input_count": one.input_count,
         "output_count": one.output_count,
         "puts": one.puts,

@@ -122,7 +122,7 @@ def _of_queues(taken: Mapping[str, Figures]) -> Iterator[Metric]:
         "Lives that ended on the queue, by outcome.",
         labels=[*labels, "outcome"],
     )
-    for place, one in _each_queue(taken):
+    for place, one, age_ms in _each_queue(taken):
         depth.add_metric(place, one.depth)
         inputs.add_metric(place, one.input_count)
         outputs.add_metric(place, one.output_count)
@@ -130,17 +130,19 @@ def _of_queues(taken: Mapping[str, Figures]) -> Iterator[Metric]:
         for outcome, count in one.ended.items():
             ended.add_metric([*place, outcome], count)
         if one.present is not None:
-            age.add_metric(place, (one.oldest_age_ms or 0) / SECOND_MS)
-            for state, count in one.present.items():
+            age.add_metric(place, (age_ms or 0) / SECOND_MS)
+            for state, count in one.present._asdict().items():
                 present.add_metric([*place, state], count)
     yield from (depth, present, age, inputs, outputs, puts, ended)
 
 
-def _each_queue(taken: Mapping[str, Figures]) -> Iterator[tuple[list[str], QueueFigures]]:
+def _each_queue(
+    taken: Mapping[str, Figures],
+) -> Iterator[tuple[list[str], QueueFigures, int | None]]:
     for manager, found in taken.items():
         for name, one in found.queues.items():
-            yield [manager, name], one
-        yield [manager, OTHERS], found.others
+            yield [manager, name], one, found.oldest_age_ms(one)
+        yield [manager, OTHERS], found.others, None
 
 
 def _of_delay(taken: Mapping[str, Figures]) -> Iterator[Metric]:

@@ -9,7 +9,7 @@ from typing import Annotated, Final, TypedDict
 from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
-from mayfly.engine.face.operating import QueueFigures, figures
+from mayfly.engine.face.operating import Figures, QueueFigures, figures
 from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import (
     OF_MANAGER,
@@ -74,7 +74,7 @@ def listed(call: Call[Listing, None]) -> Queues:
     """List the predefined local queues by name, beside the queue manager's own figures."""
     asked = call.query
     found = figures(call.manager.engine, asked.limit, after=asked.after)
-    page = [_shown(name, one) for name, one in found.queues.items()]
+    page = [_shown(found, name, one) for name, one in found.queues.items()]
     return Queues(
         found.now_ms,
         found.next_due_ms,
@@ -82,7 +82,7 @@ def listed(call: Call[Listing, None]) -> Queues:
         found.ledger_first,
         found.ledger_last,
         page,
-        _together(found.others),
+        _together(found, found.others),
         page[-1]["name"] if len(page) == asked.limit else None,
     )
 
@@ -90,21 +90,22 @@ def listed(call: Call[Listing, None]) -> Queues:
 def shown(call: Call[NoQuery, None]) -> Queue:
     """Show one local queue."""
     name = call.names["queue"]
-    one = figures(call.manager.engine, 1, name).queues.get(name)
+    found = figures(call.manager.engine, 1, name)
+    one = found.queues.get(name)
     if one is None:
         raise WrongRequest(HTTPStatus.NOT_FOUND, f"{name!r} is no local queue")
-    return _shown(name, one)
+    return _shown(found, name, one)
 
 
-def _shown(name: str, one: QueueFigures) -> Queue:
-    return {"name": name, **_together(one)}
+def _shown(found: Figures, name: str, one: QueueFigures) -> Queue:
+    return {"name": name, **_together(found, one)}
 
 
-def _together(one: QueueFigures) -> Together:
+def _together(found: Figures, one: QueueFigures) -> Together:
     return {
         "depth": one.depth,
-        "present": None if one.present is None else dict(one.present),
-        "oldest_age_ms": one.oldest_age_ms,
+        "present": None if one.present is None else one.present._asdict(),
+        "oldest_age_ms": found.oldest_age_ms(one),
         "input_count": one.input_count,
         "output_count": one.output_count,
         "puts": one.puts,
