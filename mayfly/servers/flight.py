@@ -42,9 +42,9 @@ from mayfly.servers.flight_verbs import (
     PUTS,
     TICKETS,
     Page,
-    Refused,
     ServedManager,
     TicketVerb,
+    VerbRefused,
     fields_of,
 )
 from mayfly.servers.settings import check_clients
@@ -116,7 +116,6 @@ class FlightServer:
         self.is_held = False
 
     def __enter__(self) -> FlightServer:
-        """Start."""
         self.start()
         return self
 
@@ -126,7 +125,6 @@ class FlightServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stop."""
         self.stop()
 
     @property
@@ -368,9 +366,9 @@ def _in_terms_of_flight() -> Iterator[None]:
     except BulkError as error:
         raise to_flight(error) from error
     except ClaimError as error:
-        raise to_flight(Refused(error.reason, error.text)) from error
+        raise to_flight(VerbRefused(error.reason, error.text)) from error
     except MQError as error:
-        raise to_flight(Refused(MQ_ERROR, str(error))) from error
+        raise to_flight(VerbRefused(MQ_ERROR, str(error))) from error
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -412,8 +410,6 @@ def _max_bytes(request: dict[str, Any]) -> int:
 
 
 class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow ships no types
-    """Refuses every call that does not show the token."""
-
     def __init__(self, token: str) -> None:
         super().__init__()
         self._expected = f"Bearer {token}".encode()

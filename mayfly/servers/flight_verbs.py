@@ -105,7 +105,7 @@ class PutVerb(NamedTuple):
     run: Callable[[ServedManager, Request, Iterator[pa.RecordBatch], threading.Event], Any]
 
 
-class Refused(BulkError):
+class VerbRefused(BulkError):
     """A refusal whose reason code comes from a verb, as in ``verbs/contracts/reasons.py``."""
 
     def __init__(self, reason: str, text: str) -> None:
@@ -399,12 +399,12 @@ def stage(
     try:
         for received in batches:
             if stopping.is_set():
-                raise Refused(STAGE_LOST, "the server is being stopped")
+                raise VerbRefused(STAGE_LOST, "the server is being stopped")
             for page in _slices(received):
                 writer.append(_blob(page), page.num_rows)
             is_whole = not received.num_rows
         if not is_whole:
-            raise Refused(STAGE_LOST, "the upload broke off")
+            raise VerbRefused(STAGE_LOST, "the upload broke off")
     except BaseException:
         writer.discard()
         raise
@@ -425,7 +425,7 @@ def commit(manager: ServedManager, request: Request) -> Answer:
             surrenders=asked.surrenders,
         )
     except StageMissing as error:
-        raise Refused(STAGE_LOST, str(error)) from error
+        raise VerbRefused(STAGE_LOST, str(error)) from error
     counts = state.put_count, state.expired_count, state.refused_count
     return stages.CommitAnswer(state.batch, state.is_done, *counts)._asdict()
 

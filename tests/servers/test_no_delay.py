@@ -10,7 +10,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.servers.door import send_at_once
-from mayfly.servers.wire.link import Link
+from mayfly.servers.wire.link import ClientLink
 from tests.connection.serving import serving
 
 
@@ -28,7 +28,7 @@ def test_programs_are_answered_at_once(queue_manager: QueueManager, host: str) -
             while not (links := list(served.server._exchange.members.values())):
                 pass
             [link] = links
-            assert isinstance(link, Link)
+            assert isinstance(link, ClientLink)
             assert delay_is_off(link._transport)
 
 

@@ -55,7 +55,7 @@ _DELETE_ON_CLOSE: Final = (0x2B, "amqp:delete-on-close:list")
 _MOST_GONE: Final = 10_000
 
 
-class Address(NamedTuple):
+class NodeAddress(NamedTuple):
     """A name with its kind: QUEUE, TOPIC, or "" when the address does not name the kind.
 
     ``manager`` is a queue manager named before the queue.
@@ -66,21 +66,20 @@ class Address(NamedTuple):
     manager: str = ""
 
 
-def read(address: str, capabilities: tuple[str, ...] = ()) -> Address:
+def read(address: str, capabilities: tuple[str, ...] = ()) -> NodeAddress:
     """Return the name behind an address; a prefix wins over the capabilities of its terminus."""
     for prefix, kind in _PREFIXES:
         if address.startswith(prefix):
             name = address[len(prefix) :]
             if prefix == "queue://" and "/" in name:
                 manager, _slash, name = name.partition("/")
-                return Address(kind, name, manager)
-            return Address(kind, name)
+                return NodeAddress(kind, name, manager)
+            return NodeAddress(kind, name)
     kinds = [_KINDS[name] for name in capabilities if name in _KINDS]
-    return Address(kinds[0] if kinds else "", address)
+    return NodeAddress(kinds[0] if kinds else "", address)
 
 
 def capabilities_of(terminus: Terminus) -> tuple[str, ...]:
-    """Return the capabilities of a terminus as text."""
     found = object_of(terminus.capabilities)
     given = found.elements if isinstance(found, Array) else [found]
     return tuple(str(one) for one in given if isinstance(one, (symbol, str)))
@@ -107,13 +106,13 @@ def object_of(data: Data) -> Any:
     return data.get_object() if data.next() else None
 
 
-class Node(NamedTuple):
+class DynamicNode(NamedTuple):
     """A node that was made; ``handle`` is that of a queue, whose close deletes it, 0 for a topic.
 
     One that does not end with its link ends with its connection.
     """
 
-    address: Address
+    address: NodeAddress
     handle: int
     ends_with_link: bool
 
@@ -148,7 +147,7 @@ class OwnNodes:
         self.all = nodes
         self._names: frozenset[str] = frozenset()
 
-    def make(self, connection: Connection, asked: Terminus, answer: Terminus) -> Node:
+    def make(self, connection: Connection, asked: Terminus, answer: Terminus) -> DynamicNode:
         """Make a temporary queue, or topic string, and write its address into the answer.
 
         It is deleted when its link is closed, or its conversation ends, whatever is on it; with
@@ -157,16 +156,16 @@ class OwnNodes:
         answer.copy(asked)
         ends = _ends_with_its_link(asked)
         if "temporary-topic" in capabilities_of(asked):
-            node = Node(Address(TOPIC, connection.topics.make_temporary()), 0, ends)
+            node = DynamicNode(NodeAddress(TOPIC, connection.topics.make_temporary()), 0, ends)
         else:
             made = connection.open(_MODEL, _OPTIONS, dynamic_name=_NAMES)
-            node = Node(Address(QUEUE, made.made), made.handle, ends)
+            node = DynamicNode(NodeAddress(QUEUE, made.made), made.handle, ends)
         self._names |= {node.address.name}
         answer.address = node.address.name
         answer.dynamic = True
         return node
 
-    def delete(self, connection: Connection, node: Node) -> None:
+    def delete(self, connection: Connection, node: DynamicNode) -> None:
         """Delete a node whose link has been closed; raises MQError."""
         name = node.address.name
         self._names -= {name}

@@ -108,64 +108,32 @@ def _char(data: Any) -> str:
     return found
 
 
+#: Types whose values proton takes and gives as Python has them.
+_ALIKE_IN_PYTHON = (
+    "bool ubyte byte ushort short uint int ulong long timestamp float double"
+    " decimal32 decimal64 decimal128 uuid string symbol".split()
+)
 _GET: Final[Mapping[int, Callable[[Any], Any]]] = {
-    Data.BOOL: p.pn_data_get_bool,
-    Data.UBYTE: p.pn_data_get_ubyte,
-    Data.BYTE: p.pn_data_get_byte,
-    Data.USHORT: p.pn_data_get_ushort,
-    Data.SHORT: p.pn_data_get_short,
-    Data.UINT: p.pn_data_get_uint,
-    Data.INT: p.pn_data_get_int,
+    **{getattr(Data, n.upper()): getattr(p, f"pn_data_get_{n}") for n in _ALIKE_IN_PYTHON},
     Data.CHAR: _char,
-    Data.ULONG: p.pn_data_get_ulong,
-    Data.LONG: p.pn_data_get_long,
-    Data.TIMESTAMP: p.pn_data_get_timestamp,
-    Data.FLOAT: p.pn_data_get_float,
-    Data.DOUBLE: p.pn_data_get_double,
-    Data.DECIMAL32: p.pn_data_get_decimal32,
-    Data.DECIMAL64: p.pn_data_get_decimal64,
-    Data.DECIMAL128: p.pn_data_get_decimal128,
-    Data.UUID: p.pn_data_get_uuid,
     Data.BINARY: lambda data: bytes(p.pn_data_get_binary(data)),
-    Data.STRING: p.pn_data_get_string,
-    Data.SYMBOL: p.pn_data_get_symbol,
 }
 _PUT: Final[Mapping[int, Callable[[Any, Any], Any]]] = {
-    Data.BOOL: p.pn_data_put_bool,
-    Data.UBYTE: p.pn_data_put_ubyte,
-    Data.BYTE: p.pn_data_put_byte,
-    Data.USHORT: p.pn_data_put_ushort,
-    Data.SHORT: p.pn_data_put_short,
-    Data.UINT: p.pn_data_put_uint,
-    Data.INT: p.pn_data_put_int,
+    **{getattr(Data, n.upper()): getattr(p, f"pn_data_put_{n}") for n in _ALIKE_IN_PYTHON},
     Data.CHAR: lambda data, value: p.pn_data_put_char(data, ord(value)),
-    Data.ULONG: p.pn_data_put_ulong,
-    Data.LONG: p.pn_data_put_long,
-    Data.TIMESTAMP: p.pn_data_put_timestamp,
-    Data.FLOAT: p.pn_data_put_float,
-    Data.DOUBLE: p.pn_data_put_double,
-    Data.DECIMAL32: p.pn_data_put_decimal32,
-    Data.DECIMAL64: p.pn_data_put_decimal64,
-    Data.DECIMAL128: p.pn_data_put_decimal128,
-    Data.UUID: p.pn_data_put_uuid,
     Data.BINARY: p.pn_data_put_binary,
-    Data.STRING: p.pn_data_put_string,
-    Data.SYMBOL: p.pn_data_put_symbol,
 }
 
 
 def text(value: str) -> Scalar:
-    """Return a string."""
     return Scalar(Data.STRING, value)
 
 
 def symbol(value: str) -> Scalar:
-    """Return a symbol."""
     return Scalar(Data.SYMBOL, value)
 
 
 def symbols(values: Sequence[str]) -> Value:
-    """Return an array of symbols."""
     return Array(Data.SYMBOL, [], [symbol(value) for value in values])
 
 
@@ -247,7 +215,6 @@ def _front_of_section(section_bytes: int, *, is_text: bool) -> bytes | None:
 
 
 def encoded_value(value: Value) -> bytes:
-    """Return one value as bytes."""
     with _spare_data() as data:
         p.pn_data_clear(data)
         _put(data, value)

@@ -1,7 +1,7 @@
 """One connection of a client: its bytes go through proton, whose events go to the links.
 
 All of it runs in the loop of the server. A queue manager calls back from threads of its own; these
-calls come into the loop by :class:`Calls`.
+calls come into the loop by :class:`LaterCalls`.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from mayfly.admin.security.admission import Admitted, Applicant
 from mayfly.channel import ClientConnection
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import transfers
-from mayfly.servers.amqp.conversations import Client, Conversations
-from mayfly.servers.amqp.entrance import Entrance, claim_container, greet
+from mayfly.servers.amqp.conversations import AmqpClient, ClientConversations
+from mayfly.servers.amqp.entrance import Handshake, claim_container, greet
 from mayfly.servers.amqp.errors import DECODE_ERROR, NOT_FOUND, AmqpError, of_mq
 from mayfly.servers.amqp.frames import (
-    Attached,
-    Begun,
     ClientFrames,
     Echo,
     Found,
+    LinkAttached,
     ServerFrames,
+    SessionBegun,
     close_with,
 )
-from mayfly.servers.amqp.links import LinkEndpoint, Puts
+from mayfly.servers.amqp.links import LinkEndpoint, PutsOfPass
 from mayfly.servers.amqp.receiving import ReceivingClient
 from mayfly.servers.amqp.sending import SendingClient
-from mayfly.servers.amqp.service import Calls, Service
+from mayfly.servers.amqp.service import AmqpService, LaterCalls
 from mayfly.servers.amqp.transactions import Coordinator
 from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of
 from mayfly.servers.budget import WAIT_SECONDS, Held, Later, Patience, Room
@@ -69,11 +69,11 @@ class AmqpConnection(asyncio.Protocol):
         "_connection",
         "_echoes",
         "_engine",
-        "_entrance",
         "_found",
         "_frames",
         "_handlers",
         "_handles",
+        "_handshake",
         "_in_memory",
         "_is_paused",
         "_is_reading",
@@ -104,17 +104,17 @@ class AmqpConnection(asyncio.Protocol):
         "wire",
     )
 
-    def __init__(self, service: Service, number: int, open_here: set[AmqpConnection]) -> None:
+    def __init__(self, service: AmqpService, number: int, open_here: set[AmqpConnection]) -> None:
         """Take the shared parts of the server; ``open_here`` has it from its first bytes on."""
         self.service, self._number = service, number
-        self.conversations: Conversations | None = None
+        self.conversations: ClientConversations | None = None
         self.links: dict[Raw, LinkEndpoint] = {}
         self._open_here = open_here
         self._buffer = bytearray()
         #: The transport of its bytes, None when it is gone.
         self.wire: asyncio.Transport | None = None
         #: None before the first bytes, and once the client is let in.
-        self._entrance: Entrance | None = None
+        self._handshake: Handshake | None = None
         self._engine: Transport | None = None
         self._connection: Connection | None = None
         self._frames = ClientFrames(service.limits.max_frame_bytes)
@@ -133,10 +133,10 @@ class AmqpConnection(asyncio.Protocol):
         self._echoes: list[tuple[Echo, Raw]] = []
         self._collector = Collector()
         self._handlers: Handlers | None = None
-        self.puts: Puts | None = None
-        self.calls = Calls(service.loop, self.pump)
+        self.puts: PutsOfPass | None = None
+        self.calls = LaterCalls(service.loop, self.pump)
         self._timer: asyncio.TimerHandle | None = None
-        self._client: Client | None = None
+        self._client: AmqpClient | None = None
         #: Messages that came and that were sent.
         self.message_count = self._sent_bytes = self._received_bytes = 0
         self._is_paused = False
@@ -162,17 +162,17 @@ class AmqpConnection(asyncio.Protocol):
         self._open_here.add(self)
         send_at_once(transport)
         self.wire = cast(asyncio.Transport, transport)
-        self._entrance = Entrance(self.service, self.wire, self._let_in, self._close)
+        self._handshake = Handshake(self.service, self.wire, self._let_in, self._close)
         self._timer = self.service.loop.call_later(ENTRANCE_SECONDS, self._too_slow)
 
     def data_received(self, data: bytes) -> None:
-        """Hand bytes to the entrance, or to proton."""
+        """Hand bytes to the handshake, or to proton."""
         self._buffer += data
         self._received_bytes += len(data)
-        if self._entrance is None:
+        if self._handshake is None:
             self._feed_engine()
         else:
-            self._entrance.feed(self._buffer)
+            self._handshake.feed(self._buffer)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the conversations: messages that are not settled go back counted."""
@@ -180,7 +180,7 @@ class AmqpConnection(asyncio.Protocol):
             self._timer.cancel()
         wire, self.wire = self.wire, None
         try:
-            if isinstance(exc, ConnectionError) and wire is not None and self._entrance is None:
+            if isinstance(exc, ConnectionError) and wire is not None and self._handshake is None:
                 self._read_rest(wire)
             # Nobody has done it where the pass has failed.
             self.calls.carry_out()
@@ -188,8 +188,8 @@ class AmqpConnection(asyncio.Protocol):
             self._leave()
 
     def _leave(self) -> None:
-        if self._entrance is not None:
-            self._entrance.leave()
+        if self._handshake is not None:
+            self._handshake.leave()
         self._leave_links()
         self._give_back()
         if self._client is not None:
@@ -239,11 +239,6 @@ class AmqpConnection(asyncio.Protocol):
         self.pump()
 
     # Bytes in memory.
-
-    @property
-    def is_used_up(self) -> bool:
-        """Whether nothing is left of the memory for messages: nobody is to be given more."""
-        return self.service.budget.is_used_up
 
     def when_room(self, call: Callable[[], None]) -> None:
         """Call something when something is left of it again, unless the connection has ended."""
@@ -295,7 +290,7 @@ class AmqpConnection(asyncio.Protocol):
             self._rooms[awaited].begin(awaited.count)
             self._await_no_more()
             return
-        is_over = bool(self._in_memory.counted) and self.is_used_up
+        is_over = bool(self._in_memory.counted) and self.service.budget.is_used_up
         if is_over and not self._is_waiting:
             self._is_waiting = True
             self._later.call(self._wait_no_more)
@@ -343,12 +338,15 @@ class AmqpConnection(asyncio.Protocol):
     def _late(self) -> None:
         """End a connection that is slow, with bytes that others wait for."""
         said = "slow to send or to read a message, and others wait for the room that it has"
-        _LOG.warning("AMQ9209E: %s is %s", self._client and self._client.address, said)
+        _LOG.warning("AMQ9209E: %s is %s", self._client and self._client.applicant.address, said)
         self.cut()
 
     def _let_in(self, applicant: Applicant, admitted: Admitted) -> None:
         """Go on with AMQP."""
-        self._client, self._entrance = Client(self.service, self._number, applicant, admitted), None
+        self._client, self._handshake = (
+            AmqpClient(self.service, self._number, applicant, admitted),
+            None,
+        )
         self.message_limit = self.service.budget.longest(admitted.max_message_bytes)
         self._begin()
         self._feed_engine()
@@ -398,7 +396,7 @@ class AmqpConnection(asyncio.Protocol):
 
     def _deal_with(self, found: Found) -> None:
         """Do what a frame asks for beside what proton has made of it."""
-        if isinstance(found, (Begun, Attached)):
+        if isinstance(found, (SessionBegun, LinkAttached)):
             if self._sent_frames is None:
                 self._sent_frames = bytearray()
         elif isinstance(found, Echo):
@@ -559,28 +557,28 @@ class AmqpConnection(asyncio.Protocol):
         assert client is not None
         names = [name.upper() for name in self.service.queue_managers]
         refused = None
-        if hostname.upper() in names and wanted != client.queue_manager:
-            said = f"SASL has let this connection in to {client.queue_manager}"
+        if hostname.upper() in names and wanted != client.applicant.queue_manager:
+            said = f"SASL has let this connection in to {client.applicant.queue_manager}"
             refused = Condition(NOT_FOUND, f"{said}, not {wanted}")
         else:
             refused = self._begin_conversations(client, connection)
         if self.conversations is None:
-            greet(connection, client.queue_manager, refused)
+            greet(connection, client.applicant.queue_manager, refused)
         else:
             level = self.conversations.main.objects.command_level()
-            greet(connection, client.queue_manager, refused, level)
+            greet(connection, client.applicant.queue_manager, refused, level)
 
-    def _begin_conversations(self, client: Client, connection: Connection) -> Condition | None:
+    def _begin_conversations(self, client: AmqpClient, connection: Connection) -> Condition | None:
         """Open the first conversation; returns why it is refused."""
         try:
             conversations = client.begin(connection.remote_container or "")
         except MQError as error:
-            _LOG.warning("AMQ9489E: %s; refused: %s", error, client.address or "local")
+            _LOG.warning("AMQ9489E: %s; refused: %s", error, client.applicant.address or "local")
             return Condition(of_mq(error).condition, str(error))
         refused = claim_container(connection, conversations)
         if refused is None:
             self.conversations = conversations
-            self.puts = Puts(conversations, self)
+            self.puts = PutsOfPass(conversations, self)
             # Only now: before a client has opened, proton has no times for it.
             self.service.loop.call_soon(self._tick)
         return refused
@@ -618,7 +616,7 @@ class AmqpConnection(asyncio.Protocol):
         if self.conversations is None:
             # The connection is refused, and this came behind its open.
             return
-        if isinstance(self._found, Begun):
+        if isinstance(self._found, SessionBegun):
             self._sessions[self._found.channel] = session._impl
         session.incoming_capacity = _SESSION_BYTES
         session.open()
@@ -669,7 +667,7 @@ class AmqpConnection(asyncio.Protocol):
         if self.conversations is None or not proton_link.state & Endpoint.LOCAL_UNINIT:
             return
         try:
-            source = self._found.source if isinstance(self._found, Attached) else b""
+            source = self._found.source if isinstance(self._found, LinkAttached) else b""
             link = self._endpoint(proton_link, self.conversations, source)
         except MQError as error:
             self._refuse_link(proton_link, of_mq(error))
@@ -678,11 +676,13 @@ class AmqpConnection(asyncio.Protocol):
         else:
             raw = raw_of(proton_link)
             self.links[raw] = link
-            if isinstance(self._found, Attached):
+            if isinstance(self._found, LinkAttached):
                 place = self._found.channel, self._found.handle
                 self._handles[place], self._places[raw] = raw, place
 
-    def _endpoint(self, link: Link, conversations: Conversations, source: bytes) -> LinkEndpoint:
+    def _endpoint(
+        self, link: Link, conversations: ClientConversations, source: bytes
+    ) -> LinkEndpoint:
         """Open the object that a link names; ``source`` is the client's as it came.
 
         Raises AmqpError or MQError when that is refused.

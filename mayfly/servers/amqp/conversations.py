@@ -17,9 +17,16 @@ from mayfly.client.connection.topics import is_temporary_topic
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.servers.amqp.addresses import TOPIC, Address, Node, Nodes, OwnNodes, check_no_queue
+from mayfly.servers.amqp.addresses import (
+    TOPIC,
+    DynamicNode,
+    NodeAddress,
+    Nodes,
+    OwnNodes,
+    check_no_queue,
+)
 from mayfly.servers.amqp.errors import NOT_FOUND, UNKNOWN_TRANSACTION, AmqpError, of_mq
-from mayfly.servers.amqp.service import Service
+from mayfly.servers.amqp.service import AmqpService
 from mayfly.servers.clients import Place
 from mayfly.verbs.messages import Settlement
 
@@ -37,44 +44,34 @@ _LONGEST_WAIT_SECONDS: Final = 30.0
 MOST_OPEN: Final = 64
 
 
-class Client:
+class AmqpClient:
     """A client that admission has let in, on its terms."""
 
     def __init__(
-        self, service: Service, number: int, applicant: Applicant, admitted: Admitted
+        self, service: AmqpService, number: int, applicant: Applicant, admitted: Admitted
     ) -> None:
         self._service, self._number = service, number
-        self._applicant, self._admitted = applicant, admitted
+        self.applicant, self._admitted = applicant, admitted
         self._place: Place | None = None
-        self._conversations: Conversations | None = None
+        self._conversations: ClientConversations | None = None
         self._connected_ms = 0
 
-    @property
-    def queue_manager(self) -> str:
-        """The queue manager that it has been let in to."""
-        return self._applicant.queue_manager
-
-    @property
-    def address(self) -> str:
-        """Its address, empty for a UNIX socket."""
-        return self._applicant.address
-
-    def begin(self, container: str) -> Conversations:
+    def begin(self, container: str) -> ClientConversations:
         """Open the first conversation, whose application is the id of the client's container.
 
         Raises MQRC_CHANNEL_NOT_AVAILABLE for one too many, and why a conversation is refused.
         """
         service, admitted = self._service, self._admitted
-        place = Place(self.queue_manager, self._applicant.channel, self.address)
+        place = Place(self.applicant.queue_manager, self.applicant.channel, self.applicant.address)
         service.instances.enter(place, admitted)
         self._place = place
-        named = replace(self._applicant, application=container[:_APPLICATION_LENGTH] or "AMQP")
-        found = Conversations(
+        named = replace(self.applicant, application=container[:_APPLICATION_LENGTH] or "AMQP")
+        found = ClientConversations(
             lambda: service.connect(named.queue_manager, admitted, named),
             service.executor,
             service.nodes,
         )
-        self._applicant, self._connected_ms = named, found.main.now_ms()
+        self.applicant, self._connected_ms = named, found.main.now_ms()
         self._conversations = found
         return found
 
@@ -91,7 +88,7 @@ class Client:
         """Return the status of its conversations; all messages are counted at the first one."""
         if self._conversations is None:
             return []
-        applicant = self._applicant
+        applicant = self.applicant
         return [
             ClientConnection(
                 number,
@@ -112,7 +109,7 @@ class Client:
         ]
 
 
-class Target(NamedTuple):
+class OpenTarget(NamedTuple):
     """A queue or topic that is open to put to; a temporary queue takes no persistent message.
 
     A ``temporary_topic`` may be gone before its handle.
@@ -139,7 +136,7 @@ class AtEnd(NamedTuple):
         return self._replace(settlement=Settlement.BACKED_OUT, reason=0)
 
 
-class Conversations:
+class ClientConversations:
     """Opens conversations as they are needed; those of ended transactions are used again."""
 
     def __init__(self, connect: Callable[[], Connection], executor: Executor, nodes: Nodes) -> None:
@@ -163,7 +160,7 @@ class Conversations:
         #: Is set when none is under way; :meth:`end` makes it where it has to wait.
         self._is_over: threading.Event | None = None
         self._numbers = count(1)
-        self._targets: dict[tuple[int, Address], Target] = {}
+        self._targets: dict[tuple[int, NodeAddress], OpenTarget] = {}
 
     def claim(self, client_id: str) -> None:
         """Take a client id, which no other client has then; the client id owns all conversations.
@@ -190,7 +187,6 @@ class Conversations:
 
     @property
     def has_transactions(self) -> bool:
-        """Whether a transaction is open."""
         return bool(self._transactions)
 
     def of_transaction(self, name: bytes) -> Connection:
@@ -273,7 +269,7 @@ class Conversations:
 
         return done
 
-    def attach_target(self, address: Address) -> None:
+    def attach_target(self, address: NodeAddress) -> None:
         """Open the queue or topic of a link that begins; raises AmqpError."""
         putting = self.putting()
         known = self._targets.get((putting.number, address))
@@ -282,7 +278,7 @@ class Conversations:
             self.forget_target(address)
         self.target(putting, address)
 
-    def target(self, connection: Connection, address: Address) -> Target:
+    def target(self, connection: Connection, address: NodeAddress) -> OpenTarget:
         """Return the open queue or topic of an address on a conversation; raises AmqpError."""
         key = connection.number, address
         known = self._targets.pop(key, None) or self._opened(connection, address)
@@ -292,20 +288,20 @@ class Conversations:
             self.nodes.all.check_topic(known.temporary_topic)
         return known
 
-    def _opened(self, connection: Connection, address: Address) -> Target:
+    def _opened(self, connection: Connection, address: NodeAddress) -> OpenTarget:
         of_connection = [key for key in self._targets if key[0] == connection.number]
         if len(of_connection) >= MOST_OPEN:
             close_quietly(connection, self._targets.pop(of_connection[0]).handle)
         return open_target(connection, address)
 
-    def forget_target(self, address: Address) -> None:
+    def forget_target(self, address: NodeAddress) -> None:
         """Close the handles of an address: its link has ended."""
         for connection in self._all():
             target = self._targets.pop((connection.number, address), None)
             if target is not None:
                 close_quietly(connection, target.handle)
 
-    def node_closed(self, node: Node | None, *, is_closed: bool) -> None:
+    def node_closed(self, node: DynamicNode | None, *, is_closed: bool) -> None:
         """Delete the dynamic node that a link has made, and ends with; an error is logged."""
         if node is None or not is_closed or not node.ends_with_link or not self.main.is_open:
             return
@@ -352,7 +348,7 @@ class Conversations:
             self._executor.submit(_close_all, [connection])
 
 
-def open_target(connection: Connection, address: Address) -> Target:
+def open_target(connection: Connection, address: NodeAddress) -> OpenTarget:
     """Open a queue or a topic to put to; raises AmqpError.
 
     A name of neither kind is that of a queue, or else of a topic.
@@ -361,7 +357,7 @@ def open_target(connection: Connection, address: Address) -> Target:
         if address.kind == TOPIC:
             return _topic(connection, address)
         opened = connection.open(address.name, _PUT, manager=address.manager)
-        return Target(opened.handle, opened.definition_type == c.MQQDT_TEMPORARY_DYNAMIC)
+        return OpenTarget(opened.handle, opened.definition_type == c.MQQDT_TEMPORARY_DYNAMIC)
     except MQError as error:
         if address.kind:
             raise not_found(address, error) from None
@@ -373,13 +369,13 @@ def open_target(connection: Connection, address: Address) -> Target:
         raise not_found(address, refused) from None
 
 
-def _topic(connection: Connection, address: Address) -> Target:
+def _topic(connection: Connection, address: NodeAddress) -> OpenTarget:
     name = address.name
     opened = connection.open("", _PUT, kind=c.MQOT_TOPIC, topic=name)
-    return Target(opened.handle, temporary_topic=name if is_temporary_topic(name) else "")
+    return OpenTarget(opened.handle, temporary_topic=name if is_temporary_topic(name) else "")
 
 
-def check_is_topic(connection: Connection, address: Address, refused: MQError) -> None:
+def check_is_topic(connection: Connection, address: NodeAddress, refused: MQError) -> None:
     """Raise AmqpError unless a name that is no queue's may be that of a topic.
 
     A name that is a queue's in upper case is refused: nobody wants a topic called ``orders`` beside
@@ -399,7 +395,7 @@ def check_is_topic(connection: Connection, address: Address, refused: MQError) -
     raise not_found(address, refused)
 
 
-def not_found(address: Address, error: MQError) -> AmqpError:
+def not_found(address: NodeAddress, error: MQError) -> AmqpError:
     """Return an error that tells which queue was meant, where only upper case is missing."""
     told = of_mq(error)
     if told.condition == NOT_FOUND and address.name != address.name.upper():

@@ -26,9 +26,9 @@ from mayfly.servers.amqp.codec import (
     plain,
     symbols,
 )
-from mayfly.servers.amqp.conversations import Conversations
+from mayfly.servers.amqp.conversations import ClientConversations
 from mayfly.servers.amqp.errors import FRAMING_ERROR, INVALID_FIELD, AmqpError
-from mayfly.servers.amqp.service import Service
+from mayfly.servers.amqp.service import AmqpService
 from mayfly.servers.clients import Peer
 
 _LOG = logging.getLogger("mayfly.amqp")
@@ -68,12 +68,12 @@ _FAILED: Final = "amqp:connection-establishment-failed"
 _CONTAINER_ID: Final = {symbol("invalid-field"): symbol("container-id")}
 
 
-class Entrance:
+class Handshake:
     """Reads the first bytes of a client until it is let in or sent away."""
 
     def __init__(
         self,
-        service: Service,
+        service: AmqpService,
         wire: asyncio.Transport,
         let_in: Callable[[Applicant, Admitted], None],
         close: Callable[[str], None],
@@ -99,7 +99,6 @@ class Entrance:
             self._feed_header(buffer)
 
     def leave(self) -> None:
-        """Ask no more: the client is gone."""
         if self._asking is not None:
             self._asking.cancel()
 
@@ -112,7 +111,7 @@ class Entrance:
             self._wire.write(sasl_mechanisms(mechanisms))
             self._feed_answer(buffer)
         elif header == _AMQP_HEADER and ANONYMOUS in mechanisms:
-            self._admit(Credentials(ANONYMOUS, "", "", ""))
+            self._admit(SaslCredentials(ANONYMOUS, "", "", ""))
         else:
             # The header says what would be spoken here.
             self._wire.write(SASL_HEADER)
@@ -145,7 +144,7 @@ class Entrance:
             return
         self._admit(credentials)
 
-    def _admit(self, credentials: Credentials) -> None:
+    def _admit(self, credentials: SaslCredentials) -> None:
         self._is_asking = True
         applicant = self._applicant(credentials)
         self._asking = self._service.loop.create_task(self._ask(applicant))
@@ -175,7 +174,7 @@ class Entrance:
             self._wire.write(sasl_outcome(is_admitted=False))
         self._close(why)
 
-    def _applicant(self, credentials: Credentials) -> Applicant:
+    def _applicant(self, credentials: SaslCredentials) -> Applicant:
         partner = self._partner
         return Applicant(
             queue_manager=self._service.manager_named(credentials.hostname),
@@ -190,7 +189,7 @@ class Entrance:
         )
 
 
-class Credentials(NamedTuple):
+class SaslCredentials(NamedTuple):
     """A client's answer: its mechanism, user and password ("" for none), and the host it wants."""
 
     mechanism: str
@@ -209,7 +208,7 @@ def sasl_outcome(*, is_admitted: bool) -> bytes:
     return _frame(_OUTCOME, [Scalar(Data.UBYTE, _OK if is_admitted else _REFUSED)])
 
 
-def read_sasl_init(raw: bytes) -> tuple[Credentials, int] | None:
+def read_sasl_init(raw: bytes) -> tuple[SaslCredentials, int] | None:
     """Return the answer of a client and the bytes it took; None until all of it is there.
 
     Raises AmqpError amqp:connection:framing-error for another frame or a malformed answer.
@@ -228,7 +227,7 @@ def read_sasl_init(raw: bytes) -> tuple[Credentials, int] | None:
     return _credentials(plain(value)), size
 
 
-def _credentials(fields: object) -> Credentials:
+def _credentials(fields: object) -> SaslCredentials:
     given = [*fields, None, None, None] if isinstance(fields, list) else [None] * 3
     mechanism, response, hostname = given[:3]
     if not isinstance(mechanism, str) or not isinstance(hostname, (str, type(None))):
@@ -236,7 +235,7 @@ def _credentials(fields: object) -> Credentials:
     user = password = ""
     if mechanism == PLAIN:
         user, password = _plain(response)
-    return Credentials(mechanism, user, password, hostname or "")
+    return SaslCredentials(mechanism, user, password, hostname or "")
 
 
 def _plain(response: object) -> tuple[str, str]:
@@ -276,7 +275,7 @@ def greet(
         connection.close()
 
 
-def claim_container(connection: Connection, conversations: Conversations) -> Condition | None:
+def claim_container(connection: Connection, conversations: ClientConversations) -> Condition | None:
     """Keep the id of its container for a client that wants to be alone with it.
 
     Where another client has the id, returns why the connection is refused: amqp:invalid-field.

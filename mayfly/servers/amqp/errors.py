@@ -72,7 +72,6 @@ class AmqpError(Exception):
         self.condition, self.description, self.info = condition, description, info
 
     def as_condition(self) -> Condition:
-        """Return it as proton has it."""
         return Condition(self.condition, self.description, self.info)
 
 

@@ -61,13 +61,13 @@ _NONE: Final = frozenset[int]()
 _SEQUENCE_SPACE: Final = 2**32
 
 
-class Begun(NamedTuple):
+class SessionBegun(NamedTuple):
     """A session begins on a channel."""
 
     channel: int
 
 
-class Attached(NamedTuple):
+class LinkAttached(NamedTuple):
     """A link is attached; the value of its source, for what proton does not hand out."""
 
     channel: int
@@ -86,7 +86,7 @@ class Echo(NamedTuple):
     limit: int
 
 
-class Refused(NamedTuple):
+class RefusedFrame(NamedTuple):
     """A frame of so many bytes, which proton is not to have.
 
     ``error`` ends its session, or with channel None the connection; None is a frame of a session
@@ -98,7 +98,7 @@ class Refused(NamedTuple):
     error: AmqpError | None
 
 
-Found: TypeAlias = Begun | Attached | Echo | Refused
+Found: TypeAlias = SessionBegun | LinkAttached | Echo | RefusedFrame
 
 
 class ClientFrames:
@@ -163,7 +163,7 @@ class ClientFrames:
             except (IndexError, AmqpError):
                 # Malformed: proton says so.
                 found = None
-            if isinstance(found, Refused):
+            if isinstance(found, RefusedFrame):
                 found = found._replace(size=size)
             else:
                 place = stop
@@ -199,10 +199,10 @@ class ClientFrames:
         for number, field in mandatory:
             if number >= len(fields) or buffer[fields[number]] == _NULL:
                 said = f"{name}: {field} is mandatory, and null"
-                return Refused(0, None, AmqpError(DECODE_ERROR, said))
+                return RefusedFrame(0, None, AmqpError(DECODE_ERROR, said))
         if code == _BEGIN:
             self._handles[channel] = set()
-            return Begun(channel)
+            return SessionBegun(channel)
         return None if known is None else self._look_at_handle(buffer, fields, code, channel)
 
     def _look_at_handle(
@@ -223,18 +223,18 @@ class ClientFrames:
             return None
         known.add(handle)
         source = fields[5] if len(fields) > 5 else 0
-        return Attached(
+        return LinkAttached(
             channel, handle, bytes(buffer[source : _behind(buffer, source)]) if source else b""
         )
 
-    def _refuse(self, code: int, channel: int, handle: int) -> Refused:
+    def _refuse(self, code: int, channel: int, handle: int) -> RefusedFrame:
         if channel in self._refused:
-            return Refused(0, channel, None)
+            return RefusedFrame(0, channel, None)
         self._refused |= {channel}
         error = AmqpError(UNATTACHED_HANDLE, f"handle {handle} is attached to no link")
         if code == _ATTACH:
             error = AmqpError(HANDLE_IN_USE, f"handle {handle} is attached to a link already")
-        return Refused(0, channel, error)
+        return RefusedFrame(0, channel, error)
 
 
 class ServerLink(NamedTuple):
@@ -250,7 +250,6 @@ class ServerFrames:
     __slots__ = ("_channels", "_links")
 
     def __init__(self) -> None:
-        """Begin with none."""
         #: The client's channel by that of the server.
         self._channels: dict[int, int] = {}
         #: By the client's channel, and their names.
@@ -268,7 +267,6 @@ class ServerFrames:
                 self._links = {key: link for key, link in self._links.items() if key[0] != gone}
 
     def forget(self, channel: int, name: str) -> None:
-        """Forget a link that has ended."""
         self._links.pop((channel, name), None)
 
     def link(self, channel: int, name: str) -> ServerLink | None:

@@ -3,9 +3,9 @@
 The tables of docs/AMQP.md are carried out here. Times are given in relation to ``creation-time``
 where a client sends one, so that its clock and the queue manager's need not agree.
 
-A :class:`Reader` reads the messages of one link. Most messages of a client have the same sections
-before their body, but for ids and times, which have a fixed length each. Such a message is not
-decoded, and takes a fraction of the time.
+A :class:`MessageReader` reads the messages of one link. Most messages of a client have the same
+sections before their body, but for ids and times, which have a fixed length each. Such a message is
+not decoded, and takes a fraction of the time.
 
 Programs that were written for Azure Service Bus, ActiveMQ, Artemis or RabbitMQ go on asking for a
 delay in the words of these. A message that asks to be late is late, or is refused: it never comes
@@ -15,7 +15,7 @@ at once in silence.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -476,26 +476,23 @@ def _jms_kind(number: Value) -> str:
 
 def _typed_body(kind: str, value: Value) -> bytes:
     """Return a map or a stream as XML, as JMS messages of MQ have it."""
+    parts: Sequence[tuple[str | None, Value]]
     if kind == "jms_map" and isinstance(value, dict):
-        pairs = [(f' name="{_escaped(str(plain(key)))}"', part) for key, part in value.items()]
-        root = "map"
+        root, parts = "map", [(str(plain(key)), part) for key, part in value.items()]
     elif kind == "jms_stream" and isinstance(value, list):
-        pairs, root = [("", part) for part in value], "stream"
+        root, parts = "stream", [(None, part) for part in value]
     else:
         raise AmqpError(INVALID_FIELD, f"the body is no {kind.removeprefix('jms_')}")
-    elements = (_element(attributes, typed("body", part)) for attributes, part in pairs)
+    elements = (_element(name, typed("body", part)) for name, part in parts)
     return f"<{root}>{''.join(elements)}</{root}>".encode()
 
 
-def _element(attributes: str, value: Typed) -> str:
+def _element(name: str | None, value: Typed) -> str:
+    attributes = "" if name is None else f' name="{format_value(Typed("string", name))}"'
     if value.value is None:
         return f"<elt{attributes} xsi:nil='true'></elt>"
     kind = "" if value.dt == "string" else f" dt='{value.dt}'"
     return f"<elt{attributes}{kind}>{format_value(value)}</elt>"
-
-
-def _escaped(name: str) -> str:
-    return format_value(Typed("string", name))
 
 
 def _bytes(value: Value) -> bytes:
@@ -554,7 +551,7 @@ class _Slot(NamedTuple):
 _Piece: TypeAlias = "tuple[bytes, _Slot | None]"
 
 
-class Reader:
+class MessageReader:
     """Reads the messages of one link."""
 
     def __init__(self) -> None:

@@ -19,11 +19,11 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import transfers
-from mayfly.servers.amqp.addresses import Address
-from mayfly.servers.amqp.conversations import Conversations
+from mayfly.servers.amqp.addresses import NodeAddress
+from mayfly.servers.amqp.conversations import ClientConversations
 from mayfly.servers.amqp.errors import AmqpError
 from mayfly.servers.amqp.incoming import Incoming
-from mayfly.servers.amqp.service import Calls, Service
+from mayfly.servers.amqp.service import AmqpService, LaterCalls
 from mayfly.servers.amqp.transfers import Raw
 from mayfly.servers.budget import Room
 
@@ -35,18 +35,14 @@ _SYNCPOINT: Final = c.MQPMO_FAIL_IF_QUIESCING | c.MQPMO_SYNCPOINT
 class LinkHost(Protocol):
     """The connection of a client, for its links."""
 
-    service: Service
+    service: AmqpService
     message_limit: int
     message_count: int
-    puts: Puts | None
-    calls: Calls
-
-    @property
-    def is_used_up(self) -> bool:
-        """Whether nothing is left of the memory for messages: nobody is to be given more."""
+    puts: PutsOfPass | None
+    calls: LaterCalls
 
     def when_room(self, call: Callable[[], None]) -> None:
-        """Call something, in the loop, when something is left of it again."""
+        """Call something, in the loop, when something is left of the memory for messages again."""
 
     def room(self, count: int, refuse: Callable[[], None]) -> Room | None:
         """Return room for a message of which a part has come; None where it is to be refused.
@@ -73,7 +69,7 @@ class LinkHost(Protocol):
 class LinkEndpoint(ABC):
     """The server's end of one link of a client."""
 
-    def __init__(self, host: LinkHost, link: Link, conversations: Conversations) -> None:
+    def __init__(self, host: LinkHost, link: Link, conversations: ClientConversations) -> None:
         """Take a link that is not open yet here."""
         self.key = transfers.raw_of(link)
         self._host, self._conversations = host, conversations
@@ -113,20 +109,20 @@ class LinkEndpoint(ABC):
         """End with the connection."""
 
 
-class Puts:
+class PutsOfPass:
     """The messages that a client sends in one pass of the loop: one unit of work.
 
     In a unit of work a message costs half of what a put alone costs; a sync they would share
     anyhow.
     """
 
-    def __init__(self, conversations: Conversations, host: LinkHost) -> None:
+    def __init__(self, conversations: ClientConversations, host: LinkHost) -> None:
         self._conversations, self._host = conversations, host
         #: Those that are put and not committed, and how many bytes they have.
         self._waiting: list[OnPut] = []
         self._waiting_bytes = self._bytes_under_way = 0
 
-    def put(self, address: Address, message: Incoming, on_done: OnPut) -> None:
+    def put(self, address: NodeAddress, message: Incoming, on_done: OnPut) -> None:
         """Put a message; ``on_done`` is called when it is durable.
 
         Raises AmqpError for an address that leads nowhere, and MQError as a put: nothing is put
@@ -171,7 +167,10 @@ class Puts:
 
 
 def put_within(
-    conversations: Conversations, connection: Connection, address: Address, message: Incoming
+    conversations: ClientConversations,
+    connection: Connection,
+    address: NodeAddress,
+    message: Incoming,
 ) -> None:
     """Put a message in the unit of work of a connection; raises AmqpError and MQError."""
     target = conversations.target(connection, address)

@@ -13,11 +13,11 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import transactions, transfers
-from mayfly.servers.amqp.conversations import AtEnd, Conversations
+from mayfly.servers.amqp.conversations import AtEnd, ClientConversations
 from mayfly.servers.amqp.errors import AmqpError, of_mq
 from mayfly.servers.amqp.links import LinkHost
 from mayfly.servers.amqp.service import Call
-from mayfly.servers.amqp.transactions import Outcome
+from mayfly.servers.amqp.transactions import DeliveryOutcome
 from mayfly.servers.amqp.transfers import Raw
 from mayfly.verbs.messages import Delivery, Settlement
 
@@ -78,7 +78,6 @@ class Postponed:
             self._soon(lambda: self._tell(why))
 
     def forget(self, msg_id: bytes) -> None:
-        """Forget a message that a queue has taken."""
         self._pauses.pop(msg_id, None)
 
     def _tell(self, why: MQError) -> None:
@@ -104,13 +103,13 @@ class _Held(NamedTuple):
     is_durable: bool
 
 
-class Outcomes:
+class Unsettled:
     """The messages that a client holds of one link."""
 
     def __init__(
         self,
         host: LinkHost,
-        conversations: Conversations,
+        conversations: ClientConversations,
         source: str,
         made_room: Callable[[], object],
         fail: Callable[[AmqpError], object],
@@ -139,7 +138,6 @@ class Outcomes:
         self.unwanted: set[bytes] = set()
 
     def __len__(self) -> int:
-        """Return how many messages the client holds."""
         return len(self._held)
 
     @property
@@ -187,7 +185,6 @@ class Outcomes:
         self._held.clear()
 
     def update(self, delivery: Raw) -> None:
-        """Take the client's outcome of a message."""
         held = self._held.get(delivery)
         if held is None:
             if transfers.is_settled(delivery) and delivery not in self._ending:
@@ -254,15 +251,17 @@ class Outcomes:
     def _by_outcome(self, delivery: Raw, held: _Held, state: int) -> None:
         del self._held[delivery]
         self._ending.add(delivery)
-        outcome = Outcome(state)
+        outcome = DeliveryOutcome(state)
         if state == Transfer.MODIFIED:
             remote = transfers.wrapped(delivery).remote
-            outcome = Outcome(state, remote.failed, remote.undeliverable, remote.annotations)
+            outcome = DeliveryOutcome(
+                state, remote.failed, remote.undeliverable, remote.annotations
+            )
         settlement, reason = self._settlement_by(outcome, held)
         done = partial(self._end_outcome, delivery, held, settlement)
         self._settle([held.number], settlement, reason=reason, then=done)
 
-    def _settlement_by(self, outcome: Outcome, held: _Held) -> tuple[Settlement, int]:
+    def _settlement_by(self, outcome: DeliveryOutcome, held: _Held) -> tuple[Settlement, int]:
         """Return the settlement of a message, and the reason for a dead letter."""
         if outcome.is_undeliverable:
             self.unwanted.add(held.msg_id)

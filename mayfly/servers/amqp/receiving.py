@@ -23,21 +23,21 @@ from mayfly.servers.amqp import addresses, transfers
 from mayfly.servers.amqp.addresses import (
     QUEUE,
     TOPIC,
-    Address,
-    Node,
+    DynamicNode,
+    NodeAddress,
     OwnNodes,
     capabilities_of,
     filters_of,
 )
 from mayfly.servers.amqp.conversations import (
-    Conversations,
+    ClientConversations,
     check_is_topic,
     close_quietly,
     not_found,
 )
 from mayfly.servers.amqp.errors import AmqpError, of_mq
 from mayfly.servers.amqp.links import LinkEndpoint, LinkHost
-from mayfly.servers.amqp.outcomes import Outcomes
+from mayfly.servers.amqp.outcomes import Unsettled
 from mayfly.servers.amqp.outgoing import outgoing, shown
 from mayfly.servers.amqp.transfers import Raw
 from mayfly.verbs.messages import Delivery, Message
@@ -69,7 +69,7 @@ _GLOBAL = "global"
 class ReceivingClient(LinkEndpoint):
     """One link on which a client receives from a queue or a subscription."""
 
-    def __init__(self, host: LinkHost, link: Link, conversations: Conversations) -> None:
+    def __init__(self, host: LinkHost, link: Link, conversations: ClientConversations) -> None:
         """Open the source; raises AmqpError or MQError."""
         super().__init__(host, link, conversations)
         self._name = link.name
@@ -78,9 +78,9 @@ class ReceivingClient(LinkEndpoint):
         self._getting: UnderWay | None = None
         #: Those that are left alone are held until the one behind them has been looked for.
         self._aside: list[int] = []
-        self._calls = host.calls
+        self._calls, self._budget = host.calls, host.service.budget
         fail = partial(host.close_link, self)
-        self._outcomes = Outcomes(host, conversations, self._source.address, self._ask, fail)
+        self._unsettled = Unsettled(host, conversations, self._source.address, self._ask, fail)
         self._tags = count(1)
         self._is_waiting = self._is_stalled = self._is_quiescing = False
         #: The one timer by which the link looks again.
@@ -125,7 +125,7 @@ class ReceivingClient(LinkEndpoint):
         room = self._room()
         if room > 0:
             self._begin_to_get()
-        elif self._host.is_used_up or transfers.unsent_bytes(self.key) > _OUTGOING_BYTES:
+        elif self._budget.is_used_up or transfers.unsent_bytes(self.key) > _OUTGOING_BYTES:
             self._stall()
 
     def _take(self, room: int) -> bool:
@@ -155,12 +155,11 @@ class ReceivingClient(LinkEndpoint):
         )
 
     def _room(self) -> int:
-        """Return how many messages may be sent now."""
-        if self._is_quiescing or self._host.is_used_up:
+        if self._is_quiescing or self._budget.is_used_up:
             return 0
         if transfers.unsent_bytes(self.key) > _OUTGOING_BYTES:
             return 0
-        room = self._host.service.limits.unsettled - len(self._outcomes)
+        room = self._host.service.limits.unsettled - len(self._unsettled)
         return min(transfers.credit(self.key), room)
 
     def _got(self, outcome: Delivery | MQError) -> None:
@@ -170,7 +169,7 @@ class ReceivingClient(LinkEndpoint):
             return
         if self._is_over or self._is_quiescing or transfers.credit(self.key) <= 0:
             # The client has taken its credit back meanwhile.
-            self._outcomes.give_back([outcome.number])
+            self._unsettled.give_back([outcome.number])
             return
         if self._sort(outcome):
             self._return_aside()
@@ -179,11 +178,11 @@ class ReceivingClient(LinkEndpoint):
     def _sort(self, held: Delivery) -> bool:
         """Send a message or move it away; False for one that is left alone, which waits aside."""
         message = held.result.message
-        if not self._outcomes.postponed.has(message.msg_id):
+        if not self._unsettled.postponed.has(message.msg_id):
             if self._is_poisonous(held):
-                self._outcomes.set_aside(held, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
+                self._unsettled.set_aside(held, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
                 return True
-            if message.msg_id not in self._outcomes.unwanted:
+            if message.msg_id not in self._unsettled.unwanted:
                 self._send(message, held)
                 return True
         # Another link may want it, or a queue later; this one wants those behind.
@@ -201,7 +200,7 @@ class ReceivingClient(LinkEndpoint):
 
     def _return_aside(self) -> int:
         aside, self._aside = self._aside, []
-        self._outcomes.give_back(aside)
+        self._unsettled.give_back(aside)
         return len(aside)
 
     def _without_message(self, error: MQError) -> None:
@@ -226,7 +225,7 @@ class ReceivingClient(LinkEndpoint):
         """
         if not self._is_stalled:
             self._is_stalled = True
-            if self._host.is_used_up:
+            if self._budget.is_used_up:
                 self._host.when_room(self._go_on_with_room)
             else:
                 self._calls.when_sent(self._go_on)
@@ -259,7 +258,7 @@ class ReceivingClient(LinkEndpoint):
         except CannotBeGiven as error:
             _LOG.warning("message %s has no form in AMQP: %s", message.msg_id.hex(), error)
             if held is not None and held.number:
-                self._outcomes.set_aside(held, error.reason)
+                self._unsettled.set_aside(held, error.reason)
                 return
             raw = shown(message, error, destination=address)
         self._host.message_count += 1
@@ -268,9 +267,9 @@ class ReceivingClient(LinkEndpoint):
             transfers.settle(transfer)
         elif self._is_settled_first:
             transfers.settle(transfer)
-            self._outcomes.take(held.number)
+            self._unsettled.take(held.number)
         else:
-            self._outcomes.sent(transfer, held)
+            self._unsettled.sent(transfer, held)
 
     # Browsing.
 
@@ -291,8 +290,7 @@ class ReceivingClient(LinkEndpoint):
             self._stall()
 
     def delivery(self, delivery: Raw) -> None:
-        """Take the outcome of a message."""
-        self._outcomes.update(delivery)
+        self._unsettled.update(delivery)
 
     # The end.
 
@@ -302,7 +300,7 @@ class ReceivingClient(LinkEndpoint):
         getting = self._getting
         if getting is not None and getting.cancel():
             self._getting = None
-        return self._getting is None and self._outcomes.is_empty
+        return self._getting is None and self._unsettled.is_empty
 
     def end(self, *, is_closed: bool) -> None:
         """Give back messages that are not settled, and close the source.
@@ -311,7 +309,7 @@ class ReceivingClient(LinkEndpoint):
         """
         self._stop()
         self._return_aside()
-        self._outcomes.end()
+        self._unsettled.end()
         source, connection = self._source, self._connection
         # First: a subscription that is removed takes its queue along.
         close_quietly(connection, source.handle)
@@ -336,7 +334,7 @@ class ReceivingClient(LinkEndpoint):
     def lost(self) -> None:
         """End with the connection: the conversation gives back what it holds, counted."""
         self._stop()
-        self._outcomes.lost()
+        self._unsettled.lost()
 
     def _stop(self) -> None:
         self._is_over = True
@@ -347,7 +345,7 @@ class ReceivingClient(LinkEndpoint):
             getting.cancel()
 
 
-class Source(NamedTuple):
+class LinkSource(NamedTuple):
     """The open source of a link: the handle to get by, and the parts that end with the link.
 
     ``subscription`` is 0 for a queue. ``durable_name`` is that of a durable subscription, ``node``
@@ -359,10 +357,10 @@ class Source(NamedTuple):
     is_browse: bool = False
     subscription: int = 0
     durable_name: str = ""
-    node: Node | None = None
+    node: DynamicNode | None = None
 
 
-def _opened_source(conversations: Conversations, link: Link, container: str) -> Source:
+def _opened_source(conversations: ClientConversations, link: Link, container: str) -> LinkSource:
     """Open the source of a link; the answer's source is filled in. Raises AmqpError, MQError."""
     asked, answer = link.remote_source, link.source
     connection, nodes = conversations.main, conversations.nodes
@@ -392,8 +390,8 @@ def _opened_source(conversations: Conversations, link: Link, container: str) -> 
 
 
 def _queue(
-    connection: Connection, address: Address, selector: str, nodes: OwnNodes, *, is_browse: bool
-) -> Source:
+    connection: Connection, address: NodeAddress, selector: str, nodes: OwnNodes, *, is_browse: bool
+) -> LinkSource:
     opened = connection.open(
         address.name,
         _OPEN_TO_BROWSE if is_browse else _OPEN_TO_GET,
@@ -406,10 +404,12 @@ def _queue(
         except AmqpError:
             connection.close_object(opened.handle)
             raise
-    return Source(opened.handle, address.name, is_browse=is_browse)
+    return LinkSource(opened.handle, address.name, is_browse=is_browse)
 
 
-def _subscribed(connection: Connection, link: Link, address: Address, container: str) -> Source:
+def _subscribed(
+    connection: Connection, link: Link, address: NodeAddress, container: str
+) -> LinkSource:
     asked = link.remote_source
     capabilities = capabilities_of(asked)
     is_durable = asked.expiry_policy == Terminus.EXPIRE_NEVER
@@ -428,10 +428,10 @@ def _subscribed(connection: Connection, link: Link, address: Address, container:
     )
     shown = f"topic://{address.name}"
     durable_name = name if is_durable else ""
-    return Source(joined.handle, shown, subscription=joined.number, durable_name=durable_name)
+    return LinkSource(joined.handle, shown, subscription=joined.number, durable_name=durable_name)
 
 
-def _known_subscription(connection: Connection, link: Link, container: str) -> Source:
+def _known_subscription(connection: Connection, link: Link, container: str) -> LinkSource:
     """Open a durable subscription by the name of the link alone, to look at it or to end it.
 
     Raises MQRC_NO_SUBSCRIPTION, which is amqp:not-found, and why it is not to be opened.
@@ -447,7 +447,7 @@ def _known_subscription(connection: Connection, link: Link, container: str) -> S
     link.source.address = address
     link.source.expiry_policy = Terminus.EXPIRE_NEVER
     link.source.durability = Terminus.DELIVERIES
-    return Source(found.handle, address, subscription=found.number, durable_name=name)
+    return LinkSource(found.handle, address, subscription=found.number, durable_name=name)
 
 
 def _subscription_name(

@@ -10,15 +10,15 @@ from proton import Array, Delivery, Link, Terminus, symbol
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.servers.amqp import addresses, codec, transactions, transfers
-from mayfly.servers.amqp.addresses import Address, Node, capabilities_of, object_of
-from mayfly.servers.amqp.conversations import Conversations
+from mayfly.servers.amqp.addresses import DynamicNode, NodeAddress, capabilities_of, object_of
+from mayfly.servers.amqp.conversations import ClientConversations
 from mayfly.servers.amqp.errors import (
     INVALID_FIELD,
     TOO_LARGE,
     AmqpError,
     of_mq,
 )
-from mayfly.servers.amqp.incoming import Incoming, Reader
+from mayfly.servers.amqp.incoming import Incoming, MessageReader
 from mayfly.servers.amqp.links import LinkEndpoint, LinkHost, put_within
 from mayfly.servers.amqp.transfers import Raw
 from mayfly.servers.budget import OWN_BYTES, Room
@@ -33,16 +33,16 @@ class SendingClient(LinkEndpoint):
     """One link on which a client sends: to one queue or topic, or to where each message says."""
 
     def __init__(
-        self, host: LinkHost, link: Link, conversations: Conversations, source: bytes
+        self, host: LinkHost, link: Link, conversations: ClientConversations, source: bytes
     ) -> None:
         """Open the target; raises AmqpError. ``source`` is the client's as it came."""
         super().__init__(host, link, conversations)
         assert host.puts is not None
         self._puts = host.puts
         target = link.remote_target
-        self._address: Address | None = None
+        self._address: NodeAddress | None = None
         #: The dynamic node that the link has made.
-        self._node: Node | None = None
+        self._node: DynamicNode | None = None
         if target.dynamic:
             self._node = conversations.nodes.make(conversations.main, target, link.target)
             self._address = self._node.address
@@ -58,7 +58,7 @@ class SendingClient(LinkEndpoint):
         link.max_message_size = host.message_limit
         self._settles_first = link.remote_rcv_settle_mode != Link.RCV_SECOND
         self._takes_rejected = _takes_rejected(link.remote_source, source)
-        self._reader = Reader()
+        self._reader = MessageReader()
         self._parts: dict[Raw, bytearray] = {}
         #: The room of those that are longer than what a connection has of its own.
         self._rooms: dict[Raw, Room] = {}
@@ -107,7 +107,6 @@ class SendingClient(LinkEndpoint):
         return not self._parts and not self._under_way
 
     def end(self, *, is_closed: bool) -> None:
-        """Close the target."""
         self.lost()
         if self._address is not None:
             self._conversations.forget_target(self._address)
@@ -203,7 +202,7 @@ class SendingClient(LinkEndpoint):
         else:
             self._under_way.add(delivery)
 
-    def _put_in_transaction(self, delivery: Raw, address: Address, message: Incoming) -> None:
+    def _put_in_transaction(self, delivery: Raw, address: NodeAddress, message: Incoming) -> None:
         told = transfers.wrapped(delivery)
         name = transactions.name_in(told)
         connection = self._conversations.of_transaction(name)
@@ -213,7 +212,7 @@ class SendingClient(LinkEndpoint):
         self._settle(delivery)
         self._again()
 
-    def _address_of(self, message: Incoming) -> Address:
+    def _address_of(self, message: Incoming) -> NodeAddress:
         if self._address is not None:
             return self._address
         if not message.to:

@@ -16,7 +16,7 @@ from mayfly.runtime import Loop, Runtime
 from mayfly.servers.amqp.addresses import Nodes
 from mayfly.servers.amqp.connection import ENTRANCE_SECONDS, AmqpConnection
 from mayfly.servers.amqp.errors import FORCED
-from mayfly.servers.amqp.service import Amended, Limits, Service, Unhurried
+from mayfly.servers.amqp.service import Amended, AmqpLimits, AmqpService, Unhurried
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import INSTANCE_NUMBERS, Admits, Instances
 from mayfly.servers.door import Door, lower_tls_buffers, tcp_sockets
@@ -43,7 +43,7 @@ class AmqpServer:
         connect: Callable[[str, Admitted, Applicant], Connection],
         *,
         channel: str = "",
-        limits: Limits | None = None,
+        limits: AmqpLimits | None = None,
         runtime: Runtime | None = None,
         budget: Budget | None = None,
     ) -> None:
@@ -54,8 +54,8 @@ class AmqpServer:
         """
         self._loop = asyncio.new_event_loop()
         self._executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="mayfly-amqp")
-        limits = limits or Limits()
-        self._service = Service(
+        limits = limits or AmqpLimits()
+        self._service = AmqpService(
             self._loop,
             self._executor,
             admission,
@@ -81,21 +81,15 @@ class AmqpServer:
         if tls is not None:
             lower_tls_buffers()
 
-        async def listen() -> int:
-            listening = tcp_sockets(host, port)
-            found: int = listening[0].getsockname()[1]
-            self._doors.append(Door(listening, self._visitors, tls))
-            return found
-
-        return self._call(listen())
+        listening = tcp_sockets(host, port)
+        found: int = listening[0].getsockname()[1]
+        self._doors.append(self._in_loop(lambda: Door(listening, self._visitors, tls)))
+        return found
 
     def connections(self) -> list[ClientConnection]:
-        """Return the status of all conversations of clients."""
-
-        async def ask() -> list[ClientConnection]:
-            return [each for connection in self._open for each in connection.status()]
-
-        return self._call(ask())
+        return self._in_loop(
+            lambda: [each for connection in self._open for each in connection.status()]
+        )
 
     def end(self, number: int) -> bool:
         """End the client that has a conversation of this number; False when there is none.
@@ -103,13 +97,13 @@ class AmqpServer:
         Its open units of work are backed out.
         """
 
-        async def ask() -> bool:
+        def ask() -> bool:
             connection = self._connection_of(number)
             if connection is not None:
                 connection.stop(FORCED, f"connection {number} was stopped by an operator")
             return connection is not None
 
-        return self._call(ask())
+        return self._in_loop(ask)
 
     def quiesce(self, number: int) -> bool:
         """Let the client that has a conversation of this number end when its work is done.
@@ -118,13 +112,13 @@ class AmqpServer:
         amqp:connection:forced. False when there is none of this number.
         """
 
-        async def ask() -> bool:
+        def ask() -> bool:
             connection = self._connection_of(number)
             if connection is not None:
                 self._look_at(connection)
             return connection is not None
 
-        return self._call(ask())
+        return self._in_loop(ask)
 
     def _connection_of(self, number: int) -> AmqpConnection | None:
         """Return the connection that has a conversation of this number, None without one."""
@@ -193,6 +187,12 @@ class AmqpServer:
         self._loop.run_forever()
         return not self._is_ending
 
+    def _in_loop(self, call: Callable[[], _T]) -> _T:
+        async def run() -> _T:
+            return call()
+
+        return self._call(run())
+
     def _call(self, work: Coroutine[Any, Any, _T]) -> _T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
@@ -209,11 +209,9 @@ class _Visitors:
         return ENTRANCE_SECONDS
 
     def room(self) -> int:
-        """Return how many connections more may come in."""
         return _MOST_CONNECTIONS - len(self._server._open)
 
     def new(self) -> AmqpConnection:
-        """Return the server's end of a connection."""
         server = self._server
         return AmqpConnection(server._service, next(INSTANCE_NUMBERS), server._open)
 

@@ -31,7 +31,7 @@ _NONE: Final[Mapping[Value, Value]] = {}
 Call: TypeAlias = Callable[[], object]
 
 
-class Limits(NamedTuple):
+class AmqpLimits(NamedTuple):
     """Bounds of one server."""
 
     max_frame_bytes: int = 64 * 1024
@@ -45,7 +45,7 @@ class Limits(NamedTuple):
     unsettled: int = 2_000
 
 
-class Calls:
+class LaterCalls:
     """Calls to be made later for one connection; none is made once the connection has ended."""
 
     __slots__ = (
@@ -185,11 +185,10 @@ class Amended:
         self._added[key] = combined
 
     def of(self, manager: str, msg_id: bytes) -> Mapping[Value, Value]:
-        """Return what was added to a message."""
         return self._added.get((manager, msg_id), _NONE) if self._added else _NONE
 
 
-class Service(NamedTuple):
+class AmqpService(NamedTuple):
     """Admission, queue managers and limits of a server, for each of its connections."""
 
     loop: asyncio.AbstractEventLoop
@@ -198,7 +197,7 @@ class Service(NamedTuple):
     #: Opens a conversation of a user: queue manager, terms, applicant.
     connect: Callable[[str, Admitted, Applicant], Connection]
     queue_managers: Sequence[str]
-    limits: Limits
+    limits: AmqpLimits
     #: Bytes of messages that are in memory, of all connections of all doors together.
     budget: Budget
     #: The channel whose rules apply to users of AMQP.

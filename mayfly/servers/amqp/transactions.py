@@ -11,7 +11,7 @@ from proton import Delivery, Described, Link, Terminus, ulong
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import codec, transfers
 from mayfly.servers.amqp.codec import plain
-from mayfly.servers.amqp.conversations import Conversations
+from mayfly.servers.amqp.conversations import ClientConversations
 from mayfly.servers.amqp.errors import (
     DECODE_ERROR,
     NOT_IMPLEMENTED,
@@ -48,8 +48,7 @@ _CREDIT: Final = 100
 class Coordinator(LinkEndpoint):
     """The link on which a client declares and discharges its"""
 
-    def __init__(self, host: LinkHost, link: Link, conversations: Conversations) -> None:
-        """Accept the link."""
+    def __init__(self, host: LinkHost, link: Link, conversations: ClientConversations) -> None:
         super().__init__(host, link, conversations)
         link.target.type = Terminus.COORDINATOR
         link.target.capabilities.copy(link.remote_target.capabilities)
@@ -114,7 +113,7 @@ class Coordinator(LinkEndpoint):
         name = fields[0]
         fail = bool(fields[1]) if len(fields) > 1 else False
         # The pointer alone: the last thread to know proton's object would free it.
-        raw = transfers.raw_delivery_of(delivery)
+        raw = transfers.raw_of(delivery)
         self._discharge_then(name, partial(self._discharged, raw), fail=fail)
         self._open.discard(name)
 
@@ -170,7 +169,7 @@ def name_in(delivery: Delivery) -> bytes:
     return _fields(delivery)[0]
 
 
-class Outcome(NamedTuple):
+class DeliveryOutcome(NamedTuple):
     """The outcome within a transactional state: a ``Delivery`` constant, 0 for none.
 
     The others are fields of *modified*.
@@ -182,16 +181,16 @@ class Outcome(NamedTuple):
     annotations: Mapping[Any, Any] | None = None
 
 
-def outcome_in(delivery: Delivery) -> Outcome:
+def outcome_in(delivery: Delivery) -> DeliveryOutcome:
     """Return the outcome within a transactional state."""
     found = _fields(delivery)[1]
     if found is None:
-        return Outcome(0)
+        return DeliveryOutcome(0)
     given: Any = found.value if isinstance(found.value, list) else []
     has_failed, is_undeliverable, annotations = [*given, None, None, None][:3]
     state = _OUTCOMES.get(_code_of(found), 0)
     added = annotations if isinstance(annotations, dict) else None
-    return Outcome(state, bool(has_failed), bool(is_undeliverable), added)
+    return DeliveryOutcome(state, bool(has_failed), bool(is_undeliverable), added)
 
 
 def accept(delivery: Delivery, name: bytes) -> None:

@@ -2,12 +2,12 @@
 
 An event with its delivery, link and session takes a wrapper each in proton's Python classes, and
 these take as much time as the queue manager takes for the message. So the way of a message calls
-the functions, here and nowhere else; they are those of version 0.40.0, which pyproject.toml pins.
-Everything else, an attach or a rejection, has the classes: :func:`wrapped`.
+the functions, by the names that they have here; they are those of version 0.40.0, which
+pyproject.toml pins. Everything else, an attach or a rejection, has the classes: :func:`wrapped`.
 
 A raw delivery or link is a pointer. It is valid until the delivery is settled here, or the
-connection is gone; a connection that is gone is not called back (``Calls``). Pointers are equal
-and hash alike when they point to the same.
+connection is gone; a connection that is gone is not called back (``LaterCalls``). Pointers are
+equal and hash alike when they point to the same.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def handle_events(collector: Collector, handlers: Handlers) -> None:
         p.pn_collector_pop(raw)
 
 
-def raw_of(link: Link) -> Raw:
-    """Return the pointer to a link."""
-    return link._impl
+def raw_of(endpoint: Link | Delivery) -> Raw:
+    """Return the pointer to a link or a delivery."""
+    return endpoint._impl
 
 
 def wrapped(delivery: Raw) -> Delivery:
@@ -65,43 +65,29 @@ def wrapped(delivery: Raw) -> Delivery:
     return Delivery.wrap(delivery)
 
 
-def raw_delivery_of(delivery: Delivery) -> Raw:
-    """Return the pointer to a delivery."""
-    return delivery._impl
-
+_Ask: TypeAlias = Callable[[Raw], bool]
+_Count: TypeAlias = Callable[[Raw], int]
+_Do: TypeAlias = Callable[[Raw], object]
 
 # A client that sends.
 
-
-def is_readable(delivery: Raw) -> bool:
-    """Return True if bytes of a delivery, or its end, can be read now."""
-    return bool(p.pn_delivery_readable(delivery))
-
-
-def is_partial(delivery: Raw) -> bool:
-    """Return True if more bytes of a delivery are to come."""
-    return bool(p.pn_delivery_partial(delivery))
-
-
-def is_aborted(delivery: Raw) -> bool:
-    """Return True if the client has aborted a delivery."""
-    return bool(p.pn_delivery_aborted(delivery))
-
-
-def pending_bytes(delivery: Raw) -> int:
-    """Return how many bytes of a delivery have come and are not read."""
-    return int(p.pn_delivery_pending(delivery))
+#: Whether bytes of a delivery, or its end, can be read now; whether more are to come.
+is_readable: Final[_Ask] = p.pn_delivery_readable
+is_partial: Final[_Ask] = p.pn_delivery_partial
+#: Whether the client has aborted a delivery.
+is_aborted: Final[_Ask] = p.pn_delivery_aborted
+#: How many bytes of a delivery have come and are not read.
+pending_bytes: Final[_Count] = p.pn_delivery_pending
+#: Goes on to the next delivery of a link.
+end_of_message: Final[_Do] = p.pn_link_advance
+#: Whether the server sends on a link.
+is_sender: Final[_Ask] = p.pn_link_is_sender
 
 
 def read(link: Raw, count: int) -> bytes:
     """Return the next bytes of the delivery under way on a link, at most so many."""
     length, data = p.pn_link_recv(link, count)
     return bytes(data) if length > 0 else b""
-
-
-def end_of_message(link: Raw) -> None:
-    """Go on to the next delivery of a link."""
-    p.pn_link_advance(link)
 
 
 def discard(link: Raw) -> None:
@@ -112,11 +98,6 @@ def discard(link: Raw) -> None:
             return
         p.pn_link_advance(link)
         p.pn_delivery_settle(delivery)
-
-
-def is_sender(link: Raw) -> bool:
-    """Return True for a link on which the server sends."""
-    return bool(p.pn_link_is_sender(link))
 
 
 def tag(delivery: Raw) -> bytes:
@@ -153,25 +134,15 @@ def unsent_bytes_of(links: Iterable[Raw]) -> int:
 
 # Outcomes.
 
-
-def is_settled(delivery: Raw) -> bool:
-    """Return True if the client has settled a delivery."""
-    return bool(p.pn_delivery_settled(delivery))
-
-
-def is_updated(delivery: Raw) -> bool:
-    """Return True if the state of a delivery at the client has changed."""
-    return bool(p.pn_delivery_updated(delivery))
-
-
-def remote_state(delivery: Raw) -> int:
-    """Return the state of a delivery at the client, such as ``Delivery.ACCEPTED``; 0 for none."""
-    return int(p.pn_delivery_remote_state(delivery))
-
-
-def tell(delivery: Raw, state: int) -> None:
-    """Tell the client a state without fields."""
-    p.pn_delivery_update(delivery, state)
+#: Whether the client has settled a delivery; whether its state at the client has changed.
+is_settled: Final[_Ask] = p.pn_delivery_settled
+is_updated: Final[_Ask] = p.pn_delivery_updated
+#: The state of a delivery at the client, such as ``Delivery.ACCEPTED``; 0 for none.
+remote_state: Final[_Count] = p.pn_delivery_remote_state
+#: Tells the client a state without fields.
+tell: Final[Callable[[Raw, int], object]] = p.pn_delivery_update
+#: Settles a delivery here; the pointer is no longer valid.
+settle: Final[_Do] = p.pn_delivery_settle
 
 
 def answer(delivery: Raw, state: int) -> None:
@@ -181,29 +152,12 @@ def answer(delivery: Raw, state: int) -> None:
     p.pn_delivery_settle(delivery)
 
 
-def settle(delivery: Raw) -> None:
-    """Settle a delivery here; the pointer is no longer valid."""
-    p.pn_delivery_settle(delivery)
-
-
 # Credit.
 
-
-def credit(link: Raw) -> int:
-    """Return the credit of a link, given to or by the client."""
-    return int(p.pn_link_credit(link))
-
-
-def give_credit(link: Raw, count: int) -> None:
-    """Let the client send so many messages more."""
-    p.pn_link_flow(link, count)
-
-
-def is_draining(link: Raw) -> bool:
-    """Return True if the client wants the credit of a link used or taken back."""
-    return bool(p.pn_link_get_drain(link))
-
-
-def drained(link: Raw) -> None:
-    """Take the credit of a link back: there is no message."""
-    p.pn_link_drained(link)
+#: The credit of a link, given to or by the client; how many messages more it may send.
+credit: Final[_Count] = p.pn_link_credit
+give_credit: Final[Callable[[Raw, int], object]] = p.pn_link_flow
+#: Whether the client wants the credit of a link used or taken back.
+is_draining: Final[_Ask] = p.pn_link_get_drain
+#: Takes the credit of a link back: there is no message.
+drained: Final[_Do] = p.pn_link_drained

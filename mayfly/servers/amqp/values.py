@@ -105,16 +105,14 @@ def integer(name: str, value: Value, reason: int = MQRC_NONE) -> int:
     Raises AmqpError amqp:invalid-field with name and value for anything else; ``reason`` is the
     reason code for it.
     """
-    if isinstance(value, Scalar) and (value.type in _INTEGERS or _is_whole_float(value)):
-        return int(value.value)
+    if isinstance(value, Scalar):
+        # Some clients have one type for all numbers.
+        is_whole = value.type in (Data.FLOAT, Data.DOUBLE) and float(value.value).is_integer()
+        if is_whole or value.type in _INTEGERS:
+            return int(value.value)
     shown: Any = value.value if isinstance(value, Scalar) else value
     said = f"{name} {shown!r} is no integer"
     raise wrong_field(reason, said) if reason else AmqpError(INVALID_FIELD, said)
-
-
-def _is_whole_float(value: Scalar) -> bool:
-    # Some clients have one type for all numbers.
-    return value.type in (Data.FLOAT, Data.DOUBLE) and float(value.value).is_integer()
 
 
 def mq_id(value: Value) -> bytes | None:

@@ -22,7 +22,7 @@ from mayfly.channel.channels import channels_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.queue_manager import QueueManager
-from mayfly.servers.wire.link import Link, answered, failed
+from mayfly.servers.wire.link import ClientLink, answered, failed
 from mayfly.verbs.contracts.channels import (
     ChannelRequest,
     Confirm,
@@ -52,7 +52,7 @@ class ChannelConversation:
 
     def __init__(
         self,
-        link: Link,
+        link: ClientLink,
         number: int,
         manager: QueueManager,
         applicant: Applicant,
@@ -78,7 +78,6 @@ class ChannelConversation:
 
     @property
     def queue_manager(self) -> str:
-        """The name of the queue manager that receives."""
         return self._manager.name
 
     @property
@@ -98,7 +97,6 @@ class ChannelConversation:
         """Do nothing, as :meth:`suspend`."""
 
     def take(self, request: int, payload: bytes) -> None:
-        """Take a request."""
         self._request_count += 1
         try:
             asked = channel_request_of(payload)
@@ -123,7 +121,6 @@ class ChannelConversation:
             self._run(request, asked, parcels)
 
     def status(self) -> ClientConnection:
-        """Return what DISPLAY CONN shows."""
         applicant = self._applicant
         return ClientConnection(
             self.connection_number,
@@ -194,7 +191,6 @@ class ChannelConversation:
         self._parcels, self._since_ms = [], None
 
     def _blocked(self, request: int, asked: ChannelRequest) -> None:
-        """Run a request, on a thread that may block."""
         try:
             payload = answered(_VERBS[type(asked)](self, asked))
         except LinkDown as error:
@@ -207,7 +203,6 @@ class ChannelConversation:
         self._exchange.call_soon(partial(self._unblock, request, payload))
 
     def _unblock(self, request: int, payload: bytes) -> None:
-        """Answer, then run what has queued up."""
         self._link.tell(self.number, request, payload)
         self._is_busy = False
         self._count_kept()
@@ -289,7 +284,6 @@ class ChannelConversation:
         return self._begun().go_on(asked.transit_ms)
 
     def confirm(self, asked: Confirm) -> None:
-        """Commit a batch."""
         self._begun().confirm(asked.luw, asked.sequence)
         self._batch_ms = None
 
@@ -300,10 +294,6 @@ class ChannelConversation:
             self._channels.check_receiver(channel)
         else:
             self._incoming.ping(channel)
-
-    def end_receiver(self, _asked: object) -> None:
-        """End as the sender wants."""
-        self.end()
 
     def _traffic(self) -> Traffic:
         return Traffic(self._link.sent_bytes, self._link.received_bytes)
@@ -331,5 +321,5 @@ _VERBS: dict[type[ChannelRequest], Callable[[ChannelConversation, Any], Any]] = 
     GoOn: ChannelConversation.go_on,
     Confirm: ChannelConversation.confirm,
     Ping: ChannelConversation.ping,
-    End: ChannelConversation.end_receiver,
+    End: lambda conversation, _asked: conversation.end(),
 }

@@ -22,7 +22,7 @@ from mayfly.client.connection.interface import UnderWay
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
-from mayfly.servers.wire.link import Link, answered, failed
+from mayfly.servers.wire.link import ClientLink, answered, failed
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import check_most
 from mayfly.verbs.contracts.wire import (
@@ -77,7 +77,7 @@ BEGUN: Final = frozenset(
 )
 
 
-class Conversation:
+class ProgramConversation:
     """A connection of this process that a remote client uses.
 
     Its code runs in the loop of the server, with two exceptions: verbs that may block run on other
@@ -106,7 +106,7 @@ class Conversation:
 
     def __init__(
         self,
-        link: Link,
+        link: ClientLink,
         number: int,
         connection: LocalConnection,
         applicant: Applicant,
@@ -176,16 +176,13 @@ class Conversation:
 
     @property
     def queue_manager(self) -> str:
-        """The name of its queue manager."""
         return self.connection.name
 
     @property
     def connection_number(self) -> int:
-        """Its number on its queue manager."""
         return self.connection.number
 
     def status(self) -> ClientConnection:
-        """Return what DISPLAY CONN shows."""
         connection, applicant = self.connection, self.applicant
         return ClientConnection(
             connection.number,
@@ -351,12 +348,10 @@ class Conversation:
             self._exchange.call_soon(partial(self._link.forget, self.number))
 
     def _unblock(self, request: int, payload: bytes) -> None:
-        """Answer a verb that has blocked, and go on."""
         self._link.tell(self.number, request, payload)
         self._go_on()
 
     def _run_later(self, request: int, asked: ask.Request[Any]) -> None:
-        """Run a get for which there was no room."""
         self._queued.appendleft((request, asked))
         self._go_on()
 
@@ -393,7 +388,7 @@ class _Told:
 
     __slots__ = ("_conversation", "_request", "is_over")
 
-    def __init__(self, conversation: Conversation, request: int) -> None:
+    def __init__(self, conversation: ProgramConversation, request: int) -> None:
         self._conversation, self._request = conversation, request
         #: Whether the request is answered, or its answer is left to the loop.
         self.is_over = False
@@ -462,7 +457,6 @@ def _bounded(asked: ask.Request[Any]) -> ask.Request[Any]:
 def _begin_puts(
     connection: LocalConnection, puts: ask.Puts, tell: _Told
 ) -> tuple[PutsRow] | UnderWay:
-    """Begin to put several messages to one object."""
     has_results = not puts.options & c.MQPMO_ASYNC_RESPONSE
     outcomes = connection.begin_puts(
         (_one_of(puts, message) for message in puts.messages),

@@ -79,7 +79,6 @@ class Limits:
 
 
 def answered(value: Any) -> bytes:
-    """Return the answer of a verb that has worked."""
     try:
         return DONE_BYTES + packed(value)
     except ValueError as error:
@@ -87,7 +86,6 @@ def answered(value: Any) -> bytes:
 
 
 def failed(error: MQError) -> bytes:
-    """Return the answer of a verb that has failed."""
     failure = failure_of(error)
     # A detail may quote what no text can be.
     detail = failure.detail.encode(errors="replace").decode()
@@ -128,7 +126,7 @@ class AnyConversation(Protocol):
         """Back out the unit of work; on a thread that may block."""
 
 
-class Terms(NamedTuple):
+class ConnectionTerms(NamedTuple):
     """The terms of a connection: the interval of signs of life, 0 for none; sharing; length."""
 
     heartbeat_ms: int
@@ -145,11 +143,11 @@ class Entrance(Protocol):
         Raises WrongFrame.
         """
 
-    def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> Terms:
+    def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> ConnectionTerms:
         """Return the terms; ``limit_ms`` is the longest interval of this server, 0 without one."""
 
     def begin(
-        self, link: Link, number: int, applicant: Applicant, admitted: Admitted
+        self, link: ClientLink, number: int, applicant: Applicant, admitted: Admitted
     ) -> AnyConversation:
         """Return the conversation, under the number that the client has chosen.
 
@@ -157,7 +155,7 @@ class Entrance(Protocol):
         """
 
     def greeting(
-        self, conversation: AnyConversation, admitted: Admitted, terms: Terms
+        self, conversation: AnyConversation, admitted: Admitted, terms: ConnectionTerms
     ) -> Connected | Welcome:
         """Return the answer to the first request."""
 
@@ -188,7 +186,6 @@ class Outbox:
         self._writers: list[Writer] = []
 
     def begin(self) -> None:
-        """Begin a turn."""
         self.is_open = True
 
     def note(self, writer: Writer) -> None:
@@ -196,12 +193,10 @@ class Outbox:
         self._writers.append(writer)
 
     def end(self) -> None:
-        """End the turn."""
         self.is_open = False
         self.write()
 
     def write(self) -> None:
-        """Let all of them write what they have."""
         if self._writers:
             writers, self._writers = self._writers, []
             for writer in writers:
@@ -240,14 +235,14 @@ class Exchange:
         self._calls: deque[Callable[[], object]] = deque()
         self._is_woken = False
         self.outbox = Outbox()
-        self.members: dict[int, Link] = {}
+        self.members: dict[int, ClientLink] = {}
         #: Those that are refused because the server drains.
-        self.turned_away: dict[int, Link] = {}
+        self.turned_away: dict[int, ClientLink] = {}
         self.is_draining = self._is_ending = False
         #: Conversations whose connection broke and that are being backed out.
         self.ending_count = 0
 
-    def link_of(self, number: int) -> Link | None:
+    def link_of(self, number: int) -> ClientLink | None:
         """Return the connection that has a conversation of this number, None without one."""
         found = (link for link in self.members.values() if link.has_conversation(number))
         return next(found, None)
@@ -260,7 +255,6 @@ class Exchange:
         return not self._is_ending
 
     def stop(self) -> None:
-        """Let the loop end, from another thread."""
         self._is_ending = True
         self.loop.call_soon_threadsafe(self.loop.stop)
 
@@ -271,7 +265,6 @@ class Exchange:
         self.loop.close()
 
     def is_in_loop(self) -> bool:
-        """Return True if the calling thread runs the loop."""
         return self._runtime.thread_id() == self._loop_thread
 
     def call_soon(self, call: Callable[[], object]) -> None:
@@ -286,7 +279,6 @@ class Exchange:
                 self._calls.clear()
 
     def run_blocking(self, work: Callable[[], None]) -> None:
-        """Run work that may block on another thread."""
         self._blocking.submit(work)
 
     def entrance_of(self, verb: object) -> Entrance | None:
@@ -307,12 +299,10 @@ class Exchange:
         return self.limits.admission_ms / SECOND_MS or None
 
     def room(self) -> int:
-        """Return how many connections more may come in."""
         return self.limits.connections - len(self.members)
 
-    def new(self) -> Link:
-        """Return the server's end of a connection."""
-        return Link(self, next(INSTANCE_NUMBERS))
+    def new(self) -> ClientLink:
+        return ClientLink(self, next(INSTANCE_NUMBERS))
 
     def without_tls(self, client: str, first: bytes) -> bytes:
         """Log who speaks without TLS; a program of ours is told MQRC_SSL_INITIALIZATION_ERROR."""
@@ -326,7 +316,7 @@ class Exchange:
 
     # For links.
 
-    def enter(self, link: Link) -> bool:
+    def enter(self, link: ClientLink) -> bool:
         """Keep a connection; False for one too many.
 
         The drain waits for no connection that comes meanwhile, whose CONNECT is refused.
@@ -336,18 +326,18 @@ class Exchange:
             return True
         if len(self.members) >= self.limits.connections:
             self.log.warning(
-                "AMQ9213E: %s is refused: %d connections", link.address, len(self.members)
+                "AMQ9213E: %s is refused: %d connections", link.peer.address, len(self.members)
             )
             return False
         self.members[link.number] = link
         return True
 
-    def turn_away(self, link: Link) -> None:
+    def turn_away(self, link: ClientLink) -> None:
         """Let a connection that is not let in yet wait for its refusal, and nobody for it."""
         self.members.pop(link.number, None)
         self.turned_away[link.number] = link
 
-    def leave(self, link: Link, conversations: list[AnyConversation]) -> None:
+    def leave(self, link: ClientLink, conversations: list[AnyConversation]) -> None:
         """Forget a connection that is gone, and back out its units of work."""
         self.members.pop(link.number, None)
         self.turned_away.pop(link.number, None)
@@ -358,7 +348,7 @@ class Exchange:
         self,
         applicant: Applicant,
         entrance: Entrance,
-        link: Link,
+        link: ClientLink,
         number: int,
         on_done: Callable[[Outcome], None],
     ) -> None:
@@ -399,7 +389,7 @@ class Exchange:
 
     def _admitted(
         self,
-        link: Link,
+        link: ClientLink,
         applicant: Applicant,
         on_done: Callable[[Outcome], None],
         outcome: Outcome,
@@ -408,16 +398,16 @@ class Exchange:
         if not isinstance(outcome, MQError) and self._one_too_many(link, applicant, outcome[1]):
             self._back_out(outcome[0])
             said = f"channel {applicant.channel} has as many instances as it may"
-            self.log.warning("AMQ9489E: %s; refused: %s", said, link.address or "local")
+            self.log.warning("AMQ9489E: %s; refused: %s", said, link.peer.address or "local")
             outcome = mq_error(rc.MQRC_CHANNEL_NOT_AVAILABLE, said)
         on_done(outcome)
 
-    def _one_too_many(self, link: Link, applicant: Applicant, admitted: Admitted) -> bool:
+    def _one_too_many(self, link: ClientLink, applicant: Applicant, admitted: Admitted) -> bool:
         if link.instance is not None:
             return False
         instance = applicant.queue_manager, applicant.channel
         same = [each for each in self.members.values() if each.instance == instance]
-        of_client = [each for each in same if each.address == link.address]
+        of_client = [each for each in same if each.peer.address == link.peer.address]
         return len(same) >= admitted.max_instances or (
             len(of_client) >= admitted.max_instances_per_client
         )
@@ -461,7 +451,7 @@ def _refusal(error: Exception) -> MQError:
     return mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__)
 
 
-class Link(asyncio.Protocol):
+class ClientLink(asyncio.Protocol):
     """The server's end of one socket, in the loop of the server."""
 
     def __init__(self, exchange: Exchange, number: int) -> None:
@@ -472,7 +462,7 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         #: The transport once the end was written: over TLS nothing can be written behind it.
         self._closing: asyncio.Transport | None = None
-        self._peer = Peer("", has_tls=False)
+        self.peer = Peer("", has_tls=False)
         self._frames = Frames(self._begin, self._take, FIRST_FRAME_BYTES, self._expect)
         #: By the numbers that the client gives them; None while admission is asked.
         self._conversations: dict[int, AnyConversation | None] = {}
@@ -513,7 +503,7 @@ class Link(asyncio.Protocol):
         outstanding_bytes = self.exchange.limits.outstanding_bytes
         counted_from = min(outstanding_bytes, OWN_BYTES)
         transport.set_write_buffer_limits(counted_from, counted_from // 4)
-        self._peer = Peer.of(transport)
+        self.peer = Peer.of(transport)
         if not self.exchange.enter(self):
             transport.abort()
             return
@@ -654,22 +644,17 @@ class Link(asyncio.Protocol):
         """Return the status of its conversations."""
         return [each.status() for each in self._open_conversations()]
 
-    @property
-    def address(self) -> str:
-        """The address of the client, empty for a UNIX socket."""
-        return self._peer.address
-
     # The first bytes.
 
     def _begin(self, theirs: Preamble | None, first: bytes) -> bool:
         """Answer the preamble; return True if frames may follow."""
         if theirs is None:
-            said = f"{self._peer} speaks {spoken_by(first)}"
+            said = f"{self.peer} speaks {spoken_by(first)}"
         else:
             self._write(OURS.packed())
             if OURS.common_with(theirs) is not None:
                 return True
-            said = f"{self._peer} speaks {theirs} of the protocol, this server {OURS}"
+            said = f"{self.peer} speaks {theirs} of the protocol, this server {OURS}"
         self.exchange.log.warning("AMQ9207E: %s", said)
         if self._transport is not None:
             self._transport.close()
@@ -704,17 +689,14 @@ class Link(asyncio.Protocol):
         if self._kept_bytes:
             # Messages that are kept are given back when the rest of their batch has come.
             return
-        room = self.exchange.budget.room(length, self._told_of_room)
+        has_room = partial(self.exchange.call_soon, self._has_room)
+        room = self.exchange.budget.room(length, has_room)
         assert room is not None
         self._room = room
         if room.is_there:
             self._sending.begin(length)
         else:
             self.regulate()
-
-    def _told_of_room(self) -> None:
-        """Go on, as there is room; any thread calls it."""
-        self.exchange.call_soon(self._has_room)
 
     def _has_room(self) -> None:
         if self._room is not None and self._room.is_there:
@@ -783,13 +765,13 @@ class Link(asyncio.Protocol):
     def _late(self) -> None:
         """End a connection that is slow, with bytes that others wait for."""
         said = "is slow to send or to read a message, and others wait for the room that it has"
-        self.exchange.log.warning("AMQ9209E: %s %s", self._peer, said)
+        self.exchange.log.warning("AMQ9209E: %s %s", self.peer, said)
         self.abort()
 
     # Conversations.
 
     def _connect(self, number: int, request: int, entrance: Entrance, payload: bytes) -> None:
-        applicant, heartbeat_ms = entrance.applicant(payload, self._peer)
+        applicant, heartbeat_ms = entrance.applicant(payload, self.peer)
         if self.exchange.is_draining:
             error = mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
             self.tell(number, request, failed(error))
@@ -838,7 +820,7 @@ class Link(asyncio.Protocol):
         longest_bytes = self.exchange.budget.longest(terms.max_message_bytes)
         self._frames.most_bytes = max(self._frames.most_bytes, longest_bytes + HEAD_BYTES)
         # Heartbeat and sharing are those that the first conversation of the connection has settled.
-        terms = Terms(self.heartbeat_ms, self._share_conversations, longest_bytes)
+        terms = ConnectionTerms(self.heartbeat_ms, self._share_conversations, longest_bytes)
         self.tell(number, request, answered(entrance.greeting(conversation, admitted, terms)))
 
     # Signs of life.
@@ -868,7 +850,7 @@ class Link(asyncio.Protocol):
             self._start_ticking()
             return
         said = "sent nothing for two heartbeats" if self._is_admitted else "has not connected"
-        self.exchange.log.warning("AMQ9259E: %s %s", self._peer, said)
+        self.exchange.log.warning("AMQ9259E: %s %s", self.peer, said)
         self.abort()
 
     def _write(self, frame: bytes) -> None:
@@ -890,5 +872,5 @@ class Link(asyncio.Protocol):
             self._outbox.write()
 
     def _refuse(self, said: str) -> None:
-        self.exchange.log.warning("AMQ9503E: %s: %s", self._peer, said)
+        self.exchange.log.warning("AMQ9503E: %s: %s", self.peer, said)
         self.end(mq_error(rc.MQRC_CONNECTION_BROKEN, said))

@@ -22,8 +22,15 @@ from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits, Peer, connection_of, manager_of
 from mayfly.servers.door import Door, lower_tls_buffers, tcp_sockets, unix_socket
 from mayfly.servers.wire.channel_conversation import ChannelConversation
-from mayfly.servers.wire.conversation import Conversation
-from mayfly.servers.wire.link import AnyConversation, Entrance, Exchange, Limits, Link, Terms
+from mayfly.servers.wire.conversation import ProgramConversation
+from mayfly.servers.wire.link import (
+    AnyConversation,
+    ClientLink,
+    ConnectionTerms,
+    Entrance,
+    Exchange,
+    Limits,
+)
 from mayfly.verbs.contracts.channels import Introduction, Welcome, introduction_of
 from mayfly.verbs.contracts.wire import verb_of
 from mayfly.verbs.requests import Connect, Connected, request_of_kind
@@ -84,20 +91,12 @@ class WireServer:
         self._sockets.append(path)
 
     def limit(self, limits: Limits) -> None:
-        """Let other limits count for connections from now on."""
-
-        async def take() -> None:
-            self._exchange.limits = limits
-
-        self._run(take())
+        self._exchange.limits = limits
 
     def connections(self) -> list[ClientConnection]:
-        """Return the status of all conversations."""
-
-        async def ask() -> list[ClientConnection]:
-            return [each for link in self._exchange.members.values() for each in link.status()]
-
-        return self._run(ask())
+        return self._in_loop(
+            lambda: [each for link in self._exchange.members.values() for each in link.status()]
+        )
 
     def end(self, number: int, why: str = "was stopped by an operator") -> bool:
         """End the connection that has a conversation of this number; False when there is none.
@@ -105,13 +104,13 @@ class WireServer:
         Its unit of work is backed out. Other conversations of its socket end as well.
         """
 
-        async def ask() -> bool:
+        def ask() -> bool:
             link = self._exchange.link_of(number)
             if link is not None:
                 link.end(mq_error(rc.MQRC_CONNECTION_BROKEN, f"connection {number} {why}"))
             return link is not None
 
-        return self._run(ask())
+        return self._in_loop(ask)
 
     def quiesce(self, number: int) -> bool:
         """Let the connection that has a conversation of this number end when its work is done.
@@ -121,15 +120,15 @@ class WireServer:
         way, the client is told MQRC_CONNECTION_BROKEN. False when there is none of this number.
         """
 
-        async def ask() -> bool:
+        def ask() -> bool:
             link = self._exchange.link_of(number)
             if link is not None:
                 self._look_at(link)
             return link is not None
 
-        return self._run(ask())
+        return self._in_loop(ask)
 
-    def _look_at(self, link: Link) -> None:
+    def _look_at(self, link: ClientLink) -> None:
         """Look whether the work of a connection is done, until it has ended."""
         if self._exchange.members.get(link.number) is link:
             said = f"channel {link.channel} was stopped by an operator"
@@ -188,7 +187,7 @@ class WireServer:
         while exchange.members or exchange.ending_count:
             await asyncio.sleep(0.005)
 
-    def _each(self, work: Callable[[Link], object]) -> None:
+    def _each(self, work: Callable[[ClientLink], object]) -> None:
         """Do something for each connection; one for which it cannot be done is cut off."""
         for link in list(self._exchange.members.values()):
             try:
@@ -200,10 +199,14 @@ class WireServer:
     def _open(
         self, listening: Sequence[socket.socket], tls_context: ssl.SSLContext | None = None
     ) -> None:
-        async def open_door() -> Door:
-            return Door(listening, self._exchange, tls_context)
+        door = self._in_loop(lambda: Door(listening, self._exchange, tls_context))
+        self._doors.append(door)
 
-        self._doors.append(self._run(open_door()))
+    def _in_loop(self, call: Callable[[], _T]) -> _T:
+        async def run() -> _T:
+            return call()
+
+        return self._run(run())
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
         return asyncio.run_coroutine_threadsafe(work, self._exchange.loop).result()
@@ -228,20 +231,20 @@ class _Clients:
         )
         return applicant, asked.heartbeat_ms
 
-    def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> Terms:
+    def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> ConnectionTerms:
         # The shorter interval of both sides counts.
         heartbeat_ms = _shortest(asked_ms, admitted.heartbeat_s * SECOND_MS, limit_ms)
         shared = max(1, admitted.share_conversations)
-        return Terms(heartbeat_ms, shared, admitted.max_message_bytes)
+        return ConnectionTerms(heartbeat_ms, shared, admitted.max_message_bytes)
 
     def begin(
-        self, link: Link, number: int, applicant: Applicant, admitted: Admitted
-    ) -> Conversation:
+        self, link: ClientLink, number: int, applicant: Applicant, admitted: Admitted
+    ) -> ProgramConversation:
         connection = connection_of(link.exchange.managers, applicant, admitted)
-        return Conversation(link, number, connection, applicant, admitted)
+        return ProgramConversation(link, number, connection, applicant, admitted)
 
     def greeting(
-        self, conversation: AnyConversation, admitted: Admitted, terms: Terms
+        self, conversation: AnyConversation, admitted: Admitted, terms: ConnectionTerms
     ) -> Connected:
         name, number = conversation.queue_manager, conversation.connection_number
         return Connected(name, number, admitted.user, *terms, this_process())
@@ -265,17 +268,19 @@ class _Senders:
         )
         return applicant, asked.heartbeat_ms
 
-    def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> Terms:
+    def terms(self, asked_ms: int, limit_ms: int, admitted: Admitted) -> ConnectionTerms:
         # HBINT of the sender counts, and 0 is never: the receiver has none of its own to say.
-        return Terms(_shortest(asked_ms, limit_ms), 1, admitted.max_message_bytes)
+        return ConnectionTerms(_shortest(asked_ms, limit_ms), 1, admitted.max_message_bytes)
 
     def begin(
-        self, link: Link, number: int, applicant: Applicant, admitted: Admitted
+        self, link: ClientLink, number: int, applicant: Applicant, admitted: Admitted
     ) -> ChannelConversation:
         manager = manager_of(link.exchange.managers, applicant)
         return ChannelConversation(link, number, manager, applicant, admitted)
 
-    def greeting(self, conversation: AnyConversation, _admitted: Admitted, terms: Terms) -> Welcome:
+    def greeting(
+        self, conversation: AnyConversation, _admitted: Admitted, terms: ConnectionTerms
+    ) -> Welcome:
         return Welcome(conversation.queue_manager, terms.heartbeat_ms)
 
 

@@ -15,7 +15,7 @@ from mayfly.client.connection import connect
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.servers.amqp.server import AmqpServer
-from mayfly.servers.amqp.service import Limits
+from mayfly.servers.amqp.service import AmqpLimits
 from mayfly.servers.budget import Budget
 from mayfly.testing import VirtualClock
 from tests.servers.amqp.client import Client
@@ -67,7 +67,7 @@ def admission() -> OneUser:
 
 @pytest.fixture
 def server(qm: QueueManager, admission: OneUser) -> Iterator[AmqpServer]:
-    limits = Limits(credit=10, idle_timeout_ms=0)
+    limits = AmqpLimits(credit=10, idle_timeout_ms=0)
     served = AmqpServer(
         ["QM1"],
         admission,

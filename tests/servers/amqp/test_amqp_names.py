@@ -18,7 +18,7 @@ from mayfly.properties.selectors import compile_selector
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Section
 from mayfly.servers.amqp.server import AmqpServer
-from mayfly.servers.amqp.service import Limits
+from mayfly.servers.amqp.service import AmqpLimits
 from tests.servers.amqp.client import Client
 from tests.servers.amqp.conftest import OneUser
 
@@ -44,7 +44,7 @@ def of_users(qm: QueueManager, admission: OneUser) -> Iterator[Callable[..., Cli
         ["QM1"],
         admission,
         lambda name, admitted, _applicant: connect(name, user=admitted.user, program="AMQP"),
-        limits=Limits(credit=10, idle_timeout_ms=0),
+        limits=AmqpLimits(credit=10, idle_timeout_ms=0),
     )
     port, made = served.listen_tcp("127.0.0.1", 0), []
 
@@ -325,7 +325,7 @@ def test_2_6_3_a_shared_durable_subscription_that_nobody_has_open_changes_its_se
     on_disk: QueueManager, admission: OneUser, outcome: int
 ) -> None:
     """Messages whose outcome came before the detach keep it from nothing, nor those left over."""
-    with closing(AmqpServer(["QM2"], admission, connected, limits=Limits())) as served:
+    with closing(AmqpServer(["QM2"], admission, connected, limits=AmqpLimits())) as served:
         one = Client(served.listen_tcp("127.0.0.1", 0), container="a")
         try:
             change_selectors(one, outcome)

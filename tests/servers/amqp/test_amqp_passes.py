@@ -13,7 +13,7 @@ from mayfly.engine import PutRequest
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.servers.amqp.server import AmqpServer
-from mayfly.servers.amqp.service import Limits
+from mayfly.servers.amqp.service import AmqpLimits
 from tests.facts import wait_until
 from tests.servers.amqp.client import Client
 
@@ -61,7 +61,7 @@ def test_a_client_that_is_ahead_of_the_disk_waits_and_goes_on(
     server: AmqpServer, qm: QueueManager, client: New
 ) -> None:
     # Each message is more than may be on its way to the disk.
-    server._service = server._service._replace(limits=Limits(credit=10, put_bytes=1))
+    server._service = server._service._replace(limits=AmqpLimits(credit=10, put_bytes=1))
     one = client()
     link = one.sender("Q1")
     for _ in range(5):

@@ -9,7 +9,7 @@ import pytest
 from proton import Delivery, Described, Link, Message, symbol, uint, ulong
 
 from mayfly import QueueManager
-from mayfly.servers.amqp.frames import ClientFrames, Found, Refused
+from mayfly.servers.amqp.frames import ClientFrames, Found, RefusedFrame
 from mayfly.servers.amqp.server import AmqpServer
 from tests.facts import wait_until
 from tests.servers.amqp import frames
@@ -404,5 +404,5 @@ def test_frames_that_are_spoilt_or_cut_anywhere_are_looked_at_without_a_failure(
                 allowed, found = taken.take(buffer)
                 assert 0 <= allowed <= len(buffer)
                 del buffer[:allowed]
-                if isinstance(found, Refused):
+                if isinstance(found, RefusedFrame):
                     del buffer[: found.size]

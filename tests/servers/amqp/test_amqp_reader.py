@@ -12,7 +12,7 @@ from proton import Data, Message, symbol
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Scalar, Section
 from mayfly.servers.amqp.errors import DECODE_ERROR, AmqpError
-from mayfly.servers.amqp.incoming import Incoming, Reader
+from mayfly.servers.amqp.incoming import Incoming, MessageReader
 
 NOW_MS = 1_700_000_000_000
 LONG = codec.LONGEST_KNOWN_BYTES
@@ -24,7 +24,7 @@ def raw(body: object = b"x", **fields: Any) -> bytes:
 
 def alone(message: bytes, now_ms: int = NOW_MS) -> Incoming:
     """Return what a link reads that has seen no other message."""
-    return Reader().read(message, now_ms)
+    return MessageReader().read(message, now_ms)
 
 
 def data(value: bytes) -> bytes:
@@ -43,7 +43,7 @@ KINDS: list[Callable[[object], bytes]] = [
 @pytest.mark.parametrize("bodies", list(product([b"data", "täxt"], repeat=2)))
 def test_messages_of_two_kinds_in_turn_are_read_as_each_alone(bodies: tuple[object, ...]) -> None:
     for kinds in permutations(KINDS, 2):
-        reader = Reader()
+        reader = MessageReader()
         for number in range(3):
             for kind, body in zip(kinds, bodies, strict=True):
                 more = str(number) if isinstance(body, str) else b"%d" % number
@@ -53,7 +53,7 @@ def test_messages_of_two_kinds_in_turn_are_read_as_each_alone(bodies: tuple[obje
 
 @pytest.mark.parametrize("body", [b"", ""])
 def test_bodies_of_all_lengths_about_the_ends_of_a_form_are_read(body: bytes | str) -> None:
-    reader = Reader()
+    reader = MessageReader()
     mark = "x" if isinstance(body, str) else b"x"
     lengths = [0, 1, 250, *range(253, 260), 5_000, *range(LONG - 9, LONG + 2), 3, 300]
     for length in lengths:
@@ -69,7 +69,7 @@ def test_bodies_of_all_lengths_about_the_ends_of_a_form_are_read(body: bytes | s
 def test_a_time_in_relation_to_now_is_reckoned_anew_for_each_message() -> None:
     later_ms = NOW_MS + 1_000
     at = raw(annotations={symbol("x-opt-delivery-time"): NOW_MS + 5_000})
-    reader = Reader()
+    reader = MessageReader()
     assert [reader.read(at, now).delay_ms for now in (NOW_MS, later_ms)] == [5_000, 4_000]
     until = raw(expiry_time=(NOW_MS + 9_000) / 1_000)
     lives = [reader.read(until, now).time_to_live_ms for now in (NOW_MS, later_ms)]
@@ -98,7 +98,7 @@ def test_a_time_in_relation_to_now_is_reckoned_anew_for_each_message() -> None:
 )
 def test_another_end_behind_the_same_front_is_seen(end: bytes) -> None:
     plain = raw(b"data", durable=True)
-    reader = Reader()
+    reader = MessageReader()
     assert reader.read(plain, NOW_MS).body == b"data"
     try:
         wanted: object = alone(plain + end)
@@ -114,7 +114,7 @@ def test_another_end_behind_the_same_front_is_seen(end: bytes) -> None:
 
 def test_text_that_is_none_is_refused_behind_a_front_that_is_known() -> None:
     front = raw("abc", durable=True).removesuffix(b"abc")
-    reader = Reader()
+    reader = MessageReader()
     assert reader.read(front + b"abc", NOW_MS).body == b"abc"
     with pytest.raises(AmqpError) as caught:
         reader.read(front + b"a\xe9c", NOW_MS)
@@ -141,14 +141,14 @@ def numbered(number: int, **fields: Any) -> bytes:
 
 
 def test_ids_and_times_are_those_of_each_message() -> None:
-    reader = Reader()
+    reader = MessageReader()
     for number in range(1, 40):
         message = numbered(number, correlation_id=f"{number:048x}")
         assert reader.read(message, NOW_MS + 7 * number) == alone(message, NOW_MS + 7 * number)
 
 
 def test_a_message_with_other_ids_and_times_is_not_decoded_again() -> None:
-    reader = Reader()
+    reader = MessageReader()
     reader.read(numbered(1), NOW_MS)
     assert reader._fields is not None
     assert reader._like_last(numbered(2), reader._fields) is not None
@@ -173,7 +173,7 @@ def test_a_message_with_other_ids_and_times_is_not_decoded_again() -> None:
 def test_values_that_cannot_be_told_apart_are_read_with_their_message(
     fields: dict[str, Any],
 ) -> None:
-    reader = Reader()
+    reader = MessageReader()
     for number in (1, 1, 2, 2, 4):
         for given in (fields, {}):
             message = numbered(number, **given)
@@ -183,14 +183,14 @@ def test_values_that_cannot_be_told_apart_are_read_with_their_message(
 def test_lives_of_every_length_are_read_whatever_came_before() -> None:
     lives_ms = [1, 255, 256, 65_535, 65_536, 2**31, 2**32 - 2, 2**32 - 1, 300, 7]
     for first, second in permutations(lives_ms, 2):
-        reader = Reader()
+        reader = MessageReader()
         for life_ms in (first, second, first, second + 1 if second < 2**31 else second):
             message = raw(b"x", durable=True, ttl=life_ms / 1_000)
             assert reader.read(message, NOW_MS) == alone(message)
 
 
 def test_an_id_that_is_no_text_is_refused_behind_a_front_that_is_known() -> None:
-    reader = Reader()
+    reader = MessageReader()
     first = numbered(1, id="ID:abcdefgh")
     reader.read(first, NOW_MS)
     with pytest.raises(AmqpError) as caught:

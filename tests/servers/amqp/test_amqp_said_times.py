@@ -16,7 +16,7 @@ from mayfly.lifetime.moments import Until
 from mayfly.mqi import constants as c
 from mayfly.servers.amqp import codec
 from mayfly.servers.amqp.codec import Scalar, Section, Value, symbol, text
-from mayfly.servers.amqp.incoming import Reader
+from mayfly.servers.amqp.incoming import MessageReader
 from mayfly.testing import VirtualClock
 from tests.servers.amqp.test_amqp_types import New, put, received, sections
 
@@ -110,7 +110,7 @@ def test_D1_3_2_3_accepted_a_delivery_time_without_a_creation_time_is_that_momen
     """Time goes on between the reading of a message and its put; no property is made of it."""
     with QueueManager("QM2", clock=clock) as manager, manager.session() as session:
         assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
-        read = Reader().read(saying(Said(None, None, NOW_MS + 5_000)), clock.now_ms())
+        read = MessageReader().read(saying(Said(None, None, NOW_MS + 5_000)), clock.now_ms())
         assert [found.name for found in read.properties] == []
         assert read.until_ms == NOW_MS + 5_000
         clock.advance(3)
