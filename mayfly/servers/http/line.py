@@ -1,4 +1,4 @@
-"""One connection of a client: its conversations and admissions, bodies that come, its status."""
+"""One connection of a client: open conversations, admissions, bodies within limits, its status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server of HTTP: uvicorn in a thread, and what one socket and all of them may take."""
+"""The server of HTTP: uvicorn in a thread, with limits for each socket and for all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queue managers and admission of a host, as the resources of HTTP use them."""
+"""Admission by HTTP: the queue managers of a host, credentials of a request, logins by cookie."""
 
 from __future__ import annotations
 

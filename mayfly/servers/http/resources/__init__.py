@@ -1,1 +1,1 @@
-"""Resources of Mayfly in JSON, below ``/mayfly/v1``: those of one queue manager each."""
+"""Mayfly's own resources: each is a module with its operations, which ``application`` lists."""

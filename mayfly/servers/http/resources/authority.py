@@ -12,9 +12,9 @@ from mayfly.admin.security.roles import Role
 from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import (
     IF_MATCH,
+    MATCH_PROBLEMS,
+    MATCH_REQUIRED,
     OF_MANAGER,
-    PROBLEMS,
-    REQUIRED,
     AfterName,
     Answered,
     Call,
@@ -262,7 +262,7 @@ def _answered(
 _PATH: Final = f"{OF_MANAGER}/authority-records"
 _ONE: Final = f"{_PATH}/{{object_type}}/{{profile}}/{{entity_kind}}/{{entity}}"
 _NONE: Final = {HTTPStatus.NOT_FOUND: "there is no such record, or type of object"}
-_MADE: Final = {**_NONE, **REQUIRED, HTTPStatus.CONFLICT: "the type of object has no records"}
+_MADE: Final = {**_NONE, **MATCH_REQUIRED, HTTPStatus.CONFLICT: "the type of object has no records"}
 OPERATIONS: Final = (
     Operation("GET", _PATH, listed, Role.ADMINISTER),
     Operation("GET", f"{OF_MANAGER}/authority", granted, Role.ADMINISTER),
@@ -282,7 +282,7 @@ OPERATIONS: Final = (
         _ONE,
         altered,
         Role.ADMINISTER,
-        problems={**_NONE, **PROBLEMS, HTTPStatus.CONFLICT: _MADE[HTTPStatus.CONFLICT]},
+        problems={**_NONE, **MATCH_PROBLEMS, HTTPStatus.CONFLICT: _MADE[HTTPStatus.CONFLICT]},
         headers=IF_MATCH,
         has_etag=True,
     ),
@@ -292,7 +292,7 @@ OPERATIONS: Final = (
         deleted,
         Role.ADMINISTER,
         status=HTTPStatus.NO_CONTENT,
-        problems={**_NONE, **REQUIRED},
+        problems={**_NONE, **MATCH_REQUIRED},
         headers=IF_MATCH,
     ),
 )

@@ -16,8 +16,8 @@ from mayfly.admin.security.roles import Role
 from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import (
     IF_MATCH,
+    MATCH_REQUIRED,
     OF_MANAGER,
-    REQUIRED,
     AfterName,
     Answered,
     Call,
@@ -201,7 +201,7 @@ _ONE: Final = f"{_PATH}/{{name}}"
 _NONE: Final = {HTTPStatus.NOT_FOUND: "there is no such object, or no such kind"}
 _CHANGED: Final = {
     **_NONE,
-    **REQUIRED,
+    **MATCH_REQUIRED,
     HTTPStatus.CONFLICT: "the state of the object does not allow it: in use, not empty, exists",
 }
 OPERATIONS: Final = (

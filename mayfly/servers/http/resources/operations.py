@@ -210,11 +210,15 @@ def page_by_name(found: Iterable[tuple[str, _T]], limit: int, after: str) -> tup
     return [value for _name, value in page[:limit]], following
 
 
+# ETags: a change is made only of what its sender has seen (RFC 9110, 13.1).
 _ANY: Final = "*"
 IF_MATCH: Final = {"If-Match": "the ETag of what is to be changed, or `*`"}
-PROBLEMS: Final = {HTTPStatus.PRECONDITION_FAILED: "it has changed since: the ETag is another one"}
-REQUIRED: Final = {
-    **PROBLEMS,
+#: For changes that heed If-Match, and for those that need it.
+MATCH_PROBLEMS: Final = {
+    HTTPStatus.PRECONDITION_FAILED: "it has changed since: the ETag is another one"
+}
+MATCH_REQUIRED: Final = {
+    **MATCH_PROBLEMS,
     HTTPStatus.PRECONDITION_REQUIRED: "If-Match is missing; `*` is for whatever is there",
 }
 

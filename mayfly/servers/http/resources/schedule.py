@@ -21,8 +21,8 @@ from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import (
     IF_MATCH,
+    MATCH_PROBLEMS,
     OF_MANAGER,
-    PROBLEMS,
     Answered,
     Call,
     Next,
@@ -312,7 +312,7 @@ _PATH: Final = f"{OF_MANAGER}/schedule"
 _NONE: Final = {HTTPStatus.NOT_FOUND: "no such message waits for its delivery time"}
 _ONE: Final = {
     **_NONE,
-    **PROBLEMS,
+    **MATCH_PROBLEMS,
     HTTPStatus.CONFLICT: "it has left, or an open unit of work has it",
 }
 

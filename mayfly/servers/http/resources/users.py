@@ -15,8 +15,8 @@ from mayfly.admin.security.users import User, Users, users_of
 from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import (
     IF_MATCH,
+    MATCH_REQUIRED,
     OF_MANAGER,
-    REQUIRED,
     SECRET,
     AfterName,
     Answered,
@@ -164,7 +164,7 @@ def _note(call: Call[Any, Any], what: str) -> None:
 _PATH: Final = f"{OF_MANAGER}/users"
 _ONE: Final = f"{_PATH}/{{user}}"
 _NONE: Final = {HTTPStatus.NOT_FOUND: "there is no such user"}
-_CHANGED: Final = {**_NONE, **REQUIRED}
+_CHANGED: Final = {**_NONE, **MATCH_REQUIRED}
 OPERATIONS: Final = (
     Operation("GET", _PATH, listed, Role.ADMINISTER),
     Operation("GET", _ONE, shown, Role.ADMINISTER, problems=_NONE, has_etag=True),

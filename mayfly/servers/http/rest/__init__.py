@@ -1,1 +1,1 @@
-"""IBM MQ's REST API, versions 1 to 3: login and messaging (docs/HTTP.md)."""
+"""IBM MQ's REST API, versions 1 to 3: messaging, MQSC and login (docs/HTTP.md)."""
