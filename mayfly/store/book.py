@@ -384,7 +384,7 @@ class Book:
     def recovery(self) -> Unit:
         """Return the unit that accounts for non-persistent messages a crash has taken.
 
-        They are counted as lost at restart; which ones they were nobody knows any more.
+        They are counted as lost at restart; which ones they were is unknown.
         """
         unit = Unit()
         for number, totals in self.totals.items():

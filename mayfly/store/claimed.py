@@ -178,7 +178,7 @@ def take(
     ``keys`` are all of them in get order, one for each of the rows.
     """
     first = rows.range[0] + 1
-    as_json = f"[{','.join(map(str, keys))}]"
+    as_json = _as_json(keys)
     statements: list[Statement] = [(_TAKE, (first, as_json)), (_TAKE_OUT, (as_json,))]
     statements += [
         (_TAKE_VOLATILE, (first + place, *row[: _COLUMN_COUNT - 1], row.capped_by))
@@ -192,20 +192,10 @@ def give_back(rows: Rows) -> list[Statement]:
     return [(_GIVE_BACK, rows.range), (REMOVE, rows.range)]
 
 
-def heads(
-    fetch: Fetch,
-    within: tuple[int, int],
-    up_to_sequence: int,
-    limit: int,
-) -> list[Head]:
-    """Return the first messages of a half-open range of keys, not those put after a sequence."""
-    found: list[Any] = fetch(limited(_HEADS, limit), (*within, up_to_sequence))
+def heads(fetch: Fetch, low: int, high: int, up_to_sequence: int, limit: int) -> list[Head]:
+    """Return the first messages with ``low <= k < high``, not those put after a sequence."""
+    found: list[Any] = fetch(limited(_HEADS, limit), (low, high, up_to_sequence))
     return found
-
-
-def keys_of(numbers: Iterable[int]) -> array[int]:
-    """Return keys as they are held in memory."""
-    return array("q", numbers)
 
 
 def save_keys(consumer_id: int, number: int, keys: array[int]) -> Statement:

@@ -99,7 +99,7 @@ class FolderLock:
 
 
 def holder_of(folder: Path) -> int | None:
-    """Return the process that holds a folder, None when nobody does or the machine does not tell.
+    """Return the process that holds a folder, None for none, or when the machine does not tell.
 
     Linux tells.
     """

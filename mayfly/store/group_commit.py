@@ -60,7 +60,7 @@ class Commit:
         self.woken: list[Commit] = []
 
     def is_over(self) -> bool:
-        """Return True if it is decided and nobody waits for it to lead."""
+        """Return True if it is decided, and no other commit waits for it to lead."""
         return self.units[-1].is_decided() and not (self.leads or self.woken)
 
     def is_release(self) -> bool:

@@ -81,8 +81,8 @@ class Retention:
 BLOCK_ROWS: Final = 4_096
 #: So many blocks at the most are written by one transaction, if they have few hashes.
 _MOST_BLOCKS: Final = 4
-#: The hashes of a block are written in so many rows, of which a look reads one. The key of a row is
-#: its bucket, the highest bits of its hashes, and below that its block.
+#: The hashes of a block are written in 32 rows, of which a look reads one. The key of a row is its
+#: bucket, the highest bits of its hashes, and below that its block.
 _BUCKETS: Final = 32
 _BUCKET_SHIFT: Final = 27
 _BLOCK_BITS: Final = 40
@@ -319,17 +319,17 @@ class Ledger:
         high = _LARGEST_POSITION
         while high > floor:
             low = max(low - _SEARCHED_ROWS, floor)
-            yield from self._found(identifier, limit, (low, high))
+            yield from self._found(identifier, limit, low, high)
             high = low
         for after, until in self._ids.blocks_with(identifier):
             if first <= until <= floor:
-                yield from self._found(identifier, limit, (after, until))
+                yield from self._found(identifier, limit, after, until)
 
     def _found(
-        self, identifier: bytes, limit: int, positions: tuple[int, int]
+        self, identifier: bytes, limit: int, after: int, until: int
     ) -> Iterator[tuple[int, list[LifeRecord]]]:
-        found = self._read(limited(_WITH_ID, limit), (*positions, identifier))
-        oldest = self._read(_MOMENT, positions[:1])
+        found = self._read(limited(_WITH_ID, limit), (after, until, identifier))
+        oldest = self._read(_MOMENT, (after,))
         if oldest:
             yield oldest[0][0], [LifeRecord._make(row) for row in found]
 

@@ -207,7 +207,7 @@ def _insert_for(rows: list[StoredMessage]) -> str:
 
 
 def staged_page(row_count: int) -> str:
-    """Return the statement that reads so many delayed messages, by key."""
+    """Return the statement that reads ``row_count`` delayed messages, by key."""
     return _STAGED_PAGE.format(row_count)
 
 
@@ -270,7 +270,7 @@ class Page:
     """Rows of a statement up to a number of bytes of their bodies; one row in any case."""
 
     def __init__(self, most_body_bytes: int, body_place: int) -> None:
-        """Read bodies of up to so many bytes together; ``body_place`` is their column."""
+        """Read ``most_body_bytes`` of bodies at most; ``body_place`` is their column."""
         self._left_bytes, self._body_place = most_body_bytes, body_place
         #: Whether there was a row more.
         self.is_cut = False
@@ -497,13 +497,13 @@ class Messages:
         return found + [each for each in correlated if each.row.k not in known]
 
     def in_transit_with_correl_id(
-        self, keys: tuple[int, int], identifier: bytes, limit: int
+        self, low: int, high: int, identifier: bytes, limit: int
     ) -> list[Outlined]:
         """Return messages of a transmission queue whose sender gave them a CorrelId of 24 bytes.
 
-        ``keys`` is the half-open range of the queue, of which the oldest 2,000 are looked at.
+        ``low <= k < high`` is the range of the queue, of which the oldest 2,000 are looked at.
         """
-        return self._fetched(_IN_TRANSIT, (*keys, identifier), limit)
+        return self._fetched(_IN_TRANSIT, (low, high, identifier), limit)
 
     def _fetched(self, sql: str, bindings: tuple[Any, ...], limit: int) -> list[Outlined]:
         return [
@@ -593,13 +593,12 @@ class Messages:
         return bool(self.fetch(_HAS_TIMES, ())[0][0])
 
     def by_delayed_id(
-        self, msg_id: bytes, key: int, within: tuple[int, int], limit: int
+        self, msg_id: bytes, key: int, low: int, high: int, limit: int
     ) -> list[StoredMessage]:
-        """Return staged messages of a MsgId that tells a key: that one and those at other keys.
+        """Return staged messages with ``low <= k < high`` of a MsgId that tells a key.
 
-        ``within`` is the half-open range of keys looked at.
+        They are the message of that key and those at other keys.
         """
-        low, high = within
         # The key is read first: a message that another transaction moves away meanwhile is then
         # found by the index.
         row = self.row(key) if low <= key < high else None

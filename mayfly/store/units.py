@@ -225,7 +225,7 @@ class Unit:
         self.deltas: dict[int, Delta] = {}
         self.statements: list[Statement] = []
         self.error: BaseException | None = None
-        #: Durable by now; neither this nor ``error`` means that nobody knows.
+        #: Durable by now; with neither this nor ``error`` the outcome is unknown.
         self.is_safe = False
         #: Whether its transaction writes a balance row for every queue that has changed.
         self.wants_balances = False

@@ -75,7 +75,7 @@ def check_end(log: Path, files: Files, valid_frames: int) -> None:
 
 
 def check_frames(log: Path, files: Files, frame_count: int) -> None:
-    """Raise StoreDamaged unless so many frames follow validly on each other; raises OSError."""
+    """Raise StoreDamaged unless the first frames follow validly on each other; raises OSError."""
     if not frame_count:
         return
     with files.open(log) as file:

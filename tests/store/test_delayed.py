@@ -51,7 +51,7 @@ def test_D3_a_message_that_is_rescheduled_between_two_reads_is_found() -> None:
         messages = manager.engine.store.volatile
         messages.__class__ = MovedBetween
         cast("MovedBetween", messages).key = key
-        found = messages.by_delayed_id(msg_id, key, (key, key + 2_000), 10)
+        found = messages.by_delayed_id(msg_id, key, key, key + 2_000, 10)
         messages.__class__ = Messages
         assert {row.msg_id for row in found} == {msg_id}
         assert found[-1].k in (key, key + 1_000)

@@ -117,7 +117,7 @@ def _visible(
 ) -> Iterator[tuple[int, int | None, int, int]]:
     low, fetch, hidden = queue.first[persistence], core.messages(persistence).fetch, core.hidden
     while True:
-        page = store.heads(fetch, (low, queue.high), up_to_sequence, _PAGE_ROWS)
+        page = store.heads(fetch, low, queue.high, up_to_sequence, _PAGE_ROWS)
         for key, expire_at_ms, length_bytes in page:
             if key not in hidden:
                 yield key, expire_at_ms, length_bytes, persistence

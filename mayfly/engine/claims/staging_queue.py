@@ -84,7 +84,7 @@ class StagingQueueClaims(QueueClaims):
         last_row, claims = 0, []
         by_number = store.load_keys(core.store.claimed.fetch, row.id)
         for claim in consumer.claims:
-            keys = self._present(by_number.get(claim.number, store.keys_of(())))
+            keys = self._present(by_number.get(claim.number, array("q")))
             # Rows are counted anew: readers of earlier runs are fenced.
             claims.append(claim._replace(after_row=last_row, last_row=last_row + len(keys)))
             last_row += len(keys)
@@ -103,7 +103,7 @@ class StagingQueueClaims(QueueClaims):
             self.queue(consumer.queue)
             taken, body_bytes = self._next(limit)
             if taken:
-                row, keys = consumer.row, store.keys_of(due.k for due, _side in taken)
+                row, keys = consumer.row, array("q", [due.k for due, _side in taken])
                 claim = ClaimRow(
                     row.id,
                     row.last_number + 1,
@@ -168,7 +168,7 @@ class StagingQueueClaims(QueueClaims):
         after, until = rows
         for claim in consumer.claims:
             if claim.after_row <= after < claim.last_row:
-                held = self._keys.get((claim.consumer_id, claim.number), store.keys_of(()))
+                held = self._keys.get((claim.consumer_id, claim.number), array("q"))
                 low = after - claim.after_row
                 keys = held[low : min(until - claim.after_row, low + max_rows)]
                 return self._read(consumer.queue, keys, max_bytes)
@@ -260,7 +260,7 @@ class StagingQueueClaims(QueueClaims):
         found = store.lengths_of_keys(core.store.claimed.fetch, keys)
         with core.engine_lock:
             found |= store.lengths_of_keys(core.messages(VOLATILE).fetch, keys)
-        return store.keys_of(key for key in keys if key in found)
+        return array("q", [key for key in keys if key in found])
 
     def _forget(self, consumer: Consumer, group: list[ClaimRow], transaction: Transaction) -> None:
         transaction.unit.statements.append(store.forget_keys(consumer.row.id, group[-1].number))

@@ -88,7 +88,7 @@ def found_by_id(core: Core, msg_id: bytes) -> list[Found]:
             continue
         messages, within = core.messages(persistence), (staging.low, staging.high)
         if key is not None:
-            rows = messages.by_delayed_id(msg_id, key, within, _ALL_OF_ID)
+            rows = messages.by_delayed_id(msg_id, key, *within, _ALL_OF_ID)
         else:
             rows = messages.by_msg_hash(id_hash(msg_id), *within, _ALL_OF_ID)
         found += [

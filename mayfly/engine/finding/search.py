@@ -290,7 +290,7 @@ def _fetcher(
         key = key_of_delayed_id(msg_id) if queue.is_staging else None
         if key is not None:
             staged_key = key
-            return lambda low, size: messages.by_delayed_id(msg_id, staged_key, (low, high), size)
+            return lambda low, size: messages.by_delayed_id(msg_id, staged_key, low, high, size)
         return lambda low, size: messages.by_msg_id(msg_id, low, high, size)
     if match.correl_id is not None:
         correl_hash = id_hash(match.correl_id)

@@ -84,8 +84,9 @@ class Present:
             found = messages.with_id(numbers, asked_id, MOST_STAYS)
             for queue in in_transit:
                 if queue.present[persistence]:
-                    keys = queue.low, queue.high
-                    found += messages.in_transit_with_correl_id(keys, asked_id, MOST_STAYS)
+                    found += messages.in_transit_with_correl_id(
+                        queue.low, queue.high, asked_id, MOST_STAYS
+                    )
             known: set[int] = set()
             for each in found:
                 if each.row.k not in known:

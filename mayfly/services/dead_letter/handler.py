@@ -288,7 +288,7 @@ class DeadLetterHandler:
         self.close()
 
     def _pass(self, letter_count: int | None = None) -> None:
-        """Look at the queue from its beginning, at so many letters at the most."""
+        """Look at the queue from its beginning, at ``letter_count`` letters at most."""
         present, end = set[int](), None
         self._passed_ms = self._connection.now_ms()
         message = self._browse(c.MQGMO_BROWSE_FIRST)

@@ -145,7 +145,7 @@ class MessageFields:
 
     @property
     def is_resend(self) -> bool:
-        """Whether whoever puts it knows that it was put before (Msg_Resend, M16)."""
+        """Whether it says itself that it was put before (Msg_Resend, M16)."""
         field = self._fields.get(MSG_RESEND)
         return field is not None and bool(field.value)
 

@@ -281,7 +281,7 @@ class Peers:
         return self.begin_move(partner)
 
     def begin_move(self, partner: str) -> Exchange:
-        """Number a new exchange with whoever goes by this name."""
+        """Number a new exchange with a partner that may have no link: a move to or from MQ."""
         begun = self.begun_with(partner)
         if self._journal is not None:
             self._journal.note(

@@ -479,7 +479,7 @@ def _let_in(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) ->
 
 
 def _withdraw(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
-    """Forget a message that expired at its sender, as nobody will confirm it.
+    """Forget a message that expired at its sender, which will not confirm it.
 
     One with an end of its own stays until this side meets it (M13), and one that is expired here by
     the interval of this queue meets its rule. Where there is no queue, nothing has come.

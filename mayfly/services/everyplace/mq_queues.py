@@ -51,7 +51,7 @@ MQ_DESCRIPTOR, MQ_MSG_ID = "MQ_Descriptor", "MQ_MsgId"
 class ReportsToMq(QueueRule):
     """Sends the expiration report that a message from MQ asked for when it expires here.
 
-    Without it nobody is told: Everyplace itself knows rules, no reports.
+    Without it no report is sent: Everyplace itself knows rules alone.
     """
 
     def __init__(self, manager: QueueManager) -> None:
@@ -95,12 +95,12 @@ class Moves(NamedTuple):
         return self.manager.peers.begin_move(self.numbers.instance_id)
 
     def write(self, exchange: Exchange, unit: Session) -> None:
-        """Let MQ note the number with what it commits; in memory nobody would ask for it."""
+        """Let MQ note the number with what it commits; in memory it is not needed."""
         if self.manager.journal is not None:
             self.numbers.note(unit, _name_of(exchange), exchange.number)
 
     def settle_after(self, error: BaseException) -> None:
-        """Settle at once what has failed, unless nobody knows yet whether MQ has done it."""
+        """Settle at once what has failed, unless it is unknown yet whether MQ has done it."""
         is_known = isinstance(error, MQError) and not self.numbers.is_stopped
         if is_known or self.manager.journal is None:
             self.settle()

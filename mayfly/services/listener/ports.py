@@ -168,7 +168,7 @@ class ListenerPort(Endpoint):
         )
 
 
-#: As large as the thread pool of WebSphere is unless it is told otherwise.
+#: The default of the thread pool of WebSphere.
 MAX_THREADS = 50
 
 

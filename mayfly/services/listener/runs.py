@@ -126,7 +126,7 @@ class ThreadPool:
             self.return_permit(run)
 
     def _lacks(self, count: int) -> bool:
-        """Return True if so many more threads would be more than the pool may have."""
+        """Return True if ``count`` more threads would be more than the pool may have."""
         return self.max_threads is not None and self.used_count + count > self.max_threads
 
     def _hand_on(self) -> None:
@@ -582,7 +582,7 @@ class ASF(Run):
     def fail(self, worker: _Worker, failure: Exception) -> None:
         """Forget a worker that has failed, and let all pause.
 
-        One that was forgotten is told of late: it is part of a failure before.
+        The failure of a worker that was forgotten before is part of an earlier one.
         """
         with self.pool.changed:
             if worker in self._workers:

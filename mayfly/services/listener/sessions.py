@@ -211,7 +211,7 @@ class ServerSession:
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has closed the session, or its connection."""
+        """Whether neither the session nor its connection is closed."""
         return self.session.is_open
 
     def begin(self, begun_ms: int | None = None) -> Transaction:
