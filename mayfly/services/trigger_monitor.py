@@ -20,7 +20,6 @@ from typing import NamedTuple, Self
 from mayfly.client.connection import Connection, LocalConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQAT_UNIX, MQFB_APPL_CANNOT_BE_STARTED, MQFB_APPL_TYPE_ERROR
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage, mq_error
 from mayfly.mqi.layout import is_big_endian
 from mayfly.mqi.structures import TM, TMC2
@@ -126,11 +125,11 @@ class Programs:
         program = self._callables.get(trigger.appl_id)
         if program is not None:
             return partial(self._call, program, trigger)
-        if self._command_limit and trigger.appl_type != MQAT_UNIX:
-            said = f"ApplType {trigger.appl_type} of {trigger.appl_id!r} is not {MQAT_UNIX}"
-            raise CannotStart(MQFB_APPL_TYPE_ERROR, said)
+        if self._command_limit and trigger.appl_type != c.MQAT_UNIX:
+            said = f"ApplType {trigger.appl_type} of {trigger.appl_id!r} is not {c.MQAT_UNIX}"
+            raise CannotStart(c.MQFB_APPL_TYPE_ERROR, said)
         if not self._command_limit:
-            raise CannotStart(MQFB_APPL_CANNOT_BE_STARTED, f"no program {trigger.appl_id!r}")
+            raise CannotStart(c.MQFB_APPL_CANNOT_BE_STARTED, f"no program {trigger.appl_id!r}")
         process = _started(trigger, manager_name)
         is_counted = trigger.env_data.strip() != _IN_BACKGROUND
         with self._ended:
@@ -193,7 +192,7 @@ def _started(trigger: TriggerMessage, manager_name: str) -> subprocess.Popen[byt
         )
     except (OSError, ValueError) as error:
         said = f"ApplId {trigger.appl_id!r}: {error}"
-        raise CannotStart(MQFB_APPL_CANNOT_BE_STARTED, said) from error
+        raise CannotStart(c.MQFB_APPL_CANNOT_BE_STARTED, said) from error
 
 
 #: A trigger message is read as it was put.

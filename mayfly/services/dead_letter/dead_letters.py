@@ -10,7 +10,6 @@ from mayfly.lifetime.dead_letters import is_letter, read_letter
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQCA_DEAD_LETTER_Q_NAME
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import Value
@@ -78,7 +77,7 @@ def dead_letter_of(message: Message) -> DeadLetter | None:
 
 def dead_letter_queue(connection: Connection) -> str:
     """Return DEADQ of a queue manager; raises MQRC_UNKNOWN_OBJECT_NAME when it is blank."""
-    [name], _warning = connection.objects.inquire(c.MQHO_NONE, [MQCA_DEAD_LETTER_Q_NAME])
+    [name], _warning = connection.objects.inquire(c.MQHO_NONE, [c.MQCA_DEAD_LETTER_Q_NAME])
     if not str(name).strip():
         detail = f"DEADQ of {connection.name} is blank and no queue is named"
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, detail)

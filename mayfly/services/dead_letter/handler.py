@@ -17,7 +17,6 @@ from mayfly.client.connection import Connection, LocalConnection
 from mayfly.engine import arrival_number
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQIA_CURRENT_Q_DEPTH
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import MQError, NoMessage, StoreError, mq_error
 from mayfly.mqi.reasons import cause_name
@@ -317,7 +316,7 @@ class DeadLetterHandler:
 
     def _depth(self) -> int:
         try:
-            inquiry = self._connection.objects.inquire(self._letters, [MQIA_CURRENT_Q_DEPTH])
+            inquiry = self._connection.objects.inquire(self._letters, [c.MQIA_CURRENT_Q_DEPTH])
         except MQError:
             if self._stopped.is_set():
                 return 0

@@ -23,7 +23,6 @@ from mayfly.lifetime.everyplace import (
 )
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
-from mayfly.mqi.reasons import MQRC_FORMAT_ERROR
 from mayfly.runtime import Runtime
 from mayfly.runtime.clocks import SystemClock
 from mayfly.services.everyplace.errors import EveryplaceError
@@ -371,7 +370,7 @@ def fields_of_body(body: bytes) -> MessageFields:
         EveryplaceError,
     ) as error:
         raise EveryplaceError(
-            MQRC_FORMAT_ERROR, f"body {body[:40]!r} holds no Everyplace fields: {error!r}"
+            rc.MQRC_FORMAT_ERROR, f"body {body[:40]!r} holds no Everyplace fields: {error!r}"
         ) from error
     return restored(uid, fields)
 

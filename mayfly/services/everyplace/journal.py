@@ -23,7 +23,6 @@ import apsw
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
-from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN, MQRC_STORAGE_MEDIUM_FULL
 from mayfly.runtime import Runtime
 from mayfly.services.everyplace.errors import Ended, EveryplaceError
 from mayfly.store.folder_lock import FolderLock
@@ -165,7 +164,7 @@ class Closed:
     """Stands where a queue manager that is closed had its journal: lets no verb begin."""
 
     def __enter__(self) -> Never:
-        raise Ended(MQRC_CONNECTION_BROKEN, "the queue manager is closed")
+        raise Ended(rc.MQRC_CONNECTION_BROKEN, "the queue manager is closed")
 
     def __exit__(self, *_: object) -> None:
         """Never reached, for nothing begins."""
@@ -203,7 +202,7 @@ class Journal:
     def __enter__(self) -> None:
         """Begin a verb, or another one inside it."""
         if not self.is_open:
-            raise self._has_ended or Ended(MQRC_CONNECTION_BROKEN, "the folder is the parent's")
+            raise self._has_ended or Ended(rc.MQRC_CONNECTION_BROKEN, "the folder is the parent's")
         self._depth += 1
 
     def __exit__(
@@ -218,7 +217,7 @@ class Journal:
             if not self._depth:
                 self._write()
         elif self._changed:
-            self._end(Ended(MQRC_CONNECTION_BROKEN, f"a verb was broken off by {error!r}"))
+            self._end(Ended(rc.MQRC_CONNECTION_BROKEN, f"a verb was broken off by {error!r}"))
 
     def note(self, thing: object, saving: Saving, *, before_sending: bool = False) -> None:
         """Have something written that is changed by this verb.
@@ -267,15 +266,15 @@ class Journal:
                     execute(sql, bindings)
             execute("COMMIT")
         except apsw.FullError as error:
-            full = Ended(MQRC_STORAGE_MEDIUM_FULL, f"the disk is full: {error}")
+            full = Ended(rc.MQRC_STORAGE_MEDIUM_FULL, f"the disk is full: {error}")
             self._end(full)
             raise full from error
         except apsw.Error as error:
-            unknown = Ended(MQRC_CONNECTION_BROKEN, f"nobody knows what is written: {error}")
+            unknown = Ended(rc.MQRC_CONNECTION_BROKEN, f"nobody knows what is written: {error}")
             self._end(unknown)
             raise unknown from error
         except BaseException as error:
-            self._end(Ended(MQRC_CONNECTION_BROKEN, f"writing was broken off by {error!r}"))
+            self._end(Ended(rc.MQRC_CONNECTION_BROKEN, f"writing was broken off by {error!r}"))
             raise
         self._changed.clear()
         self._must_not_leave = False

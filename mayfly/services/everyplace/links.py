@@ -21,7 +21,6 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.reasons import MQRC_OPTIONS_ERROR
 from mayfly.services.everyplace.errors import Ended, EveryplaceError, LinkCut, LinkDown
 from mayfly.services.everyplace.journal import (
     FORGET_ALL_NUMBERS,
@@ -177,7 +176,7 @@ class Link:
             self._faults.extend([Fault(fault) for fault in faults])
         except ValueError:
             raise EveryplaceError(
-                MQRC_OPTIONS_ERROR, f"faults {faults!r}: each is one of {', '.join(Fault)}"
+                rc.MQRC_OPTIONS_ERROR, f"faults {faults!r}: each is one of {', '.join(Fault)}"
             ) from None
 
     def deliver_delayed(self) -> int:

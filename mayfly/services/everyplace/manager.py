@@ -22,7 +22,6 @@ from mayfly.lifetime.everyplace import (
     next_trickle_ms,
 )
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.reasons import MQRC_OPTIONS_ERROR, MQRC_UNKNOWN_OBJECT_NAME
 from mayfly.runtime import Runtime
 from mayfly.services.everyplace import requests
 from mayfly.services.everyplace.directory import (
@@ -503,7 +502,7 @@ def _offer_next(
         return None
     if not kept:
         raise EveryplaceError(
-            MQRC_UNKNOWN_OBJECT_NAME,
+            rc.MQRC_UNKNOWN_OBJECT_NAME,
             f"{receiver.name} keeps nothing for {queue!r} of {exchange.beginner}",
         )
     for each in kept:
@@ -539,13 +538,13 @@ class Trickle:
         """
         if not is_trickle_interval(interval_ms):
             raise EveryplaceError(
-                MQRC_OPTIONS_ERROR,
+                rc.MQRC_OPTIONS_ERROR,
                 f"interval_ms {interval_ms!r} is not within 1 .. {LONG_RANGE[1]}",
             )
         clock = driver_of(owner.clock)
         if clock is None:
             raise EveryplaceError(
-                MQRC_OPTIONS_ERROR, f"clock {owner.clock!r} drives nothing: it has no attach"
+                rc.MQRC_OPTIONS_ERROR, f"clock {owner.clock!r} drives nothing: it has no attach"
             )
         self._owner, self._clock, self._interval_ms = owner, clock, interval_ms
         self._begun_ms = clock.now_ms()

@@ -42,6 +42,10 @@ from mayfly.services.everyplace.rules import (
     tell,
 )
 
+_LOG = logging.getLogger("mayfly.everyplace")
+
+Listener = Callable[[MessageFields], None]
+
 
 @dataclass(frozen=True)
 class Site:
@@ -53,11 +57,6 @@ class Site:
     peers: Peers
     #: The queue manager that a rule is given to call.
     rule_owner: RuleOwner
-
-
-_LOG = logging.getLogger("mayfly.everyplace")
-
-Listener = Callable[[MessageFields], None]
 
 
 @dataclass(eq=False)

@@ -1,6 +1,6 @@
 """Requests of one queue manager to another over a link: each is plain data.
 
-A request names an operation and a queue. The other side carries it out (`received.py`), at once or,
+A request names an operation and a queue. The other side carries it out (`manager.py`), at once or,
 by a fault of the link, later, twice or never.
 """
 
