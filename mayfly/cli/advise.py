@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from mayfly.cli.lake import no_lives, pipeline_errors
 from mayfly.cli.managers import JsonOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import moment, print_json
@@ -277,15 +278,10 @@ def _trace(source: Path, qmgr: str | None) -> pa.Table:
         if qmgr is not None:
             raise ValueError(f"--qmgr is for a lake or its own folder; {source} is neither")
         return read_trace(source)
-    from mayfly.cli.lake import pipeline_errors
-    from mayfly.pipeline.replay.errors import NoLives
-    from mayfly.pipeline.spark.replay import lives_in_lake
+    with pipeline_errors(), no_lives():
+        from mayfly.pipeline.spark.replay import lives_in_lake
 
-    with pipeline_errors():
-        try:
-            return trace_of_lives(lives_in_lake(source, qmgr))
-        except NoLives as error:
-            raise CommandFailed(ExitCode.NOTHING, str(error)) from error
+        return trace_of_lives(lives_in_lake(source, qmgr))
 
 
 def _of_manager(name: str, place: str | None, queue: str | None) -> Recorded:

@@ -188,7 +188,7 @@ def run_server(
         addresses = _started(host)
         for serving in held.servings:
             serving.tell_ready()
-        ReadyLine(list(held.folders), addresses, credentials, served).say(as_json=as_json)
+        say_ready(list(held.folders), addresses, credentials, served, as_json=as_json)
         _serve(host, mq, settings, read, arrived, held.servings)
     if any(isinstance(each, FlightListener) and each.is_held for each in listeners):
         # All is closed and on the disk.
@@ -504,28 +504,29 @@ def run_script(manager: QueueManager, text: str, said_by: str) -> None:
         raise CommandFailed(ExitCode.MQ, f"{said_by}: {wrong.command}: {said}")
 
 
-class ReadyLine(NamedTuple):
-    """The content of the line; ``credentials`` are those of ``--dev``."""
+def say_ready(
+    names: Sequence[str],
+    addresses: Mapping[str, str],
+    credentials: Credentials | None,
+    served: Served,
+    *,
+    as_json: bool,
+) -> None:
+    """Print the first line: where the server listens, and what a client shows there.
 
-    names: Sequence[str]
-    addresses: Mapping[str, str]
-    credentials: Credentials | None
-    served: Served
-
-    def say(self, *, as_json: bool) -> None:
-        """Print it on stdout, as text or as JSON for programs."""
-        facts: dict[str, str | None] = dict(self.addresses)
-        if self.credentials is not None:
-            facts |= {"user": APP, "password": self.credentials.app}
-        facts["token_file"] = self.served.token_file
-        facts["tls_certificate"] = self.served.tls_certificate
-        if as_json:
-            line = {"ready": True, "queue_managers": list(self.names), **facts}
-            print_json(line, indent=None)
-        else:
-            said = ", ".join(f"{key} {value}" for key, value in facts.items() if value)
-            print(f"serving {', '.join(self.names)}: {said}")
-        typer.get_text_stream("stdout").flush()
+    ``credentials`` are those of ``--dev``.
+    """
+    facts: dict[str, str | None] = dict(addresses)
+    if credentials is not None:
+        facts |= {"user": APP, "password": credentials.app}
+    facts["token_file"] = served.token_file
+    facts["tls_certificate"] = served.tls_certificate
+    if as_json:
+        print_json({"ready": True, "queue_managers": list(names), **facts}, indent=None)
+    else:
+        said = ", ".join(f"{key} {value}" for key, value in facts.items() if value)
+        print(f"serving {', '.join(names)}: {said}")
+    typer.get_text_stream("stdout").flush()
 
 
 @contextmanager

@@ -45,6 +45,17 @@ def pipeline_errors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def no_lives() -> Iterator[None]:
+    """End the command with exit code 1 for a lake in which no life can be replayed."""
+    from mayfly.pipeline.replay.errors import NoLives
+
+    try:
+        yield
+    except NoLives as error:
+        raise CommandFailed(ExitCode.NOTHING, str(error)) from error
+
+
+@contextlib.contextmanager
 def lake_errors() -> Iterator[None]:
     """Turn what can go wrong with a lake into one line, without Spark: exit code 5, or 2."""
     from mayfly.pipeline.lake.errors import PipelineError
@@ -74,8 +85,10 @@ def is_small(lake: Path, part: LakePart) -> bool:
 
 
 @contextlib.contextmanager
-def spark_session(*, is_stream: bool = False) -> Iterator[SparkSession]:
-    """Yield a session on this machine that ends with the command.
+def spark_session(
+    app_name: str = "mayfly ledger", *, master: str = "local[*]", is_stream: bool = False
+) -> Iterator[SparkSession]:
+    """Yield a session that ends with the command.
 
     A terminal is told every second how long Spark has been at work; of a stream, which tells of its
     batches, until the session is there.
@@ -88,7 +101,7 @@ def spark_session(*, is_stream: bool = False) -> Iterator[SparkSession]:
         from mayfly.pipeline.spark.session import CONSTRAINT_PROPAGATION, create_session
 
         conf = {"spark.driver.extraJavaOptions": _QUICK_START, CONSTRAINT_PROPAGATION: "false"}
-        spark = create_session(app_name="mayfly ledger", conf=conf)
+        spark = create_session(master, app_name, conf)
         if is_stream:
             telling.close()
         try:

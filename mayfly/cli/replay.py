@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mayfly.cli.lake import no_lives, pipeline_errors, spark_session
 from mayfly.cli.managers import JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import aligned, moment, print_json
@@ -17,12 +18,10 @@ from mayfly.lifetime.times import SECOND_MS
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
     from mayfly.pipeline.replay.compare import Comparison
     from mayfly.pipeline.replay.settings import Settings
 
-_QUICK_START = "-Xss8m -XX:+UseSerialGC -Xshare:auto"
 _MESSAGES = 10
 _TTL_RULES = {"send": False, "release": True}
 _HEAD = (
@@ -123,10 +122,16 @@ def replay(
 
         texts = (cap, delay, life, ttl_from, sequence, consumers, service, receive_timeout)
         wanted = settings_from(texts)
-        _check_source(source, master=master, in_spark=in_spark)
+        if not source.exists():
+            raise CommandFailed(ExitCode.FILE, f"there is no trace or lake at {source}")
+        if master is not None and not in_spark:
+            raise ValueError("--master is for --spark")
+        trace_of = _trace_of_lives(source, qmgr, is_by_correl_id=by_correl_id)
         limit_ms = LATE_AFTER_MS if late_after_ms is None else late_after_ms
-        way = _Way(source, wanted, limit_ms, qmgr, by_correl_id)
-        compared = way.in_spark(master) if in_spark else way.in_process()
+        if in_spark:
+            compared = _in_spark(source, qmgr, trace_of, wanted, limit_ms, master or "local[*]")
+        else:
+            compared = _in_process(source, qmgr, trace_of, wanted, limit_ms)
         if out is not None:
             write_changed(compared.changed, out)
     if as_json:
@@ -137,101 +142,60 @@ def replay(
         raise CommandFailed(ExitCode.NOTHING, f"no message in {source}")
 
 
-class _Way:
-    """One replay, here or in Spark."""
+def _trace_of_lives(
+    source: Path, manager: str | None, *, is_by_correl_id: bool
+) -> Callable[[pa.Table], pa.Table] | None:
+    """Return what makes a trace of the lives of a lake, None for a source that is a trace."""
+    from mayfly.pipeline.replay.lives import is_lake, trace_of_lives
 
-    def __init__(
-        self,
-        source: Path,
-        settings: Settings,
-        late_after_ms: int,
-        manager: str | None,
-        is_by_correl_id: bool,
-    ) -> None:
-        from mayfly.pipeline.replay.lives import is_lake
+    if is_lake(source):
+        return partial(trace_of_lives, is_by_correl_id=is_by_correl_id)
+    if is_by_correl_id or manager is not None:
+        option = "--by-correl-id" if is_by_correl_id else "--qmgr"
+        raise ValueError(f"{option} is for a lake; {source} is none")
+    return None
 
-        self._source = source
-        self._settings = settings
-        self._late_after_ms = late_after_ms
-        self._manager = manager
-        self._is_by_correl_id = is_by_correl_id
-        self._is_lake = is_lake(source)
-        if not self._is_lake and (is_by_correl_id or manager is not None):
-            option = "--by-correl-id" if is_by_correl_id else "--qmgr"
-            raise ValueError(f"{option} is for a lake; {source} is none")
 
-    def in_process(self) -> Comparison:
-        from mayfly.pipeline.replay.compare import compare
+def _in_process(
+    source: Path,
+    manager: str | None,
+    trace_of: Callable[[pa.Table], pa.Table] | None,
+    settings: Settings,
+    late_after_ms: int,
+) -> Comparison:
+    from mayfly.pipeline.replay.compare import compare
 
-        if self._is_lake:
-            from mayfly.cli.lake import pipeline_errors
+    if trace_of is None:
+        from mayfly.pipeline.replay.read import read_trace
+
+        rows = read_trace(source)
+    else:
+        with pipeline_errors(), no_lives():
             from mayfly.pipeline.spark.replay import lives_in_lake
 
-            with pipeline_errors(), _no_lives():
-                rows = self._trace_of(lives_in_lake(self._source, self._manager))
+            rows = trace_of(lives_in_lake(source, manager))
+    return compare(rows, settings, late_after_ms=late_after_ms)
+
+
+def _in_spark(
+    source: Path,
+    manager: str | None,
+    trace_of: Callable[[pa.Table], pa.Table] | None,
+    settings: Settings,
+    late_after_ms: int,
+    master: str,
+) -> Comparison:
+    from mayfly.pipeline.replay.read import read_trace
+    from mayfly.pipeline.spark.replay import compare_in_spark, lives_to_replay
+
+    # Read before Spark starts: a mistake in a trace is reported at once.
+    trace = read_trace(source) if trace_of is None else None
+    with spark_session("mayfly replay", master=master) as spark, no_lives():
+        if trace is None:
+            rows = lives_to_replay(spark, source, manager)
         else:
-            from mayfly.pipeline.replay.read import read_trace
-
-            rows = read_trace(self._source)
-        return compare(rows, self._settings, late_after_ms=self._late_after_ms)
-
-    def in_spark(self, master: str | None) -> Comparison:
-        from mayfly.pipeline.replay.read import read_trace
-        from mayfly.pipeline.spark.replay import compare_in_spark, lives_to_replay
-
-        # Read before Spark starts: a mistake in a trace is reported at once.
-        trace = None if self._is_lake else read_trace(self._source)
-        with _spark(master) as spark, _no_lives():
-            if trace is None:
-                rows = lives_to_replay(spark, self._source, self._manager)
-            else:
-                rows = spark.createDataFrame(trace)
-            return compare_in_spark(
-                rows,
-                self._settings,
-                prepare=self._trace_of if self._is_lake else None,
-                late_after_ms=self._late_after_ms,
-            )
-
-    def _trace_of(self, lives: pa.Table) -> pa.Table:
-        from mayfly.pipeline.replay.lives import trace_of_lives
-
-        return trace_of_lives(lives, is_by_correl_id=self._is_by_correl_id)
-
-
-def _check_source(source: Path, *, master: str | None, in_spark: bool) -> None:
-    if not source.exists():
-        raise CommandFailed(ExitCode.FILE, f"there is no trace or lake at {source}")
-    if master is not None and not in_spark:
-        raise ValueError("--master is for --spark")
-
-
-@contextlib.contextmanager
-def _no_lives() -> Iterator[None]:
-    """Tell a lake in which nothing is from a wrong command line."""
-    from mayfly.pipeline.replay.errors import NoLives
-
-    try:
-        yield
-    except NoLives as error:
-        raise CommandFailed(ExitCode.NOTHING, str(error)) from error
-
-
-@contextlib.contextmanager
-def _spark(master: str | None) -> Iterator[SparkSession]:
-    from mayfly.cli.lake import pipeline_errors
-    from mayfly.cli.show import quiet_stderr, seconds_told
-
-    with pipeline_errors(), quiet_stderr() as stderr, seconds_told(stderr, "Spark is at work"):
-        from mayfly.pipeline.spark.session import create_session
-
-        options: dict[str, Any] = {} if master is None else {"master": master}
-        conf = {"spark.driver.extraJavaOptions": _QUICK_START}
-        spark = create_session(app_name="mayfly replay", conf=conf, **options)
-        try:
-            yield spark
-        finally:
-            spark.stop()
+            rows = spark.createDataFrame(trace)
+        return compare_in_spark(rows, settings, prepare=trace_of, late_after_ms=late_after_ms)
 
 
 def _option(name: str, metavar: str, text: str) -> Any:

@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from time import perf_counter
 from typing import Annotated, NamedTuple
 
@@ -15,11 +14,11 @@ import typer
 
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.show import moment, print_json
+from mayfly.cli.show import aligned, moment, print_json
 from mayfly.cli.values import ID_BYTES, Property, duration_ms, message_id, moment_ms, property_of
 from mayfly.client.connection import Schedule
 from mayfly.client.connection.json_values import audit_as_json, scheduled_as_json
-from mayfly.lifetime.times import SECOND_MS
+from mayfly.lifetime.times import spelled_moment
 from mayfly.verbs.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter
 
 #: As many of a name are in MQMD.UserIdentifier.
@@ -71,14 +70,6 @@ class Wanted(NamedTuple):
 
 
 _EVERYTHING = Wanted(ScheduleFilter(), None, None)
-
-
-class NewTime(NamedTuple):
-    """The new delivery time: exactly one is not None."""
-
-    delay_ms: int | None
-    deliver_at_ms: int | None
-    by_ms: int | None
 
 
 def schedule_id(text: str) -> bytes:
@@ -218,10 +209,10 @@ def filter_of(
     return Wanted(ScheduleFilter(queue, user, pairs), due_from, due_before)
 
 
-def new_time(
+def check_new_time(
     delay_ms: int | None, deliver_at_ms: int | None, by_ms: int | None, *, is_all: bool
-) -> NewTime:
-    """Return the new delivery time; raises CommandFailed unless it is given in exactly one way."""
+) -> None:
+    """Raise CommandFailed unless a new delivery time is given in exactly one way."""
     given = [
         name
         for name, value in (("--delay", delay_ms), ("--at", deliver_at_ms), ("--by", by_ms))
@@ -234,7 +225,6 @@ def new_time(
         raise CommandFailed(ExitCode.USAGE, "--by 0 moves nothing")
     if by_ms is not None and not is_all:
         raise CommandFailed(ExitCode.USAGE, "--by is for --all; give --delay or --at with ids")
-    return NewTime(delay_ms, deliver_at_ms, by_ms)
 
 
 schedule = typer.Typer(
@@ -349,8 +339,8 @@ def cancel(
     action = Action(
         "cancel",
         (Receipt.CANCELLED,),
-        one=lambda waiting, msg_id: waiting.cancel(msg_id),
-        bulk=lambda waiting, wanted: waiting.cancel_all(wanted),
+        one=Schedule.cancel,
+        bulk=Schedule.cancel_all,
     )
     carry_out(action, request)
 
@@ -385,7 +375,7 @@ def reschedule(
       mayfly schedule reschedule QM1 414d5120514d31202020202020202020a10eb26700000001 --delay 5m
       mayfly schedule reschedule QM1 --queue Q1 --all --by 1h
     """
-    time = new_time(delay_ms, at_ms, by_ms, is_all=is_all)
+    check_new_time(delay_ms, at_ms, by_ms, is_all=is_all)
     wanted = filter_of(
         queue, sender, properties, due_from=due_from, due_before=due_before, within_ms=within_ms
     )
@@ -393,8 +383,12 @@ def reschedule(
     action = Action(
         "reschedule",
         (Receipt.RESCHEDULED, Receipt.RELEASED),
-        one=partial(_reschedule, time),
-        bulk=partial(_reschedule_all, time),
+        one=lambda waiting, msg_id: waiting.reschedule(
+            msg_id, delay_ms=delay_ms, deliver_at_ms=at_ms
+        ),
+        bulk=lambda waiting, wanted: waiting.reschedule_all(
+            wanted, delay_ms=delay_ms, deliver_at_ms=at_ms, by_ms=by_ms
+        ),
     )
     carry_out(action, request)
 
@@ -430,8 +424,8 @@ def release(
     action = Action(
         "release",
         (Receipt.RELEASED, Receipt.ALREADY_RELEASED),
-        one=lambda waiting, msg_id: waiting.release(msg_id),
-        bulk=lambda waiting, wanted: waiting.release_all(wanted),
+        one=Schedule.release,
+        bulk=Schedule.release_all,
     )
     carry_out(action, request)
 
@@ -483,16 +477,6 @@ def audit(
             print_json(audit_as_json(entry), indent=None)
     else:
         print(*audit_lines(entries), sep="\n")
-
-
-def _reschedule(time: NewTime, waiting: Schedule, msg_id: bytes) -> Receipt:
-    return waiting.reschedule(msg_id, delay_ms=time.delay_ms, deliver_at_ms=time.deliver_at_ms)
-
-
-def _reschedule_all(time: NewTime, waiting: Schedule, wanted: ScheduleFilter) -> Iterator[int]:
-    return waiting.reschedule_all(
-        wanted, delay_ms=time.delay_ms, deliver_at_ms=time.deliver_at_ms, by_ms=time.by_ms
-    )
 
 
 def _pages(
@@ -648,7 +632,7 @@ def entry_lines(page: Sequence[Scheduled], *, has_head: bool) -> Iterator[str]:
         )
         for entry in page
     ]
-    return _columns([_LIST_HEAD, *rows] if has_head else rows, right=4)
+    return aligned([_LIST_HEAD, *rows] if has_head else rows, right=(4,))
 
 
 def details(entry: Scheduled) -> dict[str, object]:
@@ -658,9 +642,9 @@ def details(entry: Scheduled) -> dict[str, object]:
         "MsgId": entry.msg_id.hex(),
         "CorrelId": entry.correl_id.hex(),
         "queue": entry.target,
-        "put (UTC)": _exactly(entry.put_ms),
-        "due (UTC)": _exactly(entry.deliver_at_ms),
-        "expires (UTC)": "never" if expire_at_ms is None else _exactly(expire_at_ms),
+        "put (UTC)": spelled_moment(entry.put_ms),
+        "due (UTC)": spelled_moment(entry.deliver_at_ms),
+        "expires (UTC)": "never" if expire_at_ms is None else spelled_moment(expire_at_ms),
         "priority": entry.priority,
         "persistent": "yes" if entry.persistent else "no",
         "bytes": entry.body_bytes,
@@ -682,24 +666,9 @@ def audit_lines(entries: Sequence[AuditEntry]) -> Iterator[str]:
         )
         for entry in entries
     ]
-    return _columns([_AUDIT_HEAD, *rows], right=4)
-
-
-def _columns(rows: Sequence[Sequence[str]], *, right: int) -> Iterator[str]:
-    """Yield rows of cells as lines, to the left but for one column of numbers."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [
-            cell.rjust(width) if index == right else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield "  ".join(cells).rstrip()
+    return aligned([_AUDIT_HEAD, *rows], right=(4,))
 
 
 def _spelled(found: re.Match[str]) -> str:
     name = found[1].replace("_ms=", "=")
-    return f"{name}{_exactly(int(found[2])).replace(' ', 'T')}Z"
-
-
-def _exactly(at_ms: int) -> str:
-    return f"{moment(at_ms)}.{at_ms % SECOND_MS:03d}"
+    return f"{name}{spelled_moment(int(found[2])).replace(' ', 'T')}Z"

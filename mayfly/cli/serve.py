@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
@@ -221,47 +222,40 @@ def serve(
     given_addresses = {"mq": mq, "flight": flight, "amqp": amqp, "http": http}
     listen = Listen(**{name: _address(f"--{name}", text) for name, text in given_addresses.items()})
     development = Development(dev, virtual_clock, tls)
-    given = _Given(names, served, listen, tls_files, token_file, log, development)
-    _run(given, check=check, as_json=as_json)
-
-
-class _Given(NamedTuple):
-    """The values of the command line; ``served`` is for each of the queue managers named there."""
-
-    names: list[str]
-    served: ServedFolder
-    listen: Listen
-    tls: TlsFiles
-    token_file: Path | None
-    log: LogForm | None
-    development: Development
-
-    def settings(self) -> ServeSettings:
-        """Return the settings of options and file; an option takes precedence over the file."""
-        file = local_path(self.names[0])
-        if file.suffix == _FILE_SUFFIX:
-            settings = _of_file(file, self.names, self.served)
-        else:
-            settings = _named(self.names, self.served)
-        if any(self.listen):
-            settings = settings._replace(listen=self.listen)
-        if self.tls != TlsFiles():
-            settings = settings._replace(tls=self.tls)
-        if self.token_file is not None:
-            settings = settings._replace(token_file=self.token_file)
-        settings = settings._replace(development=self.development)
-        return settings if self.log is None else settings._replace(log=self.log)
-
-
-def _run(given: _Given, *, check: bool, as_json: bool) -> None:
+    read = partial(_settings, names, served, listen, tls_files, token_file, log, development)
     from mayfly.cli.hosting import check_served, run_server
 
-    settings = given.settings()
+    settings = read()
     check_served(settings)
     if check:
-        print(f"{', '.join(given.names)}: nothing is wrong")
+        print(f"{', '.join(names)}: nothing is wrong")
     else:
-        run_server(settings, given.settings, as_json=as_json)
+        run_server(settings, read, as_json=as_json)
+
+
+def _settings(
+    names: list[str],
+    served: ServedFolder,
+    listen: Listen,
+    tls: TlsFiles,
+    token_file: Path | None,
+    log: LogForm | None,
+    development: Development,
+) -> ServeSettings:
+    """Return the settings of options and file; an option takes precedence over the file.
+
+    ``served`` is for each of the queue managers named on the command line.
+    """
+    file = local_path(names[0])
+    settings = (_of_file if file.suffix == _FILE_SUFFIX else _named)(names, served)
+    if any(listen):
+        settings = settings._replace(listen=listen)
+    if tls != TlsFiles():
+        settings = settings._replace(tls=tls)
+    if token_file is not None:
+        settings = settings._replace(token_file=token_file)
+    settings = settings._replace(development=development)
+    return settings if log is None else settings._replace(log=log)
 
 
 def _named(names: list[str], given: ServedFolder) -> ServeSettings:
@@ -271,8 +265,9 @@ def _named(names: list[str], given: ServedFolder) -> ServeSettings:
     return ServeSettings(tuple(given._replace(name=name) for name in names))
 
 
-def _of_file(file: Path, names: list[str], given: ServedFolder) -> ServeSettings:
+def _of_file(names: list[str], given: ServedFolder) -> ServeSettings:
     """Return what a file says; options about queue managers belong into the file."""
+    file = local_path(names[0])
     if len(names) > 1:
         raise CommandFailed(ExitCode.USAGE, f"{file} names its queue managers: {names[1]!r} cannot")
     if given != ServedFolder(names[0]):

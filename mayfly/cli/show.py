@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from threading import Event, Thread
 from typing import Any, TextIO
 
-from mayfly.lifetime.times import spelled_duration
+from mayfly.lifetime.times import spelled_duration, spelled_moment
 from mayfly.verbs.messages import Message
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BODY_CHARACTERS = 40
 LINE_HEAD = f"{'MsgId':<48}  {'put (UTC)':<19}  {'expires in':>12}  {'bytes':>7}  body"
 _STDERR = 2
@@ -81,17 +79,24 @@ def as_line(message: Message) -> str:
     return f"{message.msg_id.hex()}  {moment(message.put_ms)}  {left:>12}  {len(body):>7}  {shown}"
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows of cells as lines, the first column to the left and the others to the right."""
+def aligned(
+    rows: Sequence[Sequence[str]], *, right: Collection[int] | None = None
+) -> Iterator[str]:
+    """Yield rows of cells as lines; ``right`` has the columns to the right, None: all but one."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *rest in rows:
-        cells = map(str.rjust, rest, widths[1:])
-        yield "  ".join([first.ljust(widths[0]), *cells])
+    if right is None:
+        right = range(1, len(widths))
+    for row in rows:
+        cells = [
+            cell.rjust(width) if index in right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()
 
 
 def moment(at_ms: int) -> str:
     """Return a moment to the second, UTC."""
-    return (_EPOCH + timedelta(milliseconds=at_ms)).strftime("%Y-%m-%d %H:%M:%S")
+    return spelled_moment(at_ms).partition(".")[0]
 
 
 def remaining(remaining_ms: int | None) -> str:

@@ -21,6 +21,13 @@ def stop_event() -> Iterator[threading.Event]:
 
 
 @contextmanager
+def stopping(stop: Callable[[], object]) -> Iterator[None]:
+    """Call ``stop`` on SIGINT and SIGTERM, for the time of a block."""
+    with _heard(_ENDS, lambda _number: stop()):
+        yield
+
+
+@contextmanager
 def arriving_signals(*numbers: signal.Signals) -> Iterator[SimpleQueue[int]]:
     """Yield a queue of the signals that arrive; afterwards they mean again what they did before."""
     arrived: SimpleQueue[int] = SimpleQueue()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Event, Thread
 from typing import Annotated
 
 import typer
 
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.show import print_json
-from mayfly.cli.signals import stop_event
+from mayfly.cli.signals import stopping
 from mayfly.services.trigger_monitor import Outcome, TriggerMonitor
 
 trigger = typer.Typer(
@@ -53,8 +50,7 @@ def run(
     with (
         connected(name, path, program="mayfly trigger") as connection,
         TriggerMonitor(connection, queue, runs_commands=True, commands_at_once=at_once) as monitor,
-        stop_event() as stopped,
-        _watched(monitor, stopped),
+        stopping(monitor.stop),
     ):
         what = f"waits for trigger messages on {monitor.queue}; an interrupt ends it"
         typer.echo(f"mayfly: {what}", err=True)
@@ -63,23 +59,6 @@ def run(
         print_json({outcome.value: monitor.counts[outcome] for outcome in Outcome})
     else:
         print(_summary(monitor))
-
-
-@contextmanager
-def _watched(monitor: TriggerMonitor, stopped: Event) -> Iterator[None]:
-    """Stop a monitor when the event is set: it waits on the thread that signals interrupt."""
-
-    def watch() -> None:
-        stopped.wait()
-        monitor.stop()
-
-    watcher = Thread(target=watch)
-    watcher.start()
-    try:
-        yield
-    finally:
-        stopped.set()
-        watcher.join()
 
 
 def _summary(monitor: TriggerMonitor) -> str:

@@ -11,7 +11,7 @@ import typer
 from mayfly.cli.lake import LakeArchive
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.show import print_json, seconds_told
+from mayfly.cli.show import aligned, print_json, seconds_told
 from mayfly.cli.values import Property, local_path, message_id, moment_ms, property_of
 from mayfly.client.connection.json_values import stories_as_json, whereabouts_as_json
 from mayfly.engine import Sources, Teller, whole_story
@@ -137,5 +137,4 @@ def lines_of(steps: tuple[Step, ...]) -> list[str]:
         for step in steps
     ]
     rows.insert(0, (_HEAD[0], *(("queue manager",) if several else ()), *_HEAD[1:]))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return list(aligned(rows, right=()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Iterator
 
@@ -62,7 +61,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def admission(qm: QueueManager, names: Names, clock: VirtualClock) -> Iterator[Admission]:
-    admission = Admission([qm.engine], clock=clock, resolve=names, log=logging.getLogger("tests"))
+    admission = Admission([qm.engine], clock=clock, resolve=names)
     yield admission
     names.may_answer.set()
     admission.close()

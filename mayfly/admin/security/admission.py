@@ -7,7 +7,6 @@ and the users that a channel keeps out. A password is looked at when the cheaper
 from __future__ import annotations
 
 import hmac
-import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -17,11 +16,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from mayfly.admin.security.applicant import (
-    LOG,
     Admitted,
     Applicant,
     KeptOut,
-    Refusal,
     Refused,
     Terms,
     check_user,
@@ -58,7 +55,7 @@ class _Question(NamedTuple):
     user: User | None
     source: Source
     failure_delay_s: int
-    refusal: Refusal | None = None
+    refusal: Refused | None = None
 
 
 class Admission:
@@ -72,7 +69,6 @@ class Admission:
         managers: Iterable[Engine],
         *,
         token: str = "",
-        log: logging.Logger = LOG,
         clock: Clock | None = None,
         resolve: Resolver = names_of,
     ) -> None:
@@ -83,7 +79,6 @@ class Admission:
         """
         self._managers = {manager.name: manager for manager in managers}
         self._token = token.encode()
-        self._log = log
         now_ms = (SystemClock() if clock is None else clock).now_ms
         self._authenticator = Authenticator(now_ms)
         self._checkers = Checkers()
@@ -124,8 +119,9 @@ class Admission:
         work = self._resolvers.submit(partial(self._look_up, applicant, answer))
         if work is None:
             said = "too many addresses wait for their host names"
-            refusal = Refusal(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9513E", said)
-            self._refuse(answer, applicant, refusal)
+            self._refuse(
+                answer, applicant, Refused(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9513E", said)
+            )
         else:
             work.add_done_callback(partial(_pass_on, answer))
         return answer
@@ -145,10 +141,10 @@ class Admission:
             work = self._checkers.submit(partial(self._answer, outcome, answer))
             if work is None:
                 said = "too many passwords wait to be checked"
-                raise Refused(Refusal(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9513E", said))
+                raise Refused(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9513E", said)
             work.add_done_callback(partial(_pass_on, answer))
         except Refused as refused:
-            self._refuse(answer, applicant, refused.refusal)
+            self._refuse(answer, applicant, refused)
 
     def refresh(self) -> None:
         """Forget passwords that were right and host names, and read the files of users again."""
@@ -168,20 +164,19 @@ class Admission:
         manager = self._managers.get(applicant.queue_manager)
         if manager is None:
             said = f"queue manager {applicant.queue_manager!r} is not served here"
-            raise Refused(Refusal(rc.MQRC_Q_MGR_NAME_ERROR, "AMQ9524E", said))
+            raise Refused(rc.MQRC_Q_MGR_NAME_ERROR, "AMQ9524E", said)
         if manager.is_stopped:
             said = f"queue manager {manager.name} has stopped"
-            raise Refused(Refusal(rc.MQRC_Q_MGR_NOT_AVAILABLE, "AMQ9524E", said))
+            raise Refused(rc.MQRC_Q_MGR_NOT_AVAILABLE, "AMQ9524E", said)
         if not applicant.channel and self._is_operator(applicant):
             return Admitted(user=applicant.user, is_operator=True)
         try:
-            terms = terms_of(manager, applicant, self._log)
+            terms = terms_of(manager, applicant)
         except KeptOut as kept_out:
             if not kept_out.has_password:
                 raise
-            delay_s, refusal = kept_out.failure_delay_s, kept_out.refusal
-            source = _source_of(applicant)
-            return _Question(manager, applicant, None, None, source, delay_s, refusal)
+            source, delay_s = _source_of(applicant), kept_out.failure_delay_s
+            return _Question(manager, applicant, None, None, source, delay_s, kept_out)
         if applicant.sending_manager:
             self._check_sender(applicant, terms)
             return self._let_in(manager, applicant, terms, is_verified=False)
@@ -189,7 +184,7 @@ class Admission:
             return self._let_in(manager, applicant, terms, is_verified=False)
         if not (applicant.is_local or applicant.has_tls):
             said = "the password came from another machine without TLS"
-            raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said))
+            raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said)
         return self._known_password(manager, applicant, terms)
 
     def _known_password(
@@ -201,14 +196,14 @@ class Admission:
         closed_ms = authenticator.closed_ms(source)
         if closed_ms:
             said = f"too many wrong passwords: closed for {closed_ms / SECOND_MS:.0f} s"
-            raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said))
+            raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said)
         user = _found(manager, applicant.user)
         question = _Question(manager, applicant, terms, user, source, terms.failure_delay_s)
         if user is not None and authenticator.memory.knows(manager.name, user, applicant.password):
             try:
                 return self._let_in(manager, applicant, terms, is_verified=True)
             except Refused as refused:
-                return question._replace(refusal=refused.refusal)
+                return question._replace(refusal=refused)
         return question
 
     def _answer(self, question: _Question, answer: Future[Admitted]) -> None:
@@ -218,17 +213,17 @@ class Admission:
         is_right = authenticator.check(user, applicant.password)
         try:
             if question.refusal is not None:
-                raise Refused(question.refusal)
+                raise question.refusal
             if not is_right or question.terms is None:
                 said = f"user {applicant.user!r} is unknown, or the password is wrong"
-                raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said))
+                raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said)
             admitted = self._let_in(manager, applicant, question.terms, is_verified=True)
         except Refused as refused:
             # A right password of a user who is kept out is refused as a wrong one is: the time of
             # the answer would tell a guesser that it is right.
             authenticator.note_refused(source)
             delay_ms = question.failure_delay_s * SECOND_MS
-            self._refuse(answer, applicant, refused.refusal, delay_ms)
+            self._refuse(answer, applicant, refused, delay_ms)
         else:
             assert user is not None
             authenticator.note_admitted(source)
@@ -241,7 +236,7 @@ class Admission:
         """Return the terms for the user whose authority counts; raises Refused."""
         name = user_of(applicant, terms, is_verified=is_verified)
         user = _found(manager, name) or User(name)
-        is_operator = check_user(manager, applicant, user, self._log)
+        is_operator = check_user(manager, applicant, user)
         return terms.admitted(user, is_operator=is_operator)
 
     def _is_operator(self, applicant: Applicant) -> bool:
@@ -265,12 +260,12 @@ class Admission:
                 said = f"the token of queue manager {applicant.sending_manager} is wrong"
             if applicant.password and not (applicant.is_local or applicant.has_tls):
                 said = "the token came from another machine without TLS"
-            raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said))
+            raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said)
 
     def _refuse(
-        self, answer: Future[Admitted], applicant: Applicant, refusal: Refusal, delay_ms: int = 0
+        self, answer: Future[Admitted], applicant: Applicant, refused: Refused, delay_ms: int = 0
     ) -> None:
-        error = refusal.noted(self._log, applicant)
+        error = refused.noted(applicant)
         self._delays.call_after(delay_ms, partial(answer.set_exception, error))
 
 
@@ -284,7 +279,7 @@ def _found(manager: Engine, name: str) -> User | None:
     try:
         return users_of(manager).find(name)
     except (StoreError, OSError) as error:
-        raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", str(error))) from error
+        raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", str(error)) from error
 
 
 def _pass_on(answer: Future[Admitted], work: Future[None]) -> None:

@@ -115,22 +115,17 @@ def is_local(address: str) -> bool:
 
 
 class Refused(Exception):
-    """Ends the checks of an applicant; it does not leave this package."""
+    """Why an applicant is not let in: reason code for the client, AMQ number and cause for the log.
 
-    def __init__(self, refusal: Refusal) -> None:
-        """Carry the refusal."""
-        super().__init__(refusal)
-        self.refusal = refusal
+    It ends the checks, and does not leave this package.
+    """
 
+    def __init__(self, reason: int, amq: str, cause: str) -> None:
+        """Name the reason code, the AMQ number and the cause in words."""
+        super().__init__(reason, amq, cause)
+        self.reason, self.amq, self.cause = reason, amq, cause
 
-class Refusal(NamedTuple):
-    """Why somebody is not let in: reason code for the client, AMQ number and cause for the log."""
-
-    reason: int
-    amq: str
-    cause: str
-
-    def noted(self, log: logging.Logger, applicant: Applicant) -> MQError:
+    def noted(self, applicant: Applicant) -> MQError:
         """Write the refusal to the log; return the error for the client, which tells no cause.
 
         The fields are attributes of the log record as well, for logs that are not text.
@@ -145,7 +140,7 @@ class Refusal(NamedTuple):
             "queue_manager": applicant.queue_manager,
             "application": applicant.application,
         }
-        log.warning(
+        LOG.warning(
             "%s: %s refused (%d): %s; channel %r, address %s, user %r, application %r",
             self.amq,
             applicant.queue_manager,
@@ -163,13 +158,12 @@ class Refusal(NamedTuple):
 class KeptOut(Refused):
     """Refuses an applicant by a map of a channel where other users come in.
 
-    ``has_password``: a password was given, and would be checked for another user.
+    ``has_password``: a password was given, and would be checked for another user. A wrong one is
+    answered after ``failure_delay_s``.
     """
 
-    def __init__(self, refusal: Refusal, *, has_password: bool, failure_delay_s: int) -> None:
-        """Carry the refusal, and the time after which a wrong password is answered."""
-        super().__init__(refusal)
-        self.has_password, self.failure_delay_s = has_password, failure_delay_s
+    has_password = False
+    failure_delay_s = 0
 
 
 class Terms(NamedTuple):
@@ -209,7 +203,7 @@ class Terms(NamedTuple):
         )
 
 
-def terms_of(manager: Engine, applicant: Applicant, log: logging.Logger) -> Terms:
+def terms_of(manager: Engine, applicant: Applicant) -> Terms:
     """Return what a channel offers an applicant; raises Refused."""
     authentication = _authentication(manager)
     adopts = authentication is not None and authentication.adoptctx == k.MQADPCTX_YES
@@ -221,7 +215,7 @@ def terms_of(manager: Engine, applicant: Applicant, log: logging.Logger) -> Term
     blocking = blocking_address(rules, applicant.address)
     if blocking is not None:
         said = f"the address is blocked by {spelled(blocking)}"
-        _refuse_or_warn(blocking, Refusal(rc.MQRC_Q_MGR_NOT_AVAILABLE, "AMQ9778E", said), log)
+        _refuse_or_warn(blocking, Refused(rc.MQRC_Q_MGR_NOT_AVAILABLE, "AMQ9778E", said))
     channel = _channel(manager, applicant)
     _check_tls(channel, applicant)
     check = k.MQCHK_NONE if authentication is None else authentication.chckclnt
@@ -229,12 +223,12 @@ def terms_of(manager: Engine, applicant: Applicant, log: logging.Logger) -> Term
     rule = mapping(rules, partner)
     if rule is not None and rule.usersrc == c.MQUSRC_NOACCESS:
         said = f"the partner has no access by {spelled(rule)}"
-        refusal = Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said)
-        if rule.warn != c.MQWARN_YES and names_users(rules, partner):
+        refused = KeptOut(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said)
+        if names_users(rules, partner):
             is_checked = check != k.MQCHK_NONE or applicant.must_prove_user
-            has_password = bool(is_checked and applicant.user and applicant.password)
-            raise KeptOut(refusal, has_password=has_password, failure_delay_s=delay_s)
-        _refuse_or_warn(rule, refusal, log)
+            refused.has_password = bool(is_checked and applicant.user and applicant.password)
+            refused.failure_delay_s = delay_s
+        _refuse_or_warn(rule, refused)
         rule = None
     if rule is not None and rule.chckclnt != k.MQCHK_AS_Q_MGR:
         check = rule.chckclnt
@@ -266,7 +260,7 @@ def needs_password(manager: Engine, applicant: Applicant, terms: Terms) -> bool:
         by = "a local connection" if terms.channel is None else "CHCKCLNT"
         by = "HTTP" if applicant.must_prove_user else by
         said = f"user and password are missing, which {by} asks for"
-        raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5540E", said))
+        raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5540E", said)
     return False
 
 
@@ -283,7 +277,7 @@ def user_of(applicant: Applicant, terms: Terms, *, is_verified: bool) -> str:
     return (terms.channel.mcauser if terms.channel is not None else "") or applicant.user
 
 
-def check_user(manager: Engine, applicant: Applicant, user: User, log: logging.Logger) -> bool:
+def check_user(manager: Engine, applicant: Applicant, user: User) -> bool:
     """Check that a channel does not keep a user out; return True for an administrator.
 
     The puts of a message channel without MCAUSER are not checked, as within a process. A user comes
@@ -293,7 +287,7 @@ def check_user(manager: Engine, applicant: Applicant, user: User, log: logging.L
         return True
     if not user.name or len(user.name) > _LONGEST_USER:
         said = f"user {user.name!r} is not 1 to {_LONGEST_USER} characters"
-        raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said))
+        raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said)
     is_admin = is_administrator(manager, user)
     if applicant.channel and not applicant.sending_manager:
         blocking = blocking_user(
@@ -301,11 +295,11 @@ def check_user(manager: Engine, applicant: Applicant, user: User, log: logging.L
         )
         if blocking is not None:
             said = f"user {user.name} is blocked by {spelled(blocking)}"
-            _refuse_or_warn(blocking, Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9776E", said), log)
+            _refuse_or_warn(blocking, Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ9776E", said))
     is_unchecked = manager_definition(manager).authchk == AUTHCHK_NONE
     if is_unchecked and not (is_admin or applicant.sending_manager):
         said = f"AUTHCHK(NONE): no SET AUTHREC says yet what user {user.name} may do"
-        raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ8077E", said))
+        raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ8077E", said)
     return is_admin
 
 
@@ -350,7 +344,7 @@ def _authentication(manager: Engine) -> AuthenticationDefinition | None:
         if isinstance(found, AuthenticationDefinition):
             return found
     said = f"CONNAUTH names {name}, which is not defined"
-    raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said))
+    raise Refused(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said)
 
 
 def _channel(manager: Engine, applicant: Applicant) -> ChannelDefinition:
@@ -359,29 +353,29 @@ def _channel(manager: Engine, applicant: Applicant) -> ChannelDefinition:
     found = view_named(manager, CHANNEL, name) if "*" not in name else []
     if not found or not isinstance(found[0], ChannelDefinition) or found[0].chltype != wanted:
         said = f"channel {name!r} is not defined, or is of another type"
-        raise Refused(Refusal(rc.MQRC_UNKNOWN_CHANNEL_NAME, "AMQ9519E", said))
+        raise Refused(rc.MQRC_UNKNOWN_CHANNEL_NAME, "AMQ9519E", said)
     if channels_of(manager).is_stopped(name):
         said = f"channel {name} is stopped"
-        raise Refused(Refusal(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9558E", said))
+        raise Refused(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9558E", said)
     return found[0]
 
 
 def _check_tls(channel: ChannelDefinition, applicant: Applicant) -> None:
     if channel.sslciph and not applicant.has_tls:
         said = f"the channel speaks TLS, SSLCIPH({channel.sslciph}), and the client does not"
-        raise Refused(Refusal(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9639E", said))
+        raise Refused(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9639E", said)
     subject = applicant.certificate_subject
     if channel.sslciph and channel.sslcauth == k.MQSCA_REQUIRED and not subject:
         said = "the client shows no certificate, which SSLCAUTH(REQUIRED) asks for"
-        raise Refused(Refusal(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9637E", said))
+        raise Refused(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9637E", said)
     if channel.sslpeer and not is_matched(subject, channel.sslpeer):
         said = f"the name {subject!r} in the certificate does not match SSLPEER({channel.sslpeer})"
-        raise Refused(Refusal(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9636E", said))
+        raise Refused(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9636E", said)
 
 
-def _refuse_or_warn(rule: ChannelRuleDefinition, refusal: Refusal, log: logging.Logger) -> None:
+def _refuse_or_warn(rule: ChannelRuleDefinition, refused: Refused) -> None:
     """Refuse, or only log it where the rule says WARN(YES)."""
     if rule.warn != c.MQWARN_YES:
-        raise Refused(refusal)
-    fields = {"amq": refusal.amq, "cause": refusal.cause}
-    log.warning("%s: let in by WARN(YES) though %s", refusal.amq, refusal.cause, extra=fields)
+        raise refused
+    fields = {"amq": refused.amq, "cause": refused.cause}
+    LOG.warning("%s: let in by WARN(YES) though %s", refused.amq, refused.cause, extra=fields)

@@ -192,10 +192,10 @@ class Authenticator:
 class Checkers:
     """Two threads for checks that take their time; refuses more work when too much of it waits."""
 
-    def __init__(self, name: str = "mayfly-password", most_waiting: int = _MOST_WAITING) -> None:
+    def __init__(self, name: str = "mayfly-password") -> None:
         """Begin without threads: the first check starts them."""
         self._threads = ThreadPoolExecutor(_THREADS, name)
-        self._room = threading.BoundedSemaphore(most_waiting)
+        self._room = threading.BoundedSemaphore(_MOST_WAITING)
 
     def submit(self, work: Callable[[], _R]) -> Future[_R] | None:
         """Let a thread do some work; None when there is no room to wait."""

@@ -21,7 +21,7 @@ from mayfly.cli.airport.plots import AIRPORTS
 from mayfly.cli.airport.run import DemoResult
 from mayfly.cli.airport.wall_clock import Lateness, QueueSeen, WallDay, WallSeen
 from mayfly.cli.show import moment
-from mayfly.lifetime.times import SECOND_MS
+from mayfly.lifetime.times import SECOND_MS, spelled_moment
 
 _PICTURE_WIDTH = 44
 _TO_COME = "·"
@@ -101,8 +101,8 @@ def _print_waited(console: Console, day: Day) -> None:
         ("flight", spelled(waited.flight.correl_id)),
         ("MsgId", waited.msg_id.hex()),
         ("put", f"{moment(put_ms)}, delivery delay {DELAY_MS // MINUTE_MS} min"),
-        ("asked for", f"{_precise(due_ms - 1)}: {_presence(waited.found_early)}"),
-        ("asked for", f"{_precise(due_ms)}: {_presence(waited.found_in_time)}"),
+        ("asked for", f"{spelled_moment(due_ms - 1)}: {_presence(waited.found_early)}"),
+        ("asked for", f"{spelled_moment(due_ms)}: {_presence(waited.found_in_time)}"),
         ("got", got),
     )
 
@@ -227,7 +227,3 @@ def _print_checks(console: Console, result: DemoResult) -> None:
         console.print(
             "\n[bold green]Queue manager, lake, replay and the known answer agree.[/bold green]"
         )
-
-
-def _precise(at_ms: int) -> str:
-    return f"{moment(at_ms)}.{at_ms % SECOND_MS:03d}"
