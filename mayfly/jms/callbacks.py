@@ -45,7 +45,6 @@ class ExceptionReports:
     """
 
     def __init__(self, runtime: Runtime) -> None:
-        """Begin without a listener."""
         self.listener: Callable[[JMSException], object] | None = None
         self._changed = runtime.condition()
         self._is_telling = False
@@ -122,7 +121,6 @@ class Completions:
     """
 
     def __init__(self, reports: ExceptionReports, runtime: Runtime) -> None:
-        """Begin without a thread."""
         self._reports, self._runtime = reports, runtime
         self._changed = runtime.condition()
         #: Calls of completion listeners that are still to be made, in this order.

@@ -265,7 +265,6 @@ class Connection:
                 own.now_ms()
 
     def sessions(self) -> list[Session]:
-        """Return the open sessions."""
         with self._lock:
             return list(self._sessions)
 
@@ -371,11 +370,9 @@ class Connection:
             refuse(rc.MQRC_HCONN_ERROR, "the connection is closed")
 
     def __enter__(self) -> Self:
-        """Return the connection."""
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Close."""
         self.close()
 
 

@@ -594,7 +594,6 @@ class QueueBrowser:
 
     @property
     def queue(self) -> Queue:
-        """The queue it shows."""
         return self._queue
 
     @property
@@ -703,7 +702,6 @@ class JMSBrowser:
 
     @property
     def queue(self) -> Queue:
-        """The queue it shows."""
         return self._browser.queue
 
     @property

@@ -22,13 +22,11 @@ class Shared:
     """The connection of several contexts; it closes with the last of them."""
 
     def __init__(self, connection: Connection) -> None:
-        """Begin with no context."""
         self.connection = connection
         self._lock = connection.mq.runtime.lock("shared connection")
         self._count = 0
 
     def join(self) -> None:
-        """Count a context."""
         with self._lock:
             self._count += 1
 
@@ -128,7 +126,6 @@ class JMSContext:
 
     @simplified
     def create_producer(self) -> JMSProducer:
-        """Return a producer."""
         self._session.check_open()
         self._connection.begin()
         return JMSProducer(self._session)
@@ -194,9 +191,7 @@ class JMSContext:
             self._shared.leave()
 
     def __enter__(self) -> Self:
-        """Return the context."""
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Close the context, and roll back its unit of work."""
         self.close()

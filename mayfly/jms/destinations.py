@@ -67,7 +67,6 @@ class Destination(ABC):
 
     @property
     def uri(self) -> str:
-        """The destination as a URI."""
         return self._uri
 
     def __str__(self) -> str:

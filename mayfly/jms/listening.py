@@ -22,7 +22,6 @@ class Listener:
     """A message listener, and what stands in the way of the next message for it."""
 
     def __init__(self, consumer: MessageConsumer, call: Callable[[Message], object]) -> None:
-        """Listen to what a consumer receives from."""
         self.consumer = consumer
         self.call = call
         self.handle = consumer.open_handle()
@@ -53,7 +52,6 @@ class Listening:
     """
 
     def __init__(self, session: OwningSession) -> None:
-        """Begin without a listener, and without a thread."""
         self._session = session
         self._runtime = session.mq.runtime
         #: Guards what follows. No verb of the queue manager is called with it held.
@@ -74,7 +72,6 @@ class Listening:
 
     @property
     def is_used(self) -> bool:
-        """Whether there is a listener."""
         return bool(self._listeners)
 
     @property

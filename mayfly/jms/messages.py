@@ -42,7 +42,6 @@ class Message(PropertyAccess):
     kind = "jms_none"
 
     def __init__(self) -> None:
-        """Make an empty message; sessions and contexts do."""
         self.jms_message_id: str | None = None
         self.jms_timestamp = 0
         self.jms_correlation_id: str | None = None
@@ -181,7 +180,6 @@ class TextMessage(Message):
     kind = "jms_text"
 
     def __init__(self, text: str | None = None) -> None:
-        """Make a message with this text."""
         super().__init__()
         self._text: str | None = None
         #: A received body and its character set, until somebody reads the text.
@@ -211,7 +209,6 @@ class TextMessage(Message):
         self._raw = None
 
     def clear_body(self) -> None:
-        """Set the text to None."""
         super().clear_body()
         self._text = self._raw = None
 
@@ -256,7 +253,6 @@ class TypedStream(ABC):
         """Read the next value as a type."""
 
     def write_boolean(self, value: bool) -> None:
-        """Write a boolean."""
         self._write(v.typed(v.BOOLEAN, value))
 
     def write_byte(self, value: int) -> None:
@@ -268,7 +264,6 @@ class TypedStream(ABC):
         self._write(v.typed(v.SHORT, value))
 
     def write_char(self, value: str) -> None:
-        """Write a single character."""
         self._write(v.typed(v.CHAR, value))
 
     def write_int(self, value: int) -> None:
@@ -288,7 +283,6 @@ class TypedStream(ABC):
         self._write(v.typed(v.DOUBLE, value))
 
     def read_boolean(self) -> bool:
-        """Read a boolean."""
         return cast(bool, self._read(v.BOOLEAN))
 
     def read_byte(self) -> int:
@@ -300,7 +294,6 @@ class TypedStream(ABC):
         return cast(int, self._read(v.SHORT))
 
     def read_char(self) -> str:
-        """Read a character."""
         return cast(str, self._read(v.CHAR))
 
     def read_int(self) -> int:
@@ -326,7 +319,6 @@ class MapMessage(Message):
     kind = "jms_map"
 
     def __init__(self) -> None:
-        """Make an empty map."""
         super().__init__()
         self._map: dict[str, Typed] = {}
 
@@ -340,7 +332,6 @@ class MapMessage(Message):
         return None if found is None else found.value
 
     def map_names(self) -> list[str]:
-        """Return the names."""
         return list(self._map)
 
     def item_exists(self, name: str) -> bool:
@@ -348,7 +339,6 @@ class MapMessage(Message):
         return name in self._map
 
     def set_boolean(self, name: str, value: bool) -> None:
-        """Set a boolean."""
         self._set(name, v.typed(v.BOOLEAN, value))
 
     def set_byte(self, name: str, value: int) -> None:
@@ -360,7 +350,6 @@ class MapMessage(Message):
         self._set(name, v.typed(v.SHORT, value))
 
     def set_char(self, name: str, value: str) -> None:
-        """Set a single character."""
         self._set(name, v.typed(v.CHAR, value))
 
     def set_int(self, name: str, value: int) -> None:
@@ -380,11 +369,9 @@ class MapMessage(Message):
         self._set(name, v.typed(v.DOUBLE, value))
 
     def set_string(self, name: str, value: str | None) -> None:
-        """Set a text."""
         self._set(name, v.typed(v.STRING, value))
 
     def set_bytes(self, name: str, value: bytes | None) -> None:
-        """Set bytes."""
         self._set(name, v.typed(v.BYTES, value))
 
     def get_boolean(self, name: str) -> bool:
@@ -428,7 +415,6 @@ class MapMessage(Message):
         return cast("bytes | None", self._get(name, v.BYTES))
 
     def clear_body(self) -> None:
-        """Empty the map."""
         super().clear_body()
         self._map = {}
 
@@ -467,7 +453,6 @@ class StreamMessage(TypedStream, Message):
     kind = "jms_stream"
 
     def __init__(self) -> None:
-        """Make an empty stream."""
         super().__init__()
         self._parts: list[Typed] = []
         self._at = 0
@@ -483,11 +468,9 @@ class StreamMessage(TypedStream, Message):
         return value
 
     def write_string(self, value: str | None) -> None:
-        """Write a text."""
         self._write(v.typed(v.STRING, value))
 
     def read_string(self) -> str | None:
-        """Read a value as text."""
         return cast("str | None", self._read(v.STRING))
 
     def write_bytes(self, value: bytes | None) -> None:
@@ -495,7 +478,6 @@ class StreamMessage(TypedStream, Message):
         self._write(v.typed(v.BYTES, value))
 
     def read_bytes(self) -> bytes | None:
-        """Read a value as bytes."""
         return cast("bytes | None", self._read(v.BYTES))
 
     def reset(self) -> None:
@@ -504,7 +486,6 @@ class StreamMessage(TypedStream, Message):
         self._at = 0
 
     def clear_body(self) -> None:
-        """Empty the stream."""
         super().clear_body()
         self._parts, self._at = [], 0
 
@@ -581,7 +562,6 @@ class BytesMessage(TypedStream, Message):
     kind = "jms_bytes"
 
     def __init__(self) -> None:
-        """Make an empty body."""
         super().__init__()
         self._written = bytearray()
         self._received = b""
@@ -666,7 +646,6 @@ class BytesMessage(TypedStream, Message):
         self._at = 0
 
     def clear_body(self) -> None:
-        """Empty the body."""
         super().clear_body()
         self._written, self._received, self._at = bytearray(), b"", 0
 
@@ -678,7 +657,6 @@ class BytesMessage(TypedStream, Message):
         self._float_order = "<" if is_reversed else ">"
 
     def wire_body(self, codec: str) -> bytes | None:
-        """Return the bytes."""
         return bytes(self._written) if self._is_body_writeable else self._received
 
     def _body(self) -> bytes | None:

@@ -257,7 +257,6 @@ class JMSProducer(ShowsSettings, PropertyAccess):
 
     @property
     def jms_type(self) -> str | None:
-        """The type of every message."""
         return self._headers.jms_type
 
     def property_names(self) -> list[str]:
@@ -265,7 +264,6 @@ class JMSProducer(ShowsSettings, PropertyAccess):
         return list(self._properties)
 
     def clear_properties(self) -> Self:
-        """Forget the properties."""
         self._properties.clear()
         return self
 

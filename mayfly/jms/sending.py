@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from mayfly.client.connection import Connection as QueueConnection
 from mayfly.jms import constants as k
-from mayfly.jms.constants import NON_PERSISTENT, PERSISTENT
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import MessageFormatException, refuse
 from mayfly.jms.mapping import EncodedMessage, Special, Terms, outgoing, special_of
@@ -29,50 +28,6 @@ from mayfly.verbs.messages import PutResult
 from mayfly.verbs.requests import Opened
 
 
-def check_delay(mq: QueueConnection, delay_ms: object) -> int:
-    """Return a delivery delay in ms.
-
-    Raises MQRC_FUNCTION_NOT_SUPPORTED for a delay other than 0 on a queue manager below command
-    level 800 (D5). Raises MQRC_OPTIONS_ERROR for a value that is no whole number, is negative, or
-    leads beyond the year 2109.
-    """
-    if type(delay_ms) is not int:
-        refuse(rc.MQRC_OPTIONS_ERROR, f"delivery delay {delay_ms!r} is no number of ms")
-    command_level = mq.call(ask.AskCommandLevel()) if delay_ms else DELAY_COMMAND_LEVEL
-    if command_level < DELAY_COMMAND_LEVEL:
-        refuse(
-            rc.MQRC_FUNCTION_NOT_SUPPORTED,
-            f"delivery delay needs command level {DELAY_COMMAND_LEVEL}; "
-            f"{mq.name} has {command_level}",
-        )
-    if delay_ms < 0 or mq.now_ms() + delay_ms > LATEST_DUE_MS:
-        refuse(rc.MQRC_OPTIONS_ERROR, f"delivery delay {delay_ms} is negative or too long")
-    return delay_ms
-
-
-def check_time_to_live(time_to_live_ms: object) -> int:
-    """Return a time to live in ms, 0 for ever; raises MQRC_EXPIRY_ERROR for anything else."""
-    if type(time_to_live_ms) is not int or not 0 <= time_to_live_ms <= LONGEST_LIFE_MS:
-        refuse(
-            rc.MQRC_EXPIRY_ERROR,
-            f"time to live {time_to_live_ms!r} is not within 0 .. {LONGEST_LIFE_MS} ms",
-        )
-    return time_to_live_ms
-
-
-def check_pair(time_to_live_ms: int, delay_ms: int, is_paired: Callable[[], bool]) -> None:
-    """Raise MQRC_EXPIRY_ERROR when a message would expire before its delivery time (D7).
-
-    ``is_paired`` is called only for a pair that would be refused. It returns False where the life
-    may begin at the release; such a pair is allowed.
-    """
-    if time_to_live_ms and delay_ms > time_to_live_ms and is_paired():
-        refuse(
-            rc.MQRC_EXPIRY_ERROR,
-            f"time to live {time_to_live_ms} ms is less than delivery delay {delay_ms} ms",
-        )
-
-
 def begins_every_life_at_the_put(mq: QueueConnection) -> bool:
     """Return False if a queue has TTLFROM(RELEASE), where a life may be shorter than its delay.
 
@@ -80,20 +35,6 @@ def begins_every_life_at_the_put(mq: QueueConnection) -> bool:
     the destination that it names (D7).
     """
     return not mq.call(ask.AskLivesFromRelease(c.MQHO_NONE))
-
-
-def check_priority(priority: object) -> int:
-    """Return a priority; raises MQRC_PRIORITY_ERROR unless it is 0 .. 9."""
-    if type(priority) is not int or not 0 <= priority <= MAX_PRIORITY:
-        refuse(rc.MQRC_PRIORITY_ERROR, f"priority {priority!r} is not within 0 .. {MAX_PRIORITY}")
-    return priority
-
-
-def check_delivery_mode(delivery_mode: object) -> int:
-    """Return a delivery mode; raises MQRC_PERSISTENCE_ERROR for what is none."""
-    if type(delivery_mode) is not int or delivery_mode not in (NON_PERSISTENT, PERSISTENT):
-        refuse(rc.MQRC_PERSISTENCE_ERROR, f"delivery mode {delivery_mode!r}")
-    return delivery_mode
 
 
 @dataclass
@@ -113,23 +54,42 @@ class Settings:
 
     def set_delivery_mode(self, delivery_mode: int) -> None:
         """Set PERSISTENT or NON_PERSISTENT; raises MQRC_PERSISTENCE_ERROR."""
-        self.delivery_mode = check_delivery_mode(delivery_mode)
+        if type(delivery_mode) is not int or delivery_mode not in (k.NON_PERSISTENT, k.PERSISTENT):
+            refuse(rc.MQRC_PERSISTENCE_ERROR, f"delivery mode {delivery_mode!r}")
+        self.delivery_mode = delivery_mode
 
     def set_priority(self, priority: int) -> None:
         """Set 0 .. 9; raises MQRC_PRIORITY_ERROR."""
-        self.priority = check_priority(priority)
+        if type(priority) is not int or not 0 <= priority <= MAX_PRIORITY:
+            said = f"priority {priority!r} is not within 0 .. {MAX_PRIORITY}"
+            refuse(rc.MQRC_PRIORITY_ERROR, said)
+        self.priority = priority
 
     def set_time_to_live(self, time_to_live_ms: int, is_paired: Callable[[], bool]) -> None:
-        """Set the life; raises MQRC_EXPIRY_ERROR, also below the delay (D7)."""
-        checked_ms = check_time_to_live(time_to_live_ms)
-        check_pair(checked_ms, self.delay_ms, is_paired)
-        self.time_to_live_ms = checked_ms
+        """Set the life in ms, 0 for ever; raises MQRC_EXPIRY_ERROR, also below the delay (D7)."""
+        if type(time_to_live_ms) is not int or not 0 <= time_to_live_ms <= LONGEST_LIFE_MS:
+            said = f"time to live {time_to_live_ms!r} is not within 0 .. {LONGEST_LIFE_MS} ms"
+            refuse(rc.MQRC_EXPIRY_ERROR, said)
+        _check_pair(time_to_live_ms, self.delay_ms, is_paired)
+        self.time_to_live_ms = time_to_live_ms
 
     def set_delay(self, mq: QueueConnection, delay_ms: int, is_paired: Callable[[], bool]) -> None:
-        """Set the delay; raises MQRC_FUNCTION_NOT_SUPPORTED (D5), MQRC_EXPIRY_ERROR (D7), 2046."""
-        checked_ms = check_delay(mq, delay_ms)
-        check_pair(self.time_to_live_ms, checked_ms, is_paired)
-        self.delay_ms = checked_ms
+        """Set the delay in ms.
+
+        Raises MQRC_FUNCTION_NOT_SUPPORTED for a delay other than 0 on a queue manager below command
+        level 800 (D5), MQRC_EXPIRY_ERROR for one beyond the life (D7). Raises MQRC_OPTIONS_ERROR
+        for a value that is no whole number, is negative, or leads beyond the year 2109.
+        """
+        if type(delay_ms) is not int:
+            refuse(rc.MQRC_OPTIONS_ERROR, f"delivery delay {delay_ms!r} is no number of ms")
+        level = mq.call(ask.AskCommandLevel()) if delay_ms else DELAY_COMMAND_LEVEL
+        if level < DELAY_COMMAND_LEVEL:
+            needed = f"delivery delay needs command level {DELAY_COMMAND_LEVEL}"
+            refuse(rc.MQRC_FUNCTION_NOT_SUPPORTED, f"{needed}; {mq.name} has {level}")
+        if delay_ms < 0 or mq.now_ms() + delay_ms > LATEST_DUE_MS:
+            refuse(rc.MQRC_OPTIONS_ERROR, f"delivery delay {delay_ms} is negative or too long")
+        _check_pair(self.time_to_live_ms, delay_ms, is_paired)
+        self.delay_ms = delay_ms
 
     def set_disable_message_id(self, value: bool) -> None:
         """Ask that no message id be shown."""
@@ -146,6 +106,13 @@ class Settings:
         settings.set_delivery_mode(terms.get("delivery_mode", self.delivery_mode))
         settings.set_priority(terms.get("priority", self.priority))
         return settings
+
+
+def _check_pair(time_to_live_ms: int, delay_ms: int, is_paired: Callable[[], bool]) -> None:
+    """Raise MQRC_EXPIRY_ERROR when a message would expire before its delivery time (D7)."""
+    if time_to_live_ms and delay_ms > time_to_live_ms and is_paired():
+        said = f"time to live {time_to_live_ms} ms is less than delivery delay {delay_ms} ms"
+        refuse(rc.MQRC_EXPIRY_ERROR, said)
 
 
 class ShowsSettings:
@@ -192,8 +159,6 @@ _PERSISTENCES = {
 
 #: The result of a put, and the terms that the message was sent on.
 Sent = tuple[PutResult, Terms]
-#: The terms for a temporary queue, which holds no persistent message.
-_VOLATILE = {"persistence": c.MQPER_NOT_PERSISTENT, "delivery_mode": k.NON_PERSISTENT}
 
 
 def send(
@@ -210,14 +175,17 @@ def send(
     if not isinstance(message, Message):
         raise MessageFormatException(f"{message!r} is no message")
     special = special_of(message.typed_properties)
-    if settings.delay_ms:
-        _check_delayed(special)
+    # D8; a delay of a message in a group is refused by the queue manager (D9).
+    if settings.delay_ms and special.is_retained:
+        refuse(rc.MQRC_OPTIONS_ERROR, f"{k.JMS_IBM_RETAIN} with a delivery delay")
     with session.lock:
         session.check_open()
         if session.transacted:
             session.listening.check_thread("send")
             session.begin_work()
-        life_ms = _life_ms(destination, settings)
+        life_ms = destination.expiry_ms
+        if life_ms < 0:
+            life_ms = settings.time_to_live_ms
         going = _Sending(session, destination, message, settings, special, life_ms)
         if isinstance(destination, Topic):
             sent = going.publish(destination)
@@ -227,15 +195,6 @@ def send(
             sent = going.put_by_name(destination)
         session.has_work = session.has_work or session.transacted
     _fill_in(message, destination, settings, sent)
-
-
-def _check_delayed(special: Special) -> None:
-    """Raise MQRC_OPTIONS_ERROR where a delay is forbidden: retained (D8).
-
-    One in a group is refused by the queue manager (D9).
-    """
-    if special.is_retained:
-        refuse(rc.MQRC_OPTIONS_ERROR, f"{k.JMS_IBM_RETAIN} with a delivery delay")
 
 
 class _Sending(NamedTuple):
@@ -250,7 +209,6 @@ class _Sending(NamedTuple):
     life_ms: int
 
     def publish(self, topic: Topic) -> Sent:
-        """Publish to a topic."""
         options = self._options(is_topic=True)
         return self._put1("", options, kind=c.MQOT_TOPIC, topic=topic.topic_name)
 
@@ -304,7 +262,8 @@ class _Sending(NamedTuple):
         self, name: str, options: int, *, kind: int = c.MQOT_Q, manager: str = "", topic: str = ""
     ) -> Sent:
         mq = self.session.mq
-        going, terms = self._encoded(mq.now_ms())
+        now_ms = mq.now_ms()
+        going, terms = self._encoded(now_ms, now_ms)
         sent = mq.put1(
             name,
             going.body,
@@ -320,38 +279,31 @@ class _Sending(NamedTuple):
         return sent, terms
 
     def _encoded(
-        self, now_ms: int, begin_ms: int | None = None, *, is_temporary: bool = False
+        self, now_ms: int, begin_ms: int, *, is_temporary: bool = False
     ) -> tuple[EncodedMessage, Terms]:
-        begin_ms = now_ms if begin_ms is None else begin_ms
-        terms = self._terms(now_ms, begin_ms)
-        if is_temporary:
-            # JMS sends persistent messages unless told otherwise.
-            terms = terms._replace(**_VOLATILE)
-        return outgoing(self.message, self.destination, terms, self.special), terms
-
-    def _terms(self, now_ms: int, begin_ms: int) -> Terms:
-        """Return the terms of the message, whose life begins at a moment."""
+        """Return the message, whose life begins at a moment, and its terms."""
         destination, settings = self.destination, self.settings
         said = destination.persistence
         mode = settings.delivery_mode if said < 0 else said
+        persistence = _PERSISTENCES[said if said == k.AS_QUEUE_DEFINITION else mode]
+        if is_temporary:
+            # JMS sends persistent messages unless told otherwise, and such a queue holds none.
+            mode, persistence = k.NON_PERSISTENT, c.MQPER_NOT_PERSISTENT
         priority = settings.priority if destination.priority < 0 else destination.priority
         as_defined = destination.priority == k.AS_QUEUE_DEFINITION
-        return Terms(
+        terms = Terms(
             mode,
             priority,
-            _PERSISTENCES[k.AS_QUEUE_DEFINITION if said == k.AS_QUEUE_DEFINITION else mode],
+            persistence,
             k.AS_QUEUE_DEFINITION if as_defined else priority,
             0 if settings.disables_timestamp else now_ms,
             begin_ms + self.life_ms if self.life_ms else 0,
         )
+        return outgoing(self.message, destination, terms, self.special), terms
 
     def _options(self, *, is_topic: bool) -> int:
         options = c.MQPMO_SYNCPOINT if self.session.transacted else c.MQPMO_NO_SYNCPOINT
         return options | (c.MQPMO_RETAIN if is_topic and self.special.is_retained else 0)
-
-
-def _life_ms(destination: Destination, settings: Settings) -> int:
-    return settings.time_to_live_ms if destination.expiry_ms < 0 else destination.expiry_ms
 
 
 def _fill_in(message: Message, destination: Destination, settings: Settings, sent: Sent) -> None:

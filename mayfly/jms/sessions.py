@@ -56,7 +56,6 @@ class Session:
     """
 
     def __init__(self, connection: OwningConnection, session_mode: int) -> None:
-        """Open; connections make sessions."""
         # False would be SESSION_TRANSACTED, the opposite of what JMS 1.1 means by it.
         if isinstance(session_mode, bool) or session_mode not in ACKNOWLEDGE_MODES:
             raise JMSException(f"session mode {session_mode!r}", rc.MQRC_OPTIONS_ERROR)
@@ -417,9 +416,7 @@ class Session:
             self.close_handle(opened.handle)
 
     def __enter__(self) -> Self:
-        """Return the session."""
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Close the session, and roll back its unit of work."""
         self.close()

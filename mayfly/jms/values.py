@@ -203,7 +203,6 @@ class PropertyAccess(ABC):
         return name in self._properties_to_read()
 
     def set_boolean_property(self, name: str, value: bool) -> Self:
-        """Set a boolean."""
         return self._set_typed(name, BOOLEAN, value)
 
     def set_byte_property(self, name: str, value: int) -> Self:
@@ -231,7 +230,6 @@ class PropertyAccess(ABC):
         return self._set_typed(name, DOUBLE, value)
 
     def set_string_property(self, name: str, value: str | None) -> Self:
-        """Set a text."""
         return self._set_typed(name, STRING, value)
 
     def get_boolean_property(self, name: str) -> bool:

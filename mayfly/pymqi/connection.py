@@ -367,7 +367,6 @@ class QueueManager:
     getHandle = get_handle
 
     def __del__(self) -> None:
-        """Disconnect quietly."""
         if self._mq is not None and self._disconnect_on_exit:
             self._mq.end_dropped(self._disconnect_quietly)
 

@@ -41,7 +41,6 @@ class PYIFError(Error):
     """The package itself was used wrongly: not connected, already open, …"""
 
     def __init__(self, e: str) -> None:
-        """Hold the text."""
         super().__init__(e)
         self.error = e
 
@@ -68,7 +67,6 @@ class MQMIError(Error):
         value: object = None,
         dataLength: int = 0,
     ) -> None:
-        """Hold the codes and what came with them."""
         super().__init__(comp, reason)
         self.comp = comp
         self.reason = reason

@@ -195,7 +195,6 @@ class RFH2(
         return vars(self)[key]
 
     def set(self, **kw: object) -> None:
-        """Set fields by name."""
         for name, value in kw.items():
             setattr(self, name, value)
 

@@ -29,7 +29,7 @@ from mayfly.properties.selectors import MessageFields
 from mayfly.properties.selectors.names import MQMD
 from mayfly.properties.values import DATA_TYPES, FIXED_BYTES, converted, mq_value, raw_value
 from mayfly.pymqi.errors import MQMIError, mqmi_error, raises_mqmi
-from mayfly.pymqi.structures import CMHO, DMHO, DMPO, PD, SMPO, Fields, MQOpts
+from mayfly.pymqi.structures import CMHO, DMHO, DMPO, PD, SMPO, Fields, check_structure
 from mayfly.verbs.messages import Message
 
 _SET_OPTIONS = (
@@ -65,7 +65,6 @@ class ValueTooBig(OptionsError):
     """MQRC_PROPERTY_VALUE_TOO_BIG: the value of a property is longer than its getter takes."""
 
     def __init__(self, name: str, typed: Typed, max_bytes: int) -> None:
-        """Hold the value."""
         detail = f"property {name} has {len(raw_value(typed))} bytes, not {max_bytes} at most"
         super().__init__(rc.MQRC_PROPERTY_VALUE_TOO_BIG, detail)
         self.typed = typed
@@ -290,7 +289,7 @@ class MessageHandle:
         """MQCRTMH; raises MQRC_CMHO_ERROR, MQRC_OPTIONS_ERROR."""
         self.conn_handle = None if qmgr is None else qmgr.get_handle()
         cmho = CMHO() if cmho is None else cmho
-        _check(cmho, c.MQCMHO_STRUC_ID, rc.MQRC_CMHO_ERROR)
+        check_structure(vars(cmho), c.MQCMHO_STRUC_ID, (1,), rc.MQRC_CMHO_ERROR)
         target = HandleContents(cmho.Options)
         self.msg_handle = HandleNumber(next(_numbers))
         self.msg_handle.target = target
@@ -301,8 +300,9 @@ class MessageHandle:
     def dlt(self, dmho: DMHO | None = None) -> None:
         """MQDLTMH: its number is not valid any more; raises MQRC_DMHO_ERROR, MQRC_HMSG_ERROR."""
         dmho = DMHO() if dmho is None else dmho
-        _check(dmho, c.MQDMHO_STRUC_ID, rc.MQRC_DMHO_ERROR)
-        _check_options(dmho, c.MQDMHO_NONE)
+        check_structure(vars(dmho), c.MQDMHO_STRUC_ID, (1,), rc.MQRC_DMHO_ERROR)
+        if dmho.Options != c.MQDMHO_NONE:
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"Options {dmho.Options:#x}")
         handle_of(self.msg_handle)
         del _known[int(self.msg_handle)]
 
@@ -311,7 +311,6 @@ class _Properties:
     """The properties of a message handle, by name (text, or its UTF-8)."""
 
     def __init__(self, conn_handle: Connection | None, msg_handle: HandleNumber) -> None:
-        """Hold the connection, if any, and the number."""
         self.conn_handle = conn_handle
         self.msg_handle = msg_handle
 
@@ -366,8 +365,8 @@ class _Properties:
         """
         pd = PD() if pd is None else pd
         smpo = SMPO() if smpo is None else smpo
-        _check(smpo, c.MQSMPO_STRUC_ID, rc.MQRC_SMPO_ERROR)
-        _check(pd, c.MQPD_STRUC_ID, rc.MQRC_PD_ERROR)
+        check_structure(vars(smpo), c.MQSMPO_STRUC_ID, (1,), rc.MQRC_SMPO_ERROR)
+        check_structure(vars(pd), c.MQPD_STRUC_ID, (1,), rc.MQRC_PD_ERROR)
         if pd.Options != c.MQPD_NONE:
             raise mq_error(rc.MQRC_PD_ERROR, f"PD.Options {pd.Options:#x}")
         given = _measured(value, property_type, value_length)
@@ -379,7 +378,7 @@ class _Properties:
     def dlt(self, name: str | bytes, dmpo: DMPO | None = None) -> None:
         """MQDLTMP: remove a property; raises MQRC_DMPO_ERROR, MQRC_PROPERTY_NOT_AVAILABLE."""
         dmpo = DMPO() if dmpo is None else dmpo
-        _check(dmpo, c.MQDMPO_STRUC_ID, rc.MQRC_DMPO_ERROR)
+        check_structure(vars(dmpo), c.MQDMPO_STRUC_ID, (1,), rc.MQRC_DMPO_ERROR)
         self._target().delete(_text(name), dmpo.Options)
 
     def _target(self) -> HandleContents:
@@ -460,17 +459,6 @@ def _too_big(error: ValueTooBig, max_bytes: int) -> MQMIError:
     elif isinstance(value, bytes):
         value = raw[:max_bytes]
     return MQMIError(error.comp, error.reason, value=value, dataLength=len(raw))
-
-
-def _check(structure: MQOpts, struc_id: bytes, reason: int) -> None:
-    if structure.StrucId != struc_id or structure.Version != 1:
-        detail = f"StrucId {structure.StrucId!r}, Version {structure.Version}"
-        raise mq_error(reason, detail)
-
-
-def _check_options(structure: MQOpts, known: int) -> None:
-    if structure.Options & ~known:
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"Options {structure.Options:#x}")
 
 
 def _wrong_length(length: int, dt: str) -> MQError:

@@ -13,7 +13,7 @@ from mayfly.mqi.errors import mq_error
 from mayfly.pymqi.connection import QueueManager
 from mayfly.pymqi.errors import MQMIError, PYIFError, raises_mqmi, warning
 from mayfly.pymqi.headers import header_list, put_parts, take_headers
-from mayfly.pymqi.structures import GMO, MD, OD, SD, SRO
+from mayfly.pymqi.structures import GMO, MD, OD, SD, SRO, check_structure
 from mayfly.pymqi.verbs import (
     body_and_options,
     get_message,
@@ -48,7 +48,6 @@ class _Openable:
             raise warning(reason)
 
     def __del__(self) -> None:
-        """Close quietly."""
         if self._opened is not None:
             self._connection.end_dropped(self._close_quietly, self._opened.handle)
 
@@ -315,7 +314,6 @@ class Subscription:
             self._queue().close(close_sub_queue_options)
 
     def __enter__(self) -> Self:
-        """Return the subscription."""
         return self
 
     def __exit__(
@@ -332,7 +330,6 @@ class Subscription:
                 self._queue().close()
 
     def __del__(self) -> None:
-        """Close quietly."""
         if self._opened is not None:
             self._connection.end_dropped(self._close_quietly)
 
@@ -377,8 +374,7 @@ def _handle_of(given: Queue | int | None) -> int:
 def _check_request(action: int, sro: SRO) -> None:
     if action != _RETAINED:
         raise mq_error(rc.MQRC_ACTION_ERROR, f"sub_action {action}")
-    if sro.StrucId != b"SRO " or sro.Version != 1:
-        raise mq_error(rc.MQRC_SRO_ERROR, f"StrucId {sro.StrucId!r}, Version {sro.Version}")
+    check_structure(vars(sro), b"SRO ", (1,), rc.MQRC_SRO_ERROR)
     if sro.Options & ~c.MQSO_FAIL_IF_QUIESCING:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"SRO.Options {sro.Options:#x}")
 
@@ -458,7 +454,6 @@ class Topic(_Openable):
         )
 
     def __enter__(self) -> Self:
-        """Return the topic."""
         return self
 
     def __exit__(

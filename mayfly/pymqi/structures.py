@@ -8,7 +8,7 @@ copy of the structure has it as well and nothing is read from an address.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from operator import index
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias
 
@@ -23,13 +23,19 @@ Fields: TypeAlias = dict[str, Any]
 NULL_TERMINATED: Final = -1
 
 
+def check_structure(fields: Fields, struc_id: bytes, versions: Container[int], reason: int) -> None:
+    """Raise the reason code unless StrucId and Version are those of a structure."""
+    if fields["StrucId"] != struc_id or fields["Version"] not in versions:
+        said = f"StrucId {fields['StrucId']!r}, Version {fields['Version']!r}"
+        raise mq_error(reason, said)
+
+
 class StringPointer(int):
     """A VSPtr: the number a C program would see, and the bytes it leads to."""
 
     target: bytes
 
     def __new__(cls, target: bytes) -> StringPointer:
-        """Point to these bytes."""
         pointer = super().__new__(cls, id(target))
         pointer.target = target
         return pointer
@@ -172,7 +178,6 @@ class MQOpts:
         cls._codec = struct.Struct("<" + "".join(codes))
 
     def __init__(self, **kw: object) -> None:
-        """Begin with the initial values and set those given by name."""
         object.__setattr__(self, "__dict__", self._initial.copy())
         if kw:
             self.set(**kw)

@@ -23,7 +23,17 @@ from mayfly.mqi.layout import is_big_endian
 from mayfly.pymqi.converting import Coding, converted
 from mayfly.pymqi.errors import mqmi_error, raises_mqmi, warning
 from mayfly.pymqi.message_handle import handle_of_get, note_put, properties_of_put
-from mayfly.pymqi.structures import GMO, MD, OD, PMO, SD, Fields, return_string, string_in
+from mayfly.pymqi.structures import (
+    GMO,
+    MD,
+    OD,
+    PMO,
+    SD,
+    Fields,
+    check_structure,
+    return_string,
+    string_in,
+)
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import stored_id
 from mayfly.verbs.facts import SubscriptionFacts
@@ -140,10 +150,8 @@ def _open_request(fields: Fields, options: int) -> ask.Open:
 
 def _check_od(fields: Fields) -> None:
     """Raise MQRC_OD_ERROR, and MQRC_RECS_PRESENT_ERROR for a distribution list: there are none."""
-    version = fields["Version"]
-    if fields["StrucId"] != c.MQOD_STRUC_ID or version not in _OD_VERSIONS:
-        raise mq_error(rc.MQRC_OD_ERROR, f"StrucId {fields['StrucId']!r}, Version {version}")
-    if version >= c.MQOD_VERSION_2 and fields["RecsPresent"]:
+    check_structure(fields, c.MQOD_STRUC_ID, _OD_VERSIONS, rc.MQRC_OD_ERROR)
+    if fields["Version"] >= c.MQOD_VERSION_2 and fields["RecsPresent"]:
         said = f"RecsPresent {fields['RecsPresent']}: distribution lists are not supported"
         raise mq_error(rc.MQRC_RECS_PRESENT_ERROR, said)
 
@@ -193,14 +201,6 @@ def descriptor_of(fields: Fields, context_option: int) -> Descriptor:
     )
 
 
-def check_md(fields: Fields) -> None:
-    """Raise MQRC_MD_ERROR unless StrucId and Version are those of an MQMD."""
-    if fields["StrucId"] != c.MQMD_STRUC_ID or fields["Version"] not in _MD_VERSIONS:
-        raise mq_error(
-            rc.MQRC_MD_ERROR, f"StrucId {fields['StrucId']!r}, Version {fields['Version']!r}"
-        )
-
-
 @lru_cache(maxsize=4096)
 def fields_of(descriptor: Descriptor, version: int) -> Fields:
     """Return the MD fields that a getter with this Version of MQMD sees; do not change them."""
@@ -240,7 +240,7 @@ def _moment(put_ms: int) -> tuple[bytes, bytes]:
 @lru_cache(maxsize=4096)
 def _descriptor(values: tuple[Any, ...]) -> Descriptor:
     fields = dict(zip(_READ_BY_PUT, values, strict=True))
-    check_md(fields)
+    check_structure(fields, c.MQMD_STRUC_ID, _MD_VERSIONS, rc.MQRC_MD_ERROR)
     later = _VERSION_2_FIELDS if fields["Version"] >= c.MQMD_VERSION_2 else ()
     named: dict[str, Any] = {
         MD_NAMES[name]: _unpadded(fields[name]) if name in _TEXTS else fields[name]
@@ -377,8 +377,8 @@ def get_message(
     fields, given = vars(md), vars(gmo)
     options = given["Options"]
     try:
-        _check_gmo(given)
-        check_md(fields)
+        check_structure(given, c.MQGMO_STRUC_ID, _GMO_VERSIONS, rc.MQRC_GMO_ERROR)
+        check_structure(fields, c.MQMD_STRUC_ID, _MD_VERSIONS, rc.MQRC_MD_ERROR)
         if options & c.MQGMO_UNLOCK:
             return _unlock(connection, handle, options)
         if max_length is not None and max_length < 0:
@@ -417,15 +417,9 @@ def get_message(
     return body
 
 
-def _check_gmo(given: Fields) -> None:
-    if given["StrucId"] != c.MQGMO_STRUC_ID or given["Version"] not in _GMO_VERSIONS:
-        raise _wrong_structure(rc.MQRC_GMO_ERROR, given)
-
-
 def _check_pmo(given: Fields) -> None:
     """Raise MQRC_PMO_ERROR, and MQRC_RECS_PRESENT_ERROR for a distribution list: there are none."""
-    if given["StrucId"] != c.MQPMO_STRUC_ID or given["Version"] not in _PMO_VERSIONS:
-        raise _wrong_structure(rc.MQRC_PMO_ERROR, given)
+    check_structure(given, c.MQPMO_STRUC_ID, _PMO_VERSIONS, rc.MQRC_PMO_ERROR)
     if given["RecsPresent"] and given["Version"] >= c.MQPMO_VERSION_2:
         said = f"RecsPresent {given['RecsPresent']}: distribution lists are not supported"
         raise mq_error(rc.MQRC_RECS_PRESENT_ERROR, said)
@@ -522,10 +516,6 @@ def _fill_in_status(given: Fields, flags: int, returned_length: int) -> None:
         given["ReturnedLength"] = returned_length
 
 
-def _wrong_structure(reason: int, given: Fields) -> MQError:
-    return mq_error(reason, f"StrucId {given['StrucId']!r}, Version {given['Version']}")
-
-
 _USERS: Final = c.MQSO_FIXED_USERID | c.MQSO_ANY_USERID
 
 
@@ -540,9 +530,7 @@ def subscribe(
     """
     fields = vars(sd)
     options = fields["Options"]
-    if fields["StrucId"] != c.MQSD_STRUC_ID or fields["Version"] != c.MQSD_VERSION_1:
-        said = f"StrucId {fields['StrucId']!r}, Version {fields['Version']}"
-        raise mq_error(rc.MQRC_SD_ERROR, said)
+    check_structure(fields, c.MQSD_STRUC_ID, (c.MQSD_VERSION_1,), rc.MQRC_SD_ERROR)
     correl_id: bytes | None = b""
     if options & c.MQSO_SET_CORREL_ID:
         correl_id = stored_id(fields["SubCorrelId"]) or None

@@ -106,7 +106,6 @@ class Message(Readable):
     __slots__ = ("_row", "body", "queue", "seen_ms")
 
     def __init__(self, queue: str, row: Row, seen_ms: int, body: bytes) -> None:
-        """Show a stored row."""
         self.queue = queue
         self.body = body
         self._row = row
@@ -119,7 +118,6 @@ class Message(Readable):
 
     @property
     def msg_id(self) -> bytes:
-        """MsgId."""
         return self._row.msg_id
 
     @property
@@ -139,7 +137,6 @@ class Message(Readable):
 
     @property
     def expire_at_ms(self) -> int | None:
-        """When it expires."""
         return self._row.expire_at_ms
 
     @property
@@ -264,7 +261,6 @@ class GetResult:
         return GetResult(self.message, warning, self.data_length, self.handed, self.failure)
 
     def __repr__(self) -> str:
-        """Show what a get has brought."""
         return f"<GetResult {self.message!r}, warning {self.warning}>"
 
     @property

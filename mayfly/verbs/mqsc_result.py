@@ -73,7 +73,6 @@ class MqscResult:
 
     @property
     def messages(self) -> list[Message]:
-        """All replies, in order."""
         return [message for command in self.commands for message in command.messages]
 
     @property

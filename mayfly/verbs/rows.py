@@ -173,7 +173,6 @@ class PutsRow(NamedTuple):
 
 
 def row_of_message(message: Message) -> MessageRow:
-    """Return a message as it travels."""
     row = row_of(message)
     return MessageRow(
         message.queue,
@@ -229,7 +228,6 @@ def properties_of(rows: Sequence[PropertyRow]) -> list[Property]:
 
 
 def row_of_result(result: GetResult) -> GetRow:
-    """Return the result of a get as it travels."""
     handed, failure = result.handed, result.failure
     return GetRow(
         row_of_message(result.message),
@@ -243,7 +241,6 @@ def row_of_result(result: GetResult) -> GetRow:
 
 
 def result_of(row: GetRow) -> GetResult:
-    """Return what has travelled so."""
     handed, failure = row.handed, row.failure
     return GetResult(
         message_of(row.message),
@@ -257,17 +254,14 @@ def result_of(row: GetRow) -> GetResult:
 
 
 def row_of_delivery(delivery: Delivery) -> DeliveryRow:
-    """Return a delivery as it travels."""
     return DeliveryRow(delivery.number, row_of_result(delivery.result), delivery.handle)
 
 
 def delivery_of(row: DeliveryRow) -> Delivery:
-    """Return the delivery that has travelled so."""
     return Delivery(row.number, result_of(row.result), row.handle)
 
 
 def row_of_put(result: PutResult | None) -> PutRow | None:
-    """Return the result of a put as it travels."""
     if result is None:
         return None
     msg_id, correl_id, descriptor, window, warning, queue, manager = result
@@ -278,7 +272,6 @@ def row_of_put(result: PutResult | None) -> PutRow | None:
 
 
 def put_of(row: PutRow | None) -> PutResult | None:
-    """Return what has travelled so."""
     if row is None:
         return None
     msg_id, correl_id, descriptor, window, warning, queue, manager = row

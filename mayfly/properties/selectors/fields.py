@@ -323,7 +323,6 @@ class MessageFields:
     __slots__ = ("_known", "_user", "descriptor", "row", "seen_ms")
 
     def __init__(self, row: Row, descriptor: Descriptor, seen_ms: int) -> None:
-        """Nothing is read yet."""
         self.row = row
         self.descriptor = descriptor
         self.seen_ms = seen_ms

@@ -24,7 +24,6 @@ class Gapped:
     __slots__ = ("_anchor", "_anchor_offset", "length", "pieces")
 
     def __init__(self, length: int, pieces: tuple[tuple[int, str], ...]) -> None:
-        """Take what was parsed."""
         self.length = length
         self.pieces = pieces
         #: The longest piece is the one that is searched.

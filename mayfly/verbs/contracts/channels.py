@@ -241,7 +241,6 @@ def channel_request_of(payload: bytes) -> ChannelRequest:
 
 
 def row_of_parcel(parcel: Parcel) -> ParcelRow:
-    """Return a message as it travels."""
     queue, manager, descriptor, msg_id, correl_id, life_ms, body, is_fast = parcel
     packed_one = packed_descriptor(descriptor)
     return ParcelRow(queue, manager, packed_one, msg_id, correl_id, life_ms, body, is_fast)

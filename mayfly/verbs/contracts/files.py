@@ -113,7 +113,6 @@ class Table:
         where: str = "",
         header: tuple[str, int] = ("", 1),
     ) -> None:
-        """Begin with all keys unread."""
         self._left = dict(values)
         self._asked: list[str] = []
         self._file = file
@@ -233,7 +232,6 @@ class Table:
             raise self.error(key, f"is no key here{suggestion(key, self._asked)}")
 
     def fail(self, key: str, text: str) -> NoReturn:
-        """Raise ConfigurationError about a key."""
         raise self.error(key, text)
 
     def _take(self, key: str) -> Any:

@@ -104,7 +104,6 @@ class Preamble(NamedTuple):
         return version if version >= max(self.lowest, other.lowest) else None
 
     def __str__(self) -> str:
-        """Return it for people."""
         if self.lowest == self.highest:
             return f"version {self.lowest}"
         return f"versions {self.lowest} to {self.highest}"
@@ -130,7 +129,6 @@ def spoken_by(first: bytes) -> str:
 
 
 def framed(conversation: int, request: int, payload: bytes) -> bytes:
-    """Return a frame."""
     return HEADER.pack(len(payload), conversation, request) + payload
 
 
