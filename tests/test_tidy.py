@@ -80,7 +80,7 @@ ENGINE_TRANSACTIONS = (
 )
 LOCK_IN_PROSE = re.compile(r"[;.]\s+lock held|with\s+the\s+lock\s+held", re.IGNORECASE)
 #: Modules of the engine that every put and get goes through, and features that they do not name:
-#: these hook themselves in (``State.on_departure``, ``Committer.arrival_hook``).
+#: these hook themselves in (``EngineState.on_departure``, ``Committer.arrival_hook``).
 ENGINE_KERNEL = (
     "core",
     "delivery",

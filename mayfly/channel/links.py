@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from mayfly.engine import Engine, full_name
-from mayfly.engine.face.transit import ChannelDefinition, Refused
+from mayfly.engine.face.transit import ChannelDefinition, Undeliverable
 from mayfly.lifetime.reports import Original
 from mayfly.mqi.constants import MQUSEDLQ_YES
 from mayfly.verbs.contracts.channels import Opening, Parcel, ReceiverState
@@ -101,7 +101,7 @@ def original_of(parcel: Parcel) -> Original:
     return Original(parcel.descriptor, parcel.msg_id, parcel.correl_id, parcel.body, parcel.life_ms)
 
 
-def refused_parcel(manager: Engine, definition: ChannelDefinition, parcel: Parcel) -> Refused:
+def refused_parcel(manager: Engine, definition: ChannelDefinition, parcel: Parcel) -> Undeliverable:
     """Return a message that a channel cannot deliver; USEDLQ says if it may be a dead letter."""
     target = full_name(parcel.queue, parcel.manager, manager.name)
-    return Refused(original_of(parcel), target, definition.usedlq == MQUSEDLQ_YES)
+    return Undeliverable(original_of(parcel), target, definition.usedlq == MQUSEDLQ_YES)

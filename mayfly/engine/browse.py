@@ -9,7 +9,7 @@ from mayfly.engine.expiry import discard_expired
 from mayfly.engine.finding.alive import look
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.finding.selecting import NO_VERDICTS, SelectorProgress, place_for
-from mayfly.engine.get import GetRequest, Getter, Prepared, obtained, seen, take_row
+from mayfly.engine.get import GetRequest, Getter, PreparedGet, obtained, seen, take_row
 from mayfly.engine.marks import Marks, Unmarked
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
@@ -80,7 +80,7 @@ class Cursor:
 
     def prepared(
         self, request: GetRequest, *, first: bool, lock: bool, marks: int = c.MQGMO_NONE
-    ) -> Prepared:
+    ) -> PreparedGet:
         """Return a browse, which may wait; raises MQRC_WAIT_INTERVAL_ERROR."""
         if marks & c.MQGMO_UNMARKED_BROWSE_MSG:
             request = self._marks.narrowed(request)
@@ -92,7 +92,7 @@ class Cursor:
                 self._offer()
             return result
 
-        return Prepared(browser, finish)
+        return PreparedGet(browser, finish)
 
     def begin_step(self) -> None:
         """End the lock of the last browse, and marks whose time is over, before the next one."""

@@ -34,7 +34,17 @@ def view_connections(manager: Engine) -> list[ConnectionView]:
     with manager.engine_lock:
         manager.check_running()
         sessions = sorted(_open_sessions(manager), key=lambda session: session.number)
-        return [_view(session) for session in sessions]
+        return [
+            ConnectionView(
+                session.number,
+                session.context.user_identifier,
+                session.context.put_appl_name,
+                session.connected_ms,
+                session.unit_of_work.began_ms,
+                tuple(HandleView(*each) for each in session._opened.views()),
+            )
+            for session in sessions
+        ]
 
 
 def is_disk_full(manager: Engine) -> bool:
@@ -64,14 +74,3 @@ def stop_connection(manager: Engine, number: int) -> bool:
 def _open_sessions(manager: Engine) -> list[Session]:
     assert manager.engine_lock.is_held()
     return [session for session in list(manager.sessions) if session.is_open]
-
-
-def _view(session: Session) -> ConnectionView:
-    return ConnectionView(
-        session.number,
-        session.context.user_identifier,
-        session.context.put_appl_name,
-        session.connected_ms,
-        session.unit_of_work.began_ms,
-        tuple(HandleView(*each) for each in session._opened.views()),
-    )

@@ -12,7 +12,7 @@ from typing import Protocol
 from mayfly.engine import holding
 from mayfly.engine.callbacks import Background
 from mayfly.engine.queues import Found, LocalQueue, QueueOwner
-from mayfly.engine.state import State
+from mayfly.engine.state import EngineState
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
@@ -24,7 +24,7 @@ _LOG = logging.getLogger("mayfly")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Core(State):
+class Core(EngineState):
     """The state of a queue manager with its committer."""
 
     def __init__(self, name: str, engine_lock: EngineLock, clock: Clock, runtime: Runtime) -> None:
@@ -66,7 +66,7 @@ class Committer:
     #: Made by the queue manager before anything can happen.
     arrival_hook: OnArrival
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: EngineState) -> None:
         self._state = state
         #: Of a queue-sharing group and its members only.
         self.across: Across | None = None

@@ -97,8 +97,10 @@ def prepare(
     persistence = descriptor.persistence
     if persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:
         persistence = default_persistence
+    # The descriptor field holds option bits as a signed number.
+    report = descriptor.report - 2**32 if descriptor.report >= 2**31 else descriptor.report
     resolved = _with_context(descriptor, context, context_option)._replace(
-        report=_signed(descriptor.report),
+        report=report,
         priority=priority,
         persistence=persistence,
         reply_to_q_mgr=descriptor.reply_to_q_mgr
@@ -177,11 +179,6 @@ def _with_context(d: Descriptor, context: Context, option: int) -> Descriptor:
         accounting_token=b"",
         appl_identity_data="",
     )
-
-
-def _signed(report: int) -> int:
-    """Return option bits as the 32-bit number that the descriptor field holds."""
-    return report - 2**32 if report >= 2**31 else report
 
 
 def _wrong(reason: int, field: str, value: int) -> MQError:

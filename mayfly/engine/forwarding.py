@@ -169,7 +169,12 @@ def put_reply(session: Session, name: str, user: str, body: bytes, request: PutR
     which is no fault of the queue, and the reason why the reply cannot be a dead letter either.
     """
     try:
-        _put_reply(session, name, user, body, request)
+        if not name:
+            raise mq_error(rc.MQRC_MISSING_REPLY_TO_Q, "the request names no ReplyToQ")
+        core, unit_of_work = session.core, session.unit_of_work
+        path = core.registry.resolve_target(name)
+        check_putter(core, user, name)
+        put(core, path, body, request, context=session.context, unit_of_work=unit_of_work)
     except ConnectionBroken:
         raise
     except MQError as error:
@@ -178,15 +183,6 @@ def put_reply(session: Session, name: str, user: str, body: bytes, request: PutR
         _put_dead_letter_reply(session, body, request, error.reason, name)
         return error.reason
     return rc.MQRC_NONE
-
-
-def _put_reply(session: Session, name: str, user: str, body: bytes, request: PutRequest) -> None:
-    if not name:
-        raise mq_error(rc.MQRC_MISSING_REPLY_TO_Q, "the request names no ReplyToQ")
-    core = session.core
-    path = core.registry.resolve_target(name)
-    check_putter(core, user, name)
-    put(core, path, body, request, context=session.context, unit_of_work=session.unit_of_work)
 
 
 def _put_dead_letter_reply(

@@ -64,7 +64,7 @@ class GetRequest(NamedTuple):
 _NEXT: Final = GetRequest()
 
 
-def obtained(core: Core, prepared: Prepared) -> GetResult:
+def obtained(core: Core, prepared: PreparedGet) -> GetResult:
     """Let a get take its message, waiting for it if asked to; raises as :func:`get`."""
     return prepared.finish(obtain(core, prepared.getter))
 
@@ -373,7 +373,7 @@ class Getter:
         return result, None
 
 
-class Prepared(NamedTuple):
+class PreparedGet(NamedTuple):
     """A get that may wait, and what is done with its result before anybody sees that."""
 
     getter: Getter

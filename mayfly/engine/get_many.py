@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 from mayfly.engine import holding
 from mayfly.engine.core import Core
 from mayfly.engine.finding.alive import DISCARD_BATCH
-from mayfly.engine.finding.search import ANY, Page, in_order, merged
+from mayfly.engine.finding.search import ANY, PageSize, in_order, merged
 from mayfly.engine.get import (
     GetRequest,
     Getter,
@@ -85,7 +85,7 @@ def pick(
     """
     alive, confirmed, expired = list[Found](), list[Found](), list[Found]()
     may_discard, met_count, left_bytes = core.settings.discard_on_empty, 0, body_bytes
-    page = Page(min(most, _ROWS_OF_TWO) if all(queue.present) else most, body_bytes)
+    page = PageSize(min(most, _ROWS_OF_TWO) if all(queue.present) else most, body_bytes)
     rows = in_order(core, queue, ANY, queue.low, requester, page=page)
     if own:
         rows = merged(rows, iter([(row, OWN) for row in own]))

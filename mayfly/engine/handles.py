@@ -13,8 +13,8 @@ from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.selecting import SelectorProgress, place_for
-from mayfly.engine.get import GetRequest, Getter, Prepared, obtain, obtained
-from mayfly.engine.groups.handle_gets import GroupGets
+from mayfly.engine.get import GetRequest, Getter, PreparedGet, obtain, obtained
+from mayfly.engine.groups.gets import GroupGets
 from mayfly.engine.groups.index import GROUPING
 from mayfly.engine.groups.puts import PutOrder
 from mayfly.engine.objects.registry import Path
@@ -182,7 +182,10 @@ class Handle:
         if options & PASSES:
             request = passed_on(request, self._owner.opens.saved_message(index(context)))
         if request.descriptor.msg_flags or options & c.MQPMO_LOGICAL_ORDER or self._put_order:
-            return self._put_in_order(body, request, options)
+            if self._put_order is None:
+                owner = self._owner
+                self._put_order = PutOrder(self._core, owner.context, owner.unit_of_work)
+            return self._put_order.put(self.path, body, request, options)
         return put(
             self._core,
             self.path,
@@ -192,12 +195,6 @@ class Handle:
             unit_of_work=self._owner.unit_of_work if options & c.MQPMO_SYNCPOINT else None,
             completion=completion,
         )
-
-    def _put_in_order(self, body: bytes, request: PutRequest, options: int) -> PutResult:
-        if self._put_order is None:
-            owner = self._owner
-            self._put_order = PutOrder(self._core, owner.context, owner.unit_of_work)
-        return self._put_order.put(self.path, body, request, options)
 
     def put_async(
         self,
@@ -314,7 +311,7 @@ class Handle:
         self._groups = GroupGets(self._core, requester, owner.unit_of_work, self._cursor)
         return self._groups
 
-    def _prepared(self, request: GetRequest, options: int) -> Prepared:
+    def _prepared(self, request: GetRequest, options: int) -> PreparedGet:
         """Return a get or browse that may wait, without regard to groups."""
         if options & BROWSE:
             return self._cursor.prepared(
@@ -323,7 +320,7 @@ class Handle:
                 lock=bool(options & c.MQGMO_LOCK),
                 marks=options & MARKS,
             )
-        return Prepared(self._getter(request, options), _as_it_is)
+        return PreparedGet(self._getter(request, options), _as_it_is)
 
     def _getter(self, request: GetRequest, options: int) -> Getter:
         """Return a destructive get without regard to groups and cursor."""

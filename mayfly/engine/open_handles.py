@@ -230,7 +230,8 @@ class OpenQueues:
 
     def close_all(self) -> None:
         """Close all handles and subscriptions, whatever that meets."""
-        self._end_objects()
+        for opened_object in list(self._objects):
+            self.close_object(opened_object)
         self._end_subscriptions()
         for opened in list(self._all):
             try:
@@ -256,11 +257,6 @@ class OpenQueues:
                 if opened.takes_queue_along:
                     self._core.left_behind.queues.append(opened.queue)
                 self._let_go(opened)
-
-    def _end_objects(self) -> None:
-        with self._core.engine_lock:
-            for opened in list(self._objects):
-                self.close_object(opened)
 
     def _end_subscriptions(self) -> None:
         with self._core.engine_lock:

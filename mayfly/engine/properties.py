@@ -117,8 +117,10 @@ def seen_as(view: View, row: StoredMessage) -> MessageView:
     if descriptor.format.strip() != FORMAT:
         return MessageView(row, _with_topic(row, []) if view is View.IN_HANDLE else None)
     try:
-        if view is View.COMPATIBLE and _is_compatible(descriptor, row.body):
-            return MessageView(row)
+        if view is View.COMPATIBLE:
+            texts = read_texts(descriptor.encoding, descriptor.coded_char_set_id, row.body)
+            if any(_COMPATIBLE.match(text) for text in texts.folders):
+                return MessageView(row)
         parts = parts_of(descriptor, row.body)
     except MQError as error:
         is_asked_for = view in (View.WITHOUT, View.IN_HANDLE)
@@ -139,8 +141,3 @@ def _without(row: StoredMessage, descriptor: Descriptor, parts: Parts) -> Stored
         return row
     plain, body = without_properties(descriptor, parts)
     return row._replace(descriptor=pack_descriptor(plain), body=body)
-
-
-def _is_compatible(descriptor: Descriptor, body: bytes) -> bool:
-    texts = read_texts(descriptor.encoding, descriptor.coded_char_set_id, body)
-    return any(_COMPATIBLE.match(text) for text in texts.folders)

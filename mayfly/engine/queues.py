@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from weakref import WeakSet
 
 from mayfly.engine.attributes.of_queues import QueueDefinition
-from mayfly.engine.finding.read_ahead import ReadAhead, Room
+from mayfly.engine.finding.read_ahead import ReadAhead, RowMemory
 from mayfly.engine.triggering.trigger import Trigger
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.constants import MQUS_TRANSMISSION
@@ -55,7 +55,7 @@ class QueueOwner(Protocol):
     must_wake: bool
     visitor_count: int
     #: Memory for rows that its queues keep.
-    room: Room
+    row_memory: RowMemory
 
     @property
     def target(self) -> Callable[[int], LocalQueue | None]:
@@ -118,7 +118,7 @@ class LocalQueue:
         self.first = [self.low, self.low]
         self.present = [0, 0]
         #: By side, what was read before anybody asks for it.
-        self.ahead = ReadAhead(home.room), ReadAhead(home.room)
+        self.ahead = ReadAhead(home.row_memory), ReadAhead(home.row_memory)
         self.depth = 0
         self.uncommitted = 0
         #: On the staging queue, what open units of work are to put, which is no part of the depth

@@ -133,7 +133,10 @@ class Session(TopicVerbs):
             request = request._replace(descriptor=descriptor)
         path = path_of_put(self._core.registry, queue)
         if path is None:
-            return self._publish_through(queue, body, request)
+            if self.authority is not None:
+                self.authority.check_queue(queue, words.PUT)
+            in_unit = self._usable()
+            return self.publish_as("", body, request, syncpoint=in_unit, alias=queue).msg_id
         if self.authority is not None:
             self.authority.check_queue(queue, words.PUT)
         unit = self.unit_of_work if self._usable() else None
@@ -205,12 +208,6 @@ class Session(TopicVerbs):
             except NoMessage:
                 return
             yield result.message
-
-    def _publish_through(self, alias: str, body: bytes, request: PutRequest) -> bytes:
-        if self.authority is not None:
-            self.authority.check_queue(alias, words.PUT)
-        in_unit = self._usable()
-        return self.publish_as("", body, request, syncpoint=in_unit, alias=alias).msg_id
 
     @property
     def schedule(self) -> Schedule:

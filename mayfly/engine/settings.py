@@ -145,16 +145,12 @@ def setting_value(name: str, text: str) -> SettingValue:
 def check_settings(values: Mapping[str, SettingValue]) -> None:
     """Raise ValueError naming an unknown setting or a wrong value."""
     for name, value in values.items():
-        _check(name, value)
-
-
-def _check(name: str, value: SettingValue) -> None:
-    setting = _known(name)
-    if setting.choices is None:
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"setting {name}: {value!r} is not a positive number")
-    elif not any(value == choice and type(value) is type(choice) for choice in setting.choices):
-        raise ValueError(f"setting {name}: {value!r} is not one of {setting.choices}")
+        choices = _known(name).choices
+        if choices is None:
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"setting {name}: {value!r} is not a positive number")
+        elif not any(value == choice and type(value) is type(choice) for choice in choices):
+            raise ValueError(f"setting {name}: {value!r} is not one of {choices}")
 
 
 def _known(name: str) -> Setting:

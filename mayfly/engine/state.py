@@ -12,7 +12,7 @@ import apsw
 from mayfly.engine.alike_warnings import AlikeWarnings
 from mayfly.engine.callbacks import Callbacks
 from mayfly.engine.delay.staging_state import StagingState
-from mayfly.engine.finding.read_ahead import Room
+from mayfly.engine.finding.read_ahead import RowMemory
 from mayfly.engine.lateness import Lateness
 from mayfly.engine.marks import Marks, OnDeparture
 from mayfly.engine.objects.registry import Registry
@@ -35,7 +35,7 @@ BROKEN: Final = (StoreError, apsw.Error, OSError, AssertionError)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class State:
+class EngineState:
     """Data that verbs and engine transactions share, under the engine's lock.
 
     ``hidden`` maps the key of a message that must not be seen to its holder: a unit of work, a
@@ -54,7 +54,7 @@ class State:
         """Begin without a store; the queue manager opens it."""
         self.name, self.engine_lock, self.clock, self.runtime = name, engine_lock, clock, runtime
         self.hidden: dict[int, object] = {}
-        self.room = Room()
+        self.row_memory = RowMemory()
         #: Set under the lock, acted on after leaving it: the clock may run what is due at once.
         self.must_wake = False
         #: Connections of programs in other processes, whose threads are not Python's to count, and
@@ -152,8 +152,8 @@ class State:
         self.engine_lock.tell()
 
 
-def now_ms_of(state: State) -> int:
-    """Return what ``State.now_ms`` returns.
+def now_ms_of(state: EngineState) -> int:
+    """Return what ``EngineState.now_ms`` returns.
 
     The shortest paths call it: compiled, a method of a class that others extend is looked up in
     Python first, which takes a quarter more instructions.
@@ -161,8 +161,8 @@ def now_ms_of(state: State) -> int:
     return state.clock.now_ms() + state.ahead_ms
 
 
-def ensure_running(state: State) -> None:
-    """Do as ``State.check_running``; the shortest paths call it, for the same reason."""
+def ensure_running(state: EngineState) -> None:
+    """Do as ``EngineState.check_running``; the shortest paths call it, for the same reason."""
     if state.is_stopped or state.is_closing or state.store.group.is_broken:
         state.check_running()
 

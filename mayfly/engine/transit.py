@@ -126,7 +126,7 @@ class Shipment(Hold):
             send_report(core, transaction, Cause.EXPIRATION, original._replace(remaining_ms=0))
         core.committer.run(transaction)
 
-    def set_aside(self, key: int, message: Refused, error: MQError) -> None:
+    def set_aside(self, key: int, message: Undeliverable, error: MQError) -> None:
         """Discard or dead-letter a message that cannot be sent, with its report.
 
         The report describes what stands behind the MQXQH (R8). Raises ``error`` for one that can
@@ -308,7 +308,7 @@ class Shipments:
         self._in_doubt[name] = shipment
 
 
-class Refused(NamedTuple):
+class Undeliverable(NamedTuple):
     """A message that cannot be put on its ``target``, ``QUEUE`` or ``QUEUE@MANAGER``."""
 
     original: Original
@@ -349,7 +349,7 @@ def report_expiration(core: Core, original: Original, session: Session | None) -
         core.committer.run(transaction)
 
 
-def refuse(core: Core, message: Refused, error: MQError, session: Session | None) -> None:
+def refuse(core: Core, message: Undeliverable, error: MQError, session: Session | None) -> None:
     """Discard or dead-letter a message that cannot be put, with its report.
 
     Raises ``error`` for a persistent one that has to stay where it comes from (Q5, R5).
@@ -364,7 +364,7 @@ def refuse(core: Core, message: Refused, error: MQError, session: Session | None
 
 
 def add_refusal(
-    core: Core, transaction: Transaction, message: Refused, about: Original, error: MQError
+    core: Core, transaction: Transaction, message: Undeliverable, about: Original, error: MQError
 ) -> bool:
     """Add the exception report and the dead letter of a message; True if there is a dead letter.
 
@@ -393,7 +393,9 @@ def add_refusal(
     return is_letter
 
 
-def _is_dead_lettered(core: Core, transaction: Transaction, message: Refused, reason: int) -> bool:
+def _is_dead_lettered(
+    core: Core, transaction: Transaction, message: Undeliverable, reason: int
+) -> bool:
     original, target = message.original, message.target
     window = window_at_put(core.now_ms(), original.remaining_ms)
     ids = Ids(original.msg_id, stored_id(original.correl_id))

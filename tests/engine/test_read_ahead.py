@@ -67,7 +67,7 @@ class ReadAheadMachine(RuleBasedStateMachine):
         self.manager = QueueManager("QM1", self.folder.name, self.clock)
         self.manager.mqsc(f"DEFINE QLOCAL(Q1)\nALTER QMGR EXPRYINT({int(scans)})")
         self.manager.mqsc("DEFINE QLOCAL(Q2)")
-        self.manager.engine.room.left_bytes = room_bytes
+        self.manager.engine.row_memory.left_bytes = room_bytes
         self.alone, self.putter = self.manager.session(), self.manager.session(transacted=True)
         self.getters = [self.manager.session(transacted=True) for _ in range(2)]
         self.handle = self.alone.open("Q1", BROWSE | INPUT)
@@ -405,7 +405,7 @@ def test_no_row_is_kept_of_those_that_are_gone(persistent: bool) -> None:
                 assert session.get("Q1") is not None
                 assert len(ahead._rows) <= 64 + 1
                 assert _kept_bytes(ahead) <= LOAN_BYTES + ROW_BYTES
-        assert qm.engine.room.left_bytes >= ROOM_BYTES - LOAN_BYTES - 4_096
+        assert qm.engine.row_memory.left_bytes >= ROOM_BYTES - LOAN_BYTES - 4_096
 
 
 @SIDES
@@ -413,7 +413,7 @@ def test_what_a_queue_keeps_is_lent_and_given_back(persistent: bool) -> None:
     with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
         local(qm)
         _get_one(session, "Q1", persistent=persistent)
-        room, ahead = qm.engine.room, qm.engine.registry.queue("Q1").ahead[persistent]
+        room, ahead = qm.engine.row_memory, qm.engine.registry.queue("Q1").ahead[persistent]
         lent = []
         lengths = (0, 0, 0, 0, 0, 10_000, 0, BODY_BYTES, BODY_BYTES, BODY_BYTES - ROW_BYTES, 0)
         for length in lengths:
@@ -439,13 +439,13 @@ def test_a_queue_keeps_nothing_before_the_first_get_in_turn(
         ids = _fill(session, 3, persistent=persistent)
         assert session.get("Q1", msg_id=ids[1]) is not None
         _fill(session, 3, persistent=persistent)
-        assert qm.engine.room.left_bytes == ROOM_BYTES
+        assert qm.engine.row_memory.left_bytes == ROOM_BYTES
         if gets_many:
             assert len(session.get_many("Q1", 10)) == 5
         else:
             assert bodies(session, "Q1") == _numbers(0, 2, 0, 1, 2)
         _fill(session, 1, persistent=persistent)
-        assert qm.engine.room.left_bytes == ROOM_BYTES - 4_096
+        assert qm.engine.row_memory.left_bytes == ROOM_BYTES - 4_096
 
 
 @SIDES
@@ -468,10 +468,10 @@ def test_neither_long_ones_nor_delayed_ones_take_room(persistent: bool) -> None:
         put = partial(session.put, "Q1", persistent=persistent)
         put(bytes(BODY_BYTES + 1))
         put(b"delayed", delay_ms=LIFE_MS)
-        assert qm.engine.room.left_bytes == ROOM_BYTES
+        assert qm.engine.row_memory.left_bytes == ROOM_BYTES
         # What is behind one that is not kept is read.
         put(b"short")
-        assert qm.engine.room.left_bytes == ROOM_BYTES
+        assert qm.engine.row_memory.left_bytes == ROOM_BYTES
         assert bodies(session, "Q1") == [bytes(BODY_BYTES + 1), b"short"]
 
 
@@ -483,7 +483,7 @@ def test_the_room_is_given_back_while_a_queue_is_emptied(persistent: bool) -> No
         _fill(session, 2_000, persistent=persistent)
         lent_bytes = []
         for _ in range(10):
-            lent_bytes.append(ROOM_BYTES - qm.engine.room.left_bytes)
+            lent_bytes.append(ROOM_BYTES - qm.engine.row_memory.left_bytes)
             assert len(bodies_of(session, 200)) == 200
         assert lent_bytes == sorted(lent_bytes, reverse=True)
         assert lent_bytes[5] < lent_bytes[0] * 0.7
@@ -509,11 +509,11 @@ def test_the_oldest_borrower_leaves_its_room_to_another(persistent: bool) -> Non
             local(qm, name)
         _get_one(session, "Q1", "IDLE", "BUSY", persistent=persistent)
         put = partial(session.put, persistent=persistent)
-        qm.engine.room.left_bytes = 6 * LOAN_BYTES
+        qm.engine.row_memory.left_bytes = 6 * LOAN_BYTES
         for name in ("BUSY", "IDLE"):
             for n in range(3):
                 put(name, b"%d" % n + bytes(LOAN_BYTES - ROW_BYTES - 1))
-        assert qm.engine.room.left_bytes == 0
+        assert qm.engine.row_memory.left_bytes == 0
         # A queue that gives back and borrows again is no old borrower.
         assert len(bodies_of(session, 2, "BUSY")) == 2
         put("BUSY", b"3")
@@ -532,7 +532,7 @@ def test_without_room_the_rest_of_a_queue_is_read(persistent: bool) -> None:
     with QueueManager("QM1", None, VirtualClock()) as qm, qm.session() as session:
         local(qm)
         _get_one(session, "Q1", persistent=persistent)
-        qm.engine.room.left_bytes = 128 * 1_024
+        qm.engine.row_memory.left_bytes = 128 * 1_024
         _fill(session, 1_000, persistent=persistent)
         kept_count = 128 * 1_024 // (ROW_BYTES + 3)
         with _reads(qm, persistent=persistent) as statements:
@@ -581,7 +581,7 @@ def test_G2_those_got_by_their_ids_leave_the_others_read_ahead(persistent: bool)
             assert session.get("Q1", msg_id=msg_id) is not None
         assert len(ahead._rows) <= 64
         assert len(ahead._gone) <= 64
-        assert qm.engine.room.left_bytes >= ROOM_BYTES - 2 * LOAN_BYTES
+        assert qm.engine.row_memory.left_bytes >= ROOM_BYTES - 2 * LOAN_BYTES
 
 
 def test_bodies_read_ahead_stay_within_64_KiB_of_a_queue(tmp_path: Path) -> None:
@@ -590,7 +590,7 @@ def test_bodies_read_ahead_stay_within_64_KiB_of_a_queue(tmp_path: Path) -> None
     with QueueManager("QM1", tmp_path, VirtualClock()) as qm, qm.session() as session:
         local(qm)
         ahead = qm.engine.registry.queue("Q1").ahead[1]
-        qm.engine.room.left_bytes = 0
+        qm.engine.row_memory.left_bytes = 0
         for _ in range(8):
             session.put("Q1", long[:30_000], persistent=True)
         for _ in range(3):

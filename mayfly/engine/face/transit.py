@@ -15,8 +15,8 @@ from mayfly.engine.remote.unwrapping import out_of_transit
 from mayfly.engine.remote.wrapping import seen_in_transit
 from mayfly.engine.transit import (
     MoveNumbers,
-    Refused,
     Shipment,
+    Undeliverable,
     open_transmission_queue,
     put_received,
     refuse,
@@ -30,7 +30,7 @@ __all__ = [
     "when_woken",
     # Messages leave for another queue manager, and come from one, each exactly once.
     "MoveNumbers",
-    "Refused",
+    "Undeliverable",
     "Shipment",
     "open_transmission_queue",
     "out_of_transit",

@@ -42,7 +42,7 @@ _GONE_ROWS: Final = 64
 _GONE_PART: Final = 8
 
 
-class Room:
+class RowMemory:
     """Memory that the queues of a queue manager borrow for rows that arrive; under its lock."""
 
     __slots__ = ("_borrowers", "left_bytes")
@@ -81,8 +81,8 @@ class ReadAhead:
     __slots__ = (
         "_gone",
         "_left_bytes",
+        "_memory",
         "_place",
-        "_room",
         "_rows",
         "_size",
         "borrowed_bytes",
@@ -91,8 +91,8 @@ class ReadAhead:
         "is_read",
     )
 
-    def __init__(self, room: Room) -> None:
-        """Begin with nothing read; it borrows from a room what it keeps of arrivals."""
+    def __init__(self, memory: RowMemory) -> None:
+        """Begin with nothing read; it borrows from ``memory`` what it keeps of arrivals."""
         self.end = _NOWHERE
         self._rows: list[_Columns] = []
         self._place = 0
@@ -103,7 +103,7 @@ class ReadAhead:
         self.has_all = False
         #: Whether a get or browse has ever asked for the first: before, no arrival is kept.
         self.is_read = False
-        self._room = room
+        self._memory = memory
         #: Borrowed bytes that no row takes; below 0 where it has only read.
         self._left_bytes = self.borrowed_bytes = 0
 
@@ -234,7 +234,7 @@ class ReadAhead:
         if lacking_bytes > 0:
             loan_bytes = max(lacking_bytes, min(self.borrowed_bytes, LARGEST_LOAN_BYTES))
             loan_bytes = -(-loan_bytes // _LOAN_BYTES) * _LOAN_BYTES
-            if not self._room.borrow(self, loan_bytes):
+            if not self._memory.borrow(self, loan_bytes):
                 return False
             self.borrowed_bytes += loan_bytes
             self._left_bytes += loan_bytes
@@ -265,7 +265,7 @@ class ReadAhead:
     def _give_back(self, size_bytes: int) -> None:
         self.borrowed_bytes -= size_bytes
         self._left_bytes -= size_bytes
-        self._room.give_back(self, size_bytes)
+        self._memory.give_back(self, size_bytes)
 
 
 def _bytes_of(rows: list[_Columns]) -> int:

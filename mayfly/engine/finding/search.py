@@ -23,7 +23,7 @@ _FIRST_PAGE, _PAGE_GROWTH, _LARGEST_PAGE = 1, 8, 512
 _PAGE_BYTES = 1024 * 1024
 
 
-class Page(NamedTuple):
+class PageSize(NamedTuple):
     """How much one statement reads: rows, and bytes of bodies behind the first."""
 
     rows: int
@@ -111,7 +111,7 @@ def in_order(
     low: int,
     requester: Requester | None = None,
     *,
-    page: Page | None = None,
+    page: PageSize | None = None,
 ) -> Iterator[tuple[StoredMessage, int]]:
     """Yield (row, side) of the visible messages with a key from ``low`` on, in key order.
 
@@ -130,7 +130,7 @@ def _stored(
     match: Match,
     low: int,
     requester: Requester | None,
-    page: Page | None = None,
+    page: PageSize | None = None,
 ) -> Iterator[tuple[StoredMessage, int]]:
     locked = None if requester is None else requester.locked
     sides = [
@@ -206,7 +206,7 @@ def _locked(found: Found, match: Match, low: int) -> Iterator[tuple[StoredMessag
 
 
 def _paged(
-    queue: LocalQueue, persistence: int, low: int, page: Page
+    queue: LocalQueue, persistence: int, low: int, page: PageSize
 ) -> Iterator[tuple[StoredMessage, int]]:
     home, ahead = queue.home, queue.ahead[persistence]
     messages, hidden = home.messages(persistence), home.hidden

@@ -252,7 +252,7 @@ def needed_by(entry: Entry, mode: int) -> list[Entry]:
     return entry.group.message(entry.number) or [entry]
 
 
-class Line:
+class StartKeys:
     """The keys that gets of one mode may begin with, of all groups or of those with one GroupId."""
 
     __slots__ = ("_by_place", "_mode", "keys")
@@ -322,9 +322,9 @@ class GroupIndex:
         self.home = queue.home
         self._entries: dict[int, Entry] = {}
         self._families: dict[bytes, dict[int, Group]] = {}
-        self._lines: dict[int, Line] = {}
+        self._lines: dict[int, StartKeys] = {}
         #: By GroupId, for those that were asked for by it.
-        self._lines_of: dict[bytes, dict[int, Line]] = {}
+        self._lines_of: dict[bytes, dict[int, StartKeys]] = {}
         #: Groups with what has changed of them since the lines were right: whether it is there now.
         self._changed: dict[Group, dict[Entry, bool]] = {}
         self._told: set[int] = set()
@@ -425,10 +425,13 @@ class GroupIndex:
 
     def include(self, pendings: Iterable[UncommittedPut]) -> list[Entry]:
         """Add own uncommitted puts for the length of one look; :meth:`remove` them after it."""
-        return [
-            self._add(_outline_of(pending), int(pending.persistent), pending)
-            for pending in pendings
-        ]
+        entries: list[Entry] = []
+        for pending in pendings:
+            row = pending.row
+            hashes = row.msg_hash, row.correl_hash
+            outline = Outline(row.k, row.expire_at_ms, *hashes, row.descriptor, len(row.body))
+            entries.append(self._add(outline, int(pending.persistent), pending))
+        return entries
 
     def remove(self, entry: Entry) -> None:
         """Forget a message that is gone, or taken: should it come back, ``lower`` notes it."""
@@ -458,18 +461,18 @@ class GroupIndex:
     def _note(self, entry: Entry, group: Group, *, is_there: bool) -> None:
         self._changed.setdefault(group, {})[entry] = is_there
 
-    def _line(self, mode: int) -> Line:
+    def _line(self, mode: int) -> StartKeys:
         line = self._lines.get(mode)
         if line is None:
             groups = [group for family in self._families.values() for group in family.values()]
             alone = [key for key, entry in self._entries.items() if entry.group is None]
-            line = self._lines[mode] = Line(mode, groups, alone)
+            line = self._lines[mode] = StartKeys(mode, groups, alone)
         return line
 
-    def _line_of(self, group_id: bytes, mode: int) -> Line:
+    def _line_of(self, group_id: bytes, mode: int) -> StartKeys:
         lines = self._lines_of.setdefault(group_id, {})
         if mode not in lines:
-            lines[mode] = Line(mode, self._families[group_id].values(), ())
+            lines[mode] = StartKeys(mode, self._families[group_id].values(), ())
         return lines[mode]
 
     def _settle(self) -> None:
@@ -539,10 +542,3 @@ def index_of(core: Core, queue: LocalQueue) -> GroupIndex:
         queue.watchers.add(index)
     index.catch_up()
     return index
-
-
-def _outline_of(pending: UncommittedPut) -> Outline:
-    row = pending.row
-    return Outline(
-        row.k, row.expire_at_ms, row.msg_hash, row.correl_hash, row.descriptor, len(row.body)
-    )

@@ -71,7 +71,11 @@ class PutOrder:
                 _check_alike(left, path, asked, in_unit=in_unit)
         elif left is not None and left.is_logical:
             warning = left.incomplete
-        placed = self._with_group_id(as_placed(asked))
+        placed = as_placed(asked)
+        flags = IN_GROUP | IN_SEGMENTS | c.MQMF_SEGMENTATION_ALLOWED
+        if placed.msg_flags & flags and not placed.group_id.strip(b"\0"):
+            with self._core.engine_lock:
+                placed = placed._replace(group_id=new_id(self._core))
         check_segment(placed, body)
         check_cut(placed, body)
         request = request._replace(descriptor=placed)
@@ -82,30 +86,11 @@ class PutOrder:
         unit_of_work = self._unit if in_unit else None
         core, context = self._core, self._context
         result = verb(core, path, body, request, context=context, unit_of_work=unit_of_work)
-        self._stand_behind(placed, result, len(body), in_unit=in_unit, is_logical=is_logical)
-        return result if result.warning else result._replace(warning=warning)
-
-    def _with_group_id(self, placed: Descriptor) -> Descriptor:
-        flags = IN_GROUP | IN_SEGMENTS | c.MQMF_SEGMENTATION_ALLOWED
-        if not placed.msg_flags & flags or placed.group_id.strip(b"\0"):
-            return placed
-        with self._core.engine_lock:
-            return placed._replace(group_id=new_id(self._core))
-
-    def _stand_behind(
-        self,
-        placed: Descriptor,
-        result: PutResult,
-        length_bytes: int,
-        *,
-        in_unit: bool,
-        is_logical: bool,
-    ) -> None:
-        left = self._position
         whole = placed._replace(persistence=result.descriptor.persistence)
-        self._position = position_after(whole, length_bytes, in_unit=in_unit, is_logical=is_logical)
+        self._position = position_after(whole, len(body), in_unit=in_unit, is_logical=is_logical)
         if in_unit and left != self._position:
             self._unit.on_backout(self, partial(self._go_back, left))
+        return result if result.warning else result._replace(warning=warning)
 
     def _go_back(self, position: Position | None) -> None:
         self._position = position
