@@ -1,4 +1,4 @@
-"""Serve queue managers over Arrow Flight: in bulk, by position, to clients with a token.
+"""The Arrow Flight server of queue managers: rows in bulk, by position, for clients with a token.
 
 A server listens on a port and, for the commands of its machine, on a socket in the folder of each
 queue manager. A ticket, and the descriptor of an upload, is JSON with one verb: ``{"ledger":

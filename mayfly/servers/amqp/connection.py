@@ -30,7 +30,7 @@ from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import transfers
 from mayfly.servers.amqp.conversations import AmqpClient, ClientConversations
 from mayfly.servers.amqp.entrance import Handshake, claim_container, greet
-from mayfly.servers.amqp.errors import DECODE_ERROR, NOT_FOUND, AmqpError, of_mq
+from mayfly.servers.amqp.errors import DECODE_ERROR, NOT_FOUND, AmqpError, amqp_error
 from mayfly.servers.amqp.frames import (
     ClientFrames,
     Echo,
@@ -277,10 +277,10 @@ class AmqpConnection(asyncio.Protocol):
         self._part_bytes += change
         self._in_memory.note(self._part_bytes + self._put_bytes)
 
-    def count_puts(self, count: int) -> None:
-        """Note how many bytes are on their way to the disk; too many, and no more is read."""
-        self._put_bytes = count
-        self._in_memory.note(self._part_bytes + count)
+    def count_puts(self, change: int) -> None:
+        """Count bytes on their way to the disk; too many, and no more is read."""
+        self._put_bytes += change
+        self._in_memory.note(self._part_bytes + self._put_bytes)
         self._regulate()
 
     def _regulate(self) -> None:
@@ -574,7 +574,7 @@ class AmqpConnection(asyncio.Protocol):
             conversations = client.begin(connection.remote_container or "")
         except MQError as error:
             _LOG.warning("AMQ9489E: %s; refused: %s", error, client.applicant.address or "local")
-            return Condition(of_mq(error).condition, str(error))
+            return Condition(amqp_error(error).condition, str(error))
         refused = claim_container(connection, conversations)
         if refused is None:
             self.conversations = conversations
@@ -669,10 +669,8 @@ class AmqpConnection(asyncio.Protocol):
         try:
             source = self._found.source if isinstance(self._found, LinkAttached) else b""
             link = self._endpoint(proton_link, self.conversations, source)
-        except MQError as error:
-            self._refuse_link(proton_link, of_mq(error))
-        except AmqpError as error:
-            self._refuse_link(proton_link, error)
+        except (AmqpError, MQError) as error:
+            self._refuse_link(proton_link, amqp_error(error))
         else:
             raw = raw_of(proton_link)
             self.links[raw] = link

@@ -25,7 +25,7 @@ from mayfly.servers.amqp.addresses import (
     OwnNodes,
     check_no_queue,
 )
-from mayfly.servers.amqp.errors import NOT_FOUND, UNKNOWN_TRANSACTION, AmqpError, of_mq
+from mayfly.servers.amqp.errors import NOT_FOUND, UNKNOWN_TRANSACTION, AmqpError, amqp_error
 from mayfly.servers.amqp.service import AmqpService
 from mayfly.servers.clients import Place
 from mayfly.verbs.messages import Settlement
@@ -382,7 +382,7 @@ def check_is_topic(connection: Connection, address: NodeAddress, refused: MQErro
     a queue ORDERS without saying so. So is that of a temporary queue, which is gone.
     """
     if refused.reason not in _NAMES_NO_QUEUE:
-        raise of_mq(refused)
+        raise amqp_error(refused)
     check_no_queue(address.name)
     name = address.name.upper()
     if name == address.name:
@@ -397,7 +397,7 @@ def check_is_topic(connection: Connection, address: NodeAddress, refused: MQErro
 
 def not_found(address: NodeAddress, error: MQError) -> AmqpError:
     """Return an error that tells which queue was meant, where only upper case is missing."""
-    told = of_mq(error)
+    told = amqp_error(error)
     if told.condition == NOT_FOUND and address.name != address.name.upper():
         hint = f"; names of queues are exact: is {address.name.upper()} meant?"
         return AmqpError(told.condition, told.description + hint)

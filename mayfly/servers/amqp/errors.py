@@ -80,7 +80,9 @@ def wrong_field(reason: int, said: str) -> AmqpError:
     return AmqpError(INVALID_FIELD, str(mq_error(reason, said)))
 
 
-def of_mq(error: MQError) -> AmqpError:
+def amqp_error(error: MQError | AmqpError) -> AmqpError:
     """Return an MQError as a condition; the description begins with name and number of the code."""
+    if isinstance(error, AmqpError):
+        return error
     condition = CONDITIONS.get(error.reason, NOT_ALLOWED)
     return AmqpError(condition, str(error))

@@ -59,8 +59,8 @@ class LinkHost(Protocol):
     def pump(self) -> None:
         """Send what is to be sent."""
 
-    def count_puts(self, count: int) -> None:
-        """Note how many bytes are on their way to the disk."""
+    def count_puts(self, change: int) -> None:
+        """Count bytes on their way to the disk; a client that is ahead of the disk waits."""
 
     def close_link(self, link: LinkEndpoint, error: AmqpError) -> None:
         """End a link from here, with a condition."""
@@ -120,7 +120,7 @@ class PutsOfPass:
         self._conversations, self._host = conversations, host
         #: Those that are put and not committed, and how many bytes they have.
         self._waiting: list[OnPut] = []
-        self._waiting_bytes = self._bytes_under_way = 0
+        self._waiting_bytes = 0
 
     def put(self, address: NodeAddress, message: Incoming, on_done: OnPut) -> None:
         """Put a message; ``on_done`` is called when it is durable.
@@ -148,7 +148,7 @@ class PutsOfPass:
         count, self._waiting_bytes = self._waiting_bytes, 0
         if not waiting:
             return
-        self._count_bytes(count)
+        self._host.count_puts(count)
         self._host.service.unhurried.make()
         end, soon = partial(self._end, waiting, count), self._host.calls.soon
         self._conversations.putting().asynchronous.commit(
@@ -156,14 +156,9 @@ class PutsOfPass:
         )
 
     def _end(self, waiting: list[OnPut], count: int, outcome: MQError | None) -> None:
-        self._count_bytes(-count)
+        self._host.count_puts(-count)
         for on_done in waiting:
             on_done(outcome)
-
-    def _count_bytes(self, change: int) -> None:
-        """Note bytes on their way to the disk; a client that is ahead of the disk waits."""
-        self._bytes_under_way += change
-        self._host.count_puts(self._bytes_under_way)
 
 
 def put_within(

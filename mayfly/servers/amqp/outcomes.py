@@ -14,7 +14,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.servers.amqp import transactions, transfers
 from mayfly.servers.amqp.conversations import AtEnd, ClientConversations
-from mayfly.servers.amqp.errors import AmqpError, of_mq
+from mayfly.servers.amqp.errors import AmqpError, amqp_error
 from mayfly.servers.amqp.links import LinkHost
 from mayfly.servers.amqp.service import Call
 from mayfly.servers.amqp.transactions import DeliveryOutcome
@@ -299,7 +299,7 @@ class Unsettled:
                     [held.number], Settlement.TAKEN, within=connection.number
                 )
             except MQError as error:
-                raise of_mq(error) from error
+                raise amqp_error(error) from error
         else:
             # It takes effect when the transaction is discharged, as those that are accepted.
             settlement, reason = self._settlement_by(outcome, held)
@@ -325,7 +325,7 @@ class Unsettled:
         if outcome is None:
             self._made_room()
         else:
-            self._fail(of_mq(outcome))
+            self._fail(amqp_error(outcome))
 
     def _settle(
         self,

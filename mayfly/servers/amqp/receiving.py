@@ -35,7 +35,7 @@ from mayfly.servers.amqp.conversations import (
     close_quietly,
     not_found,
 )
-from mayfly.servers.amqp.errors import AmqpError, of_mq
+from mayfly.servers.amqp.errors import AmqpError, amqp_error
 from mayfly.servers.amqp.links import LinkEndpoint, LinkHost
 from mayfly.servers.amqp.outcomes import Unsettled
 from mayfly.servers.amqp.outgoing import outgoing, shown
@@ -213,7 +213,7 @@ class ReceivingClient(LinkEndpoint):
             elif not self._is_over:
                 self._ask()
         elif not self._is_over and error.reason != rc.MQRC_HCONN_ERROR:
-            self._host.close_link(self, of_mq(error))
+            self._host.close_link(self, amqp_error(error))
 
     def _refused(self, _handle: int, error: MQError) -> None:
         _LOG.info("link %s waits: %s", self._name, error)
@@ -279,7 +279,7 @@ class ReceivingClient(LinkEndpoint):
                 result = self._connection.get(self._source.handle, _BROWSE)
             except MQError as error:
                 if error.reason != rc.MQRC_NO_MSG_AVAILABLE:
-                    self._host.close_link(self, of_mq(error))
+                    self._host.close_link(self, amqp_error(error))
                 elif transfers.is_draining(self.key):
                     transfers.drained(self.key)
                 else:
@@ -324,7 +324,7 @@ class ReceivingClient(LinkEndpoint):
 
     def _keep_subscription(self, refused: MQError) -> None:
         """Close a durable subscription that may not be removed; the detach tells why."""
-        told = of_mq(refused)
+        told = amqp_error(refused)
         self.link.condition = Condition(told.condition, told.description)
         try:
             self._connection.topics.close(self._source.subscription)

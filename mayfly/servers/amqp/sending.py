@@ -16,7 +16,7 @@ from mayfly.servers.amqp.errors import (
     INVALID_FIELD,
     TOO_LARGE,
     AmqpError,
-    of_mq,
+    amqp_error,
 )
 from mayfly.servers.amqp.incoming import Incoming, MessageReader
 from mayfly.servers.amqp.links import LinkEndpoint, LinkHost, put_within
@@ -164,7 +164,7 @@ class SendingClient(LinkEndpoint):
         part = self._parts.get(delivery)
         if part is not None:
             said = "the messages of all connections together leave no room: send it again"
-            self._refuse(delivery, part, of_mq(mq_error(rc.MQRC_RESOURCE_PROBLEM, said)))
+            self._refuse(delivery, part, amqp_error(mq_error(rc.MQRC_RESOURCE_PROBLEM, said)))
 
     def _refuse(self, delivery: Raw, part: bytearray, why: AmqpError, read_bytes: int = 0) -> None:
         """Reject a message before its end; a client that sends its rest is read for a while."""
@@ -195,10 +195,8 @@ class SendingClient(LinkEndpoint):
                 self._put_in_transaction(delivery, address, message)
                 return
             self._puts.put(address, message, partial(self._done, delivery))
-        except AmqpError as error:
+        except (AmqpError, MQError) as error:
             self._told(delivery, error)
-        except MQError as error:
-            self._told(delivery, of_mq(error))
         else:
             self._under_way.add(delivery)
 
@@ -224,16 +222,16 @@ class SendingClient(LinkEndpoint):
         if self._is_over:
             return
         if outcome is not None:
-            self._told(delivery, of_mq(outcome))
+            self._told(delivery, outcome)
             return
         if not transfers.is_settled(delivery):
             transfers.tell(delivery, transfers.ACCEPTED)
         self._settle(delivery)
         self._again()
 
-    def _told(self, delivery: Raw, error: AmqpError) -> None:
+    def _told(self, delivery: Raw, error: AmqpError | MQError) -> None:
         """Tell why a message is refused, which is over."""
-        if self._reject(delivery, error):
+        if self._reject(delivery, amqp_error(error)):
             self._settle(delivery)
             self._again()
 

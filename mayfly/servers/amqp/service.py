@@ -1,4 +1,4 @@
-"""What all connections of an AMQP server share, and the calls that one connection makes later."""
+"""The shared parts of an AMQP server, and the calls that one of its connections makes later."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from mayfly.servers.amqp.errors import (
     NOT_IMPLEMENTED,
     ROLLED_BACK,
     AmqpError,
-    of_mq,
+    amqp_error,
 )
 from mayfly.servers.amqp.links import LinkEndpoint, LinkHost
 from mayfly.servers.amqp.transfers import Raw
@@ -82,10 +82,8 @@ class Coordinator(LinkEndpoint):
                 self._declare(delivery)
             else:
                 self._discharge(delivery, fields)
-        except AmqpError as error:
-            self._refuse(delivery, error)
-        except MQError as error:
-            self._refuse(delivery, of_mq(error))
+        except (AmqpError, MQError) as error:
+            self._refuse(delivery, amqp_error(error))
 
     def quiesce(self) -> bool:
         """Return True when every discharge has been answered."""

@@ -1,4 +1,4 @@
-"""Connections of clients, in the loop of a server: a Link for each, and the Exchange they share.
+"""Connections of clients, in the loop of a server: a ClientLink for each, and an Exchange.
 
 A link makes frames of bytes and hands them to its conversations; it shows and looks for signs of
 life, counts bytes in memory, and ends. The exchange has the loop, the threads and admission.
@@ -22,7 +22,6 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.queue_manager import QueueManager
-from mayfly.runtime import Runtime
 from mayfly.servers.budget import OWN_BYTES, Budget, Held, Later, Patience, Room
 from mayfly.servers.clients import INSTANCE_NUMBERS, Admits, Peer
 from mayfly.servers.door import send_at_once
@@ -217,16 +216,14 @@ class Exchange:
         managers: Iterable[QueueManager],
         admission: Admits,
         limits: Limits,
-        log: logging.Logger,
-        runtime: Runtime,
         budget: Budget,
         entrances: Mapping[int, Entrance],
     ) -> None:
         """Make the loop, which does not run yet; ``entrances`` are by the number of their verb."""
         self.budget, self._entrances = budget, entrances
         self.managers = {manager.name: manager for manager in managers}
-        self._admission, self.limits, self.log = admission, limits, log
-        self._runtime = runtime
+        self.runtime = next(iter(self.managers.values())).engine.runtime
+        self._admission, self.limits, self.log = admission, limits, _LOG
         self.loop = asyncio.SelectorEventLoop()
         self._loop_thread: int | None = None
         self._blocking = ThreadPoolExecutor(_BLOCKING_THREADS, "mayfly-wire-verb")
@@ -249,7 +246,7 @@ class Exchange:
 
     def run(self) -> bool:
         """Run the loop; the turn of the server's thread, which is the last one behind a stop."""
-        self._loop_thread = self._runtime.thread_id()
+        self._loop_thread = self.runtime.thread_id()
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
         return not self._is_ending
@@ -265,7 +262,7 @@ class Exchange:
         self.loop.close()
 
     def is_in_loop(self) -> bool:
-        return self._runtime.thread_id() == self._loop_thread
+        return self.runtime.thread_id() == self._loop_thread
 
     def call_soon(self, call: Callable[[], object]) -> None:
         """Let the loop call something; any thread may."""
@@ -308,9 +305,9 @@ class Exchange:
         """Log who speaks without TLS; a program of ours is told MQRC_SSL_INITIALIZATION_ERROR."""
         if not first.startswith(MAGIC):
             said = "AMQ9207E: %s speaks %s, where TLS alone is spoken"
-            self.log.warning(said, client, spoken_by(first))
+            _LOG.warning(said, client, spoken_by(first))
             return b""
-        self.log.warning("AMQ9639E: %s has no CipherSpec, and TLS alone is spoken here", client)
+        _LOG.warning("AMQ9639E: %s has no CipherSpec, and TLS alone is spoken here", client)
         error = mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, "the server speaks TLS alone")
         return OURS.packed() + framed(0, ENDED, packed([ENDED, failure_of(error)]))
 
@@ -325,7 +322,7 @@ class Exchange:
             self.turn_away(link)
             return True
         if len(self.members) >= self.limits.connections:
-            self.log.warning(
+            _LOG.warning(
                 "AMQ9213E: %s is refused: %d connections", link.peer.address, len(self.members)
             )
             return False
@@ -398,7 +395,7 @@ class Exchange:
         if not isinstance(outcome, MQError) and self._one_too_many(link, applicant, outcome[1]):
             self._back_out(outcome[0])
             said = f"channel {applicant.channel} has as many instances as it may"
-            self.log.warning("AMQ9489E: %s; refused: %s", said, link.peer.address or "local")
+            _LOG.warning("AMQ9489E: %s; refused: %s", said, link.peer.address or "local")
             outcome = mq_error(rc.MQRC_CHANNEL_NOT_AVAILABLE, said)
         on_done(outcome)
 
@@ -420,7 +417,7 @@ class Exchange:
         try:
             conversation.end()
         except MQError as error:
-            self.log.warning("a conversation could not be backed out: %s", error)
+            _LOG.warning("a conversation could not be backed out: %s", error)
         except Exception:  # noqa: BLE001 - its thread serves other conversations as well
             _LOG.exception("a conversation could not be backed out")
         finally:
@@ -655,7 +652,7 @@ class ClientLink(asyncio.Protocol):
             if OURS.common_with(theirs) is not None:
                 return True
             said = f"{self.peer} speaks {theirs} of the protocol, this server {OURS}"
-        self.exchange.log.warning("AMQ9207E: %s", said)
+        _LOG.warning("AMQ9207E: %s", said)
         if self._transport is not None:
             self._transport.close()
         return False
@@ -765,7 +762,7 @@ class ClientLink(asyncio.Protocol):
     def _late(self) -> None:
         """End a connection that is slow, with bytes that others wait for."""
         said = "is slow to send or to read a message, and others wait for the room that it has"
-        self.exchange.log.warning("AMQ9209E: %s %s", self.peer, said)
+        _LOG.warning("AMQ9209E: %s %s", self.peer, said)
         self.abort()
 
     # Conversations.
@@ -850,7 +847,7 @@ class ClientLink(asyncio.Protocol):
             self._start_ticking()
             return
         said = "sent nothing for two heartbeats" if self._is_admitted else "has not connected"
-        self.exchange.log.warning("AMQ9259E: %s %s", self.peer, said)
+        _LOG.warning("AMQ9259E: %s %s", self.peer, said)
         self.abort()
 
     def _write(self, frame: bytes) -> None:
@@ -872,5 +869,5 @@ class ClientLink(asyncio.Protocol):
             self._outbox.write()
 
     def _refuse(self, said: str) -> None:
-        self.exchange.log.warning("AMQ9503E: %s: %s", self.peer, said)
+        _LOG.warning("AMQ9503E: %s: %s", self.peer, said)
         self.end(mq_error(rc.MQRC_CONNECTION_BROKEN, said))

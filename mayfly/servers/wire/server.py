@@ -16,7 +16,7 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.queue_manager import QueueManager
-from mayfly.runtime import Loop, Runtime
+from mayfly.runtime import Loop
 from mayfly.runtime.virtual_clock import this_process
 from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits, Peer, connection_of, manager_of
@@ -54,24 +54,19 @@ class WireServer:
         admission: Admits,
         *,
         limits: Limits | None = None,
-        log: logging.Logger = _LOG,
-        runtime: Runtime | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Start the loop, a thread of ``runtime`` or the first manager's; nothing listens yet.
+        """Start the loop, a thread of the first manager's runtime; nothing listens yet.
 
         A ``budget`` may be shared with other servers.
         """
-        managers = list(managers)
-        runtime = managers[0].engine.runtime if runtime is None else runtime
-        budget = Budget() if budget is None else budget
         self._exchange = Exchange(
-            managers, admission, limits or Limits(), log, runtime, budget, _ENTRANCES
+            managers, admission, limits or Limits(), budget or Budget(), _ENTRANCES
         )
         self._doors: list[Door] = []
         self._sockets: list[Path] = []
         self._is_closed = False
-        self._thread = Loop(runtime, self._exchange.run, "mayfly-wire")
+        self._thread = Loop(self._exchange.runtime, self._exchange.run, "mayfly-wire")
         self._thread.start()
 
     def listen_tcp(self, host: str, port: int, tls_context: ssl.SSLContext | None = None) -> int:
