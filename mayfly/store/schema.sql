@@ -124,7 +124,7 @@ CREATE TABLE ledger (
 CREATE INDEX ledger_by_delayed_id ON ledger (correl_id)
     WHERE queue = 'SYSTEM.DDELAY.LOCAL.QUEUE';
 
--- Hashes of the ids of lives, by blocks of positions (ledger_ids.py).
+-- Hashes of the ids of lives, by blocks of positions (ledger.py).
 CREATE TABLE ledger_ids (
     k INTEGER PRIMARY KEY,
     hashes BLOB NOT NULL               -- 4 bytes each, ascending

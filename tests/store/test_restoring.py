@@ -6,14 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import apsw
 import pytest
 
 from mayfly import QueueManager
 from mayfly.mqi.errors import FolderInUse, StoreDamaged, StoreError
 from mayfly.runtime import Files
-from mayfly.store import database
-from mayfly.store.damage import is_protected
+from mayfly.store.damage import IDENTITY_FILE, is_protected
 from mayfly.store.database import DATABASE_FILE
+from mayfly.store.migrations import SCHEMA_VERSION, schema
 from mayfly.store.restoring import accept_older, compact
 from mayfly.testing import VirtualClock
 from tests.spec.scene import local
@@ -25,13 +26,22 @@ CLOSED_MS = 1_700_000_001_000
 def old_folder(tmp_path: Path) -> Path:
     """Return the folder of a queue manager whose pages have no checksums."""
     folder = tmp_path / "OLD"
-    with pytest.MonkeyPatch.context() as without:
-        without.setattr(database, "is_available", lambda: False)
-        with QueueManager("OLD", folder, VirtualClock(CLOSED_MS)) as qm, qm.session() as session:
-            local(qm)
-            for number in (2, 3, 4):
-                session.put("Q1", b"body %d" % number, persistent=True)
-            session.put("Q1", b"delayed", persistent=True, delay_ms=60_000)
+    with QueueManager("OLD", folder, VirtualClock(CLOSED_MS)) as qm, qm.session() as session:
+        local(qm)
+        for number in (2, 3, 4):
+            session.put("Q1", b"body %d" % number, persistent=True)
+        session.put("Q1", b"delayed", persistent=True, delay_ms=60_000)
+    file, without = folder / DATABASE_FILE, tmp_path / "without"
+    connection = apsw.Connection(str(without), vfs="unix")
+    connection.execute(schema())
+    connection.execute("ATTACH ? AS whole", (str(file),))
+    tables = connection.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table'")
+    for (table,) in tables.fetchall():
+        connection.execute(f"INSERT INTO main.{table} SELECT * FROM whole.{table}")
+    connection.pragma("user_version", SCHEMA_VERSION)
+    connection.close()
+    without.replace(file)
+    (folder / IDENTITY_FILE).unlink()
     return folder
 
 
@@ -92,6 +102,7 @@ ON_A_SMALL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 from mayfly.mqi.errors import StoreError
+from mayfly.store.migrations import SCHEMA_VERSION, schema
 from mayfly.store.restoring import compact
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
