@@ -150,11 +150,6 @@ class Parameter(NamedTuple):
     line: int
     column: int
 
-    @property
-    def is_quoted(self) -> bool:
-        """Whether the value stands in quotes."""
-        return self.typed is not None and self.typed.startswith("'")
-
     def wrong(self, why: str) -> RuleTableError:
         """Return the error that names this parameter."""
         return RuleTableError(f"{self.keyword}({self.typed or ''}) {why}", self.line, self.column)

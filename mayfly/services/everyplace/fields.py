@@ -27,15 +27,12 @@ from mayfly.runtime import Runtime
 from mayfly.runtime.clocks import SystemClock
 from mayfly.services.everyplace.errors import EveryplaceError
 
-MSG_BACKOUT_COUNT = "Msg_BackoutCount"
 MSG_CORREL_ID = "Msg_CorrelID"
 MSG_EXPIRE_TIME = "Msg_ExpireTime"
-MSG_MSG_ID = "Msg_MsgID"
 MSG_PRIORITY = "Msg_Priority"
 MSG_REPLY_TO_Q = "Msg_ReplyToQ"
 MSG_REPLY_TO_Q_MGR = "Msg_ReplyToQMgr"
 MSG_RESEND = "Msg_Resend"
-MSG_STYLE = "Msg_Style"
 
 DEFAULT_PRIORITY, HIGHEST_PRIORITY = 4, 9
 
