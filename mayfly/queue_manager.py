@@ -33,8 +33,7 @@ from mayfly.mqi.constants import MQXPT_LOCAL
 from mayfly.mqi.errors import FolderInUse
 from mayfly.runtime import Runtime
 from mayfly.verbs.checks import Identifier, folder_in_home
-from mayfly.verbs.facts import Counts, OwnTime, Verification
-from mayfly.verbs.mqsc_result import MqscResult
+from mayfly.verbs.facts import Counts, MqscResult, OwnTime, Verification
 from mayfly.verbs.stories import Whereabouts
 
 #: The open queue managers of this process: of several with one name the one opened last.

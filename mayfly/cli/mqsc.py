@@ -19,7 +19,7 @@ from mayfly.cli.managers import (
 )
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
-from mayfly.verbs.mqsc_result import MqscResult
+from mayfly.verbs.facts import MqscResult
 
 Script = Annotated[typer.FileText | None, typer.Argument(help="The script; - or nothing is stdin.")]
 CommandOption = Annotated[

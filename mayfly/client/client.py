@@ -24,8 +24,8 @@ from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.verbs.checks import Identifier, bytes_of, plain_descriptor
+from mayfly.verbs.facts import MqscResult
 from mayfly.verbs.messages import Message, PutResult
-from mayfly.verbs.mqsc_result import MqscResult
 
 
 class Client:

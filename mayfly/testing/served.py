@@ -21,7 +21,7 @@ from mayfly.client.connection.endpoint import Address, Endpoint
 from mayfly.client.connection.remote import connect
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.wire import WireServer
-from mayfly.verbs.mqsc_result import MqscResult
+from mayfly.verbs.facts import MqscResult
 
 HOST = "127.0.0.1"
 CHANNEL, ADMIN_CHANNEL = "DEV.APP.SVRCONN", "DEV.ADMIN.SVRCONN"

@@ -44,7 +44,15 @@ from mayfly.verbs.contracts.wire import (
     shown,
     verb_of,
 )
-from mayfly.verbs.facts import Counts, Inquiry, OwnTime, Status, SubscriptionFacts, Verification
+from mayfly.verbs.facts import (
+    Counts,
+    Inquiry,
+    MqscResult,
+    OwnTime,
+    Status,
+    SubscriptionFacts,
+    Verification,
+)
 from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement
 from mayfly.verbs.rows import PackedScalar, Properties, PutsRow
 from mayfly.verbs.schedule import AuditEntry, Receipt, Scheduled
@@ -157,33 +165,6 @@ class LedgerPage(NamedTuple):
 
     rows: list[tuple[Any, ...]]
     first_held: int | None
-
-
-class ReplyRow(NamedTuple):
-    """A message of an MQSC command."""
-
-    code: str
-    text: str
-    body: str
-    reason: int
-    line: int
-    column: int
-
-
-class CommandRow(NamedTuple):
-    """An MQSC command with its messages, and the objects that it has displayed."""
-
-    number: int
-    command: str
-    messages: list[ReplyRow]
-    rows: list[dict[str, int | str]]
-
-
-class ScriptRow(NamedTuple):
-    """The result of MQSC commands: the text as runmqsc prints it."""
-
-    text: str
-    commands: list[CommandRow]
 
 
 # Connecting
@@ -771,7 +752,7 @@ class Audit(Request[list[tuple[int, AuditEntry]]], tag=39):
 # Administration
 
 
-class RunMqsc(Request[ScriptRow], tag=50):
+class RunMqsc(Request[MqscResult], tag=50):
     """Run MQSC commands."""
 
     script: str

@@ -1,6 +1,6 @@
 """MQSC, the command language of a queue manager: scripts in, what runmqsc would print out."""
 
 from mayfly.admin.mqsc.commands import heads_of, run_script
-from mayfly.verbs.mqsc_result import CommandResult, Message, MqscResult
+from mayfly.verbs.facts import CommandResult, MqscMessage, MqscResult
 
-__all__ = ["CommandResult", "Message", "MqscResult", "heads_of", "run_script"]
+__all__ = ["CommandResult", "MqscMessage", "MqscResult", "heads_of", "run_script"]

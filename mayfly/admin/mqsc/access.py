@@ -58,7 +58,7 @@ from mayfly.admin.mqsc.grammar import (
 )
 from mayfly.mqi import command_constants as k
 from mayfly.mqi.errors import MQError
-from mayfly.verbs.mqsc_result import Message
+from mayfly.verbs.facts import MqscMessage
 
 if TYPE_CHECKING:
     from mayfly.admin import Engine
@@ -232,7 +232,7 @@ def set_rule(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     except MQError as error:
         if error.reason not in _REFUSALS:
             raise
-        return Outcome((Message(*_REFUSALS[error.reason], reason=error.reason),))
+        return Outcome((MqscMessage(*_REFUSALS[error.reason], reason=error.reason),))
     return done("AMQ8877I", "IBM MQ channel authentication record set.")
 
 
@@ -322,4 +322,4 @@ def _value(parameter: Parameter, kind: str) -> Value:
 
 def _not_found() -> Outcome:
     reason = k.MQRCCF_CHLAUTH_NOT_FOUND
-    return Outcome((Message(*_REFUSALS[reason], reason=reason),))
+    return Outcome((MqscMessage(*_REFUSALS[reason], reason=reason),))

@@ -33,7 +33,7 @@ from mayfly.admin.mqsc.grammar import (
 )
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
-from mayfly.verbs.mqsc_result import Message
+from mayfly.verbs.facts import MqscMessage
 
 if TYPE_CHECKING:
     from mayfly.admin import Engine
@@ -85,7 +85,7 @@ def display_status(queue_manager: Engine, command: Command, kind: str) -> Outcom
     found = inquire(queue_manager, (kind,), pattern)
     if not found:
         text = "Channel Status not found."
-        return Outcome((Message("AMQ8420I", text, reason=rc.MQRC_UNKNOWN_OBJECT_NAME),))
+        return Outcome((MqscMessage("AMQ8420I", text, reason=rc.MQRC_UNKNOWN_OBJECT_NAME),))
     return shown(found, wanted, pattern, _DETAILS)
 
 
@@ -139,11 +139,13 @@ def ping(queue_manager: Engine, command: Command, kind: str) -> Outcome:
         channels_of(queue_manager).ping(name)
     except OSError as error:
         text = f"The remote channel '{name}' is not currently available: {error}."
-        return Outcome((Message("AMQ9558E", text, reason=rc.MQRC_Q_MGR_NOT_AVAILABLE),))
+        return Outcome((MqscMessage("AMQ9558E", text, reason=rc.MQRC_Q_MGR_NOT_AVAILABLE),))
     except MQError as error:
         if error.reason != rc.MQRC_UNKNOWN_CHANNEL_NAME:
             raise
-        return Outcome((Message("AMQ9519E", f"Channel '{name}' not found.", reason=error.reason),))
+        return Outcome(
+            (MqscMessage("AMQ9519E", f"Channel '{name}' not found.", reason=error.reason),)
+        )
     return done("AMQ8020I", "Ping IBM MQ channel complete.")
 
 
@@ -198,4 +200,4 @@ def end_connection(queue_manager: Engine, command: Command, kind: str) -> Outcom
 
 def _unknown_connection(error: AdminError) -> Outcome:
     text = f"Connection identifier {error.value} not found."
-    return Outcome((Message("AMQ8461E", text, reason=error.reason),))
+    return Outcome((MqscMessage("AMQ8461E", text, reason=error.reason),))

@@ -69,7 +69,7 @@ from mayfly.admin.mqsc.grammar import (
     switch,
 )
 from mayfly.mqi.errors import MQError
-from mayfly.verbs.mqsc_result import SYNTAX_ERROR, CommandResult, Message, MqscResult
+from mayfly.verbs.facts import SYNTAX_ERROR, CommandResult, MqscMessage, MqscResult
 
 if TYPE_CHECKING:
     from mayfly.admin import Engine
@@ -447,9 +447,9 @@ def _run(queue_manager: Engine, statement: Statement) -> Outcome:
         return Outcome((_syntax_error(statement, error),))
 
 
-def _syntax_error(statement: Statement, error: MqscSyntaxError) -> Message:
+def _syntax_error(statement: Statement, error: MqscSyntaxError) -> MqscMessage:
     line, column = statement.place(error.start)
-    return Message(
+    return MqscMessage(
         SYNTAX_ERROR,
         "Syntax error detected at or near end of command segment below:-",
         f"{statement.text[: error.end].rstrip()}\nline {line}, column {column}: {error}",

@@ -53,7 +53,7 @@ from mayfly.admin.mqsc.grammar import (
 )
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
-from mayfly.verbs.mqsc_result import Message
+from mayfly.verbs.facts import MqscMessage
 
 _INDENT = "   "
 _COLUMN_WIDTH = 40
@@ -238,26 +238,26 @@ def _item(keyword: str, value: Value) -> str:
 class Outcome:
     """The messages of a command, and the objects it shows."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[MqscMessage, ...]
     rows: tuple[dict[str, Value], ...] = ()
 
 
-def failure(error: MQError, about: Parameter) -> Message:
+def failure(error: MQError, about: Parameter) -> MqscMessage:
     """Return what runmqsc says to an error of the engine."""
     name = about.values[0].text if about.values else about.keyword
     code, text = _FAILURES.get(error.reason, ("AMQ8101S", f"IBM MQ error has occurred: {error}"))
-    return Message(code, text.replace("{name}", name), reason=error.reason)
+    return MqscMessage(code, text.replace("{name}", name), reason=error.reason)
 
 
 def done(code: str, text: str) -> Outcome:
     """Return the outcome of a command that was carried out."""
-    return Outcome((Message(code, text),))
+    return Outcome((MqscMessage(code, text),))
 
 
 def not_found(name: str) -> Outcome:
     """Return the outcome of a command about something that is not there."""
     code, text = _NOT_FOUND
-    message = Message(code, text.format(name=name), reason=rc.MQRC_UNKNOWN_OBJECT_NAME)
+    message = MqscMessage(code, text.format(name=name), reason=rc.MQRC_UNKNOWN_OBJECT_NAME)
     return Outcome((message,))
 
 
@@ -268,7 +268,7 @@ def shown(
     found = [row for row in map(wanted.of, records) if row is not None]
     if not found:
         return not_found(pattern)
-    return Outcome(tuple(Message(*heading, body(row)) for row in found), tuple(found))
+    return Outcome(tuple(MqscMessage(*heading, body(row)) for row in found), tuple(found))
 
 
 def nothing_else(command: Command, kind: str, given: dict[str, Parameter]) -> None:

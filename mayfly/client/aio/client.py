@@ -28,8 +28,8 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.verbs.checks import MOST_BYTES, Identifier, bytes_of, check_most, plain_descriptor
+from mayfly.verbs.facts import MqscResult
 from mayfly.verbs.messages import Message, PutResult
-from mayfly.verbs.mqsc_result import MqscResult
 
 _T = TypeVar("_T")
 

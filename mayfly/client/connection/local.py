@@ -85,7 +85,7 @@ from mayfly.verbs.contracts.claims import ConsumerState
 from mayfly.verbs.contracts.ledger import PositionTrimmed
 from mayfly.verbs.contracts.reasons import CONSUMER_UNKNOWN
 from mayfly.verbs.contracts.wire import descriptor_of
-from mayfly.verbs.facts import Inquiry
+from mayfly.verbs.facts import Inquiry, MqscResult
 from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement
 from mayfly.verbs.requests import BackoutRule, Opened, Put, Request, Subscribed, verb_name
 from mayfly.verbs.rows import properties_of, scalar_of
@@ -940,23 +940,8 @@ def _go_on(on: LocalConnection, asked: ask.GoOn) -> int | None:
 # Administration
 
 
-def _run_mqsc(on: LocalConnection, asked: ask.RunMqsc) -> ask.ScriptRow:
-    result = on.operated.mqsc(asked.script)
-    return ask.ScriptRow(
-        result.text,
-        [
-            ask.CommandRow(
-                command.number,
-                command.command,
-                [
-                    ask.ReplyRow(m.code, m.text, m.body, m.reason, m.line, m.column)
-                    for m in command.messages
-                ],
-                list(command.rows),
-            )
-            for command in result.commands
-        ],
-    )
+def _run_mqsc(on: LocalConnection, asked: ask.RunMqsc) -> MqscResult:
+    return on.operated.mqsc(asked.script)
 
 
 def _story(on: LocalConnection, asked: ask.Story) -> Whereabouts:

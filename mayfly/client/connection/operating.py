@@ -10,9 +10,7 @@ from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import stored_id
 from mayfly.verbs.contracts.claims import ConsumerState
 from mayfly.verbs.contracts.ledger import PositionTrimmed
-from mayfly.verbs.facts import Counts, OwnTime, Verification
-from mayfly.verbs.mqsc_result import CommandResult, MqscResult
-from mayfly.verbs.mqsc_result import Message as MqscMessage
+from mayfly.verbs.facts import Counts, MqscResult, OwnTime, Verification
 from mayfly.verbs.requests import Calls
 from mayfly.verbs.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter, check_page
 from mayfly.verbs.stories import PropertyQuestion, StoriesFound, Whereabouts
@@ -218,7 +216,7 @@ class Administration:
 
     def mqsc(self, script: str) -> MqscResult:
         """Run MQSC commands; a wrong one makes ``ok`` False and does not stop those after it."""
-        return _script_of(self._call(ask.RunMqsc(script)))
+        return self._call(ask.RunMqsc(script))
 
     def counts(self, queue: str) -> Counts:
         """Return staged, live, uncommitted, locked and expired_present of a local queue."""
@@ -273,20 +271,4 @@ def _row(where: ScheduleFilter) -> ask.Filter:
     """Return a filter as it travels."""
     return ask.Filter(
         where.queue, where.sender, [*where.properties], where.due_from_ms, where.due_before_ms
-    )
-
-
-def _script_of(row: ask.ScriptRow) -> MqscResult:
-    """Return the result of MQSC commands that has travelled."""
-    return MqscResult(
-        row.text,
-        tuple(
-            CommandResult(
-                command.number,
-                command.command,
-                tuple(MqscMessage(*message) for message in command.messages),
-                tuple(command.rows),
-            )
-            for command in row.commands
-        ),
     )

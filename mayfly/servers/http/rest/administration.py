@@ -20,7 +20,7 @@ from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.rest.calls import WRONG_VALUE, Answer, RestCall, RestError, json_answer
 from mayfly.servers.http.service import Visit
 from mayfly.servers.standing import State
-from mayfly.verbs.mqsc_result import CommandResult, Message
+from mayfly.verbs.facts import CommandResult, MqscMessage
 
 _TEXT, _JSON = "runCommand", "runCommandJSON"
 _KEYS: Final = ("type", "command", "qualifier", "name", "parameters", "responseParameters")
@@ -127,7 +127,7 @@ def _told_as_values(result: CommandResult) -> list[dict[str, Any]]:
     ]
 
 
-def _codes(message: Message) -> dict[str, int]:
+def _codes(message: MqscMessage) -> dict[str, int]:
     if message.is_information:
         return {"completionCode": c.MQCC_OK, "reasonCode": rc.MQRC_NONE}
     reason = message.reason or MQRCCF_COMMAND_FAILED
