@@ -19,15 +19,13 @@ COMPILED = ("engine", "lifetime/window.py", "mqi", "runtime", "store", "verbs/me
 #: own checks can name the field and the reason code; so what programs call is not compiled.
 INTERPRETED = {
     "mayfly/engine/arrivals.py": "a class that others extend",
-    "mayfly/engine/attributes/": "tables of dataclasses, made once",
+    "mayfly/engine/attributes.py": "tables of dataclasses, made once",
     "mayfly/engine/configuration.py": "what programs call",
     "mayfly/engine/delay/schedule.py": "what programs call",
-    "mayfly/engine/delay/schedule_change.py": "what programs call",
     "mayfly/engine/engine.py": "what programs call",
     "mayfly/engine/forwarding.py": "what programs call, with sessions of a network as well",
     "mayfly/engine/handles.py": "what programs call",
-    "mayfly/engine/objects/handle.py": "what programs call",
-    "mayfly/engine/pubsub/topic_handle.py": "what programs call",
+    "mayfly/engine/objects/inquire.py": "what programs call",
     "mayfly/engine/pubsub/topic_verbs.py": "what programs call",
     "mayfly/engine/session.py": "what programs call",
     "mayfly/engine/whereabouts/": "questions about single messages",

@@ -9,7 +9,7 @@ memory, its transactions. ``tests/test_tidy.py`` refuses whatever takes them fro
 """
 
 from mayfly.engine.arrivals import Arrivals, arrival_number
-from mayfly.engine.attributes.attribute import LONGEST_MESSAGE_BYTES
+from mayfly.engine.attributes import LONGEST_MESSAGE_BYTES
 from mayfly.engine.configuration import Configuration
 from mayfly.engine.counting import volatile_count
 from mayfly.engine.delivery import new_message_id
@@ -28,17 +28,17 @@ from mayfly.engine.forwarding import (
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
 from mayfly.engine.objects.inquire import text_length
-from mayfly.engine.objects.lookup import (
+from mayfly.engine.objects.named import find_channel
+from mayfly.engine.objects.views import (
     manager_definition,
     manager_folder,
 )
-from mayfly.engine.objects.named import find_channel
 from mayfly.engine.own_time import advance_clock, come_back
 from mayfly.engine.put import PutRequest
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.session import Session
 from mayfly.engine.settings import PLATFORMS, SETTINGS, SettingValue, setting_value
-from mayfly.engine.whereabouts.whole import ArchiveError, Sources, Teller, whole_story
+from mayfly.engine.whereabouts.stories import ArchiveError, Sources, Teller, whole_story
 
 __all__ = [
     # An open queue manager: its configuration, its place, its status.

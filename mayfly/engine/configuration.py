@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mayfly.engine.attributes.attribute import QMGR
+from mayfly.engine.attributes import QMGR
 from mayfly.engine.core import Core
 from mayfly.engine.settings import PLATFORMS, Settings, SettingValue, check_settings
 from mayfly.engine.transaction import Transaction

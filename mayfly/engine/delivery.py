@@ -9,7 +9,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.remote.resolution import Remote
-from mayfly.engine.remote.wrapping import header_bytes, wrapped
+from mayfly.engine.remote.transmission import header_bytes, wrapped
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.window import Window, capped_from
 from mayfly.mqi import reasons as rc
@@ -140,8 +140,10 @@ def new_row(core: Core, path: Path, message: MessageFields) -> StoredMessage:
 
 def _in_transit(core: Core, remote: Remote, message: MessageFields) -> OutgoingMessage:
     prepared, window, (msg_id, given_correl_id, origin_id), body = message
-    named = msg_id or new_id(core), given_correl_id
-    outer, correl_id, data = wrapped((core.name, remote), prepared, window, named, body)
+    msg_id = msg_id or new_id(core)
+    outer, correl_id, data = wrapped(
+        core.name, remote, prepared, window, msg_id, given_correl_id, body
+    )
     return OutgoingMessage(outer, window, Ids(new_id(core), correl_id, origin_id), data)
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from mayfly.engine.claims.consumers import Claims
+from mayfly.engine.claims.claims import Claims
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.expiry import ExpiryScan
 from mayfly.engine.membership import Membership
-from mayfly.engine.pubsub.subscription_administration import end_expired
+from mayfly.engine.pubsub.administration import end_expired
 from mayfly.engine.state import BROKEN
 from mayfly.engine.triggering.triggering import triggering_of
 from mayfly.lifetime.times import SECOND_MS, STORED_TIME_IDLE_MS

@@ -9,30 +9,31 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path as FilePath
 
-from mayfly.engine.attributes.attribute import QLOCAL, QMGR
-from mayfly.engine.attributes.of_authority import AuthorityDefinition
-from mayfly.engine.attributes.of_manager import ManagerDefinition
-from mayfly.engine.attributes.of_queues import QueueDefinition
-from mayfly.engine.attributes.of_topics import SubscriptionDefinition, TopicDefinition
-from mayfly.engine.authority.records import record_of
-from mayfly.engine.authority.told_groups import load_groups, tell_groups
-from mayfly.engine.authority.users import ADMINISTRATORS, USER_CHARACTERS, FileOfUsers
+from mayfly.engine.attributes import (
+    QLOCAL,
+    QMGR,
+    AuthorityDefinition,
+    ManagerDefinition,
+    QueueDefinition,
+    SubscriptionDefinition,
+    TopicDefinition,
+)
+from mayfly.engine.authority.checks import load_groups, tell_groups
+from mayfly.engine.authority.records import ADMINISTRATORS, USER_CHARACTERS, FileOfUsers, record_of
 from mayfly.engine.bulk.stages import Stages
-from mayfly.engine.claims.consumers import Claims
+from mayfly.engine.claims.claims import Claims
 from mayfly.engine.configuration import Configuration, checked_configuration, configure
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.delay.timeline import StagedKeys
 from mayfly.engine.due_work import DueWork
 from mayfly.engine.membership import Membership
-from mayfly.engine.objects.administration import set_up
-from mayfly.engine.objects.client_objects import set_up_client_objects
-from mayfly.engine.objects.definitions import stored_definitions
+from mayfly.engine.objects.administration import set_up, stored_definitions
+from mayfly.engine.objects.named import set_up_client_objects
 from mayfly.engine.open_handles import drop_ownerless
 from mayfly.engine.own_time import say_when_ahead
+from mayfly.engine.pubsub.administration import load_subscriptions, set_up_topics
 from mayfly.engine.pubsub.retained import load_retained
-from mayfly.engine.pubsub.subscription_administration import load_subscriptions
-from mayfly.engine.pubsub.topic_administration import set_up_topics
 from mayfly.engine.restart import count_interrupted, end_non_persistent, recover_totals
 from mayfly.engine.session import Session
 from mayfly.engine.settings import SettingValue

@@ -13,7 +13,7 @@ from mayfly.engine.delivery import Ids, OutgoingMessage, new_id
 from mayfly.engine.disposal import as_given, dead_letter, dead_letter_queue_of, send_report
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
-from mayfly.engine.objects.lookup import target_queue
+from mayfly.engine.objects.views import target_queue
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.session import Session
 from mayfly.engine.transaction import Transaction

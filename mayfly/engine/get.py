@@ -23,7 +23,7 @@ from mayfly.engine.finding.selecting import (
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.properties import View, seen_as
 from mayfly.engine.queues import Found, LocalQueue
-from mayfly.engine.remote.wrapping import TRANSMISSION_MARK, extended, seen_in_transit
+from mayfly.engine.remote.transmission import TRANSMISSION_MARK, extended, seen_in_transit
 from mayfly.engine.requester import Requester
 from mayfly.engine.state import ensure_running, now_ms_of
 from mayfly.engine.transaction import Transaction

@@ -27,7 +27,7 @@ from mayfly.engine.get import (
 )
 from mayfly.engine.holding import Hold
 from mayfly.engine.queues import Found, LocalQueue
-from mayfly.engine.remote.wrapping import TRANSMISSION_MARK
+from mayfly.engine.remote.transmission import TRANSMISSION_MARK
 from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork

@@ -10,8 +10,8 @@ from itertools import count
 
 from mayfly.engine.browse import marks_of
 from mayfly.engine.core import Core
-from mayfly.engine.objects.dynamic import drop_dynamic_queue
-from mayfly.engine.pubsub.subscription_administration import drop_doomed, forget_subscription
+from mayfly.engine.objects.administration import drop_dynamic_queue
+from mayfly.engine.pubsub.administration import drop_doomed, forget_subscription
 from mayfly.engine.pubsub.subscriptions import Subscription, SubscriptionHandle
 from mayfly.engine.put import AsyncPuts
 from mayfly.engine.queues import LocalQueue

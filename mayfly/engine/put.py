@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from mayfly.engine import holding
-from mayfly.engine.attributes.attribute import QALIAS, QREMOTE
+from mayfly.engine.attributes import QALIAS, QREMOTE
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import (
@@ -27,8 +27,8 @@ from mayfly.engine.disposal import send_report
 from mayfly.engine.groups.place import is_grouped
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.remote.direct_put import check_direct_put
 from mayfly.engine.remote.resolution import reply_address
+from mayfly.engine.remote.transmission import check_direct_put
 from mayfly.engine.state import ensure_running, now_ms_of
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork

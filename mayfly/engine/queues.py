@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 from weakref import WeakSet
 
-from mayfly.engine.attributes.of_queues import QueueDefinition
+from mayfly.engine.attributes import QueueDefinition
 from mayfly.engine.finding.read_ahead import ReadAhead, RowMemory
 from mayfly.engine.triggering.trigger import Trigger
 from mayfly.lifetime.times import Clock

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 
 from mayfly.engine import holding
-from mayfly.engine.attributes.attribute import QLOCAL
-from mayfly.engine.attributes.of_queues import QueueDefinition
+from mayfly.engine.attributes import QLOCAL, QueueDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.queues import VOLATILE, LocalQueue
 from mayfly.engine.transaction import Transaction

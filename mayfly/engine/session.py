@@ -21,8 +21,8 @@ from mayfly.engine.finding.search import ANY, Match, selector_of
 from mayfly.engine.get import GetRequest, Getter, get, next_message
 from mayfly.engine.get_many import get_many
 from mayfly.engine.handles import Handle, Owner
-from mayfly.engine.objects.dynamic import create_dynamic_queue
-from mayfly.engine.objects.handle import DefinitionHandle, open_definition
+from mayfly.engine.objects.administration import create_dynamic_queue
+from mayfly.engine.objects.inquire import DefinitionHandle, open_definition
 from mayfly.engine.objects.registry import Path, path_of_put
 from mayfly.engine.open_handles import OpenQueues, begin_verb
 from mayfly.engine.properties import with_properties

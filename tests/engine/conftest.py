@@ -10,7 +10,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine.delay import delay_processor, schedule_query
-from mayfly.engine.delay.alike import due_alike
+from mayfly.engine.delay.delay_processor import due_alike
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.store.keys import staging_key
 from mayfly.testing import VirtualClock

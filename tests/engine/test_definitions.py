@@ -18,8 +18,8 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreDamaged
 
 PACKAGE = Path(mayfly.__file__).parent
-#: The last row of the table of queues; the new one is written before it.
-_ANCHOR = "    custom: str = attribute("
+#: A row that queues alone have; the new one is written before it.
+_ANCHOR = "    targtype: int = attribute("
 _ROW = """    # Mayfly's own, for this test.
     colour: int = attribute(7, low=7, high=9, words=(("RED", 7), ("BLUE", 8)), objects=_HOLDERS)
 """
@@ -53,7 +53,7 @@ def test_a_row_is_all_that_a_new_attribute_of_queues_needs(tmp_path: Path) -> No
     with mayfly.QueueManager("QM1", folder) as qm:
         assert qm.mqsc("DEFINE QLOCAL(OLD)").ok
     shutil.copytree(PACKAGE, copy / "mayfly", ignore=shutil.ignore_patterns("__pycache__"))
-    table = copy / "mayfly/engine/attributes/of_queues.py"
+    table = copy / "mayfly/engine/attributes.py"
     text = table.read_text("utf-8")
     assert text.count(_ANCHOR) == 1
     table.write_text(text.replace(_ANCHOR, _ROW + _ANCHOR), "utf-8")

@@ -13,7 +13,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import GetRequest, PutRequest
-from mayfly.engine.delay import staging_order
+from mayfly.engine.delay import staging_state
 from mayfly.engine.face.administration import QLOCAL
 from mayfly.engine.get import Getter
 from mayfly.engine.objects import administration
@@ -321,7 +321,7 @@ def test_lives_kept_back_after_a_full_disk_do_not_take_the_lead_with_them(tmp_pa
 def test_a_staging_key_on_its_way_to_the_disk_is_not_given_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging_order, "_KEPT", 1)
+    monkeypatch.setattr(staging_state, "_KEPT", 1)
     with gate() as opening, QueueManager("QM1", tmp_path, VirtualClock()) as qm:
         local(qm)
         session = qm.session()
@@ -351,7 +351,7 @@ def test_a_delivery_time_that_is_used_again_later_gets_no_staging_key_twice(
     persistent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its last order is forgotten in between; the store is asked for it."""
-    monkeypatch.setattr(staging_order, "_KEPT", 1)
+    monkeypatch.setattr(staging_state, "_KEPT", 1)
     clock = VirtualClock()
     with QueueManager("QM1", clock=clock) as qm, qm.session() as session:
         local(qm)

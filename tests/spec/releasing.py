@@ -6,7 +6,7 @@ tests/spark/test_delay_by_spark.py does the same with Spark itself.
 
 from __future__ import annotations
 
-from mayfly.engine.attributes.of_manager import DDELAY_SPARK
+from mayfly.engine.attributes import DDELAY_SPARK
 from mayfly.engine.due_work import DueWork
 from mayfly.engine.face.administration import QMGR
 from mayfly.engine.face.bulk import ClaimLimit as Limit

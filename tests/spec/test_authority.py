@@ -10,8 +10,8 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.engine import PutRequest, Session
-from mayfly.engine.attributes.of_manager import AUTHCHK_NONE
-from mayfly.engine.authority.profiles import specificity
+from mayfly.engine.attributes import AUTHCHK_NONE
+from mayfly.engine.authority.records import specificity
 from mayfly.engine.authority.words import QUEUE
 from mayfly.engine.face.administration import (
     GROUP,

@@ -12,7 +12,7 @@ import pytest
 from mayfly import QueueManager, pymqi
 from mayfly.admin.security.users import users_of
 from mayfly.engine import PutRequest, Session
-from mayfly.engine.attributes.of_manager import AUTHCHK_RELEASE
+from mayfly.engine.attributes import AUTHCHK_RELEASE
 from mayfly.engine.face.administration import QMGR, SELF
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

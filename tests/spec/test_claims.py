@@ -10,8 +10,8 @@ import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
 from mayfly.engine import Session
+from mayfly.engine.claims.claims import Claimed
 from mayfly.engine.claims.consumer import CLAIM_ROWS_MAX, BackedOut
-from mayfly.engine.claims.consumers import Claimed
 from mayfly.engine.face.bulk import ClaimError
 from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.objects import administration

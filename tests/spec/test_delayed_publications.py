@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes.of_topics import DEAD_LETTERS_NO, DEAD_LETTERS_YES
-from mayfly.engine.delay.release import Release
+from mayfly.engine.attributes import DEAD_LETTERS_NO, DEAD_LETTERS_YES
+from mayfly.engine.delay.delay_processor import Release
 from mayfly.engine.pubsub.subscriptions import PASSED_ON
 from mayfly.engine.queues import PERSISTENT
 from mayfly.mqi import constants as c

@@ -8,7 +8,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Session
-from mayfly.engine.attributes.of_queues import EVENT_DISABLED, EVENT_ENABLED
+from mayfly.engine.attributes import EVENT_DISABLED, EVENT_ENABLED
 from mayfly.engine.face.administration import (
     PROCESS,
     QALIAS,

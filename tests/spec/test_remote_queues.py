@@ -10,7 +10,7 @@ from mayfly import QueueManager
 from mayfly.engine import PutRequest, Session
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.remote.resolution import Remote
-from mayfly.engine.remote.wrapping import wrapped
+from mayfly.engine.remote.transmission import wrapped
 from mayfly.lifetime.window import window_at_put
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -335,4 +335,4 @@ def test_E23_a_descriptor_that_fits_no_header_cannot_travel() -> None:
     """No put takes it; a store may hold one from before that was so."""
     stored = Prepared(Descriptor(reply_to_q="A" * 49), b"", 0, False, 0, False)
     with refused(rc.MQRC_MD_ERROR):
-        wrapped(("QM1", Remote("Q", "QM2")), stored, window_at_put(0, None), (b"m" * 24, b""), b"x")
+        wrapped("QM1", Remote("Q", "QM2"), stored, window_at_put(0, None), b"m" * 24, b"", b"x")

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.delay.receipts import receipt_from_ledger
+from mayfly.engine.delay.schedule import receipt_from_ledger
 from mayfly.engine.queues import PERSISTENT
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi.delay_header import STAGING_QUEUE

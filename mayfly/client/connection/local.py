@@ -423,7 +423,7 @@ def _close_object(on: LocalConnection, asked: ask.CloseObject) -> int:
 
 def _inquire(on: LocalConnection, asked: ask.Inquire) -> Inquiry:
     if asked.handle == c.MQHO_NONE:
-        return inquire_itself(on.session, asked.selectors)
+        return inquire_itself(on.session.core, on.session.authority, asked.selectors)
     found = on.opened.find(asked.handle)
     if isinstance(found, TopicHandle):
         said = f"handle {asked.handle} is that of a topic"

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from mayfly.engine.attributes.attribute import QMGR
-from mayfly.engine.attributes.of_manager import AUTHCHK_NONE, AUTHCHK_SEND
-from mayfly.engine.authority.profiles import SELF, check_profile
+from mayfly.engine.attributes import AUTHCHK_NONE, AUTHCHK_SEND, QMGR
 from mayfly.engine.authority.records import (
     GROUP,
     PRINCIPAL,
+    SELF,
+    USER_CHARACTERS,
     Entity,
     RecordKey,
+    check_profile,
     definition_of,
 )
-from mayfly.engine.authority.users import USER_CHARACTERS
 from mayfly.engine.authority.words import OBJECT_TYPES, bits_of, spelled
 from mayfly.engine.core import Core
 from mayfly.engine.objects.administration import erase, save_together
@@ -47,8 +47,9 @@ def set_authority(
         check_key(core, key)
     added, removed = bits_of(object_type, add), bits_of(object_type, remove)
     if added & removed:
-        said = f"{spelled(added & removed)} is both added and removed"
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+        raise mq_error(
+            rc.MQRC_OPTIONS_ERROR, f"{spelled(added & removed)} is both added and removed"
+        )
     records, manager = core.registry.authority, core.registry.queue_manager
     with core.definitions_lock:
         bits = {key: ((records.bits(key) or 0) | added) & ~removed for key in keys}
@@ -76,8 +77,10 @@ def delete_authority(core: Core, key: RecordKey) -> None:
         bits = records.bits(key)
         if bits is None:
             kind, name = key.entity
-            said = f"no record of {kind} {name} for {key.object_type} {key.profile}"
-            raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, said)
+            raise mq_error(
+                rc.MQRC_UNKNOWN_OBJECT_NAME,
+                f"no record of {kind} {name} for {key.object_type} {key.profile}",
+            )
         erase(core, definition_of(key, bits))
         with core.engine_lock:
             records.remove(key)
@@ -87,11 +90,15 @@ def delete_authority(core: Core, key: RecordKey) -> None:
 def check_key(core: Core, key: RecordKey) -> None:
     """Raise the reason why there can be no such record."""
     if key.object_type not in OBJECT_TYPES:
-        said = f"object type {key.object_type!r} is not one of {', '.join(OBJECT_TYPES)}"
-        raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, said)
+        raise mq_error(
+            rc.MQRC_OBJECT_TYPE_ERROR,
+            f"object type {key.object_type!r} is not one of {', '.join(OBJECT_TYPES)}",
+        )
     if key.object_type == QMGR and key.profile != SELF:
-        said = f"the profile of queue manager {core.name} is {SELF}, not {key.profile!r}"
-        raise mq_error(rc.MQRC_OBJECT_NAME_ERROR, said)
+        raise mq_error(
+            rc.MQRC_OBJECT_NAME_ERROR,
+            f"the profile of queue manager {core.name} is {SELF}, not {key.profile!r}",
+        )
     check_profile(key.profile)
     check_entity(key.entity)
 

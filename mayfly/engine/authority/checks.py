@@ -1,4 +1,4 @@
-"""Where authority is asked for: before the verbs of a session, and in the name of a putter."""
+"""Checks of authority: before the verbs of a session, and in the name of a putter."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from mayfly.engine.attributes.attribute import QMGR, QMODEL, TOPIC
-from mayfly.engine.attributes.of_manager import AUTHCHK_NONE, AUTHCHK_RELEASE
+from mayfly.engine.attributes import AUTHCHK_NONE, AUTHCHK_RELEASE, QMGR, QMODEL, TOPIC
 from mayfly.engine.authority import words
-from mayfly.engine.authority.profiles import SELF
-from mayfly.engine.authority.told_groups import tell_groups
-from mayfly.engine.authority.users import ADMINISTRATORS, USER_CHARACTERS
-from mayfly.engine.authority.words import QUEUE, spelled
+from mayfly.engine.authority.records import ADMINISTRATORS, SELF, USER_CHARACTERS
+from mayfly.engine.transaction import Transaction
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.store.meta import read_user_groups, write_user_groups
 from mayfly.verbs.topic_strings import upwards
 
 if TYPE_CHECKING:
     from mayfly.engine.core import Core
+
 
 _LOG = logging.getLogger("mayfly.authority")
 _CACHE_SIZE = 10_000
@@ -70,7 +69,7 @@ class UserAuthority:
         if bits is None:
             bits = self._renew(name)
         if wanted & ~bits:
-            self._refuse(QUEUE, name, wanted & ~bits)
+            self._refuse(words.QUEUE, name, wanted & ~bits)
 
     def check_open(self, name: str, options: int) -> None:
         """Check for what MQOPEN options need; a model queue is also looked at: DSP (C7).
@@ -98,7 +97,6 @@ class UserAuthority:
         self._check(object_type, name, words.INQ)
 
     def check_alternate(self) -> None:
-        """Check for ALTUSR on the queue manager."""
         self._check(QMGR, SELF, words.ALTUSR)
 
     def recorded(self) -> int:
@@ -143,7 +141,7 @@ class UserAuthority:
         version = self._core.registry.version
         if self._version != version or len(self._queues) >= _CACHE_SIZE:
             self._queues = {}
-        bits = self._queues[name] = self._granted(QUEUE, name)
+        bits = self._queues[name] = self._granted(words.QUEUE, name)
         self._version = version
         return bits
 
@@ -152,7 +150,7 @@ class UserAuthority:
         with self._core.engine_lock:
             if registry.queue_manager.authchk == AUTHCHK_NONE:
                 return words.EVERYTHING
-            if object_type == QUEUE:
+            if object_type == words.QUEUE:
                 if "@" in name:
                     # A message for another queue manager is put on the transmission queue.
                     path = registry.resolve_target(name)
@@ -173,7 +171,7 @@ class UserAuthority:
         with core.engine_lock:
             core.registry.authority.refused_count += 1
         named = core.name if object_type == QMGR else name
-        said = f"user {self.user!r} lacks {spelled(missing)} on {object_type} {named}"
+        said = f"user {self.user!r} lacks {words.spelled(missing)} on {object_type} {named}"
         _LOG.warning("%s: not authorized: %s", core.name, said)
         raise mq_error(rc.MQRC_NOT_AUTHORIZED, said)
 
@@ -260,3 +258,30 @@ def authority_of(
     if groups is not None:
         tell_groups(core, authority.user, authority.groups)
     return None if is_admin else authority
+
+
+def load_groups(core: Core) -> None:
+    """Take the groups that the store keeps; raises StoreDamaged."""
+    core.registry.authority.users.enter(read_user_groups(core.store.persistent))
+
+
+def tell_groups(core: Core, user: str, groups: tuple[str, ...]) -> None:
+    """Keep the groups of a user; durable on return, in the memory alone on a full disk.
+
+    Those of a user in the file of users are not kept: they end when the user is removed from it.
+    Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+    """
+    users = core.registry.authority.users
+    if not user or not users.must_be_told(user, groups):
+        return
+    with core.definitions_lock:
+        transaction = Transaction()
+        transaction.unit.statements.append(write_user_groups(user, groups))
+        try:
+            core.committer.run(transaction)
+        except MQError as error:
+            if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL:
+                raise
+            _LOG.warning("a restart will not know the groups of user %r: %s", user, error)
+        with core.engine_lock:
+            users.enter({user: groups})

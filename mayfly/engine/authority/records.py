@@ -1,21 +1,140 @@
-"""Authority records: the rights given to each user and group, and their sum for one name."""
+"""Authority records: the rights of users and groups by profile, and the groups of users."""
 
 from __future__ import annotations
 
+import logging
+import re
 from bisect import insort
-from collections.abc import Collection, Iterable
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple, Protocol
 
-from mayfly.engine.attributes.attribute import AUTHREC
-from mayfly.engine.attributes.of_authority import AuthorityDefinition
-from mayfly.engine.authority.profiles import pattern_of, specificity
-from mayfly.engine.authority.users import ADMINISTRATORS, UserGroups
+from mayfly.engine.attributes import AUTHREC, AuthorityDefinition
 from mayfly.engine.authority.words import BITS, spelled
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import StoreError, mq_error
 
+#: The profile of the queue manager itself.
+SELF: Final = "SELF"
+_PROFILE = re.compile(r"[A-Za-z0-9./_%*?]{1,48}")
+_MANY = "**"
+#: How little the piece at one place says; an end stands for no more characters.
+_LITERAL, _END, _ONE, _SOME, _MANY_RANK = range(5)
+_RANKS = {"?": _ONE, "*": _SOME, _MANY: _MANY_RANK}
+_PIECE = re.compile(r"\*\*|.")
+_LOG = logging.getLogger("mayfly.authority")
+#: The group whose members may do everything, as in IBM MQ; the user of this name may, too.
+ADMINISTRATORS: Final = "mqm"
+#: The length of a user name in a message descriptor; characters beyond it are ignored.
+USER_CHARACTERS: Final = 12
 PRINCIPAL: Final = "PRINCIPAL"
 GROUP: Final = "GROUP"
 #: The group of everybody.
 NOBODY: Final = "nobody"
+
+
+def check_profile(profile: str) -> None:
+    """Raise MQRC_OBJECT_NAME_ERROR for what is neither a name nor a generic one.
+
+    ``**`` stands once, between periods or at an end: it is whole qualifiers.
+    """
+    if not _PROFILE.fullmatch(profile):
+        raise mq_error(
+            rc.MQRC_OBJECT_NAME_ERROR,
+            f"profile {profile!r} is not 1 to 48 characters of A-Z a-z 0-9 . / _ % * ?",
+        )
+    qualifiers = profile.split(".")
+    if any(_MANY in q and q != _MANY for q in qualifiers) or qualifiers.count(_MANY) > 1:
+        raise mq_error(
+            rc.MQRC_OBJECT_NAME_ERROR, f"profile {profile!r}: ** stands once, for whole qualifiers"
+        )
+
+
+def is_generic(profile: str) -> bool:
+    """Return True if a profile can stand for more than one name."""
+    return "*" in profile or "?" in profile
+
+
+@lru_cache(maxsize=4096)
+def pattern_of(profile: str) -> re.Pattern[str]:
+    """Return a pattern of the names that a profile stands for.
+
+    ``?`` is one character and ``*`` any number of them inside a qualifier, ``*`` alone exactly one
+    qualifier, ``**`` any number of qualifiers.
+    """
+    first, *rest = profile.split(".")
+    if first == _MANY:
+        # The period behind it belongs to what it stands for.
+        text = ".*" if not rest else r"(?:[^.]*\.)*" + _spelled(rest.pop(0))
+    else:
+        text = _spelled(first)
+    for qualifier in rest:
+        text += r"(?:\.[^.]*)*" if qualifier == _MANY else r"\." + _spelled(qualifier)
+    return re.compile(text, re.DOTALL)
+
+
+def specificity(profile: str) -> tuple[tuple[int, ...], str]:
+    """Return a key that sorts profiles, the one that says most of a name first.
+
+    The first place at which two differ decides: a character says more than ``?``, that more than
+    ``*``, that more than ``**``.
+    """
+    ranks = [_RANKS.get(piece, _LITERAL) for piece in _PIECE.findall(profile)]
+    return (*ranks, _END), profile
+
+
+def _spelled(qualifier: str) -> str:
+    if qualifier == "*":
+        return "[^.]+"
+    pieces = {"?": "[^.]", "*": "[^.]*"}
+    return "".join(pieces.get(character) or re.escape(character) for character in qualifier)
+
+
+class FileOfUsers(Protocol):
+    """The file of users beside a queue manager, as the engine asks it."""
+
+    def groups_of(self, user: str) -> tuple[str, ...] | None:
+        """Return the groups of a user, None for a user that it does not hold.
+
+        Raises StoreError or OSError when it cannot be read.
+        """
+
+
+class UserGroups:
+    """The groups of each user, from the file of users or from programs; guarded by the lock.
+
+    The file says them of a user that it holds, as it is at that moment. Of any other user those
+    count that a program in this process has told last, at a connection; the store keeps them.
+    """
+
+    def __init__(self) -> None:
+        self.file: FileOfUsers | None = None
+        self._told: Mapping[str, tuple[str, ...]] = {}
+
+    def of(self, user: str) -> tuple[str, ...]:
+        """Return the groups of a user, none for a user that nobody knows."""
+        found = self._in_file(user)
+        return self._told.get(user, ()) if found is None else found
+
+    def must_be_told(self, user: str, groups: tuple[str, ...]) -> bool:
+        """Return True if groups that a program tells are news; those in the file never are."""
+        return self._told.get(user, ()) != groups and self._in_file(user) is None
+
+    def enter(self, told: Mapping[str, tuple[str, ...]]) -> None:
+        """Take the groups that programs have told, () for a user without any."""
+        every = {**self._told, **told}
+        self._told = {user: groups for user, groups in every.items() if groups}
+
+    def _in_file(self, user: str) -> tuple[str, ...] | None:
+        """Return the groups in the file, None for a user that it does not hold.
+
+        A file that cannot be read is logged, and gives no groups: nothing is allowed by mistake.
+        """
+        try:
+            return None if self.file is None else self.file.groups_of(user)
+        except (StoreError, OSError) as error:
+            _LOG.error("the groups of user %r are not known: %s", user, error)
+            return ()
 
 
 class Entity(NamedTuple):
@@ -37,7 +156,6 @@ class AuthorityRecords:
     """All authority records of a queue manager, and who is in which group; guarded by the lock."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._bits: dict[RecordKey, int] = {}
         #: By entity and type of object, the most specific profile first.
         self._sorted: dict[tuple[Entity, str], list[tuple[str, int]]] = {}
@@ -51,7 +169,6 @@ class AuthorityRecords:
         self.refused_count = 0
 
     def __len__(self) -> int:
-        """Return how many records there are."""
         return len(self._bits)
 
     def has_any(self, object_type: str) -> bool:
@@ -74,7 +191,6 @@ class AuthorityRecords:
         insort(place, (key.profile, bits), key=lambda entry: specificity(entry[0]))
 
     def remove(self, key: RecordKey) -> None:
-        """Forget a record."""
         self._take_out(key)
         del self._bits[key]
 
@@ -123,7 +239,6 @@ def definition_of(key: RecordKey, bits: int) -> AuthorityDefinition:
 
 
 def record_of(definition: AuthorityDefinition) -> tuple[RecordKey, int]:
-    """Return a record from its stored form."""
     entity = Entity(definition.entity_kind, definition.entity)
     key = RecordKey(definition.object_type, definition.profile, entity)
     return key, sum(BITS.get(word, 0) for word in definition.authorities.split(","))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from mayfly.engine.attributes.attribute import QMGR, TOPIC
+from mayfly.engine.attributes import QMGR, TOPIC
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 

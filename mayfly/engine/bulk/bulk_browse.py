@@ -12,7 +12,7 @@ from mayfly.engine.delay.staging import shown
 from mayfly.engine.finding.search import Match, in_order
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
-from mayfly.engine.remote.wrapping import seen_in_transit
+from mayfly.engine.remote.transmission import seen_in_transit
 from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import unpack_descriptor
@@ -75,14 +75,8 @@ def page(
             if is_expired(row.expire_at_ms, now_ms):
                 continue
             if priority in (None, unpack_descriptor(row.descriptor).priority):
-                found.append(_seen(core, queue, row, now_ms))
+                found.append(shown(core, row) if queue.is_staging else seen_in_transit(row, now_ms))
     return queue.name, found, None
-
-
-def _seen(core: Core, queue: LocalQueue, row: StoredMessage, now_ms: int) -> StoredMessage:
-    if queue.is_staging:
-        return shown(core, row)
-    return seen_in_transit(row, now_ms)
 
 
 def _browsable(core: Core, name: str) -> Path:

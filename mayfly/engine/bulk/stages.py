@@ -59,7 +59,7 @@ class StageWriter:
     """A stage that is being filled; used by one thread."""
 
     def __init__(self, core: Core, place: StagePlace) -> None:
-        """Begin; the first blob that is followed by another makes it durable."""
+        """The first blob that is followed by another makes the stage durable."""
         self._core = core
         with core.engine_lock:
             self._id = core.store.sequence.next()
@@ -101,7 +101,6 @@ class Stages:
     """The stages of a queue manager; all calls are for threads that do not hold its lock."""
 
     def __init__(self, core: Core) -> None:
-        """Begin; the store's stages are there as they were."""
         self._core = core
         #: One query's commits run one after the other, whoever calls.
         self._locks = [core.runtime.lock("stages") for _ in range(_LOCK_COUNT)]
@@ -244,7 +243,10 @@ class Stages:
             first, count = promotion.refusals[0], len(promotion.refusals)
             _LOG.warning(
                 "%d rows of %s, batch %d, are dead letters; the first: %s",
-                *(count, state.query, state.batch, first),
+                count,
+                state.query,
+                state.batch,
+                first,
             )
         return state
 
@@ -258,7 +260,10 @@ class Stages:
         place = StagePlace(state.query, state.batch, NO_PARTITION, str(stage_id))
         _LOG.warning(
             "%d rows of %s, batch %d, are left to their source; the first: %s",
-            *(len(surrendered), state.query, state.batch, surrendered[0].text),
+            len(surrendered),
+            state.query,
+            state.batch,
+            surrendered[0].text,
         )
         return [
             begun(stage_id, place, NEVER_MS),

@@ -26,12 +26,15 @@ from mayfly.verbs.contracts import reasons
 from mayfly.verbs.contracts.claims import ConsumerState
 from mayfly.verbs.contracts.messages import MessageColumns
 
+#: The limits of one transaction, so that no other commit waits long for it.
+CLAIM_ROWS_MAX = 4_000
+CLAIM_BYTES_MAX = 16 * 1024 * 1024
+
 
 class ClaimError(Exception):
     """A consumer is refused; ``reason`` is for programs (verbs/contracts/reasons.py)."""
 
     def __init__(self, reason: str, text: str) -> None:
-        """Say in ``text`` what is wrong and what to do."""
         super().__init__(text)
         self.reason = reason
         self.text = text
@@ -41,7 +44,6 @@ class Consumer:
     """One consumer; it changes only under ``lock``, so that its claims come one after the other."""
 
     def __init__(self, row: ConsumerRow, lock: Lock) -> None:
-        """Begin without open claims."""
         self.row, self.lock = row, lock
         #: The open claims, by number.
         self.claims: list[ClaimRow] = []
@@ -72,7 +74,6 @@ class Consumer:
 
     @property
     def message_count(self) -> int:
-        """How many messages are claimed."""
         return self.row.last_row - self.closed_row - len(self.holes)
 
     @property
@@ -82,7 +83,6 @@ class Consumer:
         return claims[0].after_row if claims else self.row.last_row
 
     def standing(self) -> ConsumerState:
-        """Return how it stands."""
         row, claims = self.row, self.claims
         oldest_ms = claims[0].claimed_ms if claims else None
         return ConsumerState(
@@ -148,13 +148,13 @@ class Consumer:
             total_bytes += claim.body_bytes
         return until, rows, total_bytes
 
-    def group(self, until: int, row_count: int, body_bytes: int) -> list[ClaimRow]:
+    def group(self, until: int) -> list[ClaimRow]:
         """Return the first open claims up to ``until`` that one transaction closes."""
         group: list[ClaimRow] = []
         start, total_bytes = self.closed_row, 0
         for claim in self.claims:
             total_bytes += claim.body_bytes
-            is_full = claim.last_row - start > row_count or total_bytes > body_bytes
+            is_full = claim.last_row - start > CLAIM_ROWS_MAX or total_bytes > CLAIM_BYTES_MAX
             if claim.number > until or (group and is_full):
                 break
             group.append(claim)
@@ -178,22 +178,26 @@ class Consumer:
         ends = [*(hole - 1 for hole in holes), until_row]
         return [(low, high) for low, high in zip(starts, ends, strict=True) if low < high]
 
+    def next_claim(self, count: int, body_bytes: int, now_ms: int) -> ClaimRow:
+        """Return the claim of the next ``count`` messages; :meth:`accept` it when it is durable."""
+        row = self.row
+        last_row = row.last_row + count
+        return ClaimRow(row.id, row.last_number + 1, row.last_row, last_row, body_bytes, now_ms)
+
+    def after(self, claim: ClaimRow) -> ConsumerRow:
+        """Return the state of the consumer once a claim is durable."""
+        return self.row._replace(last_number=claim.number, last_row=claim.last_row)
+
     def accept(self, claim: ClaimRow) -> None:
-        """A claim is durable."""
-        self.row = self.row._replace(last_number=claim.number, last_row=claim.last_row)
+        self.row = self.after(claim)
         self.claims.append(claim)
 
     def close(self, group: list[ClaimRow], row: ConsumerRow) -> None:
-        """The first open claims are closed, durably."""
+        """Forget the first open claims, which are durably closed."""
         self.claims = self.claims[len(group) :]
         self.row = row
         if self.holes:
             self.holes = {hole for hole in self.holes if hole > self.closed_row}
-
-
-#: The limits of one transaction, so that no other commit waits long for it.
-CLAIM_ROWS_MAX = 4_000
-CLAIM_BYTES_MAX = 16 * 1024 * 1024
 
 
 class Limit(NamedTuple):
@@ -212,7 +216,6 @@ class ClaimedPage(NamedTuple):
 
     @property
     def message_count(self) -> int:
-        """How many there are."""
         return len(self.columns.payload)
 
 
@@ -227,7 +230,6 @@ class QueueClaims(ABC):
     """Holds what consumers have claimed; a consumer's methods are called with its lock held."""
 
     def __init__(self, core: Core) -> None:
-        """Begin with no claims."""
         self._core = core
 
     @abstractmethod
@@ -267,14 +269,12 @@ class QueueClaims(ABC):
         """
 
     def save(self, consumer: Consumer, row: ConsumerRow) -> None:
-        """Make the state of a consumer durable."""
         transaction = Transaction()
         transaction.unit.statements.append(save_consumer(row))
         self._core.committer.run(transaction)
         consumer.row = row
 
     def _close(self, consumer: Consumer, group: list[ClaimRow], transaction: Transaction) -> None:
-        """Close the first open claims in a transaction."""
         after = consumer.row._replace(closed_number=group[-1].number)
         transaction.unit.statements += [
             forget_claims(after.id, after.closed_number),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from heapq import merge
 
 from mayfly.engine import holding
@@ -37,7 +38,6 @@ from mayfly.mqi.constants import MQQDT_TEMPORARY_DYNAMIC, MQRO_DISCARD_MSG
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store import claimed as store
-from mayfly.store.claimed import ClaimRow, Rows
 from mayfly.store.keys import SEQUENCE_BITS
 from mayfly.store.units import EndedRows, StoredMessage
 from mayfly.verbs.contracts.outcomes import Ending, MetBy
@@ -45,13 +45,15 @@ from mayfly.verbs.contracts.outcomes import Ending, MetBy
 _LOG = logging.getLogger("mayfly.claims")
 _ANY_SEQUENCE = 2**SEQUENCE_BITS - 1
 _PAGE_ROWS = 1_000
+_Record = tuple[bytes, int, int, int, str, str]
+#: Reports made in one turn of the lock.
+_REPORT_BATCH = 100
 
 
 class _Walked:
     """Messages that a claim met: keys to be claimed, rows of those in memory, and expired ones."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.keys: list[int] = []
         #: Place among the keys and row of each that is in memory.
         self.volatile: list[tuple[int, StoredMessage]] = []
@@ -126,11 +128,6 @@ def _visible(
         low = page[-1][0] + 1
 
 
-_Record = tuple[bytes, int, int, int, str, str]
-#: Reports made in one turn of the lock.
-_REPORT_BATCH = 100
-
-
 def _records_of(descriptors: Iterable[bytes]) -> tuple[list[_Record], str]:
     """Return what the records of lives say, by descriptor (``EndedRows.descriptors``).
 
@@ -156,7 +153,7 @@ def _records_of(descriptors: Iterable[bytes]) -> tuple[list[_Record], str]:
 
 
 def _send_confirmations(
-    core: Core, transaction: Transaction, queue: LocalQueue, rows: Rows, confirming: str
+    core: Core, transaction: Transaction, queue: LocalQueue, rows: store.Rows, confirming: str
 ) -> None:
     """Add the COD reports that claimed messages owe to the transaction that ends them (G9)."""
     messages = core.store.claimed.of_descriptors(rows, confirming)
@@ -169,7 +166,7 @@ def _send_confirmations(
                 send_report(core, transaction, Cause.COD, original)
 
 
-def _give_back(core: Core, transaction: Transaction, queue: LocalQueue, rows: Rows) -> None:
+def _give_back(core: Core, transaction: Transaction, queue: LocalQueue, rows: store.Rows) -> None:
     """Add to a transaction that rows go back to their places, backout counts raised (G8)."""
     sides = core.store.claimed.sides(rows)
     volatile = core.store.claimed.volatile(rows)
@@ -188,20 +185,23 @@ def _give_back(core: Core, transaction: Transaction, queue: LocalQueue, rows: Ro
 def _end(
     transaction: Transaction,
     queue: LocalQueue,
-    rows: Rows,
+    rows: store.Rows,
     now_ms: int,
-    said: tuple[list[_Record], str],
+    records: list[_Record],
+    program: str,
 ) -> None:
-    """Add to a transaction that the lives of rows without holes end as got; ``said`` is by whom."""
+    """Add to a transaction that the lives of rows without holes end as got by a program."""
     outcome = holding.end_claimed(transaction, queue, rows.message_count)
-    ended = EndedRows(*rows.range, queue.name, now_ms, outcome, *said)
+    ended = EndedRows(*rows.range, queue.name, now_ms, outcome, records, program)
     transaction.unit.end_rows(queue.number, ended)
 
 
 def _move(
     core: Core,
     transaction: Transaction,
-    claimed: tuple[LocalQueue, Rows, StoredMessage],
+    queue: LocalQueue,
+    rows: store.Rows,
+    message: StoredMessage,
     program: str,
     reason: int,
 ) -> str:
@@ -211,8 +211,7 @@ def _move(
     cases it owes an exception report. Returns what became of it; raises why the dead-letter queue
     takes it not.
     """
-    queue, rows, message = claimed
-    definition, descriptor = queue.definition, unpack_descriptor(message.descriptor)
+    descriptor = unpack_descriptor(message.descriptor)
     records, _confirming = _records_of([message.descriptor])
     with core.engine_lock:
         now_ms = core.now_ms()
@@ -220,7 +219,7 @@ def _move(
         ids = Ids(message.msg_id, message.correl_id, message.origin_id)
         letter = OutgoingMessage(as_given(core, descriptor), window, ids, message.body)
         said = ""
-        if definition.bothresh:
+        if queue.definition.bothresh:
             said = _to_backout_queue(core, transaction, queue, letter)
         if not said:
             original = original_of(queue, message, descriptor, now_ms)
@@ -230,7 +229,7 @@ def _move(
                 _to_dead_letters(core, transaction, queue, letter, reason)
                 said = "is a dead letter"
             send_report(core, transaction, Cause.EXCEPTION, original, reason)
-        _end(transaction, queue, rows, now_ms, (records, program))
+        _end(transaction, queue, rows, now_ms, records, program)
     return said
 
 
@@ -263,6 +262,16 @@ def _to_dead_letters(
         ) from error
 
 
+@contextmanager
+def _taken_back_on_failure(core: Core, transaction: Transaction) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        with core.engine_lock:
+            core.committer.take_back(transaction)
+        raise
+
+
 class OrdinaryQueueClaims(QueueClaims):
     """Holds claimed messages in a table of their own, non-persistent ones too."""
 
@@ -288,7 +297,7 @@ class OrdinaryQueueClaims(QueueClaims):
     def load(self, consumer: Consumer) -> None:
         """Take the claimed messages, which are on no queue, out of its counters."""
         core, row = self._core, consumer.row
-        rows = Rows(row.id, consumer.closed_row, row.last_row)
+        rows = store.Rows(row.id, consumer.closed_row, row.last_row)
         if not rows.message_count:
             return
         count = sum(count for count, _low in core.store.claimed.sides(rows).values())
@@ -302,10 +311,12 @@ class OrdinaryQueueClaims(QueueClaims):
         self, consumer: Consumer, rows: tuple[int, int], max_bytes: int, max_rows: int
     ) -> ClaimedPage:
         """Read from the table, on a connection of its own."""
-        found = self._core.store.claimed.page(Rows(consumer.row.id, *rows), max_bytes, max_rows)
+        found = self._core.store.claimed.page(
+            store.Rows(consumer.row.id, *rows), max_bytes, max_rows
+        )
         return ClaimedPage(consumer.queue, found)
 
-    def claim_next(self, consumer: Consumer, limit: Limit) -> ClaimRow | None:
+    def claim_next(self, consumer: Consumer, limit: Limit) -> store.ClaimRow | None:
         """Move the next live messages into a claim; None when nothing is there."""
         core = self._core
         while True:
@@ -328,7 +339,11 @@ class OrdinaryQueueClaims(QueueClaims):
                 claimed = self._take(consumer, queue, found, now_ms) if found.keys else None
             if claimed is not None:
                 claim, transaction = claimed
-                self._run(transaction, settles=bool(found.volatile))
+                if found.volatile:
+                    with _taken_back_on_failure(core, transaction):
+                        # Their puts are counted on disk before they themselves are.
+                        core.store.settle()
+                core.committer.run(transaction)
                 consumer.accept(claim)
                 return claim
             core.committer.run_deferred()
@@ -337,21 +352,15 @@ class OrdinaryQueueClaims(QueueClaims):
 
     def _take(
         self, consumer: Consumer, queue: LocalQueue, found: _Walked, now_ms: int
-    ) -> tuple[ClaimRow, Transaction]:
-        row, transaction = consumer.row, Transaction()
-        count = len(found.keys)
-        claim = ClaimRow(
-            row.id,
-            row.last_number + 1,
-            row.last_row,
-            row.last_row + count,
-            found.body_bytes,
-            now_ms,
-        )
-        rows = Rows(row.id, row.last_row, claim.last_row)
-        after = row._replace(last_number=claim.number, last_row=claim.last_row)
-        transaction.unit.statements += store.take(rows, found.keys, found.volatile)
-        transaction.unit.statements += [store.save_claim(claim), store.save_consumer(after)]
+    ) -> tuple[store.ClaimRow, Transaction]:
+        transaction = Transaction()
+        claim = consumer.next_claim(len(found.keys), found.body_bytes, now_ms)
+        rows = store.Rows(claim.consumer_id, claim.after_row, claim.last_row)
+        transaction.unit.statements += [
+            *store.take(rows, found.keys, found.volatile),
+            store.save_claim(claim),
+            store.save_consumer(consumer.after(claim)),
+        ]
         if found.volatile:
             # On disk from now on: a crash does not take them.
             transaction.unit.delta(queue.number).present_volatile -= len(found.volatile)
@@ -361,47 +370,28 @@ class OrdinaryQueueClaims(QueueClaims):
         holding.claim(transaction, Claiming(queue, found.keys, len(found.volatile)))
         return claim, transaction
 
-    def _run(self, transaction: Transaction, *, settles: bool) -> None:
-        core = self._core
-        if settles:
-            try:
-                # Their puts are counted on disk before they themselves are.
-                core.store.settle()
-            except MQError:
-                with core.engine_lock:
-                    core.committer.take_back(transaction)
-                raise
-        core.committer.run(transaction)
-
-    def end_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
+    def end_group(self, consumer: Consumer, group: list[store.ClaimRow]) -> int:
         """End the lives of the messages as a get does (G9)."""
-        core, row = self._core, consumer.row
-        rows, transaction = Rows(row.id, consumer.closed_row, group[-1].last_row), Transaction()
+        core, row, transaction = self._core, consumer.row, Transaction()
+        rows = store.Rows(row.id, consumer.closed_row, group[-1].last_row)
         queue = core.registry.queue(consumer.queue)
         records, confirming = _records_of(core.store.claimed.descriptors(rows))
         with core.engine_lock:
             now_ms = core.now_ms()
         if confirming:
-            try:
+            with _taken_back_on_failure(core, transaction):
                 _send_confirmations(core, transaction, queue, rows, confirming)
-            except BaseException:
-                with core.engine_lock:
-                    core.committer.take_back(transaction)
-                raise
         ended_count = 0
         for after, until in consumer.without_holes(rows.after, rows.until):
-            _end(transaction, queue, Rows(row.id, after, until), now_ms, (records, row.name))
+            _end(transaction, queue, store.Rows(row.id, after, until), now_ms, records, row.name)
             ended_count += until - after
         self._close(consumer, group, transaction)
         return ended_count
 
-    def release_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
+    def release_group(self, consumer: Consumer, group: list[store.ClaimRow]) -> int:
         """Move the messages back, each to its place, backout counts raised (G8)."""
-        core = self._core
-        rows, transaction = (
-            Rows(consumer.row.id, consumer.closed_row, group[-1].last_row),
-            Transaction(),
-        )
+        core, transaction = self._core, Transaction()
+        rows = store.Rows(consumer.row.id, consumer.closed_row, group[-1].last_row)
         queue = core.registry.queue(consumer.queue)
         _give_back(core, transaction, queue, rows)
         returned = sum(unclaiming.message_count for unclaiming in transaction.ended_claims)
@@ -411,18 +401,15 @@ class OrdinaryQueueClaims(QueueClaims):
     def back_out(self, consumer: Consumer, row: int, reason: int) -> BackedOut:
         """Give a message back, or move it away when it has been backed out too often (G8)."""
         core, transaction = self._core, Transaction()
-        rows = Rows(consumer.row.id, row - 1, row)
+        rows = store.Rows(consumer.row.id, row - 1, row)
         queue = core.registry.queue(consumer.queue)
         [message] = core.store.claimed.messages(rows)
         backout_count = message.backout_count + 1
         is_moved = not backout_count < queue.definition.bothresh
         if is_moved:
-            try:
-                said = _move(core, transaction, (queue, rows, message), consumer.row.name, reason)
-            except BaseException:
-                with core.engine_lock:
-                    core.committer.take_back(transaction)
-                raise
+            with _taken_back_on_failure(core, transaction):
+                program = consumer.row.name
+                said = _move(core, transaction, queue, rows, message, program, reason)
         else:
             _give_back(core, transaction, queue, rows)
             said = f"is on the queue again, backed out {backout_count} times"
@@ -430,6 +417,10 @@ class OrdinaryQueueClaims(QueueClaims):
         consumer.holes.add(row)
         _LOG.warning(
             "%s of %s, which %s cannot use, %s: reason %d",
-            *(message.msg_id.hex(), queue.name, consumer.row.name, said, reason),
+            message.msg_id.hex(),
+            queue.name,
+            consumer.row.name,
+            said,
+            reason,
         )
         return BackedOut(int(not is_moved), int(is_moved))

@@ -30,11 +30,6 @@ from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.store import claimed as store
-from mayfly.store.claimed import (
-    ClaimRow,
-    save_claim,
-    save_consumer,
-)
 from mayfly.store.messages import limited
 from mayfly.verbs.contracts import reasons
 from mayfly.verbs.contracts.messages import NO_MESSAGES, MessageColumns
@@ -46,7 +41,7 @@ class StagingQueueClaims(QueueClaims):
     """Holds what is due on the staging queue for the pipelines that release it."""
 
     def __init__(self, core: Core, processor: DelayProcessor) -> None:
-        """Begin with no claims; ``processor`` knows what is due and how it is let go."""
+        """``processor`` knows what is due and how it is let go."""
         super().__init__(core)
         self._processor = processor
         #: The keys of each open claim, by consumer and number.
@@ -55,7 +50,6 @@ class StagingQueueClaims(QueueClaims):
         self._marked_ms: dict[int, int] = {}
 
     def note_mark(self, mark: int) -> None:
-        """Remember when a mark was given."""
         assert self._core.engine_lock.is_held()
         self._marked_ms[mark] = self._core.now_ms()
         while len(self._marked_ms) > _MARKS_KEPT:
@@ -95,7 +89,7 @@ class StagingQueueClaims(QueueClaims):
         consumer.claims = claims
         consumer.row = row._replace(last_row=last_row)
 
-    def claim_next(self, consumer: Consumer, limit: Limit) -> ClaimRow | None:
+    def claim_next(self, consumer: Consumer, limit: Limit) -> store.ClaimRow | None:
         """Claim due messages, by delivery time, then put order; expired ones are discarded."""
         core, transaction = self._core, Transaction()
         with core.engine_lock:
@@ -103,20 +97,12 @@ class StagingQueueClaims(QueueClaims):
             self.queue(consumer.queue)
             taken, body_bytes = self._next(limit)
             if taken:
-                row, keys = consumer.row, array("q", [due.k for due, _side in taken])
-                claim = ClaimRow(
-                    row.id,
-                    row.last_number + 1,
-                    row.last_row,
-                    row.last_row + len(keys),
-                    body_bytes,
-                    core.now_ms(),
-                )
-                after = row._replace(last_number=claim.number, last_row=claim.last_row)
+                keys = array("q", [due.k for due, _side in taken])
+                claim = consumer.next_claim(len(keys), body_bytes, core.now_ms())
                 transaction.unit.statements += [
-                    save_claim(claim),
-                    save_consumer(after),
-                    store.save_keys(row.id, claim.number, keys),
+                    store.save_claim(claim),
+                    store.save_consumer(consumer.after(claim)),
+                    store.save_keys(claim.consumer_id, claim.number, keys),
                 ]
                 self._hide(keys)
                 self._processor.pass_over(keys[-1])
@@ -135,20 +121,20 @@ class StagingQueueClaims(QueueClaims):
         core.wake()
         return claim
 
-    def end_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
+    def end_group(self, consumer: Consumer, group: list[store.ClaimRow]) -> int:
         """Let the messages go to their targets: their lives on the staging queue end (D15-D22)."""
-        released, transaction = 0, Transaction()
+        released = 0
         for claim in group:
             keys = self._keys[claim.consumer_id, claim.number]
             for start in range(0, len(keys), BATCH):
                 released += self._release(keys[start : start + BATCH])
-        self._forget(consumer, group, transaction)
+        self._forget(consumer, group)
         return released
 
-    def release_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
+    def release_group(self, consumer: Consumer, group: list[store.ClaimRow]) -> int:
         """Leave the messages on the staging queue; they were delivered to nobody."""
         held = [self._keys[claim.consumer_id, claim.number] for claim in group]
-        self._forget(consumer, group, Transaction())
+        self._forget(consumer, group)
         for keys in held:
             self._show(keys)
         return sum(map(len, held))
@@ -262,14 +248,14 @@ class StagingQueueClaims(QueueClaims):
             found |= store.lengths_of_keys(core.messages(VOLATILE).fetch, keys)
         return array("q", [key for key in keys if key in found])
 
-    def _forget(self, consumer: Consumer, group: list[ClaimRow], transaction: Transaction) -> None:
+    def _forget(self, consumer: Consumer, group: list[store.ClaimRow]) -> None:
+        transaction = Transaction()
         transaction.unit.statements.append(store.forget_keys(consumer.row.id, group[-1].number))
         self._close(consumer, group, transaction)
         for claim in group:
             del self._keys[claim.consumer_id, claim.number]
 
     def _hide(self, keys: Sequence[int]) -> None:
-        """Keep everybody else away from messages."""
         assert self._core.engine_lock.is_held()
         holding.hold_keys(self._staging(), keys, self._core.staging.releasing)
 

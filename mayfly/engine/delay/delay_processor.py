@@ -1,29 +1,53 @@
-"""The delivery delay processor: moves messages whose time has come from staging to their target."""
+"""The delivery delay processor: moves messages whose time has come from staging to their target.
+
+Persistent messages of one descriptor and one target are moved together, by few statements for all
+of them; so are copies of publications for one subscription. Other messages go one by one: those
+with a report to send, for a full queue, with a damaged header, for a subscriber that is gone, or in
+memory only. Both ways keep due order.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
+from typing import Final
 
-from mayfly.engine.attributes.of_manager import DDELAY_SPARK
+from mayfly.engine import holding
+from mayfly.engine.attributes import DDELAY_SPARK
+from mayfly.engine.authority.checks import check_release
 from mayfly.engine.core import Core
-from mayfly.engine.delay.alike import due_alike
-from mayfly.engine.delay.release import Release
-from mayfly.engine.delay.staging import why_unsuitable
+from mayfly.engine.delay.staging import CAP_AT_RELEASE, why_unsuitable
+from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_room, new_row, size_on
+from mayfly.engine.disposal import as_given, dead_letter, original_of, send_report
 from mayfly.engine.expiry import discard_expired
 from mayfly.engine.holding import pass_over
+from mayfly.engine.objects.registry import Path
+from mayfly.engine.pubsub.copies import window_on
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
+from mayfly.engine.remote.transmission import seen_in_transit
 from mayfly.engine.state import BROKEN
-from mayfly.engine.transaction import Transaction
+from mayfly.engine.transaction import Moving, Transaction
+from mayfly.lifetime.life import Event
 from mayfly.lifetime.moments import is_expired
+from mayfly.lifetime.reports import Cause, is_owed
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.lifetime.window import DELAY_COMMAND_LEVEL
-from mayfly.mqi.constants import MQQA_GET_INHIBITED, MQQA_PUT_INHIBITED
-from mayfly.mqi.delay_header import STAGING_QUEUE
+from mayfly.lifetime.window import DELAY_COMMAND_LEVEL, Window
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import (
+    MQPER_PERSISTENT,
+    MQQA_GET_INHIBITED,
+    MQQA_PUT_INHIBITED,
+    MQRO_DISCARD_MSG,
+)
+from mayfly.mqi.delay_header import HEADER_BYTES, STAGING_QUEUE
+from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import STAGING_LOW, due_ms_of, due_times_of, staging_key
-from mayfly.store.messages import Due
-from mayfly.verbs.contracts.outcomes import MetBy
+from mayfly.store.messages import Alike, Due
+from mayfly.store.units import Move, StoredMessage
+from mayfly.verbs.contracts.outcomes import NOBODY, Ending, MetBy
 
 #: Bounded, so that a flood of due messages never holds other clients up for long; large enough
 #: that the pages which one transaction dirties are shared by many messages.
@@ -33,6 +57,8 @@ DueOfSide = tuple[Due, int]
 #: When a message can neither be delivered nor disposed of, the next try comes after this (D21).
 RETRY_MS = 10 * SECOND_MS
 _LOG = logging.getLogger("mayfly.delay")
+#: Of messages of many kinds so many are looked at in vain.
+_FIRST: Final = 16
 
 
 class DelayProcessor:
@@ -45,7 +71,6 @@ class DelayProcessor:
     """
 
     def __init__(self, core: Core) -> None:
-        """Begin; the store is asked at the first look."""
         self._core = core
         #: Messages that failed, by key, and when to try again.
         self._retry_at_ms: dict[int, int] = {}
@@ -76,8 +101,10 @@ class DelayProcessor:
         """Return the earliest delivery or retry time, None when nothing waits or may go."""
         if self.why_stopped():
             return None
-        due = [t for t in (self._core.staging.due_ms, self._next_retry_ms()) if t is not None]
-        return min(due, default=None)
+        due_ms, moments = self._core.staging.due_ms, list(self._retry_at_ms.values())
+        if due_ms is not None:
+            moments.append(due_ms)
+        return min(moments, default=None)
 
     def run(self) -> None:
         """Release one batch of what is due; more is due when ``next_due_ms`` says so."""
@@ -96,7 +123,6 @@ class DelayProcessor:
         self.look_ahead()
 
     def look_ahead(self) -> None:
-        """Note when the next message is due."""
         with self._core.engine_lock:
             self._core.staging.due_ms = self._earliest()
 
@@ -248,9 +274,6 @@ class DelayProcessor:
             yield from rows
             low = rows[-1].k + 1 if len(rows) == BATCH else high
 
-    def _next_retry_ms(self) -> int | None:
-        return min(self._retry_at_ms.values(), default=None)
-
     def _earliest(self) -> int | None:
         core = self._core
         queue = core.registry.staging()
@@ -275,3 +298,277 @@ class DelayProcessor:
 
 def _in_order(volatile: list[Due], persistent: list[Due]) -> list[DueOfSide]:
     return list(merge(((d, VOLATILE) for d in volatile), ((d, PERSISTENT) for d in persistent)))
+
+
+def due_alike(
+    core: Core, staging: LocalQueue, before: int, now_ms: int, limit: int
+) -> Alike | None:
+    """Return the next persistent messages before a key, in due order, if they are alike.
+
+    None where it takes a look at each: another is among them, one that is hidden or not persistent,
+    or they are too few.
+    """
+    assert core.engine_lock.is_held()
+    messages, low = core.messages(PERSISTENT), max(STAGING_LOW, staging.first[PERSISTENT])
+    first_count = min(_FIRST, limit)
+    firsts = messages.due(low, before, first_count) if staging.present[PERSISTENT] else []
+    if len(firsts) < first_count or any(_kind(due) != _kind(firsts[0]) for due in firsts):
+        return None
+    alike = messages.due_alike(firsts[0], before, now_ms, limit)
+    if alike is None or not core.hidden.keys().isdisjoint(alike.keys):
+        return None
+    if staging.present[VOLATILE]:
+        until = alike.keys[-1] + 1
+        if core.messages(VOLATILE).lowest_key(staging.first[VOLATILE], until) is not None:
+            return None
+    return alike
+
+
+def _kind(due: Due) -> tuple[str | None, int | None, bytes | None, bytes]:
+    return due.target, due.target_number, due.sub_id, due.descriptor
+
+
+class _Lane:
+    """Messages of one descriptor that go to one queue together."""
+
+    def __init__(self, core: Core, path: Path, descriptor: Descriptor) -> None:
+        self.path = path
+        self.descriptor = descriptor
+        self.base_key = path.slots[as_given(core, descriptor).order_priority]
+        self.largest_bytes = path.largest_bytes
+        self.old_keys: list[int] = []
+        self.new_keys: list[int] = []
+        self.target_numbers: Counter[int | None] = Counter()
+
+    def is_run(self) -> bool:
+        """Return True if the new keys are consecutive, as those of one lane alone are.
+
+        They rise, for so does the sequence number in them.
+        """
+        if self.new_keys[-1] - self.new_keys[0] != len(self.new_keys) - 1:
+            return False
+        return self.old_keys == sorted(self.old_keys)
+
+    def pairs(self) -> str:
+        """Return the old keys with the new ones as JSON, see store.units.Move."""
+        pairs = zip(self.old_keys, self.new_keys, strict=True)
+        return "{" + ",".join([f'"{old}":{new}' for old, new in pairs]) + "}"
+
+
+class Release:
+    """One batch of due messages: it is built under the lock, then its transactions are run."""
+
+    def __init__(self, core: Core, staging: LocalQueue, now_ms: int) -> None:
+        assert core.engine_lock.is_held()
+        self._core = core
+        self._staging = staging
+        self._now_ms = now_ms
+        self._work = Transaction()
+        self._failures: list[Transaction] = []
+        self._lanes: dict[tuple[str | None, bytes | None, bytes], _Lane | None] = {}
+
+    def take_in_bulk(self, due: Due) -> bool:
+        """Add a persistent message to those that move together; False when it cannot."""
+        lane = self._lane_for(due, due.body_bytes)
+        if lane is None:
+            return False
+        queue = lane.path.queue
+        if queue.depth >= lane.path.max_depth:
+            return False
+        holding.reserve(queue)
+        lane.old_keys.append(due.k)
+        lane.new_keys.append(lane.base_key | self._core.store.sequence.next())
+        lane.target_numbers[due.target_number] += 1
+        return True
+
+    def take_alike(self, alike: Alike) -> bool:
+        """Add persistent messages that are alike to those that move; False when not all can."""
+        first, keys, largest_bytes = alike
+        lane, count = self._lane_for(first, largest_bytes), len(keys)
+        if lane is None or lane.path.queue.depth + count > lane.path.max_depth:
+            return False
+        holding.reserve(lane.path.queue, count)
+        new_key = lane.base_key | self._core.store.sequence.next_run(count)
+        lane.old_keys += keys
+        lane.new_keys += range(new_key, new_key + count)
+        lane.target_numbers[first.target_number] += count
+        return True
+
+    def take(self, found: Found) -> bool:
+        """Release one message, or deal with its failure (D20); False when it must stay (D21)."""
+        core, (_queue, row, _side) = self._core, found
+        descriptor = unpack_descriptor(row.descriptor)
+        ending = NOBODY if row.released_by is None else Ending(ended_by=row.released_by)
+        try:
+            self._deliver(row, descriptor)
+        except MQError as failure:
+            # A transaction of its own: it may have to be undone alone (D22).
+            own = Transaction()
+            self._failures.append(own)
+            event = self._dispose(own, found, descriptor, failure.reason)
+            if event is None:
+                self._failures.pop()
+                holding.withdraw_all(own)
+                said = f"message for {row.target} stays on staging: {failure}"
+                self._warn(("stays", row.target, failure.reason), said, row)
+                return False
+            holding.end(core, own, found, event, self._now_ms, ending=ending, reason=failure.reason)
+        else:
+            holding.end(core, self._work, found, Event.DUE, self._now_ms, ending=ending)
+        return True
+
+    def transactions(self) -> list[Transaction]:
+        """Return what is to be run, with the lock free again."""
+        for lane in self._lanes.values():
+            if lane is not None and lane.old_keys:
+                self._add_lane(lane)
+        delivered = [self._work] if self._work.departures or self._work.moves else []
+        return delivered + self._failures
+
+    def _lane_for(self, due: Due, largest_bytes: int) -> _Lane | None:
+        """Return the lane of messages with data of up to so many bytes, None when there is none."""
+        # Messages for one subscription go together, whatever their topic.
+        place = (due.target, due.sub_id, due.descriptor)
+        if place not in self._lanes:
+            self._lanes[place] = self._lane(due)
+        lane = self._lanes[place]
+        # The lives of those that move together say that nobody has had them before.
+        if lane is None or largest_bytes > lane.largest_bytes or due.backout_count:
+            return None
+        return None if due.ttl_from_release == CAP_AT_RELEASE else lane
+
+    def _lane(self, due: Due) -> _Lane | None:
+        core, name = self._core, due.target
+        if name is None:
+            return None
+        try:
+            descriptor = unpack_descriptor(due.descriptor)
+            if due.sub_id is not None:
+                name = core.registry.subscriptions.destination(due, self._now_ms)
+            # The second resolution (D15).
+            path = core.registry.resolve_target(name)
+            if due.sub_id is None:
+                check_release(core, descriptor.user_identifier, name)
+        except (MQError, UnicodeError):
+            # Taken by itself, it says what is wrong.
+            return None
+        queue = path.queue
+        hindered = (
+            is_owed(Cause.COA, descriptor)
+            or path.put_inhibited
+            or path.remote is not None
+            or queue.home is not core
+            or queue.is_staging
+            or path.is_temporary
+        )
+        return None if hindered else _Lane(core, path, descriptor)
+
+    def _add_lane(self, lane: _Lane) -> None:
+        transaction, count = self._work, len(lane.old_keys)
+        descriptor, target = lane.descriptor, lane.path.queue
+        is_run = lane.is_run()
+        transaction.unit.move(
+            self._staging.number,
+            target.number,
+            Move(
+                "" if is_run else lane.pairs(),
+                count,
+                self._staging.name,
+                self._now_ms,
+                holding.RELEASED,
+                descriptor.priority,
+                descriptor.report,
+                descriptor.reply_to_q,
+                descriptor.user_identifier,
+                HEADER_BYTES,
+                min(lane.old_keys),
+                max(lane.old_keys),
+                lane.new_keys[0] if is_run else 0,
+                lane.old_keys if is_run else None,
+            ),
+        )
+        holding.leave(transaction, Moving(self._staging, target, lane.old_keys, lane.new_keys))
+        for number, staged in lane.target_numbers.items():
+            if number is not None:
+                holding.count_released(transaction, self._staging, number, staged)
+
+    def _deliver(self, row: StoredMessage, descriptor: Descriptor) -> None:
+        """Resolve the target a second time (D15) and put the original message there."""
+        core, transaction = self._core, self._work
+        if row.target is None:
+            raise mq_error(rc.MQRC_HEADER_ERROR, f"no delay header on {STAGING_QUEUE}")
+        name = row.target
+        if row.sub_id is not None:
+            name = core.registry.subscriptions.destination(row, self._now_ms)
+        path = core.registry.resolve_target(name)
+        if row.sub_id is None:
+            check_release(core, descriptor.user_identifier, name)
+        prepared = as_given(core, descriptor)
+        size_bytes = size_on(path, descriptor, len(row.body))
+        check_room(path, size_bytes, persistent=prepared.persistent)
+        window = _window(row)
+        if row.ttl_from_release == CAP_AT_RELEASE:
+            window = window_on(path, window)
+        ids = Ids(row.msg_id, row.correl_id, row.shown_id)
+        message = OutgoingMessage(prepared, window, ids, row.body)
+        arrive(
+            core,
+            transaction,
+            path,
+            prepared,
+            new_row(core, path, message)._replace(topic=row.topic, released_by=row.released_by),
+        )
+        if path.remote is None and is_owed(Cause.COA, descriptor):
+            original = original_of(self._staging, row, descriptor, self._now_ms)
+            send_report(core, transaction, Cause.COA, original)
+
+    def _dispose(
+        self, transaction: Transaction, found: Found, descriptor: Descriptor, reason: int
+    ) -> Event | None:
+        """Discard or dead-letter as the report options say (D20); None when that fails (D21).
+
+        A publication is discarded when its subscriber is gone (D23), when its topic says
+        USEDLQ(NO), and when it cannot be dead-lettered (D24): then whatever becomes of its report.
+        """
+        is_undone_without_report = descriptor.persistence == MQPER_PERSISTENT
+        core, (queue, row, _side) = self._core, found
+        original = original_of(queue, row, descriptor, self._now_ms)
+        if descriptor.report & MQRO_DISCARD_MSG or self._is_dropped(row, reason):
+            event = Event.DISCARD
+        else:
+            ids = Ids(original.msg_id, row.correl_id, row.shown_id)
+            body = seen_in_transit(row, self._now_ms).body
+            message = OutgoingMessage(as_given(core, descriptor), _window(row), ids, body)
+            try:
+                dead_letter(core, transaction, message, reason, row.target or STAGING_QUEUE)
+                event = Event.DEAD_LETTER
+            except MQError as error:
+                said = f"dead-letter queue refuses a delayed message for {row.target}: {error}"
+                self._warn(("letter", row.target, error.reason), said, row)
+                if row.sub_id is None:
+                    return None
+                # D22 undoes an action that has succeeded; where this one fails, the source says, a
+                # publication is discarded.
+                event, is_undone_without_report = Event.DISCARD, False
+        # Of this one the rule is that it goes to the dead-letter queue, whatever it asks for (D22).
+        is_sent = send_report(
+            core, transaction, Cause.EXCEPTION, original, reason, always_kept=True
+        )
+        # A persistent message does not go while its report can reach no queue (D22).
+        if not is_sent and is_undone_without_report:
+            return None
+        return event
+
+    def _warn(self, kind: tuple[object, ...], said: str, row: StoredMessage) -> None:
+        self._core.alike_warnings.note(_LOG, kind, self._now_ms, said, key=row.k)
+
+    def _is_dropped(self, row: StoredMessage, reason: int) -> bool:
+        """Return True if a message is the copy of a publication that is to be dropped."""
+        if row.topic is None:
+            return False
+        uses_dead_letters = self._core.registry.topics.values(row.topic).uses_dead_letters
+        return reason == rc.MQRC_NO_SUBSCRIPTION or not uses_dead_letters
+
+
+def _window(row: StoredMessage) -> Window:
+    return Window(row.put_ms, row.deliver_at_ms or row.put_ms, row.expire_at_ms, row.capped_by)

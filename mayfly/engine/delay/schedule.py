@@ -6,23 +6,26 @@ asking again gives the same one. Changes are audited in the transaction that mak
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar
 
+from mayfly.engine import holding
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.core import Core
-from mayfly.engine.delay.receipts import AUDIT, TRIM_AUDIT, read_audit, receipt_from_ledger
-from mayfly.engine.delay.schedule_change import Cancellation, Change, Releasing, Rescheduling
 from mayfly.engine.delay.schedule_query import Scan, found_by_id, is_shown, scheduled
 from mayfly.engine.queues import Found
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
+from mayfly.lifetime.life import Event, State
 from mayfly.lifetime.moments import is_expired
+from mayfly.lifetime.window import LATEST_DUE_MS, due_at
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.store.keys import due_ms_of
+from mayfly.store.keys import due_ms_of, id_hash
 from mayfly.store.units import StoredMessage
 from mayfly.verbs.checks import Identifier, stored_id
 from mayfly.verbs.contracts.outcomes import Ending
@@ -36,9 +39,38 @@ from mayfly.verbs.schedule import (
     check_page,
 )
 
-#: A page may begin behind any key but the last that there is.
+_OF_OUTCOME: dict[str, Receipt] = {
+    State.RELEASED: Receipt.ALREADY_RELEASED,
+    State.CANCELLED: Receipt.CANCELLED,
+    State.GOT: Receipt.CANCELLED,
+    State.EXPIRED: Receipt.EXPIRED,
+    State.DEAD_LETTERED: Receipt.DEAD_LETTERED,
+    State.DISCARDED: Receipt.DISCARDED,
+    State.CLEARED: Receipt.CLEARED,
+    State.LOST_AT_RESTART: Receipt.LOST_AT_RESTART,
+}
+_COLUMNS = ", ".join(AuditEntry._fields)
+_AUDIT = f"INSERT INTO schedule_audit ({_COLUMNS}) VALUES ({', '.join('?' * 7)})"
+#: Entries kept; older ones go as new ones come.
+_KEPT = 100_000
+_TRIM_AUDIT = (
+    "DELETE FROM schedule_audit WHERE id <= (SELECT max(id) FROM schedule_audit) - ?",
+    (_KEPT,),
+)
 
-__all__ = ["AuditEntry", "Receipt", "Schedule", "ScheduleFilter", "Scheduled"]
+
+def receipt_from_ledger(core: Core, msg_id: bytes) -> tuple[Receipt, str | None]:
+    """Return how the wait of a message ended that is not delayed any more, and its sender.
+
+    The sender is None when the ledger holds no such message; the answer is as good as its
+    retention. Call it without the lock.
+    """
+    found = core.store.ledger.outcome_of_delayed(msg_id)
+    if found is None:
+        return Receipt.UNKNOWN, None
+    outcome, sender = found
+    # An outcome of a later version is one of those that nothing is known of.
+    return _OF_OUTCOME.get(outcome, Receipt.UNKNOWN), sender
 
 
 class Schedule:
@@ -94,7 +126,8 @@ class Schedule:
         self._unit_of_work()
         self._check(words.BROWSE)
         check_page(limit, number)
-        return read_audit(self._core, limit, number)
+        rows = self._core.store.ledger.audit(_COLUMNS, limit, number)
+        return [(position, AuditEntry._make(values)) for position, *values in rows]
 
     def now_ms(self) -> int:
         """Return the time of the queue manager, by which messages are due: ms since 1970, UTC."""
@@ -216,7 +249,7 @@ class Schedule:
                 keys = [row.k for _queue, row, _side in found]
                 due = {key for key in keys if self._is_on_its_way(key)} - left_over
                 if not due:
-                    receipt = self._change_found(found, change, (wanted, transaction, unit_of_work))
+                    receipt = self._change_found(found, change, wanted, transaction, unit_of_work)
             if not due:
                 break
             # Somebody may have been told that they are released: they go first, if they can.
@@ -228,7 +261,8 @@ class Schedule:
                 # A receipt of somebody else's message tells what became of it.
                 self._check(words.GET, sender)
         if not transaction.departures and receipt != change.receipt:
-            self._note(change, (wanted, change.detail, receipt, 0), transaction, unit_of_work)
+            entry = self._entry(change, change.detail, receipt, 0, wanted)
+            self._note(entry, transaction, unit_of_work)
         core.committer.run(transaction)
         return receipt
 
@@ -236,10 +270,11 @@ class Schedule:
         self,
         found: Sequence[Found],
         change: Change,
-        effect: tuple[bytes, Transaction, UnitOfWork | None],
+        msg_id: bytes,
+        transaction: Transaction,
+        unit_of_work: UnitOfWork | None,
     ) -> Receipt | None:
         """Change all messages of an id that can be; None when none waits any more."""
-        wanted, transaction, unit_of_work = effect
         if not found:
             return None
         may_change = {row.k for row in self._allowed(words.GET, [row for _q, row, _s in found])}
@@ -247,8 +282,10 @@ class Schedule:
             may_change &= {self._position}
         meant = [one for one in found if one[1].k in may_change]
         if not meant:
-            said = f"the position of the message is {found[0][1].k}, and no more {self._position}"
-            raise mq_error(rc.MQRC_OBJECT_CHANGED, said)
+            raise mq_error(
+                rc.MQRC_OBJECT_CHANGED,
+                f"the position of the message is {found[0][1].k}, and no more {self._position}",
+            )
         states = [self._state(one, unit_of_work) for one in meant]
         if Receipt.LOCKED in states:
             return Receipt.LOCKED
@@ -259,8 +296,8 @@ class Schedule:
             change.check(row)
         for one in free:
             change.apply(one, transaction, unit_of_work)
-        told = wanted, change.detail, change.receipt, len(free)
-        self._note(change, told, transaction, unit_of_work)
+        entry = self._entry(change, change.detail, change.receipt, len(free), msg_id)
+        self._note(entry, transaction, unit_of_work)
         return change.receipt.of(len(free))
 
     def _check(self, wanted: int, sender: str | None = None) -> None:
@@ -311,9 +348,8 @@ class Schedule:
                     # A unit of work that is full keeps what is in it, and so its audit, too.
                     if count:
                         detail = f"{change.detail} {_spelled(where)}".strip()
-                        self._note(
-                            change, (b"", detail, change.receipt, count), transaction, unit_of_work
-                        )
+                        entry = self._entry(change, detail, change.receipt, count)
+                        self._note(entry, transaction, unit_of_work)
             if count:
                 core.committer.run(transaction)
                 total += count
@@ -356,24 +392,193 @@ class Schedule:
         is_over = is_expired(found[1].expire_at_ms, self._core.now_ms())
         return Receipt.EXPIRED if is_over else None
 
+    def _entry(
+        self, change: Change, detail: str, receipt: Receipt, count: int, msg_id: bytes = b""
+    ) -> AuditEntry:
+        now_ms, user = self._core.now_ms(), self._ending.ended_by or ""
+        return AuditEntry(now_ms, user, change.action, msg_id, detail, receipt.value, count)
+
     def _note(
-        self,
-        change: Change,
-        told: tuple[bytes, str, Receipt, int],
-        transaction: Transaction,
-        unit_of_work: UnitOfWork | None,
+        self, entry: AuditEntry, transaction: Transaction, unit_of_work: UnitOfWork | None
     ) -> None:
-        """Add the audit of a change to what makes it durable."""
-        msg_id, detail, receipt, count = told
-        now_ms = self._core.now_ms()
-        user = self._ending.ended_by or ""
-        entry = AuditEntry(now_ms, user, change.action, msg_id, detail, receipt.value, count)
+        """Add an entry of the audit to the unit of work, or without one to the transaction."""
         if unit_of_work is not None:
-            unit_of_work.note(AUDIT, entry)
+            unit_of_work.note(_AUDIT, entry)
         else:
-            transaction.unit.statements.extend(((AUDIT, entry), TRIM_AUDIT))
+            transaction.unit.statements.extend(((_AUDIT, entry), _TRIM_AUDIT))
 
 
 def _spelled(where: ScheduleFilter) -> str:
     given = {name: value for name, value in where._asdict().items() if value not in (None, ())}
     return " ".join(f"{name}={value}" for name, value in given.items()) or "everything"
+
+
+class Change(ABC):
+    """One kind of change; its methods are called under the lock."""
+
+    #: The name of the change in the audit.
+    action: ClassVar[str]
+    #: The receipt after a successful change.
+    receipt: ClassVar[Receipt]
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        #: What the audit says of the change beside its name.
+        self.detail = ""
+
+    def covers(self, row: StoredMessage) -> bool:
+        """Return True if a message is to be changed, and this change has not changed it yet."""
+        return True
+
+    def check(self, row: StoredMessage) -> None:  # noqa: B027 - most changes are never too late
+        """Raise the reason why a message cannot be changed."""
+
+    @abstractmethod
+    def apply(
+        self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
+    ) -> None:
+        """Change a visible message, by the unit of work, or by the transaction without one."""
+
+
+class Cancellation(Change):
+    """Messages are taken off the schedule; their lives end as cancelled."""
+
+    action: ClassVar = "cancel"
+    receipt: ClassVar = Receipt.CANCELLED
+
+    def __init__(self, core: Core, ending: Ending) -> None:
+        super().__init__(core)
+        self._ending = ending
+
+    def apply(
+        self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
+    ) -> None:
+        """Take the message, as a get from the staging queue does (D3)."""
+        now_ms = self._core.now_ms()
+        if unit_of_work is None:
+            holding.end(self._core, transaction, found, Event.CANCEL, now_ms, ending=self._ending)
+        else:
+            unit_of_work.check_room()
+            unit_of_work.take(*found, now_ms)
+
+
+class Rescheduling(Change):
+    """Messages get another delivery time: the same for all, or moved by as much, or now."""
+
+    action: ClassVar = "reschedule"
+    receipt: ClassVar = Receipt.RESCHEDULED
+
+    def __init__(
+        self,
+        core: Core,
+        *,
+        delay_ms: int | None = None,
+        deliver_at_ms: int | None = None,
+        by_ms: int | None = None,
+    ) -> None:
+        """Raises MQRC_OPTIONS_ERROR unless exactly one is given, a number in its range."""
+        if sum(value is not None for value in (delay_ms, deliver_at_ms, by_ms)) != 1:
+            raise mq_error(
+                rc.MQRC_OPTIONS_ERROR, "give one of delay_ms, deliver_at_ms and, for many, by_ms"
+            )
+        super().__init__(core)
+        #: The user by whom messages are released before their time.
+        self._released_by: str | None = None
+        self._by_ms = by_ms
+        self._due_ms: int | None = None
+        #: The first key this change has drawn in each millisecond that its scan is still to reach.
+        self._first_own_keys: dict[int, int] = {}
+        if by_ms is not None:
+            if type(by_ms) is not int or abs(by_ms) > LATEST_DUE_MS:
+                raise mq_error(rc.MQRC_OPTIONS_ERROR, f"by_ms {by_ms!r} is no number of ms")
+            self.detail = f"by {by_ms} ms"
+        elif delay_ms is not None:
+            self._due_ms = due_at(core.now_ms(), delay_ms)
+            self.detail = f"to {self._due_ms}"
+        else:
+            self._due_ms = _moment(deliver_at_ms)
+            self.detail = f"to {self._due_ms}"
+
+    def covers(self, row: StoredMessage) -> bool:
+        """Leave out what this change has moved, and what is due already where it moves back."""
+        due_ms = due_ms_of(row.k)
+        if self._by_ms is not None and self._by_ms < 0 and due_ms <= self._core.now_ms():
+            # There is no earlier.
+            return False
+        # They were drawn in this order; the scan does not meet again those that it has passed.
+        while self._first_own_keys and (first_ms := next(iter(self._first_own_keys))) < due_ms:
+            del self._first_own_keys[first_ms]
+        first_own_key = self._first_own_keys.get(due_ms)
+        return first_own_key is None or row.k < first_own_key
+
+    def check(self, row: StoredMessage) -> None:
+        """Raise MQRC_EXPIRY_ERROR after its expiry (D7), MQRC_OPTIONS_ERROR beyond 2109."""
+        due_ms = self._new_due_ms(row)
+        if due_ms > LATEST_DUE_MS:
+            raise mq_error(
+                rc.MQRC_OPTIONS_ERROR, f"by_ms {self._by_ms} leads beyond {LATEST_DUE_MS}"
+            )
+        if row.expire_at_ms is not None and not row.ttl_from_release and due_ms > row.expire_at_ms:
+            raise mq_error(
+                rc.MQRC_EXPIRY_ERROR,
+                f"delivery at {due_ms} comes after the expiry of {row.msg_id.hex()} "
+                f"at {row.expire_at_ms}",
+            )
+
+    def apply(
+        self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
+    ) -> None:
+        """Give the message the key of its new time, behind all others of that time."""
+        row = found[1]
+        if unit_of_work is not None:
+            unit_of_work.check_room()
+        new = self._at(row, self._new_due_ms(row))
+        if new.k > row.k:
+            self._first_own_keys.setdefault(due_ms_of(new.k), new.k)
+        if unit_of_work is not None:
+            unit_of_work.reschedule(found, new)
+        else:
+            holding.put_off(transaction, found, new)
+
+    def _new_due_ms(self, row: StoredMessage) -> int:
+        due_ms = due_ms_of(row.k) + self._by_ms if self._by_ms is not None else self._due_ms
+        assert due_ms is not None
+        return max(due_ms, self._core.now_ms())
+
+    def _at(self, row: StoredMessage, due_ms: int) -> StoredMessage:
+        expire_at_ms = row.expire_at_ms
+        if row.ttl_from_release and expire_at_ms is not None:
+            assert row.deliver_at_ms is not None
+            expire_at_ms += due_ms - row.deliver_at_ms
+        return row._replace(
+            k=self._core.staging.order.next_key(due_ms),
+            deliver_at_ms=due_ms,
+            expire_at_ms=expire_at_ms,
+            # Its id tells the key it had first; from now on the index has to find it.
+            msg_hash=id_hash(row.msg_id),
+            released_by=self._released_by,
+        )
+
+
+class Releasing(Rescheduling):
+    """Messages go to their target now."""
+
+    action: ClassVar = "release"
+    receipt: ClassVar = Receipt.RELEASED
+
+    def __init__(self, core: Core, ending: Ending) -> None:
+        super().__init__(core, by_ms=-LATEST_DUE_MS)
+        self.detail = ""
+        self._released_by = ending.ended_by
+
+    def check(self, row: StoredMessage) -> None:
+        """Now is never too late."""
+
+
+def _moment(deliver_at_ms: int | None) -> int:
+    if type(deliver_at_ms) is not int or not 0 <= deliver_at_ms <= LATEST_DUE_MS:
+        raise mq_error(
+            rc.MQRC_OPTIONS_ERROR,
+            f"deliver_at_ms {deliver_at_ms!r} is not within 0 .. {LATEST_DUE_MS}",
+        )
+    return deliver_at_ms

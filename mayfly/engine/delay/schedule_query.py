@@ -8,7 +8,7 @@ from operator import itemgetter
 from mayfly.engine.core import Core
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
 from mayfly.lifetime.window import LATEST_DUE_MS
-from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
+from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import read_properties
 from mayfly.store.keys import STAGING_LOW, due_ms_of, id_hash, key_of_delayed_id, staging_key
@@ -23,14 +23,16 @@ _ALL_OF_ID = 1_000_000_000
 _ZERO_ID = bytes(24)
 
 
-def accepts(where: ScheduleFilter, due: Due) -> bool:
+def _accepts(where: ScheduleFilter, due: Due) -> bool:
     """Return True if target and sender of a message match; its properties are not looked at."""
     if due.target is None or (where.queue is not None and due.target != where.queue):
         return False
-    return where.sender is None or where.sender == _descriptor(due).user_identifier
+    return where.sender is None or (
+        where.sender == unpack_descriptor(due.descriptor).user_identifier
+    )
 
 
-def accepts_content(where: ScheduleFilter, row: StoredMessage) -> bool:
+def _accepts_content(where: ScheduleFilter, row: StoredMessage) -> bool:
     """Return True if a message has the properties that are asked for."""
     if not where.properties:
         return True
@@ -45,12 +47,6 @@ def accepts_content(where: ScheduleFilter, row: StoredMessage) -> bool:
     return all(
         name in found and property_text(found[name]) == value for name, value in where.properties
     )
-
-
-def key_range(where: ScheduleFilter) -> tuple[int, int]:
-    """Return the half-open range of staging keys in which messages can be meant."""
-    low = STAGING_LOW if where.due_from_ms is None else _key_at(where.due_from_ms)
-    return low, 0 if where.due_before_ms is None else _key_at(where.due_before_ms)
 
 
 def scheduled(row: StoredMessage) -> Scheduled:
@@ -96,7 +92,7 @@ def found_by_id(core: Core, msg_id: bytes) -> list[Found]:
             for row in rows
             if row.msg_id == msg_id and row.target is not None
         ]
-    return sorted(found, key=_key)
+    return sorted(found, key=lambda one: one[1].k)
 
 
 class Scan:
@@ -119,16 +115,15 @@ class Scan:
         self._where = where
         self._limit = limit
         self._shows_releasing = shows_releasing
-        self._low, self._high = key_range(where)
+        #: The half-open range of staging keys in which messages are still to be looked for.
+        self._low = STAGING_LOW if where.due_from_ms is None else _key_at(where.due_from_ms)
+        self._high = 0 if where.due_before_ms is None else _key_at(where.due_before_ms)
         if after is not None:
             self._low = max(self._low, after + 1)
         self.is_done = False
 
     def step(self) -> list[Found]:
-        """Return what the next rows hold of visible messages that are meant, maybe nothing.
-
-        Looks at a bounded number of rows.
-        """
+        """Return the visible messages that are meant among the next rows, a bounded number."""
         assert self._core.engine_lock.is_held()
         found: list[Found] = []
         for due, persistence in self._entries():
@@ -144,10 +139,10 @@ class Scan:
     def _found(self, due: Due, persistence: int) -> Found | None:
         core, staging = self._core, self._core.registry.staging()
         is_hidden = not is_shown(core, due.k) if self._shows_releasing else due.k in core.hidden
-        if staging is None or is_hidden or not accepts(self._where, due):
+        if staging is None or is_hidden or not _accepts(self._where, due):
             return None
         row = core.messages(persistence).row(due.k)
-        if row is None or not accepts_content(self._where, row):
+        if row is None or not _accepts_content(self._where, row):
             return None
         return staging, row, persistence
 
@@ -172,10 +167,6 @@ class Scan:
         return [e for e in both if e[0].k <= min(ends)]
 
 
-def _key(found: Found) -> int:
-    return found[1].k
-
-
 def is_shown(core: Core, key: int) -> bool:
     """Return True if a message of the staging queue is visible, or is just being released."""
     assert core.engine_lock.is_held()
@@ -186,10 +177,6 @@ def is_shown(core: Core, key: int) -> bool:
 def _key_at(due_ms: int) -> int:
     """Return where the messages of a delivery time begin; times that none has are brought near."""
     return staging_key(min(max(due_ms, 0), LATEST_DUE_MS + 1), 0)
-
-
-def _descriptor(due: Due) -> Descriptor:
-    return unpack_descriptor(due.descriptor)
 
 
 def property_text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The staging queue: how a delayed message is stored there, and how it looks to who opens it.
+"""The staging queue: how a delayed message is stored there, and how a get or browse shows it.
 
 A row of the staging queue holds the original message, ids and all, under a key that says when it is
 due; ``target`` is the name it was put to. To applications the queue shows what delivery delay
@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
-from mayfly.engine.delay.given_ids import given_id
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.objects.registry import Path
-from mayfly.engine.queues import LocalQueue
+from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.remote.resolution import full_name
 from mayfly.lifetime.window import LATEST_DUE_MS, Window
 from mayfly.mqi import reasons as rc
@@ -25,6 +24,7 @@ from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.structures import DDH
 from mayfly.store.keys import (
+    STAGING_LOW,
     delayed_id,
     due_ms_of,
     id_hash,
@@ -37,6 +37,8 @@ from mayfly.store.units import StoredMessage
 #: the life begins at the release, or caps of the target, too low at the put, are asked again then.
 LIFE_AT_RELEASE, CAP_AT_RELEASE = 1, 0
 _ZERO_ID = bytes(24)
+_PREFIX, _MARK = b"AMQD", b"\x02"
+_UNIQUE_BYTES = 3
 
 
 class Delayed(NamedTuple):
@@ -209,3 +211,40 @@ def shown(core: Core, row: StoredMessage) -> StoredMessage:
         body=header + row.body,
         topic=None,
     )
+
+
+def given_id(key: int, msg_hash: int, sequence: int) -> bytes:
+    """Return a new MsgId for the staging queue, unique by a number of the sequence."""
+    unique = (sequence % 2 ** (8 * _UNIQUE_BYTES)).to_bytes(_UNIQUE_BYTES, "big")
+    place, indexed = (
+        (key - STAGING_LOW).to_bytes(8, "big"),
+        msg_hash.to_bytes(8, "big", signed=True),
+    )
+    return b"".join((_PREFIX, unique, indexed[:4], _MARK, place, indexed[4:]))
+
+
+def of_given_id(core: Core, shown_id: bytes) -> StoredMessage | None:
+    """Return the message that the staging queue shows with such a MsgId, None without one."""
+    assert core.engine_lock.is_held()
+    if shown_id[:4] != _PREFIX or shown_id[11:12] != _MARK:
+        return None
+    key = STAGING_LOW + int.from_bytes(shown_id[12:20], "big")
+    for persistence in (VOLATILE, PERSISTENT):
+        row = core.messages(persistence).row(key)
+        if row is not None and row.shown_id == shown_id:
+            return row
+    return _moved(core, shown_id)
+
+
+def _moved(core: Core, shown_id: bytes) -> StoredMessage | None:
+    """Return one that has another delivery time, and so another key."""
+    msg_hash = int.from_bytes(shown_id[7:11] + shown_id[20:], "big", signed=True)
+    staging = core.registry.staging()
+    if staging is None:
+        return None
+    for persistence, count in enumerate(staging.present):
+        messages = core.messages(persistence)
+        for row in messages.by_msg_hash(msg_hash, staging.low, staging.high, count):
+            if row.shown_id == shown_id:
+                return row
+    return None

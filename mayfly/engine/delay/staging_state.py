@@ -1,20 +1,78 @@
-"""Facts in memory about the delayed messages of a queue manager, beside their queue."""
+"""Facts in memory about delayed messages: the next delivery time, and the order of their keys."""
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 
-from mayfly.engine.delay.staging_order import StagingOrder
 from mayfly.engine.holding import Hold
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue, QueueOwner
-from mayfly.store.keys import due_ms_of
+from mayfly.store.keys import STAGING_ORDER_BITS, due_ms_of, staging_key
+
+_KEPT = 65_536
+#: 8 MiB tell of 18 hours, and of every later 18 hours in the same place, which millisecond is used.
+_USED_BITS = 2**26
+
+
+class StagingOrder:
+    """Knows the last order given in each millisecond; used under the lock.
+
+    The store is asked when a millisecond is first used, unless it is known to be free.
+    Keys of open units of work are in no store yet, nor are those on their way to the disk: nothing
+    is forgotten while ``is_idle()`` is False.
+    """
+
+    def __init__(
+        self, highest_key: Callable[[int, int], int | None], is_idle: Callable[[], bool]
+    ) -> None:
+        self._is_idle = is_idle
+        self._highest_key = highest_key
+        self._last: dict[int, int] = {}
+        #: One bit a millisecond, modulo: set once a key of it was given. Memory is taken by those
+        #: pages alone that hold a set bit; None before the first key.
+        self._used: mmap.mmap | None = None
+        #: Up to here an earlier run may have given keys.
+        self._unknown_until_ms = -1
+
+    def next_key(self, due_ms: int) -> int:
+        """Return a key behind all others of the same delivery time.
+
+        A millisecond that is full passes the message on to the next: never early, by rule.
+        """
+        last = self._last.get(due_ms)
+        if last is None:
+            last = self._stored_order(due_ms)
+        order = last + 1
+        if order >= 2**STAGING_ORDER_BITS:
+            return self.next_key(due_ms + 1)
+        if len(self._last) > _KEPT and self._is_idle():
+            self._last.clear()
+        self._last[due_ms] = order
+        return staging_key(due_ms, order)
+
+    def _stored_order(self, due_ms: int) -> int:
+        used = self._used or self._begin()
+        place, bit = divmod(due_ms % _USED_BITS, 8)
+        is_free = due_ms > self._unknown_until_ms and not used[place] >> bit & 1
+        used[place] |= 1 << bit
+        if is_free:
+            return -1
+        low = staging_key(due_ms, 0)
+        highest = self._highest_key(low, staging_key(due_ms + 1, 0))
+        return -1 if highest is None else highest - low
+
+    def _begin(self) -> mmap.mmap:
+        highest = self._highest_key(staging_key(0, 0), 0)
+        if highest is not None:
+            self._unknown_until_ms = due_ms_of(highest)
+        self._used = mmap.mmap(-1, _USED_BITS // 8, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        return self._used
 
 
 class StagingState:
     """When the next message is due, the order of keys, and what a pipeline holds."""
 
     def __init__(self, owner: QueueOwner, staging: Callable[[], LocalQueue | None]) -> None:
-        """Begin with nothing due; ``staging`` returns the staging queue, None without one."""
         self._owner = owner
         self._staging = staging
         #: The earliest delivery time on the staging queue, at the latest; None when it is empty.

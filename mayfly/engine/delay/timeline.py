@@ -59,7 +59,6 @@ class StagedKeys:
     """The keys of all delayed messages with the numbers of their targets, kept up to date."""
 
     def __init__(self, core: Core) -> None:
-        """Begin without any; the first question reads them."""
         self._core = core
         #: Held while a question is answered; it guards the arrays. The engine's lock comes after.
         self._asking = core.runtime.lock("timeline")

@@ -4,12 +4,7 @@ Only ``mayfly.admin`` uses it; codecs such as MQSC, and people, use ``mayfly.adm
 """
 
 from mayfly.engine.attributes import (
-    ChannelDefinition,
-    ChannelRuleDefinition,
-    TopicDefinition,
-    attributes_of,
-)
-from mayfly.engine.attributes.attribute import (
+    ANY_TLS,
     AUTHINFO,
     AUTHREC,
     CHANNEL,
@@ -26,14 +21,17 @@ from mayfly.engine.attributes.attribute import (
     SUB,
     TOPIC,
     Attribute,
+    ChannelDefinition,
+    ChannelRuleDefinition,
+    TopicDefinition,
+    attributes_of,
+    channel_types_with,
 )
-from mayfly.engine.attributes.of_channels import ANY_TLS, channel_types_with
 from mayfly.engine.authority.changes import check_entity, delete_authority, set_authority
-from mayfly.engine.authority.profiles import SELF, check_profile
-from mayfly.engine.authority.profiles import is_generic as is_generic_profile
-from mayfly.engine.authority.profiles import pattern_of as profile_pattern
-from mayfly.engine.authority.records import GROUP, PRINCIPAL, Entity
+from mayfly.engine.authority.records import GROUP, PRINCIPAL, SELF, Entity, check_profile
 from mayfly.engine.authority.records import RecordKey as AuthorityKey
+from mayfly.engine.authority.records import is_generic as is_generic_profile
+from mayfly.engine.authority.records import pattern_of as profile_pattern
 from mayfly.engine.authority.words import OBJECT_TYPES
 from mayfly.engine.authority.words import allowed_words as authorities_of
 from mayfly.engine.authority.words import spelled as spelled_authorities
@@ -47,12 +45,19 @@ from mayfly.engine.connections import (
 from mayfly.engine.objects.administration import alter as alter_definition
 from mayfly.engine.objects.administration import clear as clear_queue
 from mayfly.engine.objects.administration import define as define_queue
+from mayfly.engine.objects.administration import definitions_unchanged
 from mayfly.engine.objects.administration import delete as delete_queue
-from mayfly.engine.objects.channel_rules import ACTIONS as RULE_ACTIONS
-from mayfly.engine.objects.channel_rules import channel_rules, set_rule
-from mayfly.engine.objects.client_objects import CHANNEL_MODELS, DEFAULT_AUTHENTICATION
-from mayfly.engine.objects.definitions_lock import definitions_unchanged
-from mayfly.engine.objects.named import alter_named, define_named, delete_named, find_named
+from mayfly.engine.objects.named import ACTIONS as RULE_ACTIONS
+from mayfly.engine.objects.named import (
+    CHANNEL_MODELS,
+    DEFAULT_AUTHENTICATION,
+    alter_named,
+    channel_rules,
+    define_named,
+    delete_named,
+    find_named,
+    set_rule,
+)
 from mayfly.engine.objects.registry import DEFAULT_OBJECTS
 from mayfly.engine.objects.views import (
     entities_of,
@@ -70,16 +75,18 @@ from mayfly.engine.objects.views import (
     view_topic_string,
     view_topics,
 )
-from mayfly.engine.pubsub.retained import clear_retained
-from mayfly.engine.pubsub.subscription_administration import (
+from mayfly.engine.pubsub.administration import (
     CHANGEABLE as CHANGEABLE_OF_SUBSCRIPTIONS,
 )
-from mayfly.engine.pubsub.subscription_administration import (
+from mayfly.engine.pubsub.administration import (
     alter_subscription,
+    alter_topic,
     define_subscription,
+    define_topic,
     delete_subscription,
+    delete_topic,
 )
-from mayfly.engine.pubsub.topic_administration import alter_topic, define_topic, delete_topic
+from mayfly.engine.pubsub.retained import clear_retained
 from mayfly.engine.pubsub.topics import BASE_VALUES as TOPIC_VALUES
 from mayfly.engine.pubsub.topics import DEFAULT_TOPIC
 from mayfly.engine.settings import defaults_on

@@ -4,20 +4,22 @@ Only ``mayfly.admin.security`` uses it.
 """
 
 from mayfly.engine.attributes import (
+    AUTHCHK_NONE,
+    AUTHINFO,
+    CHANNEL,
+    CHLAUTH,
     AuthenticationDefinition,
     ChannelDefinition,
     ChannelRuleDefinition,
     attributes_of,
 )
-from mayfly.engine.attributes.attribute import AUTHINFO, CHANNEL, CHLAUTH
-from mayfly.engine.attributes.of_manager import AUTHCHK_NONE
 from mayfly.engine.authority.checks import (
     check_manager_authority,
     manager_authorities,
     may_do_everything,
 )
-from mayfly.engine.authority.users import ADMINISTRATORS
-from mayfly.engine.objects.channel_rules import channel_rules, entries_of
+from mayfly.engine.authority.records import ADMINISTRATORS
+from mayfly.engine.objects.named import channel_rules, entries_of
 from mayfly.engine.objects.views import view_named
 
 __all__ = [

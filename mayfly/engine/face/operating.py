@@ -15,7 +15,7 @@ from mayfly.engine.lateness import BOUNDS_MS, LatenessCounts
 from mayfly.engine.own_time import follow_wall, own_time
 from mayfly.engine.settings import Settings
 from mayfly.engine.sharing.group import QueueSharingGroup
-from mayfly.engine.whereabouts.asking import whereabouts
+from mayfly.engine.whereabouts.stays import whereabouts
 from mayfly.engine.whereabouts.stories import Stories
 
 __all__ = [

@@ -8,10 +8,14 @@ from mayfly.engine.delay.schedule import Schedule
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.forwarding import got_in
 from mayfly.engine.get_many import get_many
-from mayfly.engine.objects.handle import DEFINITION_KINDS, DefinitionHandle
-from mayfly.engine.objects.inquire import inquire, inquire_itself
-from mayfly.engine.objects.lookup import has_lives_from_release
-from mayfly.engine.objects.set_attributes import set_attributes
+from mayfly.engine.objects.inquire import (
+    DEFINITION_KINDS,
+    DefinitionHandle,
+    inquire,
+    inquire_itself,
+    set_attributes,
+)
+from mayfly.engine.objects.views import has_lives_from_release
 from mayfly.engine.properties import with_properties
 from mayfly.engine.pubsub.durable import (
     claim_client_id,
@@ -23,7 +27,7 @@ from mayfly.engine.pubsub.durable import (
 )
 from mayfly.engine.pubsub.mqsub import SubscriptionWanted, facts_of, subscribe_as
 from mayfly.engine.pubsub.subscribing import OpenSubscription
-from mayfly.engine.pubsub.topic_handle import TopicHandle
+from mayfly.engine.pubsub.topic_verbs import TopicHandle
 from mayfly.engine.standing import StandingGet, StandingWaits
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import check_get_options

@@ -5,14 +5,16 @@ Channels, the hierarchy of publish/subscribe and the way to and from MQ Everypla
 
 from mayfly.engine.arrivals import next_number, when_woken
 from mayfly.engine.attributes import ChannelDefinition
-from mayfly.engine.objects.definitions_lock import definitions_if_free
-from mayfly.engine.objects.lookup import channel_definitions
-from mayfly.engine.pubsub.from_neighbours import publish_from_neighbour
-from mayfly.engine.pubsub.neighbours import Neighbours
+from mayfly.engine.objects.administration import definitions_if_free
+from mayfly.engine.objects.views import channel_definitions
+from mayfly.engine.pubsub.neighbours import (
+    Neighbours,
+    SubscribedTopics,
+    TopicChange,
+    publish_from_neighbour,
+)
 from mayfly.engine.pubsub.proxies import PUBLICATIONS
-from mayfly.engine.pubsub.subscribed_topics import SubscribedTopics, TopicChange
-from mayfly.engine.remote.unwrapping import out_of_transit
-from mayfly.engine.remote.wrapping import seen_in_transit
+from mayfly.engine.remote.transmission import out_of_transit, seen_in_transit
 from mayfly.engine.transit import (
     MoveNumbers,
     Shipment,

@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 from weakref import WeakSet
 
 from mayfly.engine.core import Core
-from mayfly.engine.delay.given_ids import of_given_id
-from mayfly.engine.delay.staging import shown
+from mayfly.engine.delay.staging import of_given_id, shown
 from mayfly.engine.marks import Unmarked
 from mayfly.engine.queues import MANY_HIDDEN, PERSISTENT, VOLATILE, Found, LocalQueue, SearchStarts
 from mayfly.engine.requester import Requester

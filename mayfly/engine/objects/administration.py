@@ -1,19 +1,23 @@
-"""Definitions change: define, alter, delete, clear, and the status of a queue."""
+"""Queues are defined, altered, cleared and deleted, dynamic ones too; definitions are stored."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from mayfly.engine import holding
-from mayfly.engine.attributes.attribute import (
+from mayfly.engine.attributes import (
     LARGEST,
     LONGEST_MESSAGE_BYTES,
     QLOCAL,
     QMGR,
+    QMODEL,
     QUEUE_KINDS,
+    TABLES,
+    Definition,
+    QueueDefinition,
+    attributes_of,
 )
-from mayfly.engine.attributes.definition import Definition
-from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.finding.search import ANY, in_order
 from mayfly.engine.objects.registry import DEAD_LETTER_QUEUE, DEFAULT_OBJECTS
@@ -21,24 +25,21 @@ from mayfly.engine.queues import LocalQueue
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.triggering.triggering import triggering_of
 from mayfly.lifetime.life import Event
+from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import (
-    MQMDS_FIFO,
-    MQQA_GET_INHIBITED,
-    MQQA_PUT_INHIBITED,
-    MQQDT_TEMPORARY_DYNAMIC,
-    MQQSGD_SHARED,
-    MQTC_ON,
-    MQUS_TRANSMISSION,
-)
+from mayfly.mqi.constants import MQQSGD_SHARED, MQTC_ON, MQUS_TRANSMISSION
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.errors import MQError, StoreDamaged, mq_error
+from mayfly.store.store import Store
 from mayfly.verbs.checks import check_name
 from mayfly.verbs.contracts.outcomes import NOBODY, Ending
 from mayfly.verbs.facts import Value
 
 _SAVE = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?)"
 _CLEAR_BATCH = 1_000
+#: The unique part that replaces the asterisk needs 16 of the 48 characters.
+_LAST_PLACE_OF_ASTERISK = 33
+_DELETES = c.MQCO_DELETE | c.MQCO_DELETE_PURGE
 
 
 def define(
@@ -198,7 +199,7 @@ def _system_objects(platform: str) -> list[QueueDefinition]:
             STAGING_QUEUE,
             maxdepth=LARGEST,
             maxmsgl=LONGEST_MESSAGE_BYTES,
-            msgdlvsq=MQMDS_FIFO,
+            msgdlvsq=c.MQMDS_FIFO,
         )
         objects.append(staging)
     return objects
@@ -214,8 +215,10 @@ def _place_for(core: Core, definition: QueueDefinition) -> Core:
     if definition.qsgdisp != MQQSGD_SHARED:
         return core
     if core.group is None:
-        said = f"QSGDISP(SHARED): {core.name} is in no queue-sharing group"
-        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+        raise mq_error(
+            rc.MQRC_OPTION_NOT_VALID_FOR_TYPE,
+            f"QSGDISP(SHARED): {core.name} is in no queue-sharing group",
+        )
     _check_sharing(definition)
     return core.group
 
@@ -228,8 +231,9 @@ def _check_sharing(definition: QueueDefinition) -> None:
         ("USAGE", definition.usage == MQUS_TRANSMISSION),
     ):
         if is_refused:
-            said = f"{keyword}: {definition.name} is a shared queue"
-            raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+            raise mq_error(
+                rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, f"{keyword}: {definition.name} is a shared queue"
+            )
 
 
 def _find(core: Core, kind: str, name: str) -> QueueDefinition:
@@ -271,29 +275,9 @@ def _is_enabled_again(before: Definition, after: Definition) -> bool:
     if not isinstance(before, QueueDefinition) or not isinstance(after, QueueDefinition):
         return False
     return before.name == STAGING_QUEUE and (
-        before.put == MQQA_PUT_INHIBITED != after.put
-        or before.get == MQQA_GET_INHIBITED != after.get
+        before.put == c.MQQA_PUT_INHIBITED != after.put
+        or before.get == c.MQQA_GET_INHIBITED != after.get
     )
-
-
-def save(core: Core, definition: Definition, number: int) -> None:
-    """Make a definition durable; memory follows only when it is."""
-    if definition.definition_type == MQQDT_TEMPORARY_DYNAMIC:
-        return
-    core.committer.run(_statement(*_saving(definition, number)))
-
-
-def save_together(core: Core, *definitions: Definition) -> None:
-    """Make definitions that hold no messages durable, all of them or none."""
-    transaction = Transaction()
-    transaction.unit.statements.extend(_saving(definition, 0) for definition in definitions)
-    core.committer.run(transaction)
-
-
-def erase(core: Core, definition: Definition) -> None:
-    """Take a definition off the disk."""
-    sql = "DELETE FROM object WHERE kind = ? AND name = ?"
-    core.committer.run(_statement(sql, (definition.kind, definition.name)))
 
 
 def _forget(
@@ -341,16 +325,6 @@ def _forget_totals(core: Core, queue: LocalQueue) -> None:
     core.committer.run(transaction)
 
 
-def _saving(definition: Definition, number: int) -> tuple[str, tuple[str | int, ...]]:
-    return _SAVE, (definition.kind, definition.name, number, definition.to_json())
-
-
-def _statement(sql: str, bindings: tuple[str | int, ...]) -> Transaction:
-    transaction = Transaction()
-    transaction.unit.statements.append((sql, bindings))
-    return transaction
-
-
 def _clear(core: Core, queue: LocalQueue, ending: Ending) -> int:
     cleared = 0
     while True:
@@ -365,3 +339,150 @@ def _clear(core: Core, queue: LocalQueue, ending: Ending) -> int:
             return cleared
         cleared += len(transaction.departures)
         core.committer.run(transaction)
+
+
+# Dynamic queues: made by opening a model queue, gone with their creator or when told (C9)
+
+
+def create_dynamic_queue(
+    core: Core, model_name: str, dynamic_name: str, owners: tuple[str, ...] = ()
+) -> str | None:
+    """Make a queue after a model and return its name; None when the name is not a model's.
+
+    A trailing ``*`` of the dynamic name, among its first 33 characters, is replaced by something
+    unique; ``owners`` are users who may do everything with it. Raises MQRC_DYNAMIC_Q_NAME_ERROR and
+    MQRC_OBJECT_ALREADY_EXISTS.
+    """
+    model = core.registry.find(model_name)
+    if model is None or model.kind != QMODEL:
+        return None
+    with core.definitions_lock:
+        return _create_dynamic(core, model, dynamic_name, owners)
+
+
+def _create_dynamic(core: Core, model: QueueDefinition, name: str, owners: tuple[str, ...]) -> str:
+    if name.endswith("*"):
+        if len(name) > _LAST_PLACE_OF_ASTERISK:
+            raise mq_error(
+                rc.MQRC_DYNAMIC_Q_NAME_ERROR,
+                f"{name!r} has its * behind place {_LAST_PLACE_OF_ASTERISK}",
+            )
+        with core.engine_lock:
+            sequence = core.store.sequence.next()
+        name = f"{name[:-1]}{core.store.sequence.instance:05X}{sequence:011X}"
+    try:
+        check_name(name)
+    except MQError as error:
+        raise mq_error(rc.MQRC_DYNAMIC_Q_NAME_ERROR, error.detail) from None
+    if core.registry.find(name) is not None:
+        raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"{name} exists")
+    given = {k: v for k, v in model.attributes.items() if k in attributes_of(QLOCAL)}
+    definition = QueueDefinition(QLOCAL, name, model.deftype, owners).altered(given)
+    enter_queue(core, definition)
+    return name
+
+
+def drop_dynamic_queue(
+    core: Core, queue: LocalQueue, options: int, ending: Ending, *, is_owner: bool
+) -> None:
+    """Delete the queue of a handle that is being closed, if that is what closing it means.
+
+    A temporary queue goes with its creator, messages and all; a permanent one with MQCO_DELETE when
+    it is empty, with MQCO_DELETE_PURGE in any case. Other handles on it get MQRC_Q_DELETED from
+    then on.
+    Raises MQRC_OPTIONS_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE for a delete option on any other
+    queue, MQRC_Q_NOT_EMPTY for MQCO_DELETE on a permanent queue with messages and for either option
+    on one with uncommitted work.
+    """
+    if options & ~_DELETES or options == _DELETES:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"close options {options:#x}")
+    if core.registry.by_name(queue.name) is not queue:
+        return
+    kind = queue.definition.definition_type
+    is_temporary = is_owner and kind == c.MQQDT_TEMPORARY_DYNAMIC
+    if not is_temporary and not options:
+        return
+    if not is_temporary and kind != c.MQQDT_PERMANENT_DYNAMIC:
+        raise mq_error(
+            rc.MQRC_OPTION_NOT_VALID_FOR_TYPE,
+            f"{queue.name} is no dynamic queue that this handle may delete",
+        )
+    if not is_temporary and queue.has_uncommitted_work:
+        raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"{queue.name} has uncommitted work")
+    purges = is_temporary or bool(options & c.MQCO_DELETE_PURGE)
+    with core.definitions_lock:
+        handles = queue.input_count + queue.output_count
+        delete_queue(core, queue, purge=purges, own_handles=handles, ending=ending)
+
+
+# Definitions of all kinds on disk
+
+
+def save(core: Core, definition: Definition, number: int) -> None:
+    """Make a definition durable; memory follows only when it is."""
+    if definition.definition_type == c.MQQDT_TEMPORARY_DYNAMIC:
+        return
+    core.committer.run(_statement(*_saving(definition, number)))
+
+
+def save_together(core: Core, *definitions: Definition) -> None:
+    """Make definitions that hold no messages durable, all of them or none."""
+    transaction = Transaction()
+    transaction.unit.statements.extend(_saving(definition, 0) for definition in definitions)
+    core.committer.run(transaction)
+
+
+def erase(core: Core, definition: Definition) -> None:
+    """Take a definition off the disk."""
+    sql = "DELETE FROM object WHERE kind = ? AND name = ?"
+    core.committer.run(_statement(sql, (definition.kind, definition.name)))
+
+
+def _saving(definition: Definition, number: int) -> tuple[str, tuple[str | int, ...]]:
+    return _SAVE, (definition.kind, definition.name, number, definition.to_json())
+
+
+def _statement(sql: str, bindings: tuple[str | int, ...]) -> Transaction:
+    transaction = Transaction()
+    transaction.unit.statements.append((sql, bindings))
+    return transaction
+
+
+def stored_definitions(store: Store) -> list[tuple[Definition, int]]:
+    """Return all definitions of a store with their numbers; raises StoreDamaged, naming one."""
+    found = []
+    for kind, name, number, stored in store.objects():
+        try:
+            definition = TABLES[kind].from_json(kind, name, stored)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            # A queue manager in memory reads nothing back.
+            assert store.folder is not None
+            raise StoreDamaged(
+                f"the definition {kind} {name} is damaged: {error}", store.folder
+            ) from error
+        found.append((definition, number))
+    return found
+
+
+# The lock of definitions
+
+
+@contextmanager
+def definitions_unchanged(core: Core) -> Iterator[None]:
+    """Let nobody else change definitions for a block: its changes are of what it has looked at.
+
+    Definitions of a queue-sharing group are the exception: other members may change them.
+    """
+    with core.definitions_lock:
+        yield
+
+
+@contextmanager
+def definitions_if_free(core: Core) -> Iterator[bool]:
+    """Let nobody else change definitions; gives False, and waits for nobody, when somebody does."""
+    is_free = core.definitions_lock.acquire(blocking=False)
+    try:
+        yield is_free
+    finally:
+        if is_free:
+            core.definitions_lock.release()

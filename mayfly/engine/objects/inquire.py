@@ -1,14 +1,14 @@
-"""MQINQ: the attributes of an open queue, process or queue manager, by their selectors."""
+"""MQOPEN for inquiry, MQINQ and MQSET: attributes of an open object by their selectors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from mayfly.engine.attributes import ATTRIBUTES, attributes_of
-from mayfly.engine.attributes.attribute import (
+from mayfly.engine.attributes import (
+    ATTRIBUTES,
     PROCESS,
     QALIAS,
     QLOCAL,
@@ -17,10 +17,16 @@ from mayfly.engine.attributes.attribute import (
     QREMOTE,
     QUEUE_KINDS,
     Attribute,
+    Definition,
+    QueueDefinition,
+    attributes_of,
 )
-from mayfly.engine.attributes.of_queues import QueueDefinition
+from mayfly.engine.authority.checks import UserAuthority
+from mayfly.engine.authority.records import SELF
 from mayfly.engine.core import Core
-from mayfly.engine.objects.handle import DefinitionHandle
+from mayfly.engine.objects.administration import alter
+from mayfly.engine.objects.named import find_named
+from mayfly.engine.open_handles import OpenObject, OpenQueues
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -31,8 +37,13 @@ from mayfly.verbs.facts import Inquiry, Value
 
 if TYPE_CHECKING:
     from mayfly.engine.handles import Handle
-    from mayfly.engine.session import Session
 
+
+_ALLOWED = c.MQOO_INQUIRE | c.MQOO_ALTERNATE_USER_AUTHORITY | c.MQOO_FAIL_IF_QUIESCING
+_KNOWN = (1 << 23) - 1
+_KINDS = (PROCESS, QMGR)
+#: Of which kind an object is that is neither queue nor topic, by its MQOT_* number.
+DEFINITION_KINDS = {c.MQOT_PROCESS: PROCESS, c.MQOT_Q_MGR: QMGR}
 _QUEUE_TYPES = {
     QLOCAL: c.MQQT_LOCAL,
     QALIAS: c.MQQT_ALIAS,
@@ -41,7 +52,6 @@ _QUEUE_TYPES = {
 }
 _NAME_LENGTH = 48
 _MOST_SELECTORS = 256
-
 #: Selectors of every queue beside its MQSC attributes.
 _OF_ANY_QUEUE: dict[int, Callable[[QueueDefinition], Value]] = {
     c.MQCA_Q_NAME: lambda definition: definition.name,
@@ -69,6 +79,71 @@ _OF_MANAGER: dict[int, Callable[[Core], Value]] = {
     c.MQIA_SYNCPOINT: lambda _manager: c.MQSP_AVAILABLE,
     c.MQIA_DIST_LISTS: lambda _manager: c.MQDL_NOT_SUPPORTED,
 }
+#: Selector -> the reason code for a value that the attribute does not take.
+_SETTABLE: Final = {
+    c.MQIA_INHIBIT_PUT: rc.MQRC_INHIBIT_VALUE_ERROR,
+    c.MQIA_INHIBIT_GET: rc.MQRC_INHIBIT_VALUE_ERROR,
+    c.MQIA_TRIGGER_CONTROL: rc.MQRC_TRIGGER_CONTROL_ERROR,
+    c.MQIA_TRIGGER_TYPE: rc.MQRC_TRIGGER_TYPE_ERROR,
+    c.MQIA_TRIGGER_DEPTH: rc.MQRC_TRIGGER_DEPTH_ERROR,
+    c.MQIA_TRIGGER_MSG_PRIORITY: rc.MQRC_TRIGGER_MSG_PRIORITY_ERR,
+    c.MQCA_TRIGGER_DATA: rc.MQRC_CHAR_ATTR_LENGTH_ERROR,
+}
+
+
+class DefinitionHandle:
+    """One open process, or the queue manager, of one session; closed by close or with it."""
+
+    def __init__(self, opened: OpenQueues, mark: OpenObject, definition: Definition) -> None:
+        self._opened = opened
+        self._mark = mark
+        self.kind = definition.kind
+        self.name = definition.name
+        self.options = mark.options
+        #: MQHOBJ.
+        self.number = mark.number
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither the handle nor its session has been closed."""
+        return self._mark.is_open
+
+    def __index__(self) -> int:
+        return self.number
+
+    def close(self, options: int = c.MQCO_NONE) -> None:
+        """MQCLOSE; raises MQRC_HOBJ_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE for any option."""
+        if not self.is_open:
+            raise mq_error(rc.MQRC_HOBJ_ERROR, f"the handle of {self.name} is closed")
+        if options:
+            said = f"close options {options:#x} for a {self.kind}"
+            raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+        self._opened.close_object(self._mark)
+
+
+def open_definition(
+    opened: OpenQueues, authority: UserAuthority | None, kind: str, name: str, options: int
+) -> DefinitionHandle:
+    """MQOPEN of a process, or of the queue manager, whose name may be left out.
+
+    Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for options of queues and MQRC_OPTIONS_ERROR for others
+    (C8), MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED (C7), MQRC_HANDLE_NOT_AVAILABLE (MAXHANDS).
+    """
+    assert kind in _KINDS
+    if options & ~_KNOWN or not options & _KNOWN:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"open options {options:#x} for a {kind}")
+    if options & ~_ALLOWED or not options & c.MQOO_INQUIRE:
+        said = f"open options {options:#x}: a {kind} can only be inquired about"
+        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+    core = opened.core
+    if kind == QMGR and name not in ("", core.name):
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"this queue manager is {core.name}")
+    definition: Definition = (
+        core.registry.queue_manager if kind == QMGR else find_named(core, kind, name)
+    )
+    if authority is not None:
+        authority.check_inquire(kind, SELF if kind == QMGR else name)
+    return DefinitionHandle(opened, opened.open_object(kind, name, options), definition)
 
 
 def inquire(core: Core, handle: Handle | DefinitionHandle, selectors: Sequence[int]) -> Inquiry:
@@ -80,8 +155,10 @@ def inquire(core: Core, handle: Handle | DefinitionHandle, selectors: Sequence[i
     """
     check_opened(handle, c.MQOO_INQUIRE, rc.MQRC_NOT_OPEN_FOR_INQUIRE, "MQOO_INQUIRE")
     if len(selectors) > _MOST_SELECTORS:
-        said = f"{len(selectors)} selectors, {_MOST_SELECTORS} are allowed"
-        raise mq_error(rc.MQRC_SELECTOR_LIMIT_EXCEEDED, said)
+        raise mq_error(
+            rc.MQRC_SELECTOR_LIMIT_EXCEEDED,
+            f"{len(selectors)} selectors, {_MOST_SELECTORS} are allowed",
+        )
     with core.engine_lock:
         core.check_running()
         if not isinstance(handle, DefinitionHandle):
@@ -109,11 +186,13 @@ def inquire_manager(core: Core, selectors: Sequence[int]) -> list[Value]:
     return values
 
 
-def inquire_itself(session: Session, selectors: Sequence[int]) -> Inquiry:
-    """MQINQ on the queue manager of a session; raises MQRC_NOT_AUTHORIZED, MQRC_SELECTOR_ERROR."""
-    if session.authority is not None:
-        session.authority.check_inquire()
-    return Inquiry([*inquire_manager(session.core, selectors)], rc.MQRC_NONE)
+def inquire_itself(
+    core: Core, authority: UserAuthority | None, selectors: Sequence[int]
+) -> Inquiry:
+    """MQINQ on the queue manager itself; raises MQRC_NOT_AUTHORIZED, MQRC_SELECTOR_ERROR."""
+    if authority is not None:
+        authority.check_inquire()
+    return Inquiry([*inquire_manager(core, selectors)], rc.MQRC_NONE)
 
 
 def text_length(selector: int) -> int:
@@ -180,3 +259,37 @@ def _of_process(core: Core, name: str, selector: int) -> Value:
 @cache
 def _text_lengths() -> dict[int, int]:
     return {a.selector: a.length for a in ATTRIBUTES if a.is_text and a.selector is not None}
+
+
+def set_attributes(core: Core, handle: Handle, values: Mapping[int, Value]) -> None:
+    """MQSET: change attributes of the object opened, all or none; durable on return.
+
+    A local queue has MQIA_INHIBIT_PUT and _GET, MQIA_TRIGGER_CONTROL, _TYPE, _DEPTH and
+    _MSG_PRIORITY, and MQCA_TRIGGER_DATA (up to 64 characters); an alias has the first two, a remote
+    queue the first. Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET (C8), MQRC_SELECTOR_ERROR for
+    everything else, MQRC_INHIBIT_VALUE_ERROR and its like for a wrong value, MQRC_Q_DELETED;
+    TypeError for text in the place of a number or the other way round.
+    """
+    check_opened(handle, c.MQOO_SET, rc.MQRC_NOT_OPEN_FOR_SET, "MQOO_SET")
+    definition = opened_definition(core, handle)
+    known = by_selector(definition.kind)
+    changes: dict[str, Value] = {}
+    for selector, value in values.items():
+        attribute = known.get(selector)
+        if attribute is None or selector not in _SETTABLE:
+            raise unknown_selector(selector)
+        if not _takes(attribute, value):
+            raise mq_error(_SETTABLE[selector], f"{attribute.keyword} {value!r}")
+        changes[attribute.keyword] = value
+    if changes:
+        alter(core, definition.kind, definition.name, changes)
+
+
+def _takes(attribute: Attribute, value: Value) -> bool:
+    if isinstance(value, str) != attribute.is_text:
+        said = "text" if attribute.is_text else "a number"
+        raise TypeError(f"{attribute.keyword} takes {said}, not {value!r}")
+    if isinstance(value, str):
+        return len(value.encode()) <= attribute.length
+    is_word = any(value == number for _word, number in attribute.words)
+    return is_word or attribute.low <= value <= attribute.high

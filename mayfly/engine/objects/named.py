@@ -1,20 +1,46 @@
-"""Objects that are neither queue nor topic change: processes and channels."""
+"""Processes, channels, AUTHINFO and rules for channels (CHLAUTH) are defined and changed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Final
 
-from mayfly.engine.attributes import TABLES
-from mayfly.engine.attributes.attribute import CHANNEL, PROCESS
-from mayfly.engine.attributes.definition import Definition
-from mayfly.engine.attributes.of_channels import ChannelDefinition
+from mayfly.engine.attributes import (
+    AUTHINFO,
+    CHANNEL,
+    CHLAUTH,
+    CLNTCONN,
+    PROCESS,
+    TABLES,
+    AuthenticationDefinition,
+    ChannelDefinition,
+    ChannelRuleDefinition,
+    Definition,
+)
 from mayfly.engine.core import Core
-from mayfly.engine.objects.administration import erase, save
+from mayfly.engine.objects.administration import erase, save, save_together
 from mayfly.engine.triggering.triggering import triggering_of
+from mayfly.mqi import command_constants as k
+from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.verbs.checks import check_name
 from mayfly.verbs.facts import Value
+
+ADD, REPLACE, REMOVE, REMOVEALL = "ADD", "REPLACE", "REMOVE", "REMOVEALL"
+ACTIONS: Final = (ADD, REPLACE, REMOVE, REMOVEALL)
+#: The types whose rules are lists, one for each profile, with the keyword of the list.
+LISTS: Final = {k.MQCAUT_BLOCKUSER: "USERLIST", k.MQCAUT_BLOCKADDR: "ADDRLIST"}
+#: Attributes by which a rule is found, beside its profile and its type.
+_RULE_KEY: Final = ("sslpeer", "sslcerti", "clntuser", "qmname", "address")
+DEFAULT_AUTHENTICATION: Final = "SYSTEM.DEFAULT.AUTHINFO.IDPWOS"
+#: The model of a new channel, by type.
+CHANNEL_MODELS: Final = {
+    c.MQCHT_SVRCONN: "SYSTEM.DEF.SVRCONN",
+    c.MQCHT_CLNTCONN: "SYSTEM.DEF.CLNTCONN",
+}
 
 
 def define_named(
@@ -32,7 +58,7 @@ def define_named(
         if existing is not None and not replace:
             raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"{kind} {name} exists")
         before = TABLES[kind](kind, name) if existing is None else existing
-        _keep(core, before.altered(attributes))
+        keep_named(core, before.altered(attributes))
 
 
 def alter_named(core: Core, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
@@ -40,16 +66,14 @@ def alter_named(core: Core, kind: str, name: str, attributes: Mapping[str, Value
     core.check_running()
     with core.definitions_lock:
         definition = find_named(core, kind, name)
-        _keep(core, definition.altered(attributes))
+        keep_named(core, definition.altered(attributes))
 
 
 def delete_named(core: Core, kind: str, name: str) -> None:
     """Delete an object; raises MQRC_UNKNOWN_OBJECT_NAME."""
     core.check_running()
     with core.definitions_lock:
-        erase(core, find_named(core, kind, name))
-        with core.engine_lock:
-            del core.registry.named[kind, name]
+        forget_named(core, find_named(core, kind, name))
 
 
 def find_named(core: Core, kind: str, name: str) -> Definition:
@@ -72,7 +96,8 @@ def named_of(core: Core, kind: str) -> list[Definition]:
     return [core.registry.named[key] for key in sorted(core.registry.named) if key[0] == kind]
 
 
-def _keep(core: Core, definition: Definition) -> None:
+def keep_named(core: Core, definition: Definition) -> None:
+    """Enter a definition, or its new attributes, on disk first; call it without the lock."""
     save(core, definition, 0)
     with core.engine_lock:
         key = definition.kind, definition.name
@@ -80,3 +105,157 @@ def _keep(core: Core, definition: Definition) -> None:
         if is_new and definition.kind == PROCESS:
             triggering_of(core).process_defined(definition.name)
     core.committer.run_deferred()
+
+
+def forget_named(core: Core, definition: Definition) -> None:
+    """Remove a definition, on disk first; call it without the lock."""
+    erase(core, definition)
+    with core.engine_lock:
+        del core.registry.named[definition.kind, definition.name]
+
+
+def set_rule(core: Core, rule: ChannelRuleDefinition, action: str) -> None:
+    """Change the rules for channels by one of ACTIONS; durable on return.
+
+    ADD appends to a list, and raises MQRCCF_CHLAUTH_ALREADY_EXISTS for a map that is there. REMOVE
+    takes the entries of a list out, or a map away, and raises MQRCCF_CHLAUTH_NOT_FOUND. REMOVEALL
+    takes away all rules of that type for that profile.
+    """
+    core.check_running()
+    with core.definitions_lock:
+        rules = channel_rules(core)
+        same = [r for r in rules if r.profile == rule.profile and r.type == rule.type]
+        if action == REMOVEALL:
+            for each in same:
+                forget_named(core, each)
+            return
+        existing = next((r for r in same if _rule_key(r) == _rule_key(rule)), None)
+        if rule.type in LISTS:
+            _change_list(core, existing, rule, action)
+        elif action == REMOVE:
+            if existing is None:
+                raise _missing_rule(rule)
+            forget_named(core, existing)
+        elif existing is not None and action == ADD:
+            raise mq_error(
+                k.MQRCCF_CHLAUTH_ALREADY_EXISTS,
+                f"a rule for {rule.profile} by {' '.join(filter(None, _rule_key(rule)))} exists",
+            )
+        else:
+            keep_named(core, _named_rule(rule))
+
+
+def channel_rules(core: Core) -> list[ChannelRuleDefinition]:
+    """Return all rules for channels; none of them is changed in its place."""
+    found = named_of(core, CHLAUTH)
+    return [rule for rule in found if isinstance(rule, ChannelRuleDefinition)]
+
+
+def entries_of(text: str) -> list[str]:
+    """Return the entries of a list."""
+    return [entry for entry in text.split(",") if entry]
+
+
+def _named_rule(rule: ChannelRuleDefinition) -> ChannelRuleDefinition:
+    """Return a rule under the name by which it is stored: all that it is found by."""
+    rule.name = " ".join((rule.profile, str(rule.type), *map(repr, _rule_key(rule))))
+    return rule
+
+
+def _change_list(
+    core: Core, existing: ChannelRuleDefinition | None, rule: ChannelRuleDefinition, action: str
+) -> None:
+    keyword = LISTS[rule.type]
+    given = entries_of(str(rule.attributes[keyword]))
+    before = [] if existing is None else entries_of(str(existing.attributes[keyword]))
+    if action == REMOVE:
+        if existing is None or not set(given) <= set(before):
+            raise _missing_rule(rule)
+        left = [entry for entry in before if entry not in given]
+        if left:
+            keep_named(core, _named_rule(existing.altered({keyword: ",".join(left)})))
+        else:
+            forget_named(core, existing)
+        return
+    entries = given if action == REPLACE else list(dict.fromkeys([*before, *given]))
+    keep_named(core, _named_rule(rule.altered({keyword: ",".join(entries)})))
+
+
+def _rule_key(rule: ChannelRuleDefinition) -> tuple[str, ...]:
+    return tuple(str(getattr(rule, field)) for field in _RULE_KEY)
+
+
+def _missing_rule(rule: ChannelRuleDefinition) -> MQError:
+    return mq_error(k.MQRCCF_CHLAUTH_NOT_FOUND, f"there is no such rule for {rule.profile}")
+
+
+def set_up_client_objects(core: Core) -> None:
+    """Define what clients connect by, once in the life of a queue manager.
+
+    Every client needs a password, so that a new queue manager lets nobody in; IBM MQ asks only
+    administrators (REQDADM), whose other users the operating system knows.
+    """
+    manager = core.registry.queue_manager
+    if manager.has_client_objects:
+        return
+    made = [one for one in _objects() if (one.kind, one.name) not in core.registry.named]
+    connauth = manager.connauth or DEFAULT_AUTHENTICATION
+    changed = replace(manager, connauth=connauth, has_client_objects=1)
+    save_together(core, changed, *made)
+    with core.engine_lock:
+        core.registry.queue_manager.take(changed)
+        core.registry.queue_manager.has_client_objects = 1
+        core.registry.named.update({(one.kind, one.name): one for one in made})
+
+
+@cache
+def _objects() -> tuple[Definition, ...]:
+    """Return what is defined; no definition of these kinds is changed in its place."""
+    models = [
+        ChannelDefinition(
+            CLNTCONN if channel_type == c.MQCHT_CLNTCONN else CHANNEL,
+            name,
+            chltype=channel_type,
+            trptype=c.MQXPT_TCP,
+        )
+        for channel_type, name in CHANNEL_MODELS.items()
+    ]
+    authentication = AuthenticationDefinition(
+        AUTHINFO, DEFAULT_AUTHENTICATION, chckclnt=k.MQCHK_REQUIRED
+    )
+    return (*models, authentication, *map(_named_rule, _first_rules()))
+
+
+def _first_rules() -> list[ChannelRuleDefinition]:
+    """Return the three rules with which IBM MQ begins as well.
+
+    No administrator comes in, nobody by a channel of the system, but by the one for administration.
+    """
+    return [
+        ChannelRuleDefinition(
+            CHLAUTH,
+            "",
+            profile="*",
+            type=k.MQCAUT_BLOCKUSER,
+            userlist="*MQADMIN",
+            descr="Administrators are kept out",
+        ),
+        ChannelRuleDefinition(
+            CHLAUTH,
+            "",
+            profile="SYSTEM.*",
+            type=k.MQCAUT_ADDRESSMAP,
+            address="*",
+            usersrc=c.MQUSRC_NOACCESS,
+            descr="Channels of the system are closed",
+        ),
+        ChannelRuleDefinition(
+            CHLAUTH,
+            "",
+            profile="SYSTEM.ADMIN.SVRCONN",
+            type=k.MQCAUT_ADDRESSMAP,
+            address="*",
+            usersrc=c.MQUSRC_CHANNEL,
+            descr="The channel for administration is open",
+        ),
+    ]

@@ -6,10 +6,17 @@ from collections.abc import Callable, Sequence
 from itertools import chain, pairwise
 from typing import Protocol
 
-from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMGR, QMODEL, QREMOTE
-from mayfly.engine.attributes.definition import Definition
-from mayfly.engine.attributes.of_manager import ManagerDefinition
-from mayfly.engine.attributes.of_queues import TTL_FROM_SEND, QueueDefinition
+from mayfly.engine.attributes import (
+    QALIAS,
+    QLOCAL,
+    QMGR,
+    QMODEL,
+    QREMOTE,
+    TTL_FROM_SEND,
+    Definition,
+    ManagerDefinition,
+    QueueDefinition,
+)
 from mayfly.engine.authority.records import AuthorityRecords
 from mayfly.engine.descriptors import Context, Prepared
 from mayfly.engine.pubsub.subscriptions import Subscriptions
@@ -83,7 +90,6 @@ class Path:
         queue: LocalQueue,
         remote: Remote | None,
     ) -> None:
-        """Derive the values that every call needs from the definitions as they stand."""
         # The version comes first: where definitions change meanwhile, the path is made again.
         self.version = registry.version
         first, last = objects[0], objects[-1]
@@ -154,7 +160,6 @@ class Registry:
     """
 
     def __init__(self, home: QueueOwner) -> None:
-        """Begin with the queue manager object alone; ``home`` is whose definitions these are."""
         self.queue_manager = ManagerDefinition(QMGR, home.name)
         self.version = 0
         #: The queues of its queue-sharing group that are not defined here; None without a group.
@@ -197,7 +202,6 @@ class Registry:
         return [every[name] for name in sorted(every)]
 
     def queues(self) -> list[LocalQueue]:
-        """Return all local queues."""
         return list(self._queues.values())
 
     def queue(self, name: str) -> LocalQueue:
@@ -214,7 +218,6 @@ class Registry:
         return self._queues.get(name)
 
     def by_number(self, number: int) -> LocalQueue | None:
-        """Return the queue that owns a number."""
         return self._numbers.get(number)
 
     def target(self, number: int) -> LocalQueue | None:
@@ -236,8 +239,10 @@ class Registry:
         if path is None or path.version != self.version:
             path = self.resolve_target(name)
         if path.remote is not None:
-            said = f"{name} leads to {path.remote.manager}: it can only be put to"
-            raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+            raise mq_error(
+                rc.MQRC_OPTION_NOT_VALID_FOR_TYPE,
+                f"{name} leads to {path.remote.manager}: it can only be put to",
+            )
         return path
 
     def resolve_target(self, name: str) -> Path:
@@ -315,7 +320,6 @@ class Registry:
         raise mq_error(rc.MQRC_RESOURCE_PROBLEM, f"more than {len(self.numbers)} queues")
 
     def remove(self, name: str) -> None:
-        """Forget a definition and its queue."""
         del self._definitions[name]
         queue = self._queues.pop(name, None)
         if queue is not None:
@@ -325,7 +329,6 @@ class Registry:
         self.changed()
 
     def changed(self) -> None:
-        """Note that a definition has changed."""
         for registry in (self, *self.followers):
             registry.version += 1
             registry._paths.clear()

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from mayfly.engine.attributes.attribute import CHILD, QLOCAL
-from mayfly.engine.attributes.definition import Definition
-from mayfly.engine.attributes.of_manager import ManagerDefinition
-from mayfly.engine.attributes.of_queues import QueueDefinition
-from mayfly.engine.attributes.of_topics import SubscriptionDefinition, TopicDefinition
+from mayfly.engine.attributes import (
+    CHANNEL,
+    CHILD,
+    QLOCAL,
+    TTL_FROM_SEND,
+    ChannelDefinition,
+    Definition,
+    ManagerDefinition,
+    QueueDefinition,
+    SubscriptionDefinition,
+    TopicDefinition,
+)
 from mayfly.engine.authority.records import PRINCIPAL, Entity, RecordKey
 from mayfly.engine.core import Core
 from mayfly.engine.counting import counts
@@ -198,8 +206,9 @@ def view_members(core: Core) -> list[MemberView]:
     """
     directory, group = core.registry.directory, core.group
     if directory is None or group is None:
-        said = f"{core.name} is in no queue-sharing group"
-        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+        raise mq_error(
+            rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, f"{core.name} is in no queue-sharing group"
+        )
     with core.engine_lock:
         group.check_running()
         found = directory.status()
@@ -226,3 +235,35 @@ def granted(core: Core, entities: Sequence[Entity], object_type: str, name: str)
     """Return what some users and groups may do together with an object."""
     with core.engine_lock:
         return core.registry.authority.granted(entities, object_type, name)
+
+
+def manager_definition(core: Core) -> ManagerDefinition:
+    """Return the attributes of the queue manager itself."""
+    return core.registry.queue_manager
+
+
+def channel_definitions(core: Core) -> list[ChannelDefinition]:
+    """Return the definitions of all channels by name."""
+    return [one for one in named_of(core, CHANNEL) if isinstance(one, ChannelDefinition)]
+
+
+def manager_folder(core: Core) -> Path | None:
+    """Return the folder in which a queue manager lives, None for one in memory."""
+    return core.store.folder
+
+
+def target_queue(core: Core, name: str) -> LocalQueue:
+    """Return the queue on which a message arrives that is put under a name (C2).
+
+    For another queue manager's queue that is a transmission queue. Raises as ``resolve_target``.
+    """
+    return core.registry.resolve_target(name).queue
+
+
+def has_lives_from_release(core: Core) -> bool:
+    """Return True if a queue has TTLFROM(RELEASE), where a life may be shorter than its delay."""
+    with core.engine_lock:
+        return any(
+            definition.kind == QLOCAL and definition.ttlfrom != TTL_FROM_SEND
+            for definition in core.registry.definitions()
+        )

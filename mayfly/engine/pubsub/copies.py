@@ -1,18 +1,21 @@
-"""A subscriber's copy: its fields that differ, priority, persistence, topic string; and its row."""
+"""Copies of a publication: a subscriber's descriptor, its row, and copies that wait for a delay."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from mayfly.engine.attributes.of_topics import PRIORITY_AS_PUBLISHED, PRIORITY_AS_QUEUE
+from mayfly.engine.attributes import PRIORITY_AS_PUBLISHED, PRIORITY_AS_QUEUE
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, new_row
+from mayfly.engine.delay.staging import CAP_AT_RELEASE, Delayed, staged_row, staging_path
+from mayfly.engine.delivery import Ids, OutgoingMessage, new_row
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.disposal import as_given
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.subscriptions import Subscription
-from mayfly.lifetime.window import Window
+from mayfly.engine.unit_of_work import UncommittedPut
+from mayfly.lifetime.window import Window, window_at_put
 from mayfly.mqi.constants import MQPER_NOT_PERSISTENT
+from mayfly.mqi.errors import MQError
 from mayfly.store.units import StoredMessage, stored_message
 
 
@@ -42,7 +45,6 @@ class CopyRows:
     """Makes the rows of all copies of one publication, under the lock."""
 
     def __init__(self, core: Core, topic: str, msg_id: bytes) -> None:
-        """Begin with none."""
         self._core, self._topic, self._msg_id = core, topic, msg_id
         #: A copy of the same content as the last one has the same values behind the key.
         self._last_content: tuple[Prepared, Window, bytes, bytes] | None = None
@@ -58,12 +60,58 @@ class CopyRows:
             key = path.slots[prepared.order_priority] | number
             return stored_message((key, *self._last_values))
         message = prepared, window, Ids(self._msg_id, correl_id), body
-        row = copy_row(new_row(self._core, path, message), self._topic)
+        row = new_row(self._core, path, message)._replace(topic=self._topic)
         if path.remote is None:
             self._last_content, self._last_values = content, row[1:]
         return row
 
 
-def copy_row(row: StoredMessage, topic: str) -> StoredMessage:
-    """Return the row of a publication with its topic string beside it."""
-    return row._replace(topic=topic)
+def staged_copy(
+    core: Core, subscription: Subscription, topic: str, publication: OutgoingMessage
+) -> UncommittedPut:
+    """Return the copy of a publication that waits for a subscription.
+
+    Its window is that of the publication, shortened by the caps of the queue. Where they leave it
+    no life at its delivery time they are looked at again then. Raises as ``staging_path``.
+    """
+    assert core.engine_lock.is_held()
+    prepared, window, ids, body = publication
+    waits_for_cap = False
+    path: Path | None
+    try:
+        path = core.registry.resolve_target(subscription.destination)
+    except MQError:
+        # It may lead somewhere when the delay is over.
+        path = None
+    if path is not None:
+        prepared = prepared_for(core, subscription, path, prepared)
+        try:
+            window = window_on(path, window)
+        except MQError:
+            waits_for_cap = True
+    staging = staging_path(core, len(body)).queue
+    row = staged_row(core, path, Delayed(prepared, window, ids.msg_id, ids.correl_id, body))
+    row = row._replace(target=subscription.destination, sub_id=subscription.sub_id, topic=topic)
+    if waits_for_cap:
+        row = row._replace(ttl_from_release=CAP_AT_RELEASE)
+    return UncommittedPut(staging, row, prepared.persistent)
+
+
+def window_on(path: Path, window: Window) -> Window:
+    """Return the window of a copy on its queue as that is now.
+
+    Raises MQRC_EXPIRY_ERROR where the caps leave it no life at its delivery time (D31).
+    """
+    if path.cap_ms is None and not path.ttl_from_release:
+        return window
+    put_ms, deliver_at_ms, expire_at_ms, earlier_cap = window
+    left_ms = None if expire_at_ms is None else expire_at_ms - put_ms
+    found = window_at_put(
+        put_ms,
+        left_ms,
+        deliver_at_ms - put_ms,
+        path.cap_ms,
+        from_release=path.ttl_from_release,
+        capped_by=path.capped_by,
+    )
+    return found if found.capped_by is not None else found._replace(capped_by=earlier_cap)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.engine.authority.users import USER_CHARACTERS
+from mayfly.engine.authority.records import USER_CHARACTERS
 from mayfly.engine.core import Core
 from mayfly.engine.counting import counts
 from mayfly.engine.delivery import new_message_id
@@ -32,8 +32,10 @@ def open_durable(
         existing = core.registry.subscriptions.find(name)
         if existing is not None:
             if existing.is_shared != shared:
-                said = f"{existing!r} is {'' if existing.is_shared else 'not '}shared"
-                raise mq_error(rc.MQRC_SUB_ALREADY_EXISTS, said)
+                raise mq_error(
+                    rc.MQRC_SUB_ALREADY_EXISTS,
+                    f"{existing!r} is {'' if existing.is_shared else 'not '}shared",
+                )
             found = existing.topic, existing.definition.selector, existing.ignores_own
             replaces = found != (topic, selector, no_local)
             if replaces:
@@ -110,8 +112,9 @@ def _check_idle(core: Core, subscription: Subscription) -> None:
     if subscription.holds:
         raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, f"{subscription!r} has a consumer")
     if _is_held(core, subscription):
-        said = f"{subscription!r} has messages that are not acknowledged"
-        raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, said)
+        raise mq_error(
+            rc.MQRC_SUBSCRIPTION_IN_USE, f"{subscription!r} has messages that are not acknowledged"
+        )
 
 
 def _let_settle(core: Core, name: str) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, cast
 
-from mayfly.engine.attributes.of_topics import ANY_USER, FIXED_USER, PRIORITY_AS_QUEUE
+from mayfly.engine.attributes import ANY_USER, FIXED_USER, PRIORITY_AS_QUEUE
 from mayfly.engine.authority import words
 from mayfly.engine.handles import Handle
+from mayfly.engine.pubsub.administration import alter_subscription
 from mayfly.engine.pubsub.subscribing import OpenSubscription, Subscriber, check_user
-from mayfly.engine.pubsub.subscription_administration import alter_subscription
 from mayfly.engine.pubsub.subscriptions import PASSED_ON, Subscription
 from mayfly.engine.session import Session
 from mayfly.lifetime.times import ms_of_tenths
@@ -102,7 +102,12 @@ def subscribe_as(
             return _create(session, wanted, life_ms)
         if altered is not None and altered.subscription is existing:
             return altered, _reopen(session, wanted, altered, held)
-        return _resume(session, wanted)
+        opened = session.resume(wanted.name)
+        try:
+            return opened, _reopen(session, wanted, opened, None)
+        except MQError:
+            opened.close()
+            raise
 
 
 def facts_of(opened: OpenSubscription) -> SubscriptionFacts:
@@ -149,8 +154,10 @@ def _life_ms(expiry_tenths: int) -> int | None:
     if expiry_tenths == c.MQEI_UNLIMITED:
         return None
     if not 0 < expiry_tenths <= MAXIMUM_EXPIRY_TENTHS:
-        said = f"SD.SubExpiry {expiry_tenths} is not within 1 .. {MAXIMUM_EXPIRY_TENTHS}"
-        raise mq_error(rc.MQRC_EXPIRY_ERROR, said)
+        raise mq_error(
+            rc.MQRC_EXPIRY_ERROR,
+            f"SD.SubExpiry {expiry_tenths} is not within 1 .. {MAXIMUM_EXPIRY_TENTHS}",
+        )
     return ms_of_tenths(expiry_tenths)
 
 
@@ -176,15 +183,6 @@ def _create(
         fixed_user=not options & c.MQSO_ANY_USERID,
     )
     return opened, _queue_of(session, opened, wanted.queue)
-
-
-def _resume(session: Session, wanted: SubscriptionWanted) -> tuple[OpenSubscription, Handle]:
-    opened = session.resume(wanted.name)
-    try:
-        return opened, _reopen(session, wanted, opened, None)
-    except MQError:
-        opened.close()
-        raise
 
 
 def _reopen(
@@ -218,8 +216,10 @@ def _queue_of(session: Session, opened: OpenSubscription, given: Handle | None) 
             return handle
     elif given is not None:
         if session.core.registry.resolve(opened.queue).queue is not _checked(given).queue:
-            said = f"{given.queue_name} is not {opened.queue}, the queue of the subscription"
-            raise mq_error(rc.MQRC_HOBJ_ERROR, said)
+            raise mq_error(
+                rc.MQRC_HOBJ_ERROR,
+                f"{given.queue_name} is not {opened.queue}, the queue of the subscription",
+            )
         return given
     try:
         return session.open(opened.queue, c.MQOO_INPUT_AS_Q_DEF | c.MQOO_BROWSE)
@@ -229,8 +229,10 @@ def _queue_of(session: Session, opened: OpenSubscription, given: Handle | None) 
 
 def _checked(given: Handle | None) -> Handle:
     if given is None or not given.is_open or not given.options & _GETTING:
-        said = "a subscription that is not managed needs a queue open for input or browse"
-        raise mq_error(rc.MQRC_HOBJ_ERROR, said)
+        raise mq_error(
+            rc.MQRC_HOBJ_ERROR,
+            "a subscription that is not managed needs a queue open for input or browse",
+        )
     return given
 
 
@@ -267,8 +269,10 @@ def _check_unalterable(
         with core.engine_lock:
             topic = core.registry.topics.full_string(wanted.topic_object, wanted.topic)
         if topic != subscription.topic:
-            said = f"subscription {name!r} is to {subscription.topic!r}, not {topic!r}"
-            raise mq_error(rc.MQRC_TOPIC_NOT_ALTERABLE, said)
+            raise mq_error(
+                rc.MQRC_TOPIC_NOT_ALTERABLE,
+                f"subscription {name!r} is to {subscription.topic!r}, not {topic!r}",
+            )
     if wanted.selector != subscription.definition.selector:
         raise mq_error(rc.MQRC_SELECTOR_NOT_ALTERABLE, f"subscription {name!r}")
     if bool(options & c.MQSO_MANAGED) != subscription.is_managed:

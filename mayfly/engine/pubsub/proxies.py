@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.engine.attributes.attribute import SUB
-from mayfly.engine.attributes.of_topics import PROXY, SubscriptionDefinition
+from mayfly.engine.attributes import PROXY, SUB, SubscriptionDefinition
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.pubsub.subscriptions import (
     PASSED_ON,

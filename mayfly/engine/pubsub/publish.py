@@ -7,42 +7,29 @@ from functools import partial
 from typing import NamedTuple
 
 from mayfly.engine import holding
-from mayfly.engine.attributes.of_queues import QueueDefinition
+from mayfly.engine.attributes import QueueDefinition
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import (
-    Ids,
-    OutgoingMessage,
-    arrive,
-    check_room,
-    new_id,
-    size_on,
-)
+from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_room, new_id, size_on
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
 from mayfly.engine.finding.selecting import FIXED_SIZE, TURN_WORK
 from mayfly.engine.groups.place import IN_GROUP, IN_SEGMENTS
-from mayfly.engine.pubsub.copies import CopyRows, prepared_for
-from mayfly.engine.pubsub.delayed_copies import staged_copy
+from mayfly.engine.objects.registry import Registry, topic_alias
+from mayfly.engine.pubsub.copies import CopyRows, prepared_for, staged_copy
 from mayfly.engine.pubsub.proxies import HERE, Journey, enveloped, is_proxy, neighbour_of
-from mayfly.engine.pubsub.retained import (
-    end_retained,
-    ensure_retained_queue,
-    is_outdated,
-    retain,
-)
+from mayfly.engine.pubsub.retained import end_retained, ensure_retained_queue, is_outdated, retain
 from mayfly.engine.pubsub.subscriptions import Subscription
-from mayfly.engine.pubsub.topic_aliases import through_alias
 from mayfly.engine.pubsub.topics import TopicValues
 from mayfly.engine.put import PutRequest, check_delay
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 from mayfly.lifetime.moments import is_expired
 from mayfly.lifetime.reports import Cause, Original, is_owed
+from mayfly.lifetime.times import ms_of_tenths
 from mayfly.lifetime.window import Window, capped_from, remaining_ms, window_at_put
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQPSM_ENABLED, MQRO_COA
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.properties.selectors import MessageFields, Selector
@@ -95,7 +82,11 @@ def publish(
     delay unless that is ALLAVAIL (D26); MQRC_OPTIONS_ERROR for a delay with ``retains`` (D8);
     MQRC_TOPIC_STRING_ERROR, MQRC_PUT_INHIBITED, MQRC_PUT_NOT_RETAINED, and the reasons of a put.
     """
-    _prepare(core, topic, request, body, retains=retains)
+    check_topic_string(topic, wildcards=False)
+    if retains and request.delay_ms:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, "delay_ms: a retained publication has none")
+    if retains and body:
+        ensure_retained_queue(core)
     said: dict[Selector, bool] = {}
     is_asked = False
     while not is_asked:
@@ -103,14 +94,25 @@ def publish(
             core.check_running()
             if unit_of_work is not None:
                 unit_of_work.check_room()
-            fan_out = _FanOut(core, topic, (request, body), context, alias=alias)
-            fan_out.is_in_unit, fan_out.connection = unit_of_work is not None, connection
-            fan_out.not_own, fan_out.only_here, fan_out.journey = not_own, only_here, journey
-            fan_out.said = said
+            fan_out = _FanOut(
+                core,
+                topic,
+                request,
+                body,
+                context,
+                retains=retains,
+                is_in_unit=unit_of_work is not None,
+                connection=connection,
+                not_own=not_own,
+                only_here=only_here,
+                alias=alias,
+                journey=journey,
+                said=said,
+            )
             unasked = fan_out.unasked()
             is_asked = not unasked
             if is_asked:
-                transaction = fan_out.run(retains=retains)
+                transaction = fan_out.run()
                 if unit_of_work is not None:
                     unit_of_work.publish(transaction, fan_out.staged, fan_out.effects)
                 else:
@@ -130,16 +132,6 @@ def publish(
     return fan_out.result()
 
 
-def _prepare(core: Core, topic: str, request: PutRequest, body: bytes, *, retains: bool) -> None:
-    check_topic_string(topic, wildcards=False)
-    if not retains:
-        return
-    if request.delay_ms:
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, "delay_ms: a retained publication has none")
-    if body:
-        ensure_retained_queue(core)
-
-
 class _FanOut:
     """One publication on its way to its subscribers, under the lock from its begin to its end."""
 
@@ -147,15 +139,31 @@ class _FanOut:
         self,
         core: Core,
         topic: str,
-        content: tuple[PutRequest, bytes],
+        request: PutRequest,
+        body: bytes,
         context: Context,
         *,
+        retains: bool,
+        is_in_unit: bool,
+        connection: object,
+        not_own: bool,
+        only_here: bool,
         alias: QueueDefinition | None,
+        journey: Journey,
+        said: Mapping[Selector, bool],
     ) -> None:
-        """Check what concerns the publication as such."""
+        """Check what concerns the publication as such.
+
+        In a unit of work the staging queue counts delayed messages at the commit (D12).
+        ``connection`` publishes, for subscriptions that want none of their own. ``only_here`` keeps
+        it on this queue manager; else where it goes has a copy once (D25). ``said`` are answers of
+        selectors, given without the lock; empty where all are asked in passing.
+        """
         assert core.engine_lock.is_held()
-        request, body = content
         self._core, self._topic, self._request, self._body = core, topic, request, body
+        self._retains, self._is_in_unit, self._connection = retains, is_in_unit, connection
+        self._not_own, self._only_here, self._journey = not_own, only_here, journey
+        self._said = said
         values = core.registry.topics.values(topic)
         self._values = values = values if alias is None else through_alias(alias, values)
         if values.publish_inhibited:
@@ -173,7 +181,10 @@ class _FanOut:
             longest_ms=core.settings.longest_life_ms,
             capped_by=values.capped_by,
         )
-        self._promise = _promise(values, self._prepared)
+        #: The subscriptions that it must reach, MQDLV_*, by its persistence.
+        self._promise = (
+            values.persistent_delivery if self._prepared.persistent else values.volatile_delivery
+        )
         self._check_kind()
         self.msg_id = request.msg_id or new_id(core)
         self._rows = CopyRows(core, topic, self.msg_id)
@@ -181,17 +192,6 @@ class _FanOut:
         self.transaction = Transaction()
         self.staged: list[UncommittedPut] = []
         self.effects: list[Callable[[], Transaction | None]] = []
-        #: In a unit of work the staging queue counts delayed messages at the commit (D12).
-        self.is_in_unit = False
-        #: The connection that publishes, for subscriptions that want none of their own.
-        self.connection: object = None
-        self.not_own = False
-        #: Whether it stays on this queue manager; else where it goes has a copy once (D25).
-        self.only_here = False
-        #: How it has come here, and whether it is retained here.
-        self.journey, self._retains = HERE, False
-        #: Answers of selectors, given without the lock; empty where all are asked in passing.
-        self.said: Mapping[Selector, bool] = {}
         self._neighbours: set[str] = set()
         #: Copies on queues here; those that travel are confirmed where they arrive.
         self._arrived: list[StoredMessage] = []
@@ -201,16 +201,21 @@ class _FanOut:
         descriptor = self._prepared.descriptor
         largest = self._core.registry.queue_manager.maxmsgl
         if len(self._body) > largest:
-            said = f"{len(self._body)} bytes; MAXMSGL({largest})"
-            raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR, said)
+            raise mq_error(
+                rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR, f"{len(self._body)} bytes; MAXMSGL({largest})"
+            )
         if self._request.delay_ms:
             check_delay(self._core, descriptor, self._body)
             if self._promise != c.MQDLV_ALL_AVAIL:
-                said = f"{self._topic!r} must say ALLAVAIL for a delayed publication"
-                raise mq_error(rc.MQRC_PUBLICATION_FAILURE, said)
+                raise mq_error(
+                    rc.MQRC_PUBLICATION_FAILURE,
+                    f"{self._topic!r} must say ALLAVAIL for a delayed publication",
+                )
         if descriptor.msg_flags & (IN_GROUP | IN_SEGMENTS):
-            said = "a publication is neither in a group nor a segment"
-            raise mq_error(rc.MQRC_MSG_NOT_ALLOWED_IN_GROUP, said)
+            raise mq_error(
+                rc.MQRC_MSG_NOT_ALLOWED_IN_GROUP,
+                "a publication is neither in a group nor a segment",
+            )
 
     def unasked(self) -> list[Selector]:
         """Return the selectors that are to be asked without the lock, for together it takes long.
@@ -225,18 +230,17 @@ class _FanOut:
         if work * self.fields().size <= TURN_WORK:
             return []
         found = {one.selector: None for one in subscriptions.matching(self._topic)}
-        return [one for one in found if one is not None and one not in self.said]
+        return [one for one in found if one is not None and one not in self._said]
 
-    def run(self, *, retains: bool) -> Transaction:
+    def run(self) -> Transaction:
         """Deliver it to all or to nobody, and keep it if it is to be retained."""
-        self._retains = retains
-        if self.journey.only_for and is_outdated(
+        if self._journey.only_for and is_outdated(
             self._core, self._topic, self.msg_id, self._prepared.descriptor
         ):
             return self.transaction
         try:
             self._deliver()
-            if retains:
+            if self._retains:
                 self._retain()
         except MQError:
             self._take_back()
@@ -246,12 +250,12 @@ class _FanOut:
     def _deliver(self) -> None:
         """Make a copy for each matching subscription; raises MQRC_PUBLICATION_FAILURE."""
         fields: MessageFields | None = None
-        said = self.said
+        said = self._said
         for subscription in self._core.registry.subscriptions.matching(self._topic):
             is_over = is_expired(subscription.expire_at_ms, self._now_ms)
-            if is_over or subscription.refuses(self.connection) or self._is_late_for(subscription):
+            if is_over or subscription.refuses(self._connection) or self._is_late_for(subscription):
                 continue
-            if self.not_own and subscription.is_of(self.connection):
+            if self._not_own and subscription.is_of(self._connection):
                 continue
             selector = subscription.selector
             if selector is not None:
@@ -268,12 +272,12 @@ class _FanOut:
                 self._copy(subscription)
             except MQError as failure:
                 self._miss(subscription, failure)
-        if self._prepared.descriptor.report & MQRO_COA and not self._request.delay_ms:
+        if self._prepared.descriptor.report & c.MQRO_COA and not self._request.delay_ms:
             self._confirm_arrivals()
 
     def _is_late_for(self, subscription: Subscription) -> bool:
         """Return True if the publication is for new subscriptions alone, and this is not new."""
-        only_for = self.journey.only_for
+        only_for = self._journey.only_for
         return bool(only_for) and not (
             subscription.topic == only_for and subscription.takes_retained
         )
@@ -283,17 +287,15 @@ class _FanOut:
         if self._body:
             ids = Ids(self.msg_id, self._request.correl_id)
             message = OutgoingMessage(self._prepared, self._window, ids, self._body)
-            yields = bool(self.journey.only_for)
-            self.effects.append(
-                retain(
-                    self._core,
-                    self.transaction,
-                    self._topic,
-                    message,
-                    yields=yields,
-                    only_here=self.only_here,
-                )
+            effect = retain(
+                self._core,
+                self.transaction,
+                self._topic,
+                message,
+                yields=bool(self._journey.only_for),
+                only_here=self._only_here,
             )
+            self.effects.append(effect)
         else:
             self.effects.append(partial(end_retained, self._core, self._topic))
 
@@ -301,7 +303,7 @@ class _FanOut:
         """Give back the room of the copies made so far."""
         holding.withdraw_all(self.transaction)
         for pending in self.staged:
-            if self.is_in_unit:
+            if self._is_in_unit:
                 holding.withdraw_from_unit(pending.queue)
             else:
                 holding.withdraw(pending.queue)
@@ -314,7 +316,6 @@ class _FanOut:
         transaction.effects.extend(self.effects)
 
     def result(self) -> PublishResult:
-        """Return what became of it."""
         matched = self._matched_count
         return PublishResult(
             self.msg_id,
@@ -326,8 +327,8 @@ class _FanOut:
         )
 
     def _leaves_for(self, neighbour: str) -> bool:
-        is_connected = self._core.registry.queue_manager.psmode == MQPSM_ENABLED
-        if self.only_here or neighbour in self._neighbours or not is_connected:
+        is_connected = self._core.registry.queue_manager.psmode == c.MQPSM_ENABLED
+        if self._only_here or neighbour in self._neighbours or not is_connected:
             return False
         self._neighbours.add(neighbour)
         return True
@@ -349,15 +350,15 @@ class _FanOut:
     def _content_for(self, subscription: Subscription) -> tuple[Prepared, bytes]:
         if not is_proxy(subscription):
             return self._prepared, self._body
-        visited = (*self.journey.visited, self._core.name)
-        journey = self.journey._replace(visited=visited, is_retained=self._retains)
+        visited = (*self._journey.visited, self._core.name)
+        journey = self._journey._replace(visited=visited, is_retained=self._retains)
         return enveloped(self._prepared, self._body, self._topic, journey)
 
     def _stage(self, subscription: Subscription) -> None:
         publication, body = self._content_for(subscription)
         copy = OutgoingMessage(publication, self._window, self._ids(subscription), body)
         pending = staged_copy(self._core, subscription, self._topic, copy)
-        if self.is_in_unit:
+        if self._is_in_unit:
             holding.reserve_in_unit(pending.queue)
         else:
             holding.reserve(pending.queue)
@@ -387,10 +388,10 @@ class _FanOut:
         self._missed_count += 1
         is_promised = subscription.is_durable or self._promise == c.MQDLV_ALL
         if self._promise != c.MQDLV_ALL_AVAIL and is_promised:
-            said = (
-                f"{subscription!r} is not reached, persistence {descriptor.persistence}: {failure}"
-            )
-            raise mq_error(rc.MQRC_PUBLICATION_FAILURE, said) from failure
+            raise mq_error(
+                rc.MQRC_PUBLICATION_FAILURE,
+                f"{subscription!r} is not reached, persistence {descriptor.persistence}: {failure}",
+            ) from failure
 
     def _confirm_arrivals(self) -> None:
         descriptor = self._prepared.descriptor
@@ -421,6 +422,37 @@ class _FanOut:
         return MessageFields(row, self._prepared.descriptor, self._now_ms)
 
 
-def _promise(values: TopicValues, prepared: Prepared) -> int:
-    """Return whom a publication must reach, MQDLV_*, by its persistence."""
-    return values.persistent_delivery if prepared.persistent else values.volatile_delivery
+def behind_alias(registry: Registry, name: str) -> tuple[QueueDefinition, str]:
+    """Return an alias and the topic string it leads to.
+
+    Raises MQRC_Q_DELETED when there is no such alias any more, MQRC_UNKNOWN_ALIAS_BASE_Q when its
+    topic object is not defined.
+    """
+    alias = topic_alias(registry, name)
+    if alias is None:
+        raise mq_error(rc.MQRC_Q_DELETED, f"{name} was deleted, or is no alias of a topic any more")
+    target = alias.target
+    definition = registry.topics.find(target)
+    if definition is None:
+        raise mq_error(
+            rc.MQRC_UNKNOWN_ALIAS_BASE_Q, f"alias {name}: topic {target!r} is not defined"
+        )
+    return alias, definition.topicstr
+
+
+def through_alias(alias: QueueDefinition, values: TopicValues) -> TopicValues:
+    """Return what applies to a publication through an alias.
+
+    Priority and persistence are the alias's (P7), the lower cap counts (X3). Raises
+    MQRC_PUT_INHIBITED.
+    """
+    if alias.put == c.MQQA_PUT_INHIBITED:
+        raise mq_error(rc.MQRC_PUT_INHIBITED, f"PUT(DISABLED) for alias {alias.name}")
+    if alias.cap_tenths != c.MQCEX_NOLIMIT:
+        cap_ms = ms_of_tenths(alias.cap_tenths)
+        if values.cap_ms is None or cap_ms < values.cap_ms:
+            values = values._replace(cap_ms=cap_ms, capped_by=alias.cap_text)
+    return values._replace(
+        default_priority=alias.defprty,
+        default_persistence=alias.defpsist,
+    )

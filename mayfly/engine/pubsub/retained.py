@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from mayfly.engine import holding
-from mayfly.engine.attributes.attribute import LARGEST, LONGEST_MESSAGE_BYTES, QLOCAL
-from mayfly.engine.attributes.of_queues import QueueDefinition
+from mayfly.engine.attributes import LARGEST, LONGEST_MESSAGE_BYTES, QLOCAL, QueueDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import (
     Ids,
@@ -27,7 +26,7 @@ from mayfly.engine.expiry import discard_expired
 from mayfly.engine.finding.search import fields_of
 from mayfly.engine.finding.selecting import Verdicts, is_long
 from mayfly.engine.objects.administration import enter_queue
-from mayfly.engine.pubsub.copies import copy_row, prepared_for
+from mayfly.engine.pubsub.copies import prepared_for
 from mayfly.engine.pubsub.proxies import Journey, enveloped, is_proxy
 from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
@@ -73,8 +72,7 @@ def is_outdated(core: Core, topic: str, msg_id: bytes, descriptor: Descriptor) -
     queue manager takes the same one for the later.
     """
     assert core.engine_lock.is_held()
-    place = core.registry.retained.get(topic)
-    found = None if place is None else _found(core, place)
+    found = _kept(core, topic)
     if found is None:
         return False
     row = found[1]
@@ -113,15 +111,13 @@ def retain(
         path = core.registry.resolve(RETAINED_QUEUE)
         check_open(path, len(body))
     except MQError as error:
-        said = f"{RETAINED_QUEUE} refuses it: {error}"
-        raise mq_error(rc.MQRC_PUT_NOT_RETAINED, said) from error
+        raise mq_error(rc.MQRC_PUT_NOT_RETAINED, f"{RETAINED_QUEUE} refuses it: {error}") from error
     capped = capped_from(window, now_ms, path.cap_ms, path.capped_by)
-    row = copy_row(new_row(core, path, OutgoingMessage(silent, capped, ids, body)), topic)
+    row = new_row(core, path, OutgoingMessage(silent, capped, ids, body))._replace(topic=topic)
     if only_here:
         row = row._replace(only_here=True)
     arrive(core, transaction, path, silent, row)
-    persistence = PERSISTENT if silent.persistent else VOLATILE
-    place = row.k, persistence
+    place = row.k, PERSISTENT if silent.persistent else VOLATILE
     return partial(_yield_or_settle if yields else _settle, core, topic, place)
 
 
@@ -132,8 +128,7 @@ def clear_retained(core: Core, topic: str) -> bool:
     """
     with core.engine_lock:
         core.check_running()
-        place = core.registry.retained.get(topic)
-        found = None if place is None else _found(core, place)
+        found = _kept(core, topic)
         is_there = found is not None and not is_expired(found[1].expire_at_ms, core.now_ms())
         transaction = end_retained(core, topic)
     if transaction is not None:
@@ -201,10 +196,9 @@ def load_retained(core: Core) -> None:
     while rows := core.store.persistent.in_order(low, queue.high, _PAGE):
         for row in rows:
             if row.topic is not None:
-                older = core.registry.retained.get(row.topic)
-                found = None if older is None else _found(core, older)
-                if found is not None:
-                    superseded.append(found)
+                older = _kept(core, row.topic)
+                if older is not None:
+                    superseded.append(older)
                 core.registry.retained[row.topic] = row.k, PERSISTENT
         low = rows[-1].k + 1
     with core.engine_lock:
@@ -215,10 +209,9 @@ def _settle(core: Core, topic: str, place: tuple[int, int]) -> Transaction | Non
     if _found(core, place) is None:
         # It expired before its commit (E17): the one retained before stays.
         return None
-    older = core.registry.retained.get(topic)
+    older = _kept(core, topic)
     core.registry.retained[topic] = place
-    found = None if older is None else _found(core, older)
-    return None if found is None else _removal(core, found)
+    return None if older is None else _removal(core, older)
 
 
 def _yield_or_settle(core: Core, topic: str, place: tuple[int, int]) -> Transaction | None:
@@ -235,6 +228,12 @@ def _yield_or_settle(core: Core, topic: str, place: tuple[int, int]) -> Transact
 def _forget(core: Core, topic: str, place: tuple[int, int]) -> None:
     if core.registry.retained.get(topic) == place:
         del core.registry.retained[topic]
+
+
+def _kept(core: Core, topic: str) -> Found | None:
+    """Return the retained publication of a topic, None without one; see :func:`_found`."""
+    place = core.registry.retained.get(topic)
+    return None if place is None else _found(core, place)
 
 
 def _found(core: Core, place: tuple[int, int]) -> Found | None:
@@ -345,5 +344,5 @@ def _add_copy(
     window = capped_from(window, now_ms, path.cap_ms, path.capped_by)
     correl_id = row.correl_id if subscription.correl_id is None else subscription.correl_id
     ids = Ids(row.msg_id, correl_id)
-    copy = copy_row(new_row(core, path, OutgoingMessage(prepared, window, ids, body)), topic)
-    arrive(core, transaction, path, prepared, copy)
+    copy = new_row(core, path, OutgoingMessage(prepared, window, ids, body))
+    arrive(core, transaction, path, prepared, copy._replace(topic=topic))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from mayfly.engine.attributes.attribute import SUB
-from mayfly.engine.attributes.of_topics import (
+from mayfly.engine.attributes import (
     ANY_USER,
     API,
     FIXED_USER,
     MANAGED_DESTINATION,
     PRIORITY_AS_PUBLISHED,
     PROVIDED_DESTINATION,
+    SUB,
     SubscriptionDefinition,
 )
 from mayfly.engine.authority import words
@@ -20,13 +20,13 @@ from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.search import selector_of
 from mayfly.engine.finding.selecting import Verdicts
 from mayfly.engine.handles import Handle
-from mayfly.engine.pubsub.retained import ask_of_retained, deliver_retained
-from mayfly.engine.pubsub.subscription_administration import (
+from mayfly.engine.pubsub.administration import (
     create_subscription,
     drop_doomed,
     remove_subscription,
     undo_subscription,
 )
+from mayfly.engine.pubsub.retained import ask_of_retained, deliver_retained
 from mayfly.engine.pubsub.subscriptions import (
     PASSED_ON,
     Subscription,
@@ -94,48 +94,42 @@ class OpenSubscription:
         hold: SubscriptionHandle,
         handle: Handle | None,
     ) -> None:
-        """Take what was opened; ``subscribe`` and ``resume`` do."""
         self._session = session
         self._opened = opened
         self._hold = hold
-        self._subscription = hold.subscription
+        #: The subscription itself, as it stands now.
+        self.subscription = hold.subscription
         #: The managed queue, open for input; None where the subscriber has given a queue.
         self.handle = handle
 
     @property
     def name(self) -> str:
         """Its name, which may be empty unless it is durable."""
-        return self._subscription.name
+        return self.subscription.name
 
     @property
     def topic(self) -> str:
-        """The topic string, wildcards included."""
-        return self._subscription.topic
+        return self.subscription.topic
 
     @property
     def queue(self) -> str:
         """The queue on which its publications arrive."""
-        return self._subscription.destination
-
-    @property
-    def subscription(self) -> Subscription:
-        """The subscription itself, as it stands now."""
-        return self._subscription
+        return self.subscription.destination
 
     @property
     def is_durable(self) -> bool:
         """Whether it outlives its session."""
-        return self._subscription.is_durable
+        return self.subscription.is_durable
 
     @property
     def expire_at_ms(self) -> int | None:
         """When it ends by itself, None for never."""
-        return self._subscription.expire_at_ms
+        return self.subscription.expire_at_ms
 
     @property
     def is_open(self) -> bool:
         """Whether neither it nor its session has been closed, nor its time has come."""
-        return self._hold in self._subscription.holds
+        return self._hold in self.subscription.holds
 
     def get(self, *, wait_ms: int = 0) -> Message | None:
         """Take the next publication from its queue, as the session takes any message."""
@@ -148,8 +142,8 @@ class OpenSubscription:
         """
         core = self._opened.core
         if not self.is_open:
-            raise mq_error(rc.MQRC_HOBJ_ERROR, f"{self._subscription!r} is closed")
-        count = deliver_retained(core, self._subscription)
+            raise mq_error(rc.MQRC_HOBJ_ERROR, f"{self.subscription!r} is closed")
+        count = deliver_retained(core, self.subscription)
         if not count:
             raise mq_error(rc.MQRC_NO_RETAINED_MSG, f"nothing retained for {self.topic!r}")
         return count
@@ -160,7 +154,7 @@ class OpenSubscription:
         Raises MQRC_SUBSCRIPTION_IN_USE for one to be removed that others share, and the reasons of
         ``check_user``; it stays open then.
         """
-        core, subscription = self._opened.core, self._subscription
+        core, subscription = self._opened.core, self.subscription
         removes = remove and subscription.is_durable and self.is_open
         if removes:
             check_user(self._session, subscription, words.SUB)
@@ -220,9 +214,7 @@ def _ask_of_retained(core: Core, request: SubscribeRequest) -> Verdicts | None:
     if not request.takes_retained or not request.selector.strip():
         return None
     try:
-        with core.engine_lock:
-            topic = core.registry.topics.full_string(request.topic_object, request.topic)
-        return ask_of_retained(core, topic, selector_of(request.selector))
+        return ask_of_retained(core, _topic_of(core, request), selector_of(request.selector))
     except MQError:
         # The making of the subscription raises it, in its order.
         return None
@@ -232,17 +224,24 @@ def _check_authority(session: Subscriber, core: Core, request: SubscribeRequest)
     """Check for SUB on the topic and PUT on a queue that the subscriber names."""
     if session.authority is None:
         return
-    with core.engine_lock:
-        topic = core.registry.topics.full_string(request.topic_object, request.topic)
-    session.authority.check_topic(topic, words.SUB)
+    session.authority.check_topic(_topic_of(core, request), words.SUB)
     if request.queue:
         session.authority.check_open(request.queue, c.MQOO_OUTPUT)
 
 
-def _check_same(core: Core, existing: Subscription, request: SubscribeRequest) -> None:
+def _topic_of(core: Core, request: SubscribeRequest) -> str:
+    """Return the full topic string; raises MQRC_UNKNOWN_OBJECT_NAME for the topic object."""
     with core.engine_lock:
-        topic = core.registry.topics.full_string(request.topic_object, request.topic)
-    wanted = topic, request.selector, request.is_durable, request.queue or existing.destination
+        return core.registry.topics.full_string(request.topic_object, request.topic)
+
+
+def _check_same(core: Core, existing: Subscription, request: SubscribeRequest) -> None:
+    wanted = (
+        _topic_of(core, request),
+        request.selector,
+        request.is_durable,
+        request.queue or existing.destination,
+    )
     text = existing.definition.selector
     found = existing.topic, text, existing.is_durable, existing.destination
     if found != wanted or not existing.is_shared:
@@ -254,7 +253,7 @@ def _definition(
 ) -> SubscriptionDefinition:
     if request.is_shared and not request.name.strip():
         raise mq_error(rc.MQRC_SUB_NAME_ERROR, "a shared subscription has a name")
-    life_ms = request.life_ms
+    life_ms, correl_id = request.life_ms, request.correl_id
     return SubscriptionDefinition(
         SUB,
         request.name,
@@ -262,7 +261,7 @@ def _definition(
         topicobj=request.topic_object,
         dest=request.queue,
         destclas=PROVIDED_DESTINATION if request.queue else MANAGED_DESTINATION,
-        destcorl=_correlation(request.correl_id),
+        destcorl=PASSED_ON if correl_id is None else stored_id(correl_id, "correl_id").hex(),
         selector=request.selector,
         pubprty=request.priority,
         subuser=session.context.user_identifier[:12],
@@ -299,8 +298,9 @@ def check_user(session: Subscriber, subscription: Subscription, wanted: int) -> 
     definition = subscription.definition
     owner, user = definition.subuser, session.context.user_identifier[:12]
     if definition.varuser == FIXED_USER and owner != user:
-        said = f"{subscription!r} is fixed to user {owner!r}, not {user!r}"
-        raise mq_error(rc.MQRC_IDENTITY_MISMATCH, said)
+        raise mq_error(
+            rc.MQRC_IDENTITY_MISMATCH, f"{subscription!r} is fixed to user {owner!r}, not {user!r}"
+        )
     if session.authority is not None:
         session.authority.check_topic(subscription.topic, wanted)
 
@@ -321,7 +321,3 @@ def _open(session: Subscriber, opened: OpenQueues, subscription: Subscription) -
         drop_doomed(opened.core)
         raise
     return OpenSubscription(session, opened, hold, handle)
-
-
-def _correlation(correl_id: Identifier | None) -> str:
-    return PASSED_ON if correl_id is None else stored_id(correl_id, "correl_id").hex()

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable, Sequence
+from typing import Generic, TypeVar
 
-from mayfly.engine.attributes.of_topics import (
-    MANAGED_DESTINATION,
-    PROXY,
-    SubscriptionDefinition,
-)
-from mayfly.engine.pubsub.topic_index import TopicIndex
+from mayfly.engine.attributes import MANAGED_DESTINATION, PROXY, SubscriptionDefinition
 from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.moments import is_expired
 from mayfly.mqi import reasons as rc
@@ -17,13 +14,13 @@ from mayfly.mqi.errors import mq_error
 from mayfly.properties.selectors import Selector, compile_selector
 from mayfly.store.messages import Due
 from mayfly.store.units import StoredMessage
-from mayfly.verbs.topic_strings import levels_of
+from mayfly.verbs.topic_strings import MANY_LEVELS, ONE_LEVEL, levels_of
 
+Member = TypeVar("Member")
 ID_BYTES = 24
 #: DESTCORL of copies that keep the CorrelId of the publication.
 PASSED_ON = "0" * (2 * ID_BYTES)
 _CACHE_SIZE = 10_000
-#: Between queue, subscription and topic in the target of a staged copy; names hold no colon.
 
 
 class SubscriptionHandle:
@@ -32,7 +29,6 @@ class SubscriptionHandle:
     __slots__ = ("connection", "subscription")
 
     def __init__(self, subscription: Subscription, connection: object) -> None:
-        """Begin; the subscription enters it under the lock."""
         self.subscription = subscription
         self.connection = connection
 
@@ -114,7 +110,6 @@ class Subscriptions:
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._by_id: dict[bytes, Subscription] = {}
         self._by_name: dict[str, Subscription] = {}
         self._by_topic = TopicIndex[Subscription]()
@@ -130,7 +125,6 @@ class Subscriptions:
         self.ended: list[SubscriptionDefinition] = []
 
     def __len__(self) -> int:
-        """Return how many there are."""
         return len(self._by_id)
 
     def all(self) -> list[Subscription]:
@@ -153,7 +147,6 @@ class Subscriptions:
         return self._by_id.get(sub_id)
 
     def add(self, subscription: Subscription) -> None:
-        """Enter a new one."""
         self._note_change(subscription, 1)
         self._by_id[subscription.sub_id] = subscription
         if subscription.name:
@@ -199,7 +192,6 @@ class Subscriptions:
         return work
 
     def note_end(self, subscription: Subscription) -> None:
-        """Note when a subscription expires."""
         if subscription.expire_at_ms is not None:
             heapq.heappush(self._ends, (subscription.expire_at_ms, subscription.sub_id))
 
@@ -251,3 +243,67 @@ def destination_of(definition: SubscriptionDefinition) -> str:
     """Return the queue that a subscription's copies go to, ``QUEUE@MANAGER`` when elsewhere."""
     queue, manager = definition.dest, definition.destqmgr
     return f"{queue}@{manager}" if manager else queue
+
+
+class _Node(Generic[Member]):
+    """One node of the index; ``stays`` behind ``#``, where any more levels may follow."""
+
+    __slots__ = ("below", "members", "stays")
+
+    def __init__(self, *, stays: bool = False) -> None:
+        self.below: dict[str, _Node[Member]] = {}
+        self.members: dict[bytes, Member] = {}
+        self.stays = stays
+
+
+class TopicIndex(Generic[Member]):
+    """A tree of levels, wildcards among them, with members by their ids."""
+
+    def __init__(self) -> None:
+        self._root = _Node[Member]()
+
+    def add(self, levels: Sequence[str], member_id: bytes, member: Member) -> None:
+        node = self._root
+        for level in levels:
+            found = node.below.get(level)
+            if found is None:
+                found = node.below[level] = _Node(stays=level == MANY_LEVELS)
+            node = found
+        node.members[member_id] = member
+
+    def remove(self, levels: Sequence[str], member_id: bytes) -> None:
+        """Take a member out, and the levels that lead to nobody any more."""
+        path = [self._root]
+        for level in levels:
+            path.append(path[-1].below[level])
+        del path[-1].members[member_id]
+        for level, above, node in zip(reversed(levels), path[-2::-1], path[:0:-1], strict=True):
+            if node.below or node.members:
+                break
+            del above.below[level]
+
+    def matching(self, levels: Iterable[str]) -> dict[bytes, Member]:
+        """Return the members whose levels match those of a topic, by their ids."""
+        reached = _with_many([self._root])
+        for level in levels:
+            further: dict[int, _Node[Member]] = {}
+            for node in reached:
+                if node.stays:
+                    further[id(node)] = node
+                for wanted in (level, ONE_LEVEL):
+                    found = node.below.get(wanted)
+                    if found is not None:
+                        further[id(found)] = found
+            reached = _with_many(further.values())
+        return {member_id: m for node in reached for member_id, m in node.members.items()}
+
+
+def _with_many(nodes: Iterable[_Node[Member]]) -> list[_Node[Member]]:
+    """Add what ``#`` leads to, as it may stand for nothing."""
+    found = {id(node): node for node in nodes}
+    for node in list(found.values()):
+        behind = node.below.get(MANY_LEVELS)
+        while behind is not None:
+            found[id(behind)] = behind
+            behind = behind.below.get(MANY_LEVELS)
+    return list(found.values())

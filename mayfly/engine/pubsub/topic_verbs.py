@@ -1,23 +1,25 @@
-"""The native verbs of publish/subscribe, which a session has beside put and get."""
+"""The verbs of publish/subscribe that a session has beside put and get, and open topics."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from typing import cast
+from operator import index
+from typing import NamedTuple, SupportsIndex, cast
 
-from mayfly.engine.attributes.of_topics import PRIORITY_AS_PUBLISHED
+from mayfly.engine.attributes import PRIORITY_AS_PUBLISHED
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority, alternate_authority
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
 from mayfly.engine.objects.registry import topic_alias
-from mayfly.engine.open_handles import OpenQueues
+from mayfly.engine.open_handles import OpenObject, OpenQueues
 from mayfly.engine.properties import with_properties
+from mayfly.engine.pubsub.administration import delete_subscription
 from mayfly.engine.pubsub.proxies import HERE, Journey
-from mayfly.engine.pubsub.publish import PublishResult, publish
+from mayfly.engine.pubsub.publish import PublishResult, behind_alias, publish
 from mayfly.engine.pubsub.retained import clear_retained
 from mayfly.engine.pubsub.subscribing import (
     OpenSubscription,
@@ -27,18 +29,42 @@ from mayfly.engine.pubsub.subscribing import (
     resume,
     subscribe,
 )
-from mayfly.engine.pubsub.subscription_administration import delete_subscription
-from mayfly.engine.pubsub.topic_aliases import behind_alias
-from mayfly.engine.pubsub.topic_handle import Target, TopicHandle, check_topic_options
 from mayfly.engine.put import PutRequest
 from mayfly.engine.unit_of_work import UnitOfWork
+from mayfly.engine.verb_options import PASSES, check_put_options, passed_on, with_options
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import mq_error
 from mayfly.properties.folders import properties_of_mapping
 from mayfly.verbs.checks import Identifier, bytes_of, stored_id
+from mayfly.verbs.messages import Message, PutResult
 from mayfly.verbs.topic_strings import check_topic_string
+
+_FOR_QUEUES = (
+    c.MQOO_INPUT_AS_Q_DEF
+    | c.MQOO_INPUT_SHARED
+    | c.MQOO_INPUT_EXCLUSIVE
+    | c.MQOO_BROWSE
+    | c.MQOO_INQUIRE
+    | c.MQOO_SET
+    | c.MQOO_SAVE_ALL_CONTEXT
+)
+_KNOWN = (
+    c.MQOO_OUTPUT
+    | c.MQOO_PASS_IDENTITY_CONTEXT
+    | c.MQOO_PASS_ALL_CONTEXT
+    | c.MQOO_SET_IDENTITY_CONTEXT
+    | c.MQOO_SET_ALL_CONTEXT
+    | c.MQOO_ALTERNATE_USER_AUTHORITY
+    | c.MQOO_FAIL_IF_QUIESCING
+    | c.MQOO_BIND_ON_OPEN
+    | c.MQOO_BIND_NOT_FIXED
+    | c.MQOO_BIND_ON_GROUP
+    | c.MQOO_NO_MULTICAST
+    | c.MQOO_RESOLVE_LOCAL_TOPIC
+)
 
 
 class TopicVerbs(ABC):
@@ -168,7 +194,7 @@ class TopicVerbs(ABC):
         MQRC_HANDLE_NOT_AVAILABLE (MAXHANDS).
         """
         self._unit_in_use()
-        check_topic_options(options)
+        _check_options(options)
         core, authority = self._core, self.authority
         if options & c.MQOO_ALTERNATE_USER_AUTHORITY:
             authority = alternate_authority(core, authority, alternate_user)
@@ -185,7 +211,6 @@ class TopicVerbs(ABC):
         return TopicHandle(core, self, target, self._opened.open_object("TOPIC", topic, options))
 
     def close_topic(self, handle: TopicHandle) -> None:
-        """Close the handle of a topic."""
         self._opened.close_object(handle.opened)
 
     def belong_to(self, connection: object) -> None:
@@ -278,6 +303,115 @@ class TopicVerbs(ABC):
 
     @abstractmethod
     def _unit_in_use(self) -> UnitOfWork | None: ...
+
+
+class Target(NamedTuple):
+    """Where publications go: a topic string, or an alias, which may lead elsewhere later on.
+
+    ``check`` asks for authority to publish to a topic string, of the user who counts;
+    ``saved_message`` is what a handle has saved for a put that passes context on.
+    """
+
+    topic: str
+    alias: str
+    check: Callable[[str], None]
+    saved_message: Callable[[int], Message]
+
+
+class TopicHandle:
+    """One open topic of one session; closed by :meth:`close` or with its session."""
+
+    def __init__(self, core: Core, verbs: TopicVerbs, target: Target, opened: OpenObject) -> None:
+        self._core = core
+        self._verbs = verbs
+        self._target = target
+        self.opened = opened
+        #: MQHOBJ.
+        self.number = opened.number
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither the handle nor its session has been closed."""
+        return self.opened.is_open
+
+    @property
+    def topic(self) -> str:
+        return self._target.topic
+
+    def __index__(self) -> int:
+        return self.number
+
+    def put(
+        self,
+        body: bytes,
+        request: PutRequest,
+        options: int = c.MQPMO_NONE,
+        context: SupportsIndex = c.MQHO_NONE,
+        *,
+        completion: Completion | None = None,
+    ) -> PutResult:
+        """MQPUT to the topic, with MQPMO options; the queue of the result is empty.
+
+        ``context`` and ``completion`` are as in ``Handle.put``.
+        Warns of MQRC_NO_SUBS_MATCHED if MQPMO_WARN_IF_NO_SUBS_MATCHED asks for it. Raises
+        MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET_ALL and its like, MQRC_OPTIONS_ERROR (P10),
+        MQRC_MISSING_REPLY_TO_Q for a report without the reply-to queue that
+        MQPMO_SUPPRESS_REPLYTO keeps back, and the reasons of ``publish.publish``.
+        """
+        if not self.is_open:
+            raise mq_error(rc.MQRC_HOBJ_ERROR, f"the handle of topic {self.topic!r} is closed")
+        check_put_options(options, publishes=True)
+        request = with_options(self._core, request, self.opened.options, options)
+        if options & PASSES:
+            request = passed_on(request, self._target.saved_message(index(context)))
+        if options & c.MQPMO_SUPPRESS_REPLYTO:
+            silent = request.descriptor._replace(reply_to_q="", reply_to_q_mgr="")
+            request = request._replace(descriptor=silent)
+        result = self._verbs.publish_as(
+            self.topic,
+            body,
+            request,
+            syncpoint=bool(options & c.MQPMO_SYNCPOINT),
+            retain=bool(options & c.MQPMO_RETAIN),
+            not_own=bool(options & c.MQPMO_NOT_OWN_SUBS),
+            only_here=bool(options & c.MQPMO_SCOPE_QMGR),
+            alias=self._target.alias,
+            check=self._target.check,
+            completion=completion,
+        )
+        warning = result.warning
+        if options & c.MQPMO_WARN_IF_NO_SUBS_MATCHED and not result.matched_count:
+            warning = rc.MQRC_NO_SUBS_MATCHED
+        return PutResult(
+            result.msg_id,
+            request.correl_id,
+            result.descriptor,
+            result.window,
+            warning,
+            "",
+            self._core.name,
+        )
+
+    def close(self, options: int = c.MQCO_NONE) -> None:
+        """MQCLOSE; raises MQRC_HOBJ_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE for any option."""
+        if not self.is_open:
+            raise mq_error(rc.MQRC_HOBJ_ERROR, f"the handle of topic {self.topic!r} is closed")
+        if options & ~c.MQCO_QUIESCE:
+            said = f"close options {options:#x} for a topic"
+            raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+        self._verbs.close_topic(self)
+
+
+def _check_options(options: int) -> None:
+    """Raise MQRC_OPTION_NOT_VALID_FOR_TYPE for MQOO bits of queues, MQRC_OPTIONS_ERROR for others.
+
+    A topic is opened for output and nothing else.
+    """
+    if options & _FOR_QUEUES:
+        said = f"open options {options:#x}: a topic can only be published to"
+        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+    if options & ~_KNOWN or not options & c.MQOO_OUTPUT:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"open options {options:#x} for a topic")
 
 
 def _check_publisher(authority: UserAuthority | None, topic: str) -> None:

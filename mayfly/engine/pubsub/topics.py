@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.engine.attributes import attributes_of, defaults_of
-from mayfly.engine.attributes.attribute import TOPIC
-from mayfly.engine.attributes.of_topics import (
+from mayfly.engine.attributes import (
     DEAD_LETTERS_YES,
     PUBSUB_DISABLED,
     PUBSUB_ENABLED,
+    TOPIC,
     TopicDefinition,
+    attributes_of,
+    defaults_of,
 )
 from mayfly.lifetime.life import Cap
 from mayfly.lifetime.times import ms_of_tenths
@@ -65,7 +66,6 @@ class TopicTree:
     """All topic objects of a queue manager; guarded by the lock."""
 
     def __init__(self) -> None:
-        """Begin with the values of the root alone."""
         self._by_name: dict[str, TopicDefinition] = {}
         self._by_string: dict[str, TopicDefinition] = {}
         self._values: dict[str, TopicValues] = {}

@@ -8,9 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMODEL, QREMOTE
-from mayfly.engine.attributes.of_manager import ManagerDefinition
-from mayfly.engine.attributes.of_queues import QueueDefinition
+from mayfly.engine.attributes import (
+    QALIAS,
+    QLOCAL,
+    QMODEL,
+    QREMOTE,
+    ManagerDefinition,
+    QueueDefinition,
+)
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
     MQOO_BROWSE,
@@ -73,8 +78,10 @@ def route(find: _Find, queue_manager: ManagerDefinition, name: str) -> Route:
             return Route(passed, None)
         queue, manager, transmission = last.rname, last.rqmname, last.xmitq
         if not queue or manager in ("", own_name):
-            said = f"{last.name}: RNAME({queue}) RQMNAME({manager}) name no queue elsewhere"
-            raise mq_error(rc.MQRC_REMOTE_Q_NAME_ERROR, said)
+            raise mq_error(
+                rc.MQRC_REMOTE_Q_NAME_ERROR,
+                f"{last.name}: RNAME({queue}) RQMNAME({manager}) name no queue elsewhere",
+            )
     _check_elsewhere(queue, rc.MQRC_OBJECT_NAME_ERROR)
     _check_elsewhere(manager, rc.MQRC_OBJECT_Q_MGR_NAME_ERROR)
     default = queue_manager.defxmitq
@@ -144,8 +151,7 @@ def _transmission_queue(find: _Find, named: str, manager: str, default: str) -> 
         name, unknown = default, rc.MQRC_UNKNOWN_DEF_XMIT_Q
         wrong_type, wrong_usage = rc.MQRC_DEF_XMIT_Q_TYPE_ERROR, rc.MQRC_DEF_XMIT_Q_USAGE_ERROR
     else:
-        said = f"no transmission queue leads to {manager!r}"
-        raise mq_error(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, said)
+        raise mq_error(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, f"no transmission queue leads to {manager!r}")
     definition = find(name)
     if definition is None:
         raise mq_error(unknown, f"transmission queue {name!r} is not defined")

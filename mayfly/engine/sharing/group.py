@@ -1,22 +1,59 @@
-"""A queue-sharing group, as programs have it (docs/SHARED_QUEUES.md)."""
+"""A queue-sharing group (docs/SHARED_QUEUES.md): its shared queues, its members, their waits."""
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, NamedTuple, Self
+from weakref import WeakSet
 
+from mayfly.engine.arrivals import when_woken
+from mayfly.engine.attributes import QueueDefinition
 from mayfly.engine.counting import verify
 from mayfly.engine.engine import Engine
+from mayfly.engine.membership import Membership
+from mayfly.engine.objects.registry import Path as QueuePath
+from mayfly.engine.objects.registry import Registry
+from mayfly.engine.queues import LocalQueue
 from mayfly.engine.session import Session
-from mayfly.engine.sharing.directory import MemberStatus
-from mayfly.engine.sharing.membership import GroupMembership
-from mayfly.engine.sharing.shared_queues import SharedQueues
+from mayfly.engine.sharing.group_transactions import GroupTransactions, Participant
+from mayfly.engine.waiting import Waiter, Waits
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import mq_error
-from mayfly.runtime import Runtime
+from mayfly.mqi.constants import MQQSGD_SHARED
+from mayfly.mqi.errors import MQError, StoreError, mq_error
+from mayfly.runtime import EngineLock, Runtime
+from mayfly.store.intents import (
+    carried_out,
+    carry_out,
+    forget_carried_out,
+    forget_intents,
+    group_of,
+    intent_counts,
+    intents_of,
+    join_group,
+    joined_at,
+    remove_member,
+    removed_at,
+)
+from mayfly.store.keys import LARGEST_QUEUE_NUMBER
+from mayfly.store.units import Unit
 from mayfly.verbs.facts import Verification
+
+_LOG = logging.getLogger("mayfly.sharing")
+#: Shared queues are numbered from here, so that a number says whose a queue is.
+FIRST_SHARED: Final = (LARGEST_QUEUE_NUMBER + 1) // 2
+
+
+class MemberStatus(NamedTuple):
+    """A member of a group; ``decided_count`` units wait for it to change its store."""
+
+    name: str
+    is_open: bool
+    decided_count: int
 
 
 class QueueSharingGroup:
@@ -56,7 +93,7 @@ class QueueSharingGroup:
         """
         if clock is not None and clock is not self.clock:
             raise ValueError(f"clock: {name} has that of its queue-sharing group {self.name}")
-        if self._shared.has(name):
+        if name in self._shared.directory.members or name == self.name:
             raise ValueError(f"name {name!r} is in use in queue-sharing group {self.name}")
         return GroupMembership(self._shared)
 
@@ -65,7 +102,9 @@ class QueueSharingGroup:
 
         Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
         """
-        return self._shared.status()
+        with self.engine.engine_lock:
+            self.engine.check_running()
+            return self._shared.directory.status()
 
     def remove_member(self, name: str) -> int:
         """Forget what was decided for a member that is never opened again; return how many units.
@@ -74,7 +113,17 @@ class QueueSharingGroup:
         messages that are elsewhere by now; another queue manager of the name may. Raises ValueError
         while it is open, MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
         """
-        return self._shared.remove_member(name)
+        engine = self.engine
+        with engine.engine_lock:
+            engine.check_running()
+            if name in self._shared.directory.members:
+                raise ValueError(f"name {name!r} is open in queue-sharing group {self.name}")
+            count = intent_counts(engine.store.persistent).get(name, 0)
+            unit = Unit()
+            unit.statements += remove_member(name, engine.store.sequence.next())
+        engine.store.group.commit(unit)
+        _LOG.warning("%s was removed from %s; %d units forgotten", name, self.name, count)
+        return count
 
     def session(self, *_given: object, **_named: object) -> Session:
         """Raise MQRC_FUNCTION_NOT_SUPPORTED: programs connect to a member."""
@@ -89,11 +138,9 @@ class QueueSharingGroup:
         self.engine.close()
 
     def __repr__(self) -> str:
-        """Say where it lives, and whether it has stopped."""
         return f"<{type(self).__name__} {self.engine.label}>"
 
     def __enter__(self) -> Self:
-        """Return the group."""
         return self
 
     def __exit__(
@@ -102,5 +149,288 @@ class QueueSharingGroup:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close."""
         self.close()
+
+
+class SharedQueues(Membership[Engine]):
+    """The place of the engine that has the shared queues among those of the members."""
+
+    engine: Engine
+    transactions: GroupTransactions
+    directory: GroupDirectory
+
+    def join(self, engine: Engine) -> None:
+        """Take the engine that is being opened; StoreError refuses the folder of a member."""
+        super().join(engine)
+        self.engine = engine
+        engine.registry.numbers = range(FIRST_SHARED, LARGEST_QUEUE_NUMBER + 1)
+        self.transactions = GroupTransactions(engine)
+        engine.committer.across = Participant(self.transactions, engine)
+        self.directory = GroupDirectory(engine, self.transactions.done_counts)
+        engine.before_close.append(self._close_members)
+
+    def may_bring(self, end_ms: int) -> bool:
+        """Return True if a member may release a message here by a moment."""
+        members = self.directory.members.values()
+        releases = (m.due_work.release_due_ms() for m in members if m.is_usable)
+        return any(due_ms is not None and due_ms <= end_ms for due_ms in releases)
+
+    def dismiss(self, member: Engine) -> None:
+        """Forget a member that has ended, and remove what members have carried out."""
+        with self.engine.engine_lock:
+            self.directory.dismiss(member)
+        if self.engine.is_usable:
+            self.transactions.clean_up()
+
+    def _close_members(self) -> None:
+        for member in list(self.directory.members.values()):
+            member.close()
+
+
+class GroupMembership(Membership[Engine]):
+    """The membership of a queue manager: it has the queues of the group, too.
+
+    Its staging queue stays its own: a delayed message for a shared queue needs the queue manager
+    through which it was put (D29).
+    """
+
+    def __init__(self, shared: SharedQueues) -> None:
+        self._shared = shared
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the group, by which all its members live."""
+        return self._shared.engine.clock
+
+    @property
+    def has_unfinished(self) -> bool:
+        return bool(self._participant.unfinished)
+
+    def lock(self, runtime: Runtime) -> EngineLock:
+        """Return the lock that the group and all its members share."""
+        return self._shared.engine.engine_lock
+
+    def join(self, engine: Engine) -> None:
+        """Give an engine the group's time, directory and waits, before it loads anything.
+
+        Raises StoreError for the folder of another group.
+        """
+        shared, group = self._shared, self._shared.engine
+        self._take_store(engine)
+        self._agree_on_time(engine)
+        self._engine, self._participant = engine, Participant(shared.transactions, engine)
+        engine.group, engine.committer.across = group, self._participant
+        engine.registry.directory = shared.directory
+        engine.registry.numbers = range(1, FIRST_SHARED)
+        engine.waits = MemberWaits(group.waits)
+        # Any member ends sessions that were dropped: they may hold the message that it looks for.
+        engine.left_behind.share(group.left_behind)
+
+    def _take_store(self, member: Engine) -> None:
+        """Let the store of a member that is being opened belong to the group from now on.
+
+        Raises StoreError for the folder of another group.
+        """
+        group, folder = self._shared.engine, member.store.folder
+        with group.engine_lock:
+            known = group_of(member.store.persistent)
+            if known == group.name:
+                return
+            if known and folder is not None:
+                raise StoreError(
+                    f"{member.name} is a member of queue-sharing group {known}: open it with that",
+                    folder,
+                )
+            number = group.store.sequence.next()
+        unit = Unit()
+        unit.statements += join_group(group.name, number)
+        member.store.group.commit(unit)
+
+    def _agree_on_time(self, member: Engine) -> None:
+        """Let nobody of the group be behind a member that is being opened, nor that one behind."""
+        shared = self._shared
+        with shared.engine.engine_lock:
+            everybody = [shared.engine, member, *shared.directory.members.values()]
+            ahead_ms = max(each.ahead_ms for each in everybody)
+            for each in everybody:
+                each.ahead_ms = ahead_ms
+
+    def recover(self) -> None:
+        """Do what was decided while it was closed, before anybody looks at a message.
+
+        Raises StoreError for the folder of a member that was removed from the group.
+        """
+        engine, group = self._engine, self._shared.engine
+        with group.engine_lock:
+            intents = intents_of(group.store.persistent, engine.name)
+            done = carried_out(engine.store.persistent)
+            # Asked after the intents, so that a removal cannot come between.
+            removed = removed_at(group.store.persistent, engine.name)
+            folder = engine.store.folder
+            if folder is not None and joined_at(engine.store.persistent) < removed:
+                raise StoreError(f"{engine.name} was removed from {group.name}", folder)
+        for number, unit in intents:
+            # A store in memory is another one now, which these do not concern.
+            if number not in done and folder is not None:
+                unit.statements.append(carry_out(number))
+                engine.store.group.commit(unit)
+        if intents or done:
+            numbers = [number for number, _unit in intents]
+            forgetting, unit = Unit(), Unit()
+            forgetting.statements.append(forget_intents(numbers))
+            group.store.group.commit(forgetting)
+            unit.statements.append(forget_carried_out({*done, *numbers}))
+            engine.store.group.commit(unit)
+
+    def admit(self) -> None:
+        """Let names of the group lead to the engine, which is open now."""
+        # A wait on a shared queue ends with the group.
+        when_woken(self._engine, self._shared.engine.wake)
+        with self._engine.engine_lock:
+            self._shared.directory.admit(self._engine)
+
+    def finish(self) -> None:
+        self._participant.finish()
+
+    def end_waits(self) -> None:
+        """Let the group end the waits that have waited for this round of due work."""
+        self._shared.engine.wake()
+
+    def end(self) -> None:
+        """Leave the directory; delayed messages wait until the queue manager is opened again."""
+        self._shared.dismiss(self._engine)
+
+
+class GroupDirectory:
+    """The shared queues of a group and its open members; guarded by the lock they share."""
+
+    def __init__(self, group: Engine, done_counts: Callable[[], Counter[str]]) -> None:
+        self._done_counts = done_counts
+        self.group = group
+        self.members: dict[str, Engine] = {}
+
+    def admit(self, member: Engine) -> None:
+        """Let the names of a member lead to it."""
+        registries = [self.group.registry, *(m.registry for m in self.members.values())]
+        for registry in registries:
+            registry.followers.append(member.registry)
+        member.registry.followers = registries[1:]
+        self.members[member.name] = member
+        self.group.committer.followers.append(member.committer)
+        self.group.registry.changed()
+
+    def dismiss(self, member: Engine) -> None:
+        if self.members.get(member.name) is member:
+            del self.members[member.name]
+            self.group.committer.followers.remove(member.committer)
+            for registry in (self.group.registry, *(m.registry for m in self.members.values())):
+                registry.followers.remove(member.registry)
+            self.group.registry.changed()
+
+    def status(self) -> list[MemberStatus]:
+        """Return the members that are open, and those that something decided waits for, by name."""
+        group = self.group
+        assert group.engine_lock.is_held()
+        counts = Counter(intent_counts(group.store.persistent)) - self._done_counts()
+        is_open = {name for name, member in self.members.items() if member.is_usable}
+        return [MemberStatus(n, n in is_open, counts[n]) for n in sorted(is_open | set(counts))]
+
+    def find(self, name: str) -> QueueDefinition | None:
+        definition = self.group.registry.find(name)
+        is_shared = definition is not None and _is_shared(definition)
+        return definition if is_shared else None
+
+    def definitions(self) -> dict[str, QueueDefinition]:
+        return {d.name: d for d in self.group.registry.definitions() if _is_shared(d)}
+
+    def queue(self, name: str) -> LocalQueue | None:
+        return None if self.find(name) is None else self.group.registry.by_name(name)
+
+    def path(self, asker: Registry, name: str) -> QueuePath | None:
+        """Return what QUEUE@MANAGER leads to when the manager is of the group, else None.
+
+        A shared queue is meant itself, whichever member is named; otherwise it is a queue of that
+        member, which must be open. Raises MQRC_UNKNOWN_OBJECT_NAME when that has none of the name.
+        """
+        queue_name, _, manager = name.partition("@")
+        member = self.members.get(manager)
+        if manager != self.group.name and (member is None or member.registry is asker):
+            return None
+        shared = self.queue(queue_name)
+        if shared is not None:
+            return QueuePath(asker, queue_name, [shared.definition], shared, None)
+        if member is None or not member.is_usable:
+            return None
+        there = member.registry.resolve_target(queue_name)
+        if there.remote is not None:
+            return None
+        passed = [d for n in there.names if (d := member.registry.find(n)) is not None]
+        return QueuePath(asker, there.name, passed, there.queue, None)
+
+    def has(self, queue: LocalQueue) -> bool:
+        return queue.home is self.group
+
+    def refreshed(self, asker: Registry, path: QueuePath) -> QueuePath:
+        """Return a path to a queue of another member as its definitions stand now.
+
+        Raises MQRC_Q_DELETED when the queue is gone, or the member that has it.
+        """
+        home = path.queue.home
+        again = self.path(asker, f"{path.name}@{home.name}")
+        if again is None or again.queue is not path.queue:
+            raise mq_error(rc.MQRC_Q_DELETED, f"{path.name} of another member is gone")
+        return again
+
+
+def _is_shared(definition: QueueDefinition) -> bool:
+    return definition.qsgdisp == MQQSGD_SHARED
+
+
+class MemberWaits(Waits):
+    """Waits by the number of their queue; those on a shared one go to the group."""
+
+    def __init__(self, shared: Waits) -> None:
+        super().__init__()
+        self._shared = shared
+        #: The waits there that came by way of this member.
+        self._own: WeakSet[Waiter] = WeakSet()
+
+    def add(self, queue_number: int, waiter: Waiter) -> None:
+        if queue_number < FIRST_SHARED:
+            super().add(queue_number, waiter)
+        else:
+            self._own.add(waiter)
+            self._shared.add(queue_number, waiter)
+
+    def is_waited_on(self, queue_number: int) -> bool:
+        if queue_number < FIRST_SHARED:
+            return super().is_waited_on(queue_number)
+        return self._shared.is_waited_on(queue_number)
+
+    def offer(self, queue_number: int) -> None:
+        if queue_number < FIRST_SHARED:
+            super().offer(queue_number)
+        else:
+            self._shared.offer(queue_number)
+
+    def offer_all(self) -> None:
+        super().offer_all()
+        self._shared.offer_all()
+
+    def withdraw(self, waiter: Waiter) -> None:
+        if waiter.queue_number < FIRST_SHARED:
+            super().withdraw(waiter)
+        else:
+            self._shared.withdraw(waiter)
+
+    def fail(self, error: MQError, queue_number: int | None = None) -> None:
+        """Decide all waits of the member, or those on one queue of its own, by an error."""
+        super().fail(error, queue_number)
+        if queue_number is None:
+            for waiter in list(self._own):
+                waiter.fail(error)
+                self._shared.withdraw(waiter)
+
+    def end_of(self, owner: object, error: MQError) -> None:
+        super().end_of(owner, error)
+        self._shared.end_of(owner, error)

@@ -27,7 +27,6 @@ class GroupTransactions:
     """Runs the transactions of one group, under the lock that all its members share."""
 
     def __init__(self, group: Core) -> None:
-        """Begin with nothing under way."""
         self._group = group
         #: Intents that were carried out, durably, and whose: the group may forget them.
         self._carried_out: dict[int, Participant] = {}
@@ -83,7 +82,6 @@ class GroupTransactions:
         return Counter(member.core.name for member in self._carried_out.values())
 
     def clean_up(self) -> None:
-        """Remove the intents that were carried out."""
         unit = Unit()
         done = self.forget(unit)
         if done:
@@ -97,7 +95,6 @@ class Participant:
     """A member, or the group, as one of those whose stores change together."""
 
     def __init__(self, all_of_group: GroupTransactions, core: Core) -> None:
-        """Begin with nothing decided."""
         self._all, self.core = all_of_group, core
         #: Decided transactions that a full disk keeps from being carried out, with their intents.
         self.unfinished: list[tuple[Transaction, int]] = []
@@ -153,8 +150,7 @@ class Participant:
             part.unit.error = None
             self.follow(part, number)
         if self.unfinished and not core.is_stopped:
-            said = f"{len(self.unfinished)} units are waiting"
-            raise mq_error(rc.MQRC_STORAGE_MEDIUM_FULL, said)
+            raise mq_error(rc.MQRC_STORAGE_MEDIUM_FULL, f"{len(self.unfinished)} units are waiting")
 
 
 class _GroupTransaction:
@@ -220,7 +216,6 @@ class _GroupTransaction:
             all_of_group.forgot(done, is_durable=unit.is_safe)
 
     def _follow(self) -> None:
-        """Let what is decided take effect everywhere."""
         interruption: KeyboardInterrupt | None = None
         for engine, part in self._parts.items():
             try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.engine.attributes.of_queues import QueueDefinition
+from mayfly.engine.attributes import QueueDefinition
 from mayfly.mqi.constants import (
     MQMDS_FIFO,
     MQQA_GET_INHIBITED,
@@ -53,12 +53,10 @@ class Trigger:
 
     @property
     def is_every(self) -> bool:
-        """Whether its type is EVERY."""
         return self.trigger_type == MQTT_EVERY
 
     @property
     def is_depth(self) -> bool:
-        """Whether its type is DEPTH."""
         return self.trigger_type == MQTT_DEPTH
 
 

@@ -1,32 +1,44 @@
-"""When a queue triggers: at an arrival, or when what it takes comes true later (T1-T6)."""
+"""When a queue triggers, which messages count, and how trigger messages are put (T1-T9)."""
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
+from itertools import islice
+from operator import attrgetter
 
-from mayfly.engine.attributes.attribute import PROCESS, QLOCAL
-from mayfly.engine.attributes.definition import SWITCHED_OFF, Definition
-from mayfly.engine.core import Core
-from mayfly.engine.queues import VOLATILE, LocalQueue
-from mayfly.engine.transaction import Transaction
-from mayfly.engine.triggering.qualifying import qualifying_count, qualifying_depth
-from mayfly.engine.triggering.trigger import (
-    CONDITIONS,
-    INITIATION_CONDITIONS,
-    Trigger,
-    trigger_of,
+from mayfly.engine.attributes import (
+    PROCESS,
+    QLOCAL,
+    SWITCHED_OFF,
+    Definition,
+    ProcessDefinition,
+    QueueDefinition,
 )
-from mayfly.engine.triggering.trigger_messages import put_trigger_messages
+from mayfly.engine.core import Core
+from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_room, new_id, new_row
+from mayfly.engine.disposal import as_given, dead_letter
+from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.requester import Requester
+from mayfly.engine.transaction import Transaction
+from mayfly.engine.triggering.trigger import CONDITIONS, INITIATION_CONDITIONS, Trigger, trigger_of
+from mayfly.lifetime.window import Window
 from mayfly.mqi.constants import (
+    MQAT_QMGR,
+    MQPER_NOT_PERSISTENT,
     MQQA_GET_INHIBITED,
     MQQA_PUT_INHIBITED,
     MQTC_OFF,
     MQTC_ON,
     MQUS_TRANSMISSION,
 )
+from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
+from mayfly.mqi.errors import MQError
+from mayfly.mqi.structures import TM
+from mayfly.store.keys import MAX_PRIORITY, order_key
 from mayfly.verbs.facts import Value
 
 _SWITCH_OFF = (
@@ -38,6 +50,13 @@ _STAY_OFF = (
     f"UPDATE object SET attributes = json_remove(attributes, '$.{SWITCHED_OFF}') "
     "WHERE kind = ? AND name = ?"
 )
+_LARGEST_PAGE = 512
+_LOG = logging.getLogger("mayfly.trigger")
+_FORMAT = "MQTRIG"
+_APPLICATION_LENGTH = 28
+#: Fields of the MQTM that come from APPLICID, ENVRDATA and USERDATA; their lengths in bytes.
+_PROCESS_FIELDS = (("ApplId", 256), ("EnvData", 128), ("UserData", 128))
+_TRIGGER_DATA_LENGTH = 64
 
 
 def triggering_of(core: Core) -> Triggering:
@@ -54,7 +73,6 @@ class Triggering:
     """
 
     def __init__(self, core: Core) -> None:
-        """Begin with no queue that triggers."""
         self._core = core
         #: Keys of what has arrived on queues that trigger, and is still to be looked at.
         self.arrived: dict[LocalQueue, list[int]] = {}
@@ -108,7 +126,6 @@ class Triggering:
             core.committer.run(transaction)
 
     def forget(self, queue: LocalQueue) -> None:
-        """Forget a queue that is deleted."""
         self._waiting.discard(queue)
         self._told.pop(queue, None)
         self._drop_trigger(queue)
@@ -154,7 +171,7 @@ class Triggering:
     def process_defined(self, name: str) -> None:
         """Note a process that was not there before."""
         for queues in list(self._by_initiation_queue.values()):
-            for queue in sorted(queues, key=_number):
+            for queue in sorted(queues, key=attrgetter("number")):
                 if queue.trigger is not None and queue.trigger.process == name:
                     self._look_at(queue)
 
@@ -205,7 +222,7 @@ class Triggering:
         core = self._core
         with core.engine_lock:
             now_ms = core.now_ms()
-            for queue in sorted(self._waiting, key=_number):
+            for queue in sorted(self._waiting, key=attrgetter("number")):
                 trigger = queue.trigger
                 if trigger is None or trigger.last_ms is None:
                     self._waiting.discard(queue)
@@ -250,7 +267,7 @@ class Triggering:
 
     def _look_at_those_of(self, initiation_queue: LocalQueue) -> None:
         queues = self._by_initiation_queue.get(initiation_queue.name, set())
-        for queue in sorted(queues, key=_number):
+        for queue in sorted(queues, key=attrgetter("number")):
             self._look_at(queue)
 
     def _drop_trigger(self, queue: LocalQueue) -> None:
@@ -340,5 +357,148 @@ class Triggering:
         return self._core.registry.queue_manager.trigint
 
 
-def _number(queue: LocalQueue) -> int:
-    return queue.number
+def qualifying_depth(core: Core, queue: LocalQueue, trigger: Trigger, enough: int) -> int:
+    """Return how many messages on a queue count, or ``enough`` when there are more.
+
+    A message that an open unit of work has put or got does not; one that a browse has locked does.
+    """
+    assert core.engine_lock.is_held()
+    committed = queue.depth - queue.uncommitted
+    if not trigger.least_priority or committed <= 0:
+        return min(committed, enough)
+    keys = _qualifying_keys(core, queue, trigger, min(enough, _LARGEST_PAGE))
+    return sum(1 for _key in islice(keys, enough))
+
+
+def qualifying_count(core: Core, queue: LocalQueue, trigger: Trigger, keys: Sequence[int]) -> int:
+    """Return how many of the messages that have just arrived count."""
+    assert core.engine_lock.is_held()
+    if not trigger.least_priority:
+        return len(keys)
+    if not trigger.is_fifo:
+        end = _end_key(queue, trigger)
+        return sum(1 for key in keys if key < end)
+    return sum(1 for key in keys if _has_priority(core, key, trigger))
+
+
+def _has_priority(core: Core, key: int, trigger: Trigger) -> bool:
+    for persistence in (VOLATILE, PERSISTENT):
+        for _key, packed in core.messages(persistence).described(key, key + 1, 1):
+            return unpack_descriptor(packed).priority >= trigger.least_priority
+    return False
+
+
+def _qualifying_keys(core: Core, queue: LocalQueue, trigger: Trigger, page: int) -> Iterator[int]:
+    high = queue.high if trigger.is_fifo else _end_key(queue, trigger)
+    on_the_way = set(_on_the_way(core, queue))
+    for persistence in (VOLATILE, PERSISTENT):
+        low = queue.low if queue.present[persistence] else high
+        while low < high:
+            rows = core.messages(persistence).described(low, high, page)
+            for key, packed in rows:
+                if key in on_the_way or not _is_there(core, key):
+                    continue
+                # Where places do not tell the priority, the descriptor does.
+                priority = unpack_descriptor(packed).priority if trigger.is_fifo else MAX_PRIORITY
+                if priority >= trigger.least_priority:
+                    yield key
+            low = rows[-1][0] + 1 if len(rows) == page else high
+            page = min(8 * page, _LARGEST_PAGE)
+
+
+def _end_key(queue: LocalQueue, trigger: Trigger) -> int:
+    """Return the lowest key of a priority that is too low."""
+    return order_key(queue.number, trigger.least_priority - 1, 0)
+
+
+def _is_there(core: Core, key: int) -> bool:
+    hider = core.hidden.get(key)
+    return hider is None or isinstance(hider, Requester)
+
+
+def _on_the_way(core: Core, queue: LocalQueue) -> Iterator[int]:
+    """Yield the keys of what may be in the store already and has not taken effect."""
+    for transaction in core.committer.under_way:
+        yield from (row.k for target, row, _side in transaction.arrivals if target is queue)
+        for moving in transaction.moves:
+            if moving.target is queue:
+                yield from moving.new_keys
+        for unclaiming in transaction.ended_claims:
+            if unclaiming.queue is queue:
+                yield from unclaiming.keys
+
+
+def put_trigger_messages(
+    core: Core, definition: QueueDefinition, initiation_queue: str, count: int
+) -> tuple[Transaction, int]:
+    """Return the transaction that puts trigger messages for a queue, and how many are not lost.
+
+    They live for ever, whatever caps the initiation queue has (E22), and do not survive a restart.
+    A message that this queue cannot take goes to the dead-letter queue; if that fails, it is lost
+    (T9).
+    """
+    transaction, kept, now_ms = Transaction(), 0, core.now_ms()
+    path = core.registry.resolve(initiation_queue)
+    prepared = as_given(core, _descriptor(core.name, path.default_priority))
+    body = _body(core, definition)
+    window = Window(now_ms, now_ms, None)
+    for _ in range(count):
+        message = OutgoingMessage(prepared, window, Ids(new_id(core), b""), body)
+        try:
+            check_room(path, len(body), persistent=False)
+        except MQError as failure:
+            try:
+                dead_letter(core, transaction, message, failure.reason, initiation_queue)
+            except MQError as error:
+                said = f"trigger message for {definition.name} is lost: {failure}; {error}"
+                kind = "trigger", definition.name, failure.reason, error.reason
+                core.alike_warnings.note(_LOG, kind, now_ms, said)
+                continue
+        else:
+            arrive(core, transaction, path, prepared, new_row(core, path, message))
+        kept += 1
+    return transaction, kept
+
+
+@lru_cache(maxsize=64)
+def _descriptor(manager_name: str, priority: int) -> Descriptor:
+    return Descriptor(
+        priority=priority,
+        persistence=MQPER_NOT_PERSISTENT,
+        put_appl_type=MQAT_QMGR,
+        put_appl_name=manager_name[:_APPLICATION_LENGTH],
+        format=_FORMAT,
+        reply_to_q_mgr=manager_name,
+    )
+
+
+def _body(core: Core, definition: QueueDefinition) -> bytes:
+    """Return the MQTM; without a process, as for a transmission queue, it names no program."""
+    name = definition.process
+    process = core.registry.named.get((PROCESS, name))
+    texts, appl_type = ("", "", ""), 0
+    if isinstance(process, ProcessDefinition):
+        appl_type = process.appltype
+        texts = process.applicid, process.envrdata, process.userdata
+    return _packed(definition.name, name, definition.trigdata, appl_type, texts)
+
+
+@lru_cache(maxsize=1024)
+def _packed(
+    queue: str, process: str, trigger_data: str, appl_type: int, texts: tuple[str, str, str]
+) -> bytes:
+    fields = zip(_PROCESS_FIELDS, texts, strict=True)
+    return TM.pack(
+        {
+            "QName": queue,
+            "ProcessName": process,
+            "TriggerData": _cut(trigger_data, _TRIGGER_DATA_LENGTH),
+            "ApplType": appl_type,
+            **{field: _cut(text, length) for (field, length), text in fields},
+        }
+    )
+
+
+def _cut(text: str, length: int) -> str:
+    """Cut a text to bytes: its attribute counts characters."""
+    return text if text.isascii() else text.encode()[:length].decode(errors="ignore")

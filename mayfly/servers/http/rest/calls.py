@@ -240,8 +240,8 @@ class RestCall(NamedTuple):
     def headers(self) -> dict[str, str]:
         """Return the headers by their names in lower case, the first of those with one name.
 
-        For many of them this is ten times as fast as ``request.headers``, which looks through all
-        of them for each one.
+        Reading many of them is ten times as fast as by ``request.headers``, which looks through
+        all for each.
         """
         given = reversed(self.request.scope["headers"])
         return {name.decode("latin-1"): value.decode("latin-1") for name, value in given}

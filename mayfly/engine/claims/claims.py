@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from mayfly.engine.claims.consumer import (
-    CLAIM_BYTES_MAX,
-    CLAIM_ROWS_MAX,
     BackedOut,
     ClaimedPage,
     ClaimError,
@@ -44,7 +42,7 @@ class Claims:
     """The consumers of a queue manager; safe to use from any thread, without the lock."""
 
     def __init__(self, core: Core, processor: DelayProcessor) -> None:
-        """Begin without consumers; :meth:`load` brings those of the store."""
+        """:meth:`load` brings the consumers of the store."""
         self._core = core
         self._moved = OrdinaryQueueClaims(core)
         self._due = StagingQueueClaims(core, processor)
@@ -57,7 +55,7 @@ class Claims:
         return self._core.store.ledger.instance_id
 
     def load(self) -> None:
-        """Take up what the store holds."""
+        """Take up the consumers and claims that the store holds."""
         core = self._core
         by_id = {}
         for row in core.store.claimed.consumers():
@@ -161,12 +159,9 @@ class Claims:
 
         Claims that are closed already stay as they are. Raises ClaimError.
         """
-        ended = 0
         with self._held(name, epoch) as consumer:
             consumer.check_checkpoint(until)
-            while group := consumer.group(until, CLAIM_ROWS_MAX, CLAIM_BYTES_MAX):
-                ended += self._holding(consumer.queue).end_group(consumer, group)
-        return ended
+            return self._end(consumer, until)
 
     def end_written(self, name: str, instance_id: str, until: int) -> int:
         """End all claims up to ``until``, which a checkpoint says are written; return messages.
@@ -175,7 +170,6 @@ class Claims:
         that are closed already stay as they are. ``instance_id`` is the store that the checkpoint
         was made with. Raises ClaimError.
         """
-        ended = 0
         consumer = self._known(name)
         with consumer.lock:
             self._core.check_running()
@@ -186,9 +180,7 @@ class Claims:
                     f"{self._core.name} is store {self.instance_id}",
                 )
             consumer.check_not_ahead(until)
-            while group := consumer.group(until, CLAIM_ROWS_MAX, CLAIM_BYTES_MAX):
-                ended += self._holding(consumer.queue).end_group(consumer, group)
-        return ended
+            return self._end(consumer, until)
 
     def quiesce(self, name: str, epoch: int) -> None:
         """Give a reader no further claim, so that it can end; raises ClaimError.
@@ -281,13 +273,14 @@ class Claims:
                 consumer.check_epoch(epoch)
             row, holding = consumer.row, self._holding(consumer.queue)
             fenced = row._replace(epoch=row.epoch + 1)
-            if row.closed_number < row.last_number:
+            has_claims = row.closed_number < row.last_number
+            if has_claims:
                 fenced = fenced._replace(
                     released_after=row.closed_number, released_until=row.last_number
                 )
             holding.save(consumer, fenced)
             released = self._give_back(consumer)
-            if row.closed_number < row.last_number:
+            if has_claims:
                 # A new reader begins behind a number that no old checkpoint has.
                 number = row.last_number + 1
                 holding.save(
@@ -296,22 +289,25 @@ class Claims:
         self._core.committer.run_deferred()
         return released
 
+    def _end(self, consumer: Consumer, until: int) -> int:
+        """End open claims of a consumer, whose lock is held; return how many messages they held."""
+        ended, holding = 0, self._holding(consumer.queue)
+        while group := consumer.group(until):
+            ended += holding.end_group(consumer, group)
+        return ended
+
     def _give_back(self, consumer: Consumer) -> int:
         """Give back all open claims of a consumer, whose lock is held; return the messages."""
         released, holding = 0, self._holding(consumer.queue)
         last_number = consumer.row.last_number
-        while group := consumer.group(last_number, CLAIM_ROWS_MAX, CLAIM_BYTES_MAX):
+        while group := consumer.group(last_number):
             released += holding.release_group(consumer, group)
         return released
 
     @contextmanager
     def _held(self, name: str, epoch: int) -> Iterator[Consumer]:
-        consumer = self._known(name)
-        with consumer.lock:
-            self._core.check_running()
-            consumer.check_epoch(epoch)
-            consumer.renewed_ms = self._core.now_ms()
-            yield consumer
+        with self._known(name).lock:
+            yield self._fenced(name, epoch)
 
     def _fenced(self, name: str, epoch: int) -> Consumer:
         self._core.check_running()

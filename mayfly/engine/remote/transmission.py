@@ -1,22 +1,27 @@
-"""A message on a transmission queue: the original behind an MQXQH, with a descriptor of its own."""
+"""Messages on a transmission queue: the original behind an MQXQH, wrapped, unwrapped, checked."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from mayfly.engine.descriptors import Prepared
+from mayfly.engine.descriptors import Context, Prepared, prepare
 from mayfly.engine.remote.resolution import Remote
-from mayfly.lifetime.times import put_date, put_time
-from mayfly.lifetime.transmission import counted_down
-from mayfly.lifetime.window import Window, remaining_tenths
+from mayfly.engine.settings import Settings
+from mayfly.lifetime.times import put_date, put_time, tenths_of_ms
+from mayfly.lifetime.transmission import EXPIRY_END, counted_down, embedded_expiry
+from mayfly.lifetime.window import Window, life_ms_of_expiry, remaining_tenths
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
     MQAT_QMGR,
     MQCCSI_Q_MGR,
+    MQEI_UNLIMITED,
     MQENC_NATIVE,
+    MQFB_XMIT_Q_MSG_ERROR,
+    MQFMT_MD_EXTENSION,
     MQMF_NONE,
     MQOL_UNDEFINED,
+    MQPMO_SET_ALL_CONTEXT,
     MQRO_ACCEPT_UNSUP_IF_XMIT_MASK,
 )
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
@@ -32,6 +37,42 @@ TRANSMISSION_MARK: Final = b"XQH "
 _HEADER_BYTES = XQH.length(1)
 _EXTENSION_BYTES = MDE.length(2)
 _EMBEDDED = "MsgDesc."
+#: Fields of an MQMD version 1 and of an MQMDE by the names that a Descriptor gives them.
+_PYTHON_NAMES = {
+    "Report": "report",
+    "MsgType": "msg_type",
+    "Feedback": "feedback",
+    "Encoding": "encoding",
+    "CodedCharSetId": "coded_char_set_id",
+    "Format": "format",
+    "Priority": "priority",
+    "Persistence": "persistence",
+    "ReplyToQ": "reply_to_q",
+    "ReplyToQMgr": "reply_to_q_mgr",
+    "UserIdentifier": "user_identifier",
+    "AccountingToken": "accounting_token",
+    "ApplIdentityData": "appl_identity_data",
+    "PutApplType": "put_appl_type",
+    "PutApplName": "put_appl_name",
+    "PutDate": "put_date",
+    "PutTime": "put_time",
+    "ApplOriginData": "appl_origin_data",
+    "GroupId": "group_id",
+    "MsgSeqNumber": "msg_seq_number",
+    "Offset": "offset",
+    "MsgFlags": "msg_flags",
+    "OriginalLength": "original_length",
+}
+_EXTENDED = ("GroupId", "MsgSeqNumber", "Offset", "MsgFlags", "OriginalLength")
+_OF_DATA = ("Encoding", "CodedCharSetId", "Format")
+_LATER = ("PutDate", "PutTime", *_EXTENDED)
+_FIRST_VERSION = [k for k in _PYTHON_NAMES if k not in _LATER]
+_EXPIRY = XQH.offset_of("MsgDesc.Expiry")
+_MSG_ID, _CORREL_ID = XQH.offset_of("MsgDesc.MsgId"), XQH.offset_of("MsgDesc.CorrelId")
+_PUT_DATE, _PUT_TIME = XQH.offset_of("MsgDesc.PutDate"), XQH.offset_of("MsgDesc.PutTime")
+_FORMAT = XQH.offset_of("MsgDesc.Format")
+_NOBODY = Context("", MQAT_QMGR, "", "")
+_ID_BYTES, _NUMBER_BYTES, _TIME_BYTES, _FORMAT_BYTES = 24, 4, 8, 8
 
 
 class Travelling(NamedTuple):
@@ -62,22 +103,21 @@ def header_bytes(descriptor: Descriptor) -> int:
 
 
 def wrapped(
-    way: tuple[str, Remote],
+    manager_name: str,
+    remote: Remote,
     prepared: Prepared,
     window: Window,
-    ids: tuple[bytes, bytes],
+    msg_id: bytes,
+    correl_id: bytes,
     body: bytes,
 ) -> Travelling:
-    """Return a message as it stands on the transmission queue (E23).
+    """Return a message as it stands on a transmission queue of the queue manager of a name (E23).
 
-    The ``way`` is from the queue manager of this name to that queue; ids are MsgId and CorrelId.
     Both Expiry fields say what is left at the put; the MQMD of version 1 inside has an MQMDE behind
     it when the message is in a group or a segment. Raises MQRC_MD_ERROR for a field of the
     descriptor that has no room in an MQMD.
     """
-    manager_name, remote = way
     descriptor = prepared.descriptor
-    msg_id, correl_id = ids
     inner, extension = descriptor, b""
     if _needs_extension(descriptor):
         inner, extension = extended(descriptor)
@@ -180,38 +220,6 @@ def extended(descriptor: Descriptor) -> tuple[Descriptor, bytes]:
     return announcing, extension
 
 
-#: Fields of an MQMD version 1 and of an MQMDE by the names that a Descriptor gives them.
-_PYTHON_NAMES = {
-    "Report": "report",
-    "MsgType": "msg_type",
-    "Feedback": "feedback",
-    "Encoding": "encoding",
-    "CodedCharSetId": "coded_char_set_id",
-    "Format": "format",
-    "Priority": "priority",
-    "Persistence": "persistence",
-    "ReplyToQ": "reply_to_q",
-    "ReplyToQMgr": "reply_to_q_mgr",
-    "UserIdentifier": "user_identifier",
-    "AccountingToken": "accounting_token",
-    "ApplIdentityData": "appl_identity_data",
-    "PutApplType": "put_appl_type",
-    "PutApplName": "put_appl_name",
-    "PutDate": "put_date",
-    "PutTime": "put_time",
-    "ApplOriginData": "appl_origin_data",
-    "GroupId": "group_id",
-    "MsgSeqNumber": "msg_seq_number",
-    "Offset": "offset",
-    "MsgFlags": "msg_flags",
-    "OriginalLength": "original_length",
-}
-_EXTENDED = ("GroupId", "MsgSeqNumber", "Offset", "MsgFlags", "OriginalLength")
-_OF_DATA = ("Encoding", "CodedCharSetId", "Format")
-_LATER = ("PutDate", "PutTime", *_EXTENDED)
-_FIRST_VERSION = [k for k in _PYTHON_NAMES if k not in _LATER]
-
-
 @lru_cache(maxsize=1024)
 def _embedded_fields(descriptor: Descriptor) -> dict[str, object]:
     return {
@@ -244,3 +252,114 @@ def _outer(prepared: Prepared, manager_name: str) -> Prepared:
         original_length=MQOL_UNDEFINED,
     )
     return prepared._replace(descriptor=outer, packed=pack_descriptor(outer))
+
+
+def out_of_transit(row: StoredMessage, now_ms: int) -> Embedded:
+    """Return the message behind the MQXQH of a row, its embedded Expiry as it is now (E24).
+
+    Raises an MQError with reason MQFB_XMIT_Q_MSG_ERROR for what no channel can send: without an
+    MQXQH, with a damaged one, or for a queue that no name can have.
+    """
+    descriptor = unpack_descriptor(row.descriptor)
+    try:
+        if descriptor.format != TRANSMISSION_FORMAT:
+            raise mq_error(rc.MQRC_XQH_ERROR, f"Format {descriptor.format!r} is not MQXMIT")
+        embedded = _unwrapped(seen_in_transit(row, now_ms).body, descriptor.encoding)
+        remote = embedded.remote
+        # No name has it, and behind it that of another queue manager would be looked for.
+        if "@" in remote.queue or "@" in remote.manager:
+            raise mq_error(rc.MQRC_XQH_ERROR, f"{remote.queue!r}, {remote.manager!r}: no names")
+    except MQError as error:
+        raise MQError(MQFB_XMIT_Q_MSG_ERROR, str(error)) from error
+    return embedded
+
+
+def _unwrapped(body: bytes, encoding: int) -> Embedded:
+    """Return what :func:`unwrapped` does; most messages of a program share most of their header."""
+    if len(body) < _HEADER_BYTES:
+        return _checked(unwrapped(body, encoding))
+    ids_end, times_end = _CORREL_ID + _ID_BYTES, _PUT_TIME + _TIME_BYTES
+    shared = b"".join(
+        (
+            body[:_EXPIRY],
+            bytes(_NUMBER_BYTES),
+            body[_EXPIRY + _NUMBER_BYTES : _MSG_ID],
+            bytes(2 * _ID_BYTES),
+            body[ids_end:_PUT_DATE],
+            bytes(2 * _TIME_BYTES),
+            body[times_end:_HEADER_BYTES],
+        )
+    )
+    like = _like(shared, encoding)
+    if like is None:
+        return _checked(unwrapped(body, encoding))
+    big_endian = is_big_endian(encoding)
+    return like._replace(
+        descriptor=like.descriptor._replace(
+            put_date=body[_PUT_DATE:_PUT_TIME].decode("latin-1").rstrip(" \0"),
+            put_time=body[_PUT_TIME:times_end].decode("latin-1").rstrip(" \0"),
+        ),
+        msg_id=body[_MSG_ID:_CORREL_ID],
+        correl_id=body[_CORREL_ID:ids_end],
+        expiry_tenths=embedded_expiry(body, big_endian=big_endian),
+        body=body[_HEADER_BYTES:],
+    )
+
+
+@lru_cache(maxsize=1024)
+def _like(header: bytes, encoding: int) -> Embedded | None:
+    """Return what a header says without ids and times; None when more than it has to be read."""
+    format_name = header[_FORMAT : _FORMAT + _FORMAT_BYTES]
+    return None if format_name == MQFMT_MD_EXTENSION else _checked(unwrapped(header, encoding))
+
+
+def _checked(embedded: Embedded) -> Embedded:
+    """Return it unless no queue at all could take it, not even a dead-letter queue.
+
+    Report options are left to the receiver, which owes the reports.
+    """
+    descriptor = embedded.descriptor._replace(report=0)
+    prepare(descriptor, 0, 0, _NOBODY, MQPMO_SET_ALL_CONTEXT)
+    return embedded
+
+
+def check_direct_put(
+    settings: Settings, descriptor: Descriptor, body: bytes, life_ms: int | None
+) -> None:
+    """Check format, header and both lifetimes as the program gave them, before any cap.
+
+    Raises MQRC_XQH_ERROR when the format is not MQXMIT, the data do not begin with an MQXQH (K3),
+    or are too short for the embedded Expiry (K5); MQRC_EXPIRY_ERROR when that is not valid (K4) or
+    in conflict with the outer one (K6). The settings ``xqh.*`` say which of it is asked for.
+    """
+    big_endian = is_big_endian(descriptor.encoding)
+    if settings.enforces_xqh:
+        if descriptor.format != TRANSMISSION_FORMAT:
+            raise mq_error(
+                rc.MQRC_XQH_ERROR,
+                f"Format {descriptor.format!r} on a transmission queue is not MQXMIT",
+            )
+        XQH.unpack(body, big_endian=big_endian)
+    if descriptor.format != TRANSMISSION_FORMAT:
+        return
+    if len(body) < EXPIRY_END:
+        if settings.checks_embedded:
+            raise mq_error(
+                rc.MQRC_XQH_ERROR, f"{len(body)} bytes are too short for an embedded Expiry"
+            )
+        return
+    embedded = embedded_expiry(body, big_endian=big_endian)
+    if settings.checks_embedded:
+        life_ms_of_expiry(
+            embedded,
+            enforce_maximum=settings.is_maximum_enforced,
+            refuse_zero=settings.is_zero_refused,
+        )
+    rule = settings.expiry_conflict
+    outer = MQEI_UNLIMITED if life_ms is None else tenths_of_ms(life_ms)
+    one_is_unlimited = (embedded == MQEI_UNLIMITED) != (outer == MQEI_UNLIMITED)
+    if (rule == "consistent" and one_is_unlimited) or (rule == "reject" and embedded != outer):
+        raise mq_error(
+            rc.MQRC_EXPIRY_ERROR,
+            f"Expiry {outer}, but {embedded} in the MQXQH (xqh.expiry_conflict={rule})",
+        )

@@ -1,29 +1,45 @@
-"""Subscriptions are made, changed and removed; their managed queues come and go with them."""
+"""Topic objects and subscriptions are defined, changed and removed, with their managed queues."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
 
-from mayfly.engine.attributes.attribute import SUB
-from mayfly.engine.attributes.of_topics import MANAGED_DESTINATION, SubscriptionDefinition
+from mayfly.engine.attributes import (
+    LARGEST,
+    MANAGED_DESTINATION,
+    QMODEL,
+    SUB,
+    TOPIC,
+    QueueDefinition,
+    SubscriptionDefinition,
+    TopicDefinition,
+)
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import new_id
 from mayfly.engine.finding.selecting import Verdicts
-from mayfly.engine.objects.administration import delete_queue, erase, save
-from mayfly.engine.objects.dynamic import create_dynamic_queue
+from mayfly.engine.objects.administration import (
+    create_dynamic_queue,
+    delete_queue,
+    enter_at_opening,
+    erase,
+    save,
+)
 from mayfly.engine.pubsub.retained import deliver_retained
-from mayfly.engine.pubsub.subscriptions import (
-    ID_BYTES,
-    PASSED_ON,
-    Subscription,
-    destination_of,
+from mayfly.engine.pubsub.subscriptions import ID_BYTES, PASSED_ON, Subscription, destination_of
+from mayfly.engine.pubsub.topics import (
+    BASE_TOPIC,
+    BASE_VALUES,
+    DEFAULT_TOPIC,
+    DURABLE_MODEL,
+    NON_DURABLE_MODEL,
 )
 from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.times import ms_of_tenths
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.verbs.checks import check_name
 from mayfly.verbs.facts import Value
 from mayfly.verbs.topic_strings import check_topic_string
 
@@ -44,6 +60,107 @@ CHANGEABLE = frozenset(
         "VARUSER",
     }
 )
+_MODELS = {
+    DURABLE_MODEL: c.MQQDT_PERMANENT_DYNAMIC,
+    NON_DURABLE_MODEL: c.MQQDT_TEMPORARY_DYNAMIC,
+}
+
+
+def define_topic(
+    core: Core, name: str, attributes: Mapping[str, Value], *, replace: bool = False
+) -> None:
+    """Define the topic object of a topic string; attributes left out are ASPARENT.
+
+    With ``replace`` an existing one takes the attributes given; its topic string stays. Raises
+    MQRC_OBJECT_NAME_ERROR, MQRC_TOPIC_STRING_ERROR, MQRC_OBJECT_ALREADY_EXISTS, also when another
+    object stands for the topic string.
+    """
+    check_name(name)
+    core.check_running()
+    definition = TopicDefinition(TOPIC, name).altered(attributes)
+    with core.definitions_lock:
+        tree = core.registry.topics
+        existing = tree.find(name)
+        if existing is not None:
+            if not replace:
+                raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"topic {name} exists")
+            if "TOPICSTR" not in attributes:
+                definition.topicstr = existing.topicstr
+            _change_topic(core, existing, definition)
+            return
+        topic = definition.topicstr
+        if name not in (BASE_TOPIC, DEFAULT_TOPIC):
+            check_topic_string(topic, wildcards=False)
+            other = tree.at(topic)
+            if other is not None:
+                raise mq_error(
+                    rc.MQRC_OBJECT_ALREADY_EXISTS, f"topic {other.name} stands for {topic!r}"
+                )
+        _enter_topic(core, definition)
+
+
+def alter_topic(core: Core, name: str, attributes: Mapping[str, Value]) -> None:
+    """Change attributes; they act on later publications and subscriptions.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME, and MQRC_TOPIC_STRING_ERROR for another topic string.
+    """
+    core.check_running()
+    with core.definitions_lock:
+        definition = _find_topic(core, name)
+        _change_topic(core, definition, definition.altered(attributes))
+
+
+def delete_topic(core: Core, name: str) -> None:
+    """Delete a topic object: its topic string and those below take their values further up.
+
+    Subscriptions and retained publications stay. Raises MQRC_UNKNOWN_OBJECT_NAME.
+    """
+    core.check_running()
+    with core.definitions_lock:
+        definition = _find_topic(core, name)
+        erase(core, definition)
+        with core.engine_lock:
+            core.registry.topics.remove(name)
+
+
+def set_up_topics(core: Core) -> None:
+    """Define the root of the topic tree and the models of managed queues once."""
+    if core.registry.topics.definitions():
+        return
+    models = [
+        QueueDefinition(QMODEL, name, deftype=kind, maxdepth=LARGEST)
+        for name, kind in _MODELS.items()
+        if core.registry.find(name) is None
+    ]
+    topics = [
+        TopicDefinition(TOPIC, name).altered(values)
+        for name, values in ((DEFAULT_TOPIC, {}), (BASE_TOPIC, BASE_VALUES))
+        if core.registry.topics.find(name) is None
+    ]
+    with core.engine_lock:
+        for topic in topics:
+            core.registry.topics.add(topic)
+    enter_at_opening(core, models, topics)
+
+
+def _find_topic(core: Core, name: str) -> TopicDefinition:
+    definition = core.registry.topics.find(name)
+    if definition is None:
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"topic {name} is not defined")
+    return definition
+
+
+def _change_topic(core: Core, definition: TopicDefinition, changed: TopicDefinition) -> None:
+    topic = definition.topicstr
+    if changed.topicstr != topic:
+        raise mq_error(rc.MQRC_TOPIC_STRING_ERROR, f"{definition.name} stands for {topic!r}")
+    _enter_topic(core, changed)
+
+
+def _enter_topic(core: Core, definition: TopicDefinition) -> None:
+    save(core, definition, 0)
+    with core.engine_lock:
+        core.registry.topics.add(definition)
 
 
 def define_subscription(
@@ -86,7 +203,7 @@ def create_subscription(
     """
     core.check_running()
     with core.definitions_lock:
-        _check(core, definition, is_durable=is_durable, replaced=replaced)
+        _check_subscription(core, definition, is_durable=is_durable, replaced=replaced)
         with core.engine_lock:
             definition.sub_id = new_id(core).hex()
         _begin_life(core, definition, life_ms)
@@ -97,7 +214,7 @@ def create_subscription(
             if is_durable:
                 save(core, definition, 0)
             with core.engine_lock:
-                _enter(core, subscription, replaced)
+                _enter_subscription(core, subscription, replaced)
             if takes_retained and not subscription.on_request:
                 deliver_retained(core, subscription, verdicts)
         except MQError:
@@ -111,7 +228,9 @@ def create_subscription(
     return subscription
 
 
-def _enter(core: Core, subscription: Subscription, replaced: Subscription | None) -> None:
+def _enter_subscription(
+    core: Core, subscription: Subscription, replaced: Subscription | None
+) -> None:
     if replaced is not None:
         if replaced.holds:
             raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, f"{replaced!r} is open elsewhere")
@@ -121,7 +240,6 @@ def _enter(core: Core, subscription: Subscription, replaced: Subscription | None
 
 
 def _put_back(core: Core, subscription: Subscription, replaced: Subscription) -> None:
-    """Undo a replacement that has failed."""
     try:
         save(core, replaced.definition, 0)
     except MQError as error:
@@ -150,8 +268,10 @@ def alter_subscription(core: Core, name: str, attributes: Mapping[str, Value]) -
         if subscription.is_managed:
             fixed |= {"DEST", "DESTQMGR"} & attributes.keys()
         if fixed:
-            said = f"subscription {name}: {', '.join(sorted(fixed))} cannot be changed"
-            raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+            raise mq_error(
+                rc.MQRC_OPTIONS_ERROR,
+                f"subscription {name}: {', '.join(sorted(fixed))} cannot be changed",
+            )
         changed = old.altered(attributes)
         _check_correlation(changed)
         core.registry.resolve_target(destination_of(changed))
@@ -234,7 +354,7 @@ def drop_doomed(core: Core, *, waits: bool = True) -> None:
                 _LOG.error("subscription %s has expired: %s", definition.name, error)
                 subscriptions.ended.append(definition)
         for queue in doomed:
-            _drop(core, queue)
+            _drop_queue(core, queue)
     finally:
         core.definitions_lock.release()
 
@@ -255,7 +375,7 @@ def end_expired(core: Core) -> None:
     drop_doomed(core, waits=False)
 
 
-def _drop(core: Core, queue: LocalQueue) -> None:
+def _drop_queue(core: Core, queue: LocalQueue) -> None:
     if core.registry.by_name(queue.name) is not queue:
         return
     try:
@@ -285,7 +405,7 @@ def load_subscriptions(core: Core, definitions: Iterable[SubscriptionDefinition]
     drop_doomed(core)
 
 
-def _check(
+def _check_subscription(
     core: Core,
     definition: SubscriptionDefinition,
     *,
@@ -311,8 +431,9 @@ def _check(
     is_managed = definition.destclas == MANAGED_DESTINATION
     destination = definition.dest
     if is_managed == bool(destination):
-        said = f"DEST({destination}) does not fit the destination class"
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+        raise mq_error(
+            rc.MQRC_OPTIONS_ERROR, f"DEST({destination}) does not fit the destination class"
+        )
     if not is_managed:
         registry.resolve_target(destination_of(definition))
 
@@ -324,8 +445,9 @@ def _check_correlation(definition: SubscriptionDefinition) -> None:
     except ValueError:
         fits = False
     if not fits:
-        said = f"DESTCORL({text}) is not {len(PASSED_ON)} hexadecimal digits"
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+        raise mq_error(
+            rc.MQRC_OPTIONS_ERROR, f"DESTCORL({text}) is not {len(PASSED_ON)} hexadecimal digits"
+        )
 
 
 def _begin_life(core: Core, definition: SubscriptionDefinition, life_ms: int | None = None) -> None:

@@ -1,0 +1,972 @@
+"""The attributes of all kinds of objects: one row an attribute. MQSC, MQINQ and MQSET follow.
+
+The kinds and the type of an attribute come first, then a defined object with its stored form, then
+one table for each kind.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, field, fields
+from functools import cache
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, dataclass_transform
+
+from mayfly.lifetime.life import Cap
+from mayfly.mqi import command_constants as k
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.verbs.facts import Value
+from mayfly.verbs.topic_strings import TOPIC_STRING_BYTES
+
+QLOCAL: Final = "QLOCAL"
+QALIAS: Final = "QALIAS"
+QREMOTE: Final = "QREMOTE"
+QMODEL: Final = "QMODEL"
+QMGR: Final = "QMGR"
+TOPIC: Final = "TOPIC"
+SUB: Final = "SUB"
+PROCESS: Final = "PROCESS"
+#: A queue manager whose parent this one is, in a hierarchy of publish/subscribe.
+CHILD: Final = "CHILD"
+CHANNEL: Final = "CHANNEL"
+#: Channels of clients have names of their own: one may be called as the channel it leads to.
+CLNTCONN: Final = "CLNTCONN"
+AUTHREC: Final = "AUTHREC"
+AUTHINFO: Final = "AUTHINFO"
+CHLAUTH: Final = "CHLAUTH"
+QUEUE_KINDS: Final = (QLOCAL, QALIAS, QREMOTE, QMODEL)
+
+_V = TypeVar("_V", int, str)
+
+YES_NO = (("NO", c.MQPER_NOT_PERSISTENT), ("YES", c.MQPER_PERSISTENT))
+LARGEST = 999_999_999
+LONGEST_MESSAGE_BYTES = 104_857_600
+#: Units of numbers.
+MS, TENTHS, SECONDS = "milliseconds", "tenths of a second", "seconds"
+BYTES, PERCENT = "bytes", "percent"
+#: Where the metadata of a field hold its row, or the name under which it is stored.
+ROW, STORED = "row", "stored"
+
+
+class Attribute(NamedTuple):
+    """One attribute: its MQSC keyword, the objects that have it, its values and its selector.
+
+    A number lies within ``low`` .. ``high`` or is one of ``words``, which stand for numbers; an
+    attribute with words and no range takes only those. A text is at most ``length`` long; with
+    ``length`` 48 it is an object name. ``selector`` is the constant that names the attribute in
+    MQINQ and in commands, MQIA_, MQCA_ or one of their kind. ``unit`` is empty for a count.
+    ``field`` is the name of the attribute in a definition.
+    """
+
+    keyword: str
+    field: str
+    objects: tuple[str, ...]
+    default: Value
+    selector: int | None
+    low: int
+    high: int
+    words: tuple[tuple[str, int], ...]
+    length: int
+    unit: str = ""
+
+    @property
+    def is_text(self) -> bool:
+        return self.length > 0
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether MQSC writes it without a value, as KEYWORD or NOKEYWORD."""
+        return self.keyword in dict(self.words)
+
+
+def attribute(
+    default: _V,
+    selector: int | None = None,
+    *,
+    low: int = 0,
+    high: int = -1,
+    words: tuple[tuple[str, int], ...] = (),
+    length: int = 0,
+    unit: str = "",
+    objects: tuple[str, ...] = (),
+    keyword: str = "",
+) -> _V:
+    """Return one row of a table of attributes, a field of a dataclass; see :class:`Attribute`.
+
+    The MQSC keyword is the name of the field in capitals unless ``keyword`` says otherwise; without
+    ``objects`` all kinds of the table have the attribute.
+    """
+    row = Attribute(keyword, "", objects, default, selector, low, high, words, length, unit)
+    return _field(default, {ROW: row})
+
+
+def kept(default: _V, stored: str) -> _V:
+    """Return a field that is stored with the attributes under a name, and that MQSC cannot set."""
+    return _field(default, {STORED: stored})
+
+
+def _field(default: _V, metadata: dict[str, Any]) -> _V:
+    # For a type checker a field of a dataclass is its default.
+    made: Any = field(default=default, metadata=metadata)
+    return made  # type: ignore[no-any-return]  # see above
+
+
+#: The name of ``Definition.is_switched_off`` in the stored form.
+SWITCHED_OFF = "switched_off"
+#: The table of each kind of object; :func:`table` enters it.
+TABLES: dict[str, type[Definition]] = {}
+_D = TypeVar("_D", bound="Definition")
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Definition:
+    """One defined object; ``kind`` is the MQSC object type.
+
+    Each subclass is the table of attributes of its ``kinds``. An attribute is a field, with its
+    default where the kind does not have it; ``attributes`` are those the kind has, by keyword.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ()
+
+    kind: str
+    name: str
+    #: MQQDT_*; dynamic queues remember how they came to be.
+    definition_type: int = c.MQQDT_PREDEFINED
+    #: Users who may do everything with it: it was made for them.
+    owners: tuple[str, ...] = ()
+    #: Whether a trigger of type DEPTH has made it NOTRIGGER, and nobody has said so since.
+    is_switched_off: bool = False
+    #: Attributes that a newer Mayfly has stored: they are stored again as they were.
+    unknown: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def attributes(self) -> Mapping[str, Value]:
+        """The attributes that the kind has, by keyword, in display order; a snapshot."""
+        rows = attributes_of(self.kind)
+        return MappingProxyType({k: getattr(self, row.field) for k, row in rows.items()})
+
+    def value(self, attribute: Attribute) -> Value:
+        """Return the value of an attribute of a table."""
+        value: Value = getattr(self, attribute.field)
+        return value
+
+    def altered(self, attributes: Mapping[str, Value]) -> Self:
+        """Return a copy in which attributes, by keyword, have other values.
+
+        Raises MQRC_SELECTOR_ERROR for an attribute that the kind does not have, TypeError for text
+        in the place of a number or the other way round.
+        """
+        made = copy(self)
+        rows = attributes_of(self.kind)
+        for keyword, value in attributes.items():
+            row = rows.get(keyword)
+            if row is None:
+                raise mq_error(
+                    rc.MQRC_SELECTOR_ERROR,
+                    f"{self.kind} {self.name} has no attribute {keyword} ({value!r})",
+                )
+            setattr(made, row.field, _checked(keyword, value, row.default))
+        return made
+
+    def take(self, other: Self) -> None:
+        """Take the attributes of another definition of the object."""
+        for row in attributes_of(self.kind).values():
+            setattr(self, row.field, getattr(other, row.field))
+
+    def to_json(self) -> str:
+        made = {"definition_type": self.definition_type}
+        owners = {"owners": self.owners} if self.owners else {}
+        switched_off = {SWITCHED_OFF: True} if self.is_switched_off else {}
+        kept = _kept_names(self.kind).items()
+        beside = {stored_name: getattr(self, name) for stored_name, (name, _default) in kept}
+        every = {**made, **owners, **switched_off, **self.attributes, **beside, **self.unknown}
+        return json.dumps(every)
+
+    @classmethod
+    def from_json(cls, kind: str, name: str, stored: str) -> Self:
+        """Return a definition from its stored form; attributes it lacks take their default.
+
+        Raises ValueError, LookupError, TypeError or AttributeError for what is no such form.
+        """
+        values = json.loads(stored)
+        definition = cls(kind, name, values.pop("definition_type"))
+        definition.owners = tuple(values.pop("owners", ()))
+        definition.is_switched_off = values.pop(SWITCHED_OFF, False)
+        for keyword, row in attributes_of(kind).items():
+            if keyword in values:
+                value = _checked(keyword, values.pop(keyword), row.default)
+                setattr(definition, row.field, value)
+        for keyword, (field_name, default) in _kept_names(kind).items():
+            if keyword in values:
+                setattr(definition, field_name, _checked(keyword, values.pop(keyword), default))
+        definition.unknown = MappingProxyType(values)
+        return definition
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True)
+def table(cls: type[_D]) -> type[_D]:
+    """Make a class the table of attributes of its kinds: a dataclass with a slot a row."""
+    made = dataclass(slots=True, eq=False, repr=False, kw_only=True)(cls)
+    TABLES.update(dict.fromkeys(made.kinds, made))
+    return made
+
+
+@cache
+def attributes_of(kind: str) -> Mapping[str, Attribute]:
+    """Return the attributes that a kind of object has, by keyword, in display order."""
+    found = {}
+    for each in fields(TABLES[kind]) if kind in TABLES else ():
+        row: Attribute | None = each.metadata.get(ROW)
+        if row is not None and kind in (row.objects or (kind,)):
+            keyword = row.keyword or each.name.upper()
+            found[keyword] = row._replace(keyword=keyword, field=each.name)
+    return MappingProxyType(found)
+
+
+@cache
+def _kept_names(kind: str) -> Mapping[str, tuple[str, Value]]:
+    """Return name and default of the fields that are no attributes, by the name they are stored."""
+    kept: dict[str, tuple[str, Any]] = {}
+    for each in fields(TABLES[kind]):
+        if STORED in each.metadata:
+            kept[each.metadata[STORED]] = each.name, each.default
+    return kept
+
+
+def _checked(keyword: str, value: Value, default: Value) -> Value:
+    if isinstance(value, bool) or not isinstance(value, type(default)):
+        raise TypeError(
+            f"{keyword} takes {'text' if isinstance(default, str) else 'a number'}, not {value!r}"
+        )
+    return value
+
+
+# The queue manager
+
+#: Delayed messages are released by the queue manager itself, or by a pipeline on Spark.
+DDELAY_EMBEDDED: Final = 0
+DDELAY_SPARK: Final = 1
+#: When authority is asked for: never, at connect, open and send, or at the release as well.
+AUTHCHK_NONE, AUTHCHK_SEND, AUTHCHK_RELEASE = 0, 1, 2
+
+
+@table
+class ManagerDefinition(Definition):
+    """The queue manager itself."""
+
+    kinds: ClassVar = (QMGR,)
+
+    descr: str = attribute("", c.MQCA_Q_MGR_DESC, length=64)
+    deadq: str = attribute("", c.MQCA_DEAD_LETTER_Q_NAME, length=48)
+    parent: str = attribute("", c.MQCA_PARENT, length=48)
+    psmode: int = attribute(
+        c.MQPSM_COMPAT,
+        c.MQIA_PUBSUB_MODE,
+        words=(("COMPAT", c.MQPSM_COMPAT), ("ENABLED", c.MQPSM_ENABLED)),
+    )
+    defxmitq: str = attribute("", c.MQCA_DEF_XMIT_Q_NAME, length=48)
+    maxmsgl: int = attribute(
+        4_194_304, c.MQIA_MAX_MSG_LENGTH, low=32_768, high=LONGEST_MESSAGE_BYTES, unit=BYTES
+    )
+    maxpropl: int = attribute(
+        c.MQPROP_UNRESTRICTED_LENGTH,
+        c.MQIA_MAX_PROPERTIES_LENGTH,
+        low=0,
+        high=LONGEST_MESSAGE_BYTES,
+        words=(("NOLIMIT", c.MQPROP_UNRESTRICTED_LENGTH),),
+        unit=BYTES,
+    )
+    maxhands: int = attribute(256, c.MQIA_MAX_HANDLES, low=1, high=LARGEST)
+    maxumsgs: int = attribute(10_000, c.MQIA_MAX_UNCOMMITTED_MSGS, low=1, high=LARGEST)
+    trigint: int = attribute(LARGEST, c.MQIA_TRIGGER_INTERVAL, low=0, high=LARGEST, unit=MS)
+    markint: int = attribute(
+        5_000,
+        c.MQIA_MSG_MARK_BROWSE_INTERVAL,
+        low=0,
+        high=LARGEST,
+        words=(("NOLIMIT", c.MQMMBI_UNLIMITED),),
+        unit=MS,
+    )
+    expryint: int = attribute(
+        c.MQEXPI_OFF,
+        c.MQIA_EXPIRY_INTERVAL,
+        low=1,
+        high=99_999_999,
+        words=(("OFF", c.MQEXPI_OFF),),
+        unit=SECONDS,
+    )
+    # Whether the rules for channels count, and which AUTHINFO says how passwords are checked;
+    # blank: none is checked.
+    chlauth: int = attribute(
+        k.MQCHLA_ENABLED,
+        c.MQIA_CHLAUTH_RECORDS,
+        words=(("DISABLED", k.MQCHLA_DISABLED), ("ENABLED", k.MQCHLA_ENABLED)),
+    )
+    # Whether addresses are looked up for the host names in rules for channels.
+    revdns: int = attribute(
+        k.MQRDNS_ENABLED,
+        c.MQIA_REVERSE_DNS_LOOKUP,
+        words=(("DISABLED", k.MQRDNS_DISABLED), ("ENABLED", k.MQRDNS_ENABLED)),
+    )
+    connauth: str = attribute("", c.MQCA_CONN_AUTH, length=48)
+    # Mayfly's own: the queue manager or Spark releases delayed messages (docs/SCHEDULE.md).
+    ddelay: int = attribute(
+        DDELAY_EMBEDDED, words=(("EMBEDDED", DDELAY_EMBEDDED), ("SPARK", DDELAY_SPARK))
+    )
+    # Mayfly's own: when authority is asked for (docs/AUTHORITY.md).
+    authchk: int = attribute(
+        AUTHCHK_NONE,
+        words=(("NONE", AUTHCHK_NONE), ("SEND", AUTHCHK_SEND), ("RELEASE", AUTHCHK_RELEASE)),
+    )
+    #: Whether what clients connect by was defined once: an operator may have deleted it since.
+    has_client_objects: int = kept(0, "CLIENT_OBJECTS")
+
+
+# Queues
+
+#: A life runs from the put, delay or not; otherwise that of a delayed message from its release.
+TTL_FROM_SEND: Final = 0
+_ENABLED_PUT = (("ENABLED", c.MQQA_PUT_ALLOWED), ("DISABLED", c.MQQA_PUT_INHIBITED))
+_ENABLED_GET = (("ENABLED", c.MQQA_GET_ALLOWED), ("DISABLED", c.MQQA_GET_INHIBITED))
+#: MQEVR_*: whether an event message is made.
+EVENT_DISABLED, EVENT_ENABLED = 0, 1
+_ENABLED_EVENT = (("ENABLED", EVENT_ENABLED), ("DISABLED", EVENT_DISABLED))
+_CUSTOM_CAP = re.compile(r"\bCAPEXPRY\((NOLIMIT|\d+)\)", re.IGNORECASE)
+#: Local queues, and model queues, from which local queues are made.
+_HOLDERS = (QLOCAL, QMODEL)
+_GETTABLE = (QLOCAL, QALIAS, QMODEL)
+
+
+@table
+class QueueDefinition(Definition):
+    """A queue of any type; ``objects`` of a row are the types that have the attribute."""
+
+    kinds: ClassVar = QUEUE_KINDS
+
+    descr: str = attribute("", c.MQCA_Q_DESC, length=64, objects=QUEUE_KINDS)
+    target: str = attribute("", c.MQCA_BASE_OBJECT_NAME, length=48, objects=(QALIAS,))
+    rname: str = attribute("", c.MQCA_REMOTE_Q_NAME, length=48, objects=(QREMOTE,))
+    rqmname: str = attribute("", c.MQCA_REMOTE_Q_MGR_NAME, length=48, objects=(QREMOTE,))
+    xmitq: str = attribute("", c.MQCA_XMIT_Q_NAME, length=48, objects=(QREMOTE,))
+    put: int = attribute(
+        c.MQQA_PUT_ALLOWED, c.MQIA_INHIBIT_PUT, words=_ENABLED_PUT, objects=QUEUE_KINDS
+    )
+    get: int = attribute(
+        c.MQQA_GET_ALLOWED, c.MQIA_INHIBIT_GET, words=_ENABLED_GET, objects=_GETTABLE
+    )
+    defprty: int = attribute(0, c.MQIA_DEF_PRIORITY, low=0, high=9, objects=QUEUE_KINDS)
+    defpsist: int = attribute(
+        c.MQPER_NOT_PERSISTENT, c.MQIA_DEF_PERSISTENCE, words=YES_NO, objects=QUEUE_KINDS
+    )
+    maxdepth: int = attribute(5_000, c.MQIA_MAX_Q_DEPTH, low=0, high=LARGEST, objects=_HOLDERS)
+    # When a queue is full, nearly full or nearly empty again, in percent of MAXDEPTH; expired
+    # messages that are still there count. The event messages are not made yet.
+    qdepthhi: int = attribute(
+        80, c.MQIA_Q_DEPTH_HIGH_LIMIT, low=0, high=100, objects=_HOLDERS, unit=PERCENT
+    )
+    qdepthlo: int = attribute(
+        20, c.MQIA_Q_DEPTH_LOW_LIMIT, low=0, high=100, objects=_HOLDERS, unit=PERCENT
+    )
+    qdpmaxev: int = attribute(
+        EVENT_ENABLED, c.MQIA_Q_DEPTH_MAX_EVENT, words=_ENABLED_EVENT, objects=_HOLDERS
+    )
+    qdphiev: int = attribute(
+        EVENT_DISABLED, c.MQIA_Q_DEPTH_HIGH_EVENT, words=_ENABLED_EVENT, objects=_HOLDERS
+    )
+    qdploev: int = attribute(
+        EVENT_DISABLED, c.MQIA_Q_DEPTH_LOW_EVENT, words=_ENABLED_EVENT, objects=_HOLDERS
+    )
+    maxmsgl: int = attribute(
+        4_194_304,
+        c.MQIA_MAX_MSG_LENGTH,
+        low=0,
+        high=LONGEST_MESSAGE_BYTES,
+        objects=_HOLDERS,
+        unit=BYTES,
+    )
+    msgdlvsq: int = attribute(
+        c.MQMDS_PRIORITY,
+        c.MQIA_MSG_DELIVERY_SEQUENCE,
+        words=(("PRIORITY", c.MQMDS_PRIORITY), ("FIFO", c.MQMDS_FIFO)),
+        objects=_HOLDERS,
+    )
+    share: int = attribute(
+        c.MQQA_SHAREABLE,
+        c.MQIA_SHAREABILITY,
+        words=(("SHARE", c.MQQA_SHAREABLE), ("NOSHARE", c.MQQA_NOT_SHAREABLE)),
+        objects=_HOLDERS,
+    )
+    defsopt: int = attribute(
+        c.MQOO_INPUT_SHARED,
+        c.MQIA_DEF_INPUT_OPEN_OPTION,
+        words=(("SHARED", c.MQOO_INPUT_SHARED), ("EXCL", c.MQOO_INPUT_EXCLUSIVE)),
+        objects=_HOLDERS,
+    )
+    usage: int = attribute(
+        c.MQUS_NORMAL,
+        c.MQIA_USAGE,
+        words=(("NORMAL", c.MQUS_NORMAL), ("XMITQ", c.MQUS_TRANSMISSION)),
+        objects=_HOLDERS,
+    )
+    bothresh: int = attribute(0, c.MQIA_BACKOUT_THRESHOLD, low=0, high=LARGEST, objects=_HOLDERS)
+    boqname: str = attribute("", c.MQCA_BACKOUT_REQ_Q_NAME, length=48, objects=_HOLDERS)
+    hardenbo: int = attribute(
+        c.MQQA_BACKOUT_HARDENED,
+        c.MQIA_HARDEN_GET_BACKOUT,
+        words=(
+            ("HARDENBO", c.MQQA_BACKOUT_HARDENED),
+            ("NOHARDENBO", c.MQQA_BACKOUT_NOT_HARDENED),
+        ),
+        objects=_HOLDERS,
+    )
+    capexpry: int = attribute(
+        c.MQCEX_NOLIMIT,
+        c.MQIA_CAP_EXPIRY,
+        low=1,
+        high=LARGEST,
+        words=(("NOLIMIT", c.MQCEX_NOLIMIT),),
+        objects=QUEUE_KINDS,
+        unit=TENTHS,
+    )
+    # Where expired messages go, "" for nowhere; an attribute of Mayfly's own.
+    expq: str = attribute("", None, length=48, objects=_HOLDERS)
+    cluster: str = attribute("", c.MQCA_CLUSTER_NAME, length=48, objects=(QLOCAL, QALIAS, QREMOTE))
+    defbind: int = attribute(
+        c.MQBND_BIND_ON_OPEN,
+        c.MQIA_DEF_BIND,
+        words=(
+            ("OPEN", c.MQBND_BIND_ON_OPEN),
+            ("NOTFIXED", c.MQBND_BIND_NOT_FIXED),
+            ("GROUP", c.MQBND_BIND_ON_GROUP),
+        ),
+        objects=QUEUE_KINDS,
+    )
+    indxtype: int = attribute(
+        c.MQIT_NONE,
+        c.MQIA_INDEX_TYPE,
+        words=(
+            ("NONE", c.MQIT_NONE),
+            ("MSGID", c.MQIT_MSG_ID),
+            ("CORRELID", c.MQIT_CORREL_ID),
+            ("MSGTOKEN", c.MQIT_MSG_TOKEN),
+            ("GROUPID", c.MQIT_GROUP_ID),
+        ),
+        objects=_HOLDERS,
+    )
+    # Which page set of z/OS holds the messages; here a name that is kept and shown.
+    stgclass: str = attribute("DEFAULT", c.MQCA_STORAGE_CLASS, length=8, objects=_HOLDERS)
+    qsgdisp: int = attribute(
+        c.MQQSGD_Q_MGR,
+        c.MQIA_QSG_DISP,
+        words=(("QMGR", c.MQQSGD_Q_MGR), ("SHARED", c.MQQSGD_SHARED)),
+        objects=(QLOCAL,),
+    )
+    # Mayfly's own: where the life of a delayed message begins.
+    ttlfrom: int = attribute(
+        TTL_FROM_SEND, words=(("SEND", TTL_FROM_SEND), ("RELEASE", 1)), objects=_HOLDERS
+    )
+    propctl: int = attribute(
+        c.MQPROP_COMPATIBILITY,
+        c.MQIA_PROPERTY_CONTROL,
+        words=(
+            ("COMPAT", c.MQPROP_COMPATIBILITY),
+            ("NONE", c.MQPROP_NONE),
+            ("ALL", c.MQPROP_ALL),
+            ("FORCE", c.MQPROP_FORCE_MQRFH2),
+            ("V6COMPAT", c.MQPROP_V6COMPAT),
+        ),
+        objects=_GETTABLE,
+    )
+    trigger: int = attribute(
+        c.MQTC_OFF,
+        c.MQIA_TRIGGER_CONTROL,
+        words=(("TRIGGER", c.MQTC_ON), ("NOTRIGGER", c.MQTC_OFF)),
+        objects=_HOLDERS,
+    )
+    trigtype: int = attribute(
+        c.MQTT_FIRST,
+        c.MQIA_TRIGGER_TYPE,
+        words=(
+            ("NONE", c.MQTT_NONE),
+            ("FIRST", c.MQTT_FIRST),
+            ("EVERY", c.MQTT_EVERY),
+            ("DEPTH", c.MQTT_DEPTH),
+        ),
+        objects=_HOLDERS,
+    )
+    trigdpth: int = attribute(1, c.MQIA_TRIGGER_DEPTH, low=1, high=LARGEST, objects=_HOLDERS)
+    trigmpri: int = attribute(0, c.MQIA_TRIGGER_MSG_PRIORITY, low=0, high=9, objects=_HOLDERS)
+    trigdata: str = attribute("", c.MQCA_TRIGGER_DATA, length=64, objects=_HOLDERS)
+    initq: str = attribute("", c.MQCA_INITIATION_Q_NAME, length=48, objects=_HOLDERS)
+    process: str = attribute("", c.MQCA_PROCESS_NAME, length=48, objects=_HOLDERS)
+    custom: str = attribute("", c.MQCA_CUSTOM, length=128, objects=QUEUE_KINDS)
+    targtype: int = attribute(
+        c.MQOT_Q,
+        c.MQIA_BASE_TYPE,
+        words=(("QUEUE", c.MQOT_Q), ("TOPIC", c.MQOT_TOPIC)),
+        objects=(QALIAS,),
+    )
+    deftype: int = attribute(
+        c.MQQDT_TEMPORARY_DYNAMIC,
+        c.MQIA_DEFINITION_TYPE,
+        words=(
+            ("TEMPDYN", c.MQQDT_TEMPORARY_DYNAMIC),
+            ("PERMDYN", c.MQQDT_PERMANENT_DYNAMIC),
+        ),
+        objects=(QMODEL,),
+    )
+
+    @property
+    def cap_tenths(self) -> int:
+        """CAPEXPRY in tenths, or MQCEX_NOLIMIT; CUSTOM('CAPEXPRY(n)') wins when both stand (X2)."""
+        custom = _CUSTOM_CAP.search(self.custom)
+        if custom is None:
+            return self.capexpry
+        return c.MQCEX_NOLIMIT if custom[1].upper() == "NOLIMIT" else int(custom[1])
+
+    @property
+    def cap_text(self) -> str:
+        """The cap with its object, as errors name it."""
+        return Cap(self.cap_tenths, self.kind, self.name).text
+
+
+# Processes, which trigger monitors start
+
+_LARGEST_TYPE = 999_999_999
+
+
+@table
+class ProcessDefinition(Definition):
+    """A process: the program that a trigger monitor starts."""
+
+    kinds: ClassVar = (PROCESS,)
+
+    descr: str = attribute("", c.MQCA_PROCESS_DESC, length=64)
+    appltype: int = attribute(
+        c.MQAT_UNIX,
+        c.MQIA_APPL_TYPE,
+        low=0,
+        high=_LARGEST_TYPE,
+        words=(("UNIX", c.MQAT_UNIX), ("WINDOWSNT", c.MQAT_WINDOWS_NT), ("MVS", c.MQAT_ZOS)),
+    )
+    applicid: str = attribute("", c.MQCA_APPL_ID, length=256)
+    envrdata: str = attribute("", c.MQCA_ENV_DATA, length=128)
+    userdata: str = attribute("", c.MQCA_USER_DATA, length=128)
+
+
+# Topics and subscriptions
+
+#: A topic takes what it does not say itself from the nearest topic object above it.
+_AS_PARENT: Final = "ASPARENT"
+_DELIVERY = (
+    (_AS_PARENT, c.MQDLV_AS_PARENT),
+    ("ALL", c.MQDLV_ALL),
+    ("ALLDUR", c.MQDLV_ALL_DUR),
+    ("ALLAVAIL", c.MQDLV_ALL_AVAIL),
+)
+#: MQTA_PUB_* and MQTA_SUB_*, which have the same values.
+PUBSUB_AS_PARENT, PUBSUB_DISABLED, PUBSUB_ENABLED = 0, 1, 2
+_PUBSUB = (
+    (_AS_PARENT, PUBSUB_AS_PARENT),
+    ("DISABLED", PUBSUB_DISABLED),
+    ("ENABLED", PUBSUB_ENABLED),
+)
+#: MQUSEDLQ_*.
+DEAD_LETTERS_AS_PARENT, DEAD_LETTERS_NO, DEAD_LETTERS_YES = 0, 1, 2
+#: SUBTYPE: a subscription was made by an operator, a program or a neighbour's subscribers.
+ADMIN, API, PROXY = "ADMIN", "API", "PROXY"
+#: Destination classes of a subscription, MQDC_*.
+MANAGED_DESTINATION, PROVIDED_DESTINATION = 1, 2
+#: MQVU_*: a subscription may be resumed by SUBUSER alone, or by anybody.
+FIXED_USER, ANY_USER = 1, 2
+#: PUBPRTY: the copy has the priority of its queue, or of the publication.
+PRIORITY_AS_QUEUE, PRIORITY_AS_PUBLISHED = -1, c.MQPRI_PRIORITY_AS_PUBLISHED
+
+
+@table
+class TopicDefinition(Definition):
+    """A topic object."""
+
+    kinds: ClassVar = (TOPIC,)
+
+    topicstr: str = attribute("", c.MQCA_TOPIC_STRING, length=TOPIC_STRING_BYTES)
+    descr: str = attribute("", c.MQCA_TOPIC_DESC, length=64)
+    defprty: int = attribute(
+        c.MQPRI_PRIORITY_AS_PARENT,
+        c.MQIA_DEF_PRIORITY,
+        low=0,
+        high=9,
+        words=((_AS_PARENT, c.MQPRI_PRIORITY_AS_PARENT),),
+    )
+    defpsist: int = attribute(
+        c.MQPER_PERSISTENCE_AS_PARENT,
+        c.MQIA_TOPIC_DEF_PERSISTENCE,
+        words=((_AS_PARENT, c.MQPER_PERSISTENCE_AS_PARENT), *YES_NO),
+    )
+    pmsgdlv: int = attribute(c.MQDLV_AS_PARENT, c.MQIA_PM_DELIVERY, words=_DELIVERY)
+    npmsgdlv: int = attribute(c.MQDLV_AS_PARENT, c.MQIA_NPM_DELIVERY, words=_DELIVERY)
+    pub: int = attribute(PUBSUB_AS_PARENT, c.MQIA_INHIBIT_PUB, words=_PUBSUB)
+    sub: int = attribute(PUBSUB_AS_PARENT, c.MQIA_INHIBIT_SUB, words=_PUBSUB)
+    dursub: int = attribute(
+        c.MQSUB_DURABLE_AS_PARENT,
+        c.MQIA_DURABLE_SUB,
+        words=(
+            (_AS_PARENT, c.MQSUB_DURABLE_AS_PARENT),
+            ("YES", c.MQSUB_DURABLE_ALLOWED),
+            ("NO", c.MQSUB_DURABLE_INHIBITED),
+        ),
+    )
+    capexpry: int = attribute(
+        c.MQCEX_AS_PARENT,
+        c.MQIA_CAP_EXPIRY,
+        low=1,
+        high=LARGEST,
+        words=(("NOLIMIT", c.MQCEX_NOLIMIT), (_AS_PARENT, c.MQCEX_AS_PARENT)),
+        unit=TENTHS,
+    )
+    usedlq: int = attribute(
+        DEAD_LETTERS_AS_PARENT,
+        c.MQIA_USE_DEAD_LETTER_Q,
+        words=(
+            (_AS_PARENT, DEAD_LETTERS_AS_PARENT),
+            ("NO", DEAD_LETTERS_NO),
+            ("YES", DEAD_LETTERS_YES),
+        ),
+    )
+    mdurmdl: str = attribute("", c.MQCA_MODEL_DURABLE_Q, length=48)
+    mndurmdl: str = attribute("", c.MQCA_MODEL_NON_DURABLE_Q, length=48)
+
+
+@table
+class SubscriptionDefinition(Definition):
+    """A subscription."""
+
+    kinds: ClassVar = (SUB,)
+
+    topicstr: str = attribute("", c.MQCA_TOPIC_STRING, length=TOPIC_STRING_BYTES)
+    topicobj: str = attribute("", c.MQCA_TOPIC_NAME, length=48)
+    dest: str = attribute("", k.MQCACF_DESTINATION, length=48)
+    destqmgr: str = attribute("", k.MQCACF_DESTINATION_Q_MGR, length=48)
+    destclas: int = attribute(
+        PROVIDED_DESTINATION,
+        k.MQIACF_DESTINATION_CLASS,
+        words=(("PROVIDED", PROVIDED_DESTINATION), ("MANAGED", MANAGED_DESTINATION)),
+    )
+    destcorl: str = attribute("", length=48)
+    expiry_tenths: int = attribute(
+        c.MQEI_UNLIMITED,
+        k.MQIACF_EXPIRY,
+        low=1,
+        high=LARGEST,
+        words=(("UNLIMITED", c.MQEI_UNLIMITED),),
+        keyword="EXPIRY",
+        unit=TENTHS,
+    )
+    pubprty: int = attribute(
+        PRIORITY_AS_PUBLISHED,
+        k.MQIACF_PUB_PRIORITY,
+        low=0,
+        high=9,
+        words=(("ASPUB", PRIORITY_AS_PUBLISHED), ("ASQDEF", PRIORITY_AS_QUEUE)),
+    )
+    # Copies only of what is retained, and only on request (MQSUBRQ).
+    reqonly: int = attribute(0, k.MQIACF_REQUEST_ONLY, words=(("NO", 0), ("YES", 1)))
+    selector: str = attribute("", k.MQCACF_SUB_SELECTOR, length=TOPIC_STRING_BYTES)
+    subuser: str = attribute("", k.MQCACF_SUB_USER_ID, length=12)
+    userdata: str = attribute("", k.MQCACF_SUB_USER_DATA, length=TOPIC_STRING_BYTES)
+    varuser: int = attribute(
+        ANY_USER, k.MQIACF_VARIABLE_USER_ID, words=(("ANY", ANY_USER), ("FIXED", FIXED_USER))
+    )
+    #: The rest MQSC does not set.
+    sub_id: str = kept("", "SUBID")
+    #: When it ends; -1 is never.
+    expire_at_ms: int = kept(-1, "EXPIRE_AT_MS")
+    #: The maker of the subscription: ADMIN, API or PROXY.
+    made_by: str = kept(ADMIN, "SUBTYPE")
+    is_shared: int = kept(0, "SHARED")
+    ignores_own: int = kept(0, "IGNORES_OWN")
+    #: Whether it wants nothing that was retained before it was made.
+    is_new_only: int = kept(0, "NEW_ONLY")
+    #: The publisher whose publications a durable one leaves out, also while nobody has it open.
+    owner: str = kept("", "OWNER")
+
+
+# Channels, between queue managers and of clients
+
+#: SSLCIPH of a channel that speaks TLS; blank is in the clear.
+ANY_TLS: Final = "ANY_TLS12_OR_HIGHER"
+#: The types of channels, by their words in CHLTYPE; CLNTCONN is a kind of object of its own.
+SDR, RCVR, SVRCONN = "SDR", "RCVR", "SVRCONN"
+_TYPES: Final = (
+    (SDR, c.MQCHT_SENDER),
+    (RCVR, c.MQCHT_RECEIVER),
+    (SVRCONN, c.MQCHT_SVRCONN),
+    (CLNTCONN, c.MQCHT_CLNTCONN),
+)
+_LARGEST_SEQUENCE = 999_999_999
+_SECONDS_MAX = 999_999
+_WEIGHT_MAX = 99
+#: The types that have an attribute; CHANNEL stands for all but those of clients.
+_SENDER = (CHANNEL, SDR)
+_RECEIVER = (CHANNEL, RCVR)
+_MESSAGES = (CHANNEL, SDR, RCVR)
+_SERVER = (CHANNEL, SVRCONN)
+_CONNECTION = (CHANNEL, SVRCONN, CLNTCONN)
+_CLIENT = (CLNTCONN,)
+_ALL = (CHANNEL, SDR, RCVR, SVRCONN, CLNTCONN)
+
+
+@table
+class ChannelDefinition(Definition):
+    """A channel of any type; ``objects`` of a row are the types that have the attribute."""
+
+    kinds: ClassVar = (CHANNEL, CLNTCONN)
+
+    chltype: int = attribute(c.MQCHT_SENDER, k.MQIACH_CHANNEL_TYPE, words=_TYPES, objects=_ALL)
+    descr: str = attribute("", k.MQCACH_DESC, length=64, objects=_ALL)
+    # LOCAL: CONNAME is an open queue manager of this process; TCP: where one is served. Clients
+    # connect by TCP.
+    trptype: int = attribute(
+        c.MQXPT_LOCAL,
+        k.MQIACH_XMIT_PROTOCOL_TYPE,
+        words=(("LOCAL", c.MQXPT_LOCAL), ("TCP", c.MQXPT_TCP)),
+        objects=_ALL,
+    )
+    conname: str = attribute("", k.MQCACH_CONNECTION_NAME, length=264, objects=(*_SENDER, CLNTCONN))
+    # Which queue manager is meant, where several are served at CONNAME; blank: the only one.
+    qmname: str = attribute("", length=48, objects=(*_SENDER, CLNTCONN))
+    sslciph: str = attribute("", k.MQCACH_SSL_CIPHER_SPEC, length=32, objects=_ALL)
+    # Whether the partner that connects must show a certificate where TLS is spoken.
+    sslcauth: int = attribute(
+        k.MQSCA_REQUIRED,
+        k.MQIACH_SSL_CLIENT_AUTH,
+        words=(("REQUIRED", k.MQSCA_REQUIRED), ("OPTIONAL", k.MQSCA_OPTIONAL)),
+        objects=(*_RECEIVER, SVRCONN),
+    )
+    # A pattern of the distinguished name in the partner's certificate.
+    sslpeer: str = attribute("", k.MQCACH_SSL_PEER_NAME, length=1_024, objects=_ALL)
+    # The client's own certificate: a file of certificate and key, or the name of one.
+    certlabl: str = attribute("", c.MQCA_CERT_LABEL, length=64, objects=_CLIENT)
+    # A file with the token that the server at CONNAME asks for; blank: MAYFLY_TOKEN.
+    tokenfile: str = attribute("", length=256, objects=_SENDER)
+    xmitq: str = attribute("", k.MQCACH_XMIT_Q_NAME, length=48, objects=_SENDER)
+    batchsz: int = attribute(50, k.MQIACH_BATCH_SIZE, low=1, high=9_999, objects=_MESSAGES)
+    # How long a batch stays open for more messages.
+    batchint: int = attribute(
+        0, k.MQIACH_BATCH_INTERVAL, low=0, high=LARGEST, unit=MS, objects=_SENDER
+    )
+    # 0 is never.
+    discint: int = attribute(
+        6_000, k.MQIACH_DISC_INTERVAL, low=0, high=_SECONDS_MAX, unit=SECONDS, objects=_SENDER
+    )
+    hbint: int = attribute(
+        300, k.MQIACH_HB_INTERVAL, low=0, high=_SECONDS_MAX, unit=SECONDS, objects=_ALL
+    )
+    shortrty: int = attribute(10, k.MQIACH_SHORT_RETRY, low=0, high=LARGEST, objects=_SENDER)
+    shorttmr: int = attribute(
+        60, k.MQIACH_SHORT_TIMER, low=1, high=LARGEST, unit=SECONDS, objects=_SENDER
+    )
+    longrty: int = attribute(LARGEST, k.MQIACH_LONG_RETRY, low=0, high=LARGEST, objects=_SENDER)
+    longtmr: int = attribute(
+        1_200, k.MQIACH_LONG_TIMER, low=1, high=LARGEST, unit=SECONDS, objects=_SENDER
+    )
+    maxmsgl: int = attribute(
+        4_194_304,
+        k.MQIACH_MAX_MSG_LENGTH,
+        low=0,
+        high=LONGEST_MESSAGE_BYTES,
+        unit=BYTES,
+        objects=_ALL,
+    )
+    seqwrap: int = attribute(
+        _LARGEST_SEQUENCE,
+        k.MQIACH_SEQUENCE_NUMBER_WRAP,
+        low=100,
+        high=_LARGEST_SEQUENCE,
+        objects=_MESSAGES,
+    )
+    # FAST: non-persistent messages travel outside of the batch.
+    npmspeed: int = attribute(
+        c.MQNPMS_FAST,
+        k.MQIACH_NPM_SPEED,
+        words=(("FAST", c.MQNPMS_FAST), ("NORMAL", c.MQNPMS_NORMAL)),
+        objects=_MESSAGES,
+    )
+    usedlq: int = attribute(
+        c.MQUSEDLQ_YES,
+        c.MQIA_USE_DEAD_LETTER_Q,
+        words=(("NO", c.MQUSEDLQ_NO), ("YES", c.MQUSEDLQ_YES)),
+        objects=_MESSAGES,
+    )
+    # The user whose authority counts; blank at a SVRCONN means the user that the client names.
+    mcauser: str = attribute("", k.MQCACH_MCA_USER_ID, length=12, objects=(*_RECEIVER, SVRCONN))
+    mrrty: int = attribute(10, k.MQIACH_MR_COUNT, low=0, high=LARGEST, objects=_RECEIVER)
+    mrtmr: int = attribute(
+        1_000, k.MQIACH_MR_INTERVAL, low=1, high=LARGEST, unit=MS, objects=_RECEIVER
+    )
+    # Conversations that share one socket; 0 and 1 share none.
+    sharecnv: int = attribute(
+        10, k.MQIACH_SHARING_CONVERSATIONS, low=0, high=LARGEST, objects=_CONNECTION
+    )
+    # Sockets at the same time: of the channel, and of it from one address.
+    maxinst: int = attribute(LARGEST, k.MQIACH_MAX_INSTANCES, low=0, high=LARGEST, objects=_SERVER)
+    maxinstc: int = attribute(
+        LARGEST, k.MQIACH_MAX_INSTS_PER_CLIENT, low=0, high=LARGEST, objects=_SERVER
+    )
+    # How a client chooses between channels that lead to one name: the first of weight 0 by name,
+    # else by chance in proportion; PREFERRED: the same one each time.
+    clntwght: int = attribute(
+        0, k.MQIACH_CLIENT_CHANNEL_WEIGHT, low=0, high=_WEIGHT_MAX, objects=_CLIENT
+    )
+    affinity: int = attribute(
+        k.MQCAFTY_PREFERRED,
+        k.MQIACH_CONNECTION_AFFINITY,
+        words=(("PREFERRED", k.MQCAFTY_PREFERRED), ("NONE", k.MQCAFTY_NONE)),
+        objects=_CLIENT,
+    )
+    defrecon: int = attribute(
+        k.MQRCN_NO,
+        k.MQIACH_DEF_RECONNECT,
+        words=(
+            ("NO", k.MQRCN_NO),
+            ("YES", k.MQRCN_YES),
+            ("QMGR", k.MQRCN_Q_MGR),
+            ("DISABLED", k.MQRCN_DISABLED),
+        ),
+        objects=_CLIENT,
+    )
+
+
+def channel_types_with(keyword: str) -> tuple[str, ...]:
+    """Return the words of the types of channels that have an attribute; none for an unknown one."""
+    row = attributes_of(CHANNEL).get(keyword) or attributes_of(CLNTCONN).get(keyword)
+    return () if row is None else tuple(word for word, _ in _TYPES if word in row.objects)
+
+
+# Password checks, and rules for channels
+
+_CHECKS: Final = (
+    ("NONE", k.MQCHK_NONE),
+    ("OPTIONAL", k.MQCHK_OPTIONAL),
+    ("REQUIRED", k.MQCHK_REQUIRED),
+    ("REQDADM", k.MQCHK_REQUIRED_ADMIN),
+)
+_NO_YES: Final = (("NO", c.MQWARN_NO), ("YES", c.MQWARN_YES))
+_LONGEST_DELAY_S = 60
+_LONGEST_LIST = 10_240
+
+
+@table
+class AuthenticationDefinition(Definition):
+    """How passwords are checked. IDPWOS is a file of users, where IBM MQ asks the machine."""
+
+    kinds: ClassVar = (AUTHINFO,)
+
+    authtype: int = attribute(
+        c.MQAIT_IDPW_OS, c.MQIA_AUTH_INFO_TYPE, words=(("IDPWOS", c.MQAIT_IDPW_OS),)
+    )
+    descr: str = attribute("", c.MQCA_AUTH_INFO_DESC, length=64)
+    # Of clients, and of programs on this machine. REQDADM: only an administrator needs a password.
+    chckclnt: int = attribute(k.MQCHK_REQUIRED_ADMIN, c.MQIA_CHECK_CLIENT_BINDING, words=_CHECKS)
+    chcklocl: int = attribute(k.MQCHK_OPTIONAL, c.MQIA_CHECK_LOCAL_BINDING, words=_CHECKS)
+    # Whether the user whose password was right is the one whose authority counts.
+    adoptctx: int = attribute(
+        k.MQADPCTX_YES,
+        c.MQIA_ADOPT_CONTEXT,
+        words=(("NO", k.MQADPCTX_NO), ("YES", k.MQADPCTX_YES)),
+    )
+    # How long the answer to a wrong password is kept back.
+    faildlay: int = attribute(
+        1, c.MQIA_AUTHENTICATION_FAIL_DELAY, low=0, high=_LONGEST_DELAY_S, unit=SECONDS
+    )
+
+
+@table
+class ChannelRuleDefinition(Definition):
+    """One rule for channels; its name is all that it is found by (``objects/named.py``)."""
+
+    kinds: ClassVar = (CHLAUTH,)
+
+    # The names of channels that the rule is for, with * for any characters.
+    profile: str = attribute("*", length=20)
+    type: int = attribute(
+        k.MQCAUT_ADDRESSMAP,
+        k.MQIACF_CHLAUTH_TYPE,
+        words=(
+            ("BLOCKUSER", k.MQCAUT_BLOCKUSER),
+            ("BLOCKADDR", k.MQCAUT_BLOCKADDR),
+            ("SSLPEERMAP", k.MQCAUT_SSLPEERMAP),
+            ("ADDRESSMAP", k.MQCAUT_ADDRESSMAP),
+            ("USERMAP", k.MQCAUT_USERMAP),
+            ("QMGRMAP", k.MQCAUT_QMGRMAP),
+        ),
+    )
+    descr: str = attribute("", c.MQCA_CHLAUTH_DESC, length=64)
+    custom: str = attribute("", c.MQCA_CUSTOM, length=128)
+    # Patterns for the partner's certificate, address, queue manager and user.
+    sslpeer: str = attribute("", k.MQCACH_SSL_PEER_NAME, length=1_024)
+    sslcerti: str = attribute("", c.MQCA_SSL_CERT_ISSUER_NAME, length=1_024)
+    clntuser: str = attribute("", k.MQCACH_CLIENT_USER_ID, length=64)
+    qmname: str = attribute("", c.MQCA_REMOTE_Q_MGR_NAME, length=48)
+    address: str = attribute("", k.MQCACH_CONNECTION_NAME, length=264)
+    # Addresses and users that are blocked: names or patterns with commas between.
+    addrlist: str = attribute("", k.MQCACH_CONNECTION_NAME_LIST, length=_LONGEST_LIST)
+    userlist: str = attribute("", k.MQCACH_MCA_USER_ID_LIST, length=_LONGEST_LIST)
+    # The user whose authority counts: MCAUSER, the one that the partner names, or none at all.
+    usersrc: int = attribute(
+        c.MQUSRC_MAP,
+        k.MQIACH_USER_SOURCE,
+        words=(
+            ("MAP", c.MQUSRC_MAP),
+            ("NOACCESS", c.MQUSRC_NOACCESS),
+            ("CHANNEL", c.MQUSRC_CHANNEL),
+        ),
+    )
+    mcauser: str = attribute("", k.MQCACH_MCA_USER_ID, length=12)
+    chckclnt: int = attribute(
+        k.MQCHK_AS_Q_MGR,
+        c.MQIA_CHECK_CLIENT_BINDING,
+        words=(
+            ("ASQMGR", k.MQCHK_AS_Q_MGR),
+            ("REQUIRED", k.MQCHK_REQUIRED),
+            ("REQDADM", k.MQCHK_REQUIRED_ADMIN),
+        ),
+    )
+    # YES: a partner that the rule refuses is let in, and logged.
+    warn: int = attribute(c.MQWARN_NO, k.MQIACH_WARNING, words=_NO_YES)
+
+
+# Stored definitions that MQSC does not set
+
+
+@table
+class AuthorityDefinition(Definition):
+    """The authority of one user or group on the objects of one profile."""
+
+    kinds: ClassVar = (AUTHREC,)
+
+    object_type: str = kept("", "OBJTYPE")
+    profile: str = kept("", "PROFILE")
+    entity_kind: str = kept("", "ENTTYPE")
+    entity: str = kept("", "ENTITY")
+    authorities: str = kept("", "AUTHLIST")
+
+
+@table
+class ChildDefinition(Definition):
+    """A queue manager whose parent this one is, in a hierarchy of publish/subscribe."""
+
+    kinds: ClassVar = (CHILD,)
+
+
+#: The attributes of all kinds; one that several types of queues have stands here once a type.
+ATTRIBUTES = tuple(a for kind in TABLES for a in attributes_of(kind).values())
+
+
+def defaults_of(kind: str) -> dict[str, Value]:
+    return {keyword: a.default for keyword, a in attributes_of(kind).items()}

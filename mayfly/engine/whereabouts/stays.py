@@ -1,0 +1,462 @@
+"""Stays of messages at one queue manager: where those with an id are now, and how they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from mayfly.engine.core import Core
+from mayfly.engine.delay.staging import of_given_id
+from mayfly.engine.deliveries import Deliveries
+from mayfly.engine.engine import Engine
+from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.remote.resolution import full_name
+from mayfly.engine.remote.transmission import embedded_or_none
+from mayfly.engine.requester import Requester
+from mayfly.engine.session import Session
+from mayfly.engine.transaction import Transaction
+from mayfly.engine.transit import Shipment
+from mayfly.engine.unit_of_work import UnitOfWork
+from mayfly.engine.whereabouts.sentences import sentence_of, sentence_of_nothing, steps_of
+from mayfly.lifetime.dead_letters import is_letter, read_letter
+from mayfly.lifetime.life import LifeRecord, State
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import (
+    MQFB_EXPIRATION,
+    MQMT_REPORT,
+    MQPER_PERSISTENT,
+    MQRO_EXPIRATION,
+    MQRO_PASS_CORREL_ID,
+    MQUS_TRANSMISSION,
+)
+from mayfly.mqi.delay_header import HEADER_BYTES, STAGING_QUEUE
+from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.store.claimed import Claimed
+from mayfly.store.keys import key_of_delayed_id, queue_number_of, staging_id
+from mayfly.store.messages import Outlined
+from mayfly.store.units import StoredMessage
+from mayfly.verbs.checks import Identifier, stored_id
+from mayfly.verbs.stories import MOST_STAYS, Relation, Stay, Whereabouts
+
+#: A message that moves between the look at the queues and the one into the ledger is looked for
+#: again; one that keeps moving is told of where it was last.
+_LOOKS = 3
+_LOST = State.LOST_AT_RESTART.value
+#: Why the queue manager releases nothing, where its status does not say so itself.
+_OF_STATUS = {"running": "", "spark": "DDELAY(SPARK) leaves that to a pipeline"}
+#: A life of a non-persistent message is written up to a second after its end, on a full disk later.
+_LATE_MS = 60 * SECOND_MS
+
+
+def whereabouts(engine: Engine, identifier: Identifier) -> Whereabouts:
+    """Return where the messages with a MsgId or CorrelId are, and what became of them.
+
+    Nothing is changed: an expired message that is still there stays until a get, browse or scan
+    meets it. A message on its way to another queue manager is found by its MsgId. Call it without
+    the lock. Raises MQRC_MD_ERROR for an id of zeros, of more than 24 bytes, or that is none.
+    """
+    engine.check_running()
+    wanted = stored_id(identifier)
+    if not wanted:
+        raise mq_error(rc.MQRC_MD_ERROR, "the id has no byte but zeros: no message has that MsgId")
+    asked_id = _sender_id(engine, wanted)
+    stays, is_cut = _look(engine, asked_id)
+    msg_ids = own_ids(stays)
+    if len(msg_ids) == 1 and asked_id not in msg_ids:
+        # A CorrelId, or the MsgId that another queue shows: its sender's leads to all the rest.
+        stays, is_cut = _look(engine, msg_ids.pop())
+    now_ms, oldest = engine.now_ms(), engine.store.ledger.oldest()
+    if stays:
+        sentence = sentence_of(stays, now_ms, is_cut=is_cut)
+    else:
+        totals = engine.store.book.totals.items()
+        lost_count = sum(each.ended.get(_LOST, 0) for _number, each in totals)
+        sentence = sentence_of_nothing(engine.name, wanted, oldest, lost_count)
+    position, oldest_ms = (None, None) if oldest is None else oldest
+    steps = tuple(steps_of(stays, now_ms))
+    answer = wanted, now_ms, sentence, steps, stays, is_cut, position, oldest_ms
+    return Whereabouts(*answer, queue_manager=engine.name)
+
+
+def own_ids(stays: Collection[Stay]) -> set[bytes]:
+    """Return the MsgIds of messages with the id asked for, or else of those correlated with it."""
+    own = {stay.msg_id for stay in stays if stay.relation == Relation.MESSAGE}
+    return own or {stay.msg_id for stay in stays if stay.relation == Relation.CORRELATED}
+
+
+def _sender_id(core: Core, identifier: bytes) -> bytes:
+    """Return the MsgId that the sender knows, for one that the staging queue shows (D3)."""
+    with core.engine_lock:
+        row = of_given_id(core, identifier)
+    if row is not None:
+        return row.msg_id
+    original = staging_id(identifier)
+    return original if key_of_delayed_id(original) is not None else identifier
+
+
+def _look(engine: Engine, asked_id: bytes) -> tuple[tuple[Stay, ...], bool]:
+    """Return everything with an id, and whether there may be more; ends first, then what is."""
+    for _ in range(_LOOKS):
+        present = _Present(engine, asked_id).stays()
+        ended = _ended_stays(engine, asked_id, present)
+        if not {_place(stay) for stay in present} & {_place(stay) for stay in ended}:
+            break
+    stays = [*ended, *sorted(present, key=lambda stay: stay.put_ms)]
+    stays += _reports_elsewhere(engine, stays, asked_id)
+    is_cut = max(len(ended), len(present)) >= MOST_STAYS
+    return tuple(_marked(engine, stays)), is_cut
+
+
+def _place(stay: Stay) -> tuple[bytes, str, int]:
+    return stay.msg_id, stay.queue, stay.put_ms
+
+
+def _reports_elsewhere(engine: Engine, stays: list[Stay], asked_id: bytes) -> list[Stay]:
+    """Return reports that have the CorrelId of what they are about, not its MsgId."""
+    passing = {
+        stay.correl_id
+        for stay in stays
+        if stay.relation == Relation.MESSAGE
+        and stay.state == State.EXPIRED
+        and stay.report & MQRO_PASS_CORREL_ID
+    }
+    found: list[Stay] = []
+    known = {(_place(stay), stay.ended_ms) for stay in stays}
+    for correl_id in passing - {b"", asked_id}:
+        present = _Present(engine, correl_id).stays()
+        others = [*_ended_stays(engine, correl_id, stays), *present]
+        found += [
+            other
+            for other in others
+            if (_place(other), other.ended_ms) not in known
+            and any(_is_report_of(engine, stay, other) for stay in stays)
+        ]
+    return found
+
+
+def _marked(core: Core, stays: list[Stay]) -> list[Stay]:
+    """Return the stays with the expiration reports among those of the ledger told as reports."""
+    return [
+        as_report(stay)
+        if stay.relation != Relation.REPORT
+        and any(_is_report_of(core, other, stay) for other in stays)
+        else stay
+        for stay in stays
+    ]
+
+
+def as_report(stay: Stay) -> Stay:
+    """Return a stay told as that of an expiration report."""
+    return stay._replace(relation=Relation.REPORT.value, reason=stay.reason or MQFB_EXPIRATION)
+
+
+class _Place(NamedTuple):
+    """How a message stands on its queue."""
+
+    state: State
+    holder: str = ""
+    hindrance: str = ""
+
+
+class _Present:
+    """Looks for messages with one id; the result is true of the moment of the call."""
+
+    def __init__(self, engine: Engine, asked_id: bytes) -> None:
+        self._engine, self._asked_id = engine, asked_id
+        self._processor_status = engine.delay_processor.status()
+
+    def stays(self) -> list[Stay]:
+        """Return what is here; call it without the lock.
+
+        Each kind is cut behind MOST_STAYS, so that a CorrelId that a million messages share costs
+        no more than another.
+        """
+        core = self._engine
+        found: list[Stay] = []
+        with core.engine_lock:
+            core.check_running()
+            core.engine_lock.wait_while(self._is_being_written)
+            for home in homes(core):
+                for persistence, each in self._stored(home):
+                    found.append(self._on_queue(home, persistence, each))
+            for session in list(self._engine.sessions):
+                found += self._uncommitted(session)
+        if any(queue.claimed for queue in core.registry.queues()):
+            claimed = core.store.claimed.with_id(self._asked_id, MOST_STAYS)
+            found += map(self._claimed, claimed)
+        return found
+
+    def _stored(self, home: Core) -> Iterator[tuple[int, Outlined]]:
+        asked_id = self._asked_id
+        in_transit = [q for q in home.registry.queues() if q.definition.usage == MQUS_TRANSMISSION]
+        for persistence in (VOLATILE, PERSISTENT):
+            messages = home.messages(persistence)
+            numbers = [q.number for q in home.registry.queues() if q.present[persistence]]
+            found = messages.with_id(numbers, asked_id, MOST_STAYS)
+            for queue in in_transit:
+                if queue.present[persistence]:
+                    found += messages.in_transit_with_correl_id(
+                        queue.low, queue.high, asked_id, MOST_STAYS
+                    )
+            known: set[int] = set()
+            for each in found:
+                if each.row.k not in known:
+                    known.add(each.row.k)
+                    yield persistence, each
+
+    def _is_being_written(self) -> bool:
+        """Return True if a transaction under way changes one of the messages; it ends soon."""
+        return any(
+            isinstance(home.hidden.get(each.row.k), Transaction)
+            for home in homes(self._engine)
+            for _side, each in self._stored(home)
+        )
+
+    def _on_queue(self, home: Core, persistence: int, found: Outlined) -> Stay:
+        row, queue = found.row, home.registry.by_number(queue_number_of(found.row.k))
+        # A queue that was deleted has no messages; one of another member is not asked for.
+        assert queue is not None
+        return self._stay(queue, found, self._place(home, queue, row), persistent=bool(persistence))
+
+    def _place(self, home: Core, queue: LocalQueue, row: StoredMessage) -> _Place:
+        owner = home.hidden.get(row.k)
+        if owner is not None and owner is not home.staging.releasing:
+            return _Place(State.LOCKED, self._holder(owner))
+        if queue.is_staging:
+            if owner is not None:
+                return _Place(State.DELAYED, holder="a pipeline that is about to release it")
+            status = self._processor_status
+            return _Place(State.DELAYED, hindrance=_OF_STATUS.get(status, status))
+        return _Place(State.AVAILABLE, hindrance=_hindrance(home, queue))
+
+    def _holder(self, owner: object) -> str:
+        if isinstance(owner, UnitOfWork):
+            for session in list(self._engine.sessions):
+                if owner in session.unit_of_work.parts():
+                    return _unit_of(session)
+        if isinstance(owner, UnitOfWork | Deliveries):
+            return "an open unit of work"
+        if isinstance(owner, Requester):
+            return "a browse that has locked it"
+        if isinstance(owner, Shipment):
+            return "a channel that is sending it"
+        return "a change that is on its way to the disk"
+
+    def _uncommitted(self, session: Session) -> Iterator[Stay]:
+        for pending, is_through in session.unit_of_work.open_puts():
+            row = pending.row
+            if self._asked_id in (row.msg_id, row.correl_id):
+                # P9: a message that the same unit of work has got again nobody else will ever see.
+                place = _Place(State.LOCKED if is_through else State.UNCOMMITTED, _unit_of(session))
+                found = Outlined(len(row.body), row)
+                yield self._stay(pending.queue, found, place, persistent=pending.persistent)
+
+    def _claimed(self, claimed: Claimed) -> Stay:
+        queue = self._engine.registry.queue(claimed.queue)
+        place = _Place(State.LOCKED, f"consumer {claimed.consumer}, which has claimed it")
+        descriptor = unpack_descriptor(claimed.message.row.descriptor)
+        is_persistent = descriptor.persistence == MQPER_PERSISTENT
+        return self._stay(queue, claimed.message, place, persistent=is_persistent)
+
+    def _stay(self, queue: LocalQueue, found: Outlined, place: _Place, *, persistent: bool) -> Stay:
+        row, descriptor = found.row, unpack_descriptor(found.row.descriptor)
+        sent = _as_sent(self._engine, queue, row, descriptor)
+        msg_id, correl_id, target, reason, _is_report, header_bytes = sent
+        return Stay(
+            relation=_relation(self._asked_id, row, sent).value,
+            state=place.state.value,
+            queue=queue.name,
+            msg_id=msg_id,
+            correl_id=correl_id,
+            put_ms=row.put_ms,
+            deliver_at_ms=row.put_ms if row.deliver_at_ms is None else row.deliver_at_ms,
+            expire_at_ms=row.expire_at_ms,
+            ended_ms=None,
+            reason=reason,
+            target=target,
+            holder=place.holder,
+            hindrance=place.hindrance,
+            persistent=persistent,
+            body_bytes=found.body_bytes - header_bytes,
+            report=descriptor.report,
+            reply_to_q=descriptor.reply_to_q.strip(),
+            backout_count=row.backout_count,
+            user_identifier=descriptor.user_identifier.strip(),
+            program=descriptor.put_appl_name.strip(),
+            topic=row.topic or "",
+            queue_manager=queue.home.name,
+            capped_by=row.capped_by or "",
+        )
+
+
+def homes(core: Core) -> list[Core]:
+    """Return whose stores a queue manager may have messages in: its own, and that of its group."""
+    return [core] if core.group is None else [core, core.group]
+
+
+class _Sent(NamedTuple):
+    """A message as its sender knows it, where it goes from here, and why it is here."""
+
+    msg_id: bytes
+    correl_id: bytes
+    target: str
+    reason: int
+    is_report: bool
+    #: The length of the header of transit before its data.
+    header_bytes: int = 0
+
+
+def _as_sent(core: Core, queue: LocalQueue, row: StoredMessage, descriptor: Descriptor) -> _Sent:
+    embedded = None if queue.is_staging else embedded_or_none(row.body, descriptor)
+    if embedded is not None:
+        descriptor = embedded.descriptor
+    is_report = descriptor.msg_type == MQMT_REPORT
+    sent = _Sent(row.msg_id, row.correl_id, "", descriptor.feedback if is_report else 0, is_report)
+    if queue.is_staging:
+        return sent._replace(target=row.target or "")
+    if embedded is not None:
+        return sent._replace(
+            msg_id=embedded.msg_id,
+            correl_id=embedded.correl_id,
+            target=f"{embedded.remote.queue}@{embedded.remote.manager}",
+            header_bytes=len(row.body) - len(embedded.body),
+        )
+    if is_letter(descriptor):
+        try:
+            header = read_letter(descriptor, row.body).header
+        except MQError:
+            return sent
+        name, manager = (str(header[field]).strip() for field in ("DestQName", "DestQMgrName"))
+        cause = header["Reason"]
+        assert isinstance(cause, int)
+        return sent._replace(target=full_name(name, manager, core.name), reason=cause)
+    return sent
+
+
+def _relation(asked_id: bytes, row: StoredMessage, sent: _Sent) -> Relation:
+    if sent.is_report and sent.correl_id == asked_id:
+        return Relation.REPORT
+    if asked_id in (sent.msg_id, row.msg_id):
+        # With MQRO_PASS_MSG_ID a report has the MsgId of what it is about.
+        return Relation.REPORT if sent.is_report else Relation.MESSAGE
+    return Relation.CORRELATED
+
+
+def _hindrance(home: Core, queue: LocalQueue) -> str:
+    """Say why nobody, or hardly anybody, can get from a queue, empty when anybody can."""
+    if home.registry.resolve(queue.name).get_inhibited:
+        return "GET(DISABLED)"
+    if queue.exclusive_holder is not None:
+        return "a program has it open for exclusive input"
+    return ""
+
+
+def _unit_of(session: Session) -> str:
+    context = session.context
+    user, program = context.user_identifier.strip(), context.put_appl_name.strip()
+    who = f"{user} ({program})" if user else program
+    return f"the open unit of work of {who}"
+
+
+def _ended_stays(core: Core, asked_id: bytes, present: Iterable[Stay]) -> list[Stay]:
+    """Return the lives with an id as MsgId or CorrelId, oldest end first, at most MOST_STAYS.
+
+    ``present`` are the messages with that id that are here now. The search of the ledger goes back
+    to the put of the message with that MsgId, before which nothing of it can have ended; for a
+    CorrelId, and for an id that is found nowhere, to its first row. Call it without the lock. A
+    life says nothing of the type of its message, so that none is a report; :func:`_is_report_of`
+    tells.
+    """
+    put_ms = [stay.put_ms for stay in present if stay.relation == Relation.MESSAGE]
+    stays: list[Stay] = []
+    for home in homes(core):
+        lives = reversed(_lives(core, home, asked_id, put_ms))
+        stays += (_stay(core, asked_id, life, home.name) for life in lives)
+    return sorted(stays, key=lambda stay: stay.ended_ms or 0)
+
+
+def _lives(core: Core, home: Core, asked_id: bytes, put_ms: list[int]) -> list[LifeRecord]:
+    """Return lives of one store, newest first; put times of the asked message go to ``put_ms``."""
+    lives: list[LifeRecord] = []
+    for oldest_ms, found in home.store.ledger.search(asked_id, MOST_STAYS):
+        lives += found
+        put_ms += [life.put_ms for life in found if _is_own(core, asked_id, life)]
+        is_enough = put_ms and oldest_ms < min(put_ms) - _LATE_MS
+        if is_enough or len(lives) >= MOST_STAYS:
+            break
+    return lives[:MOST_STAYS]
+
+
+def _is_report_of(core: Core, expired: Stay, other: Stay) -> bool:
+    """Return True if one message is the expiration report about another, by place and time.
+
+    Nobody else answers an expired message: an answer on its reply queue afterwards is the report,
+    and one on the dead-letter queue is a report that the reply queue did not take (R4).
+    """
+    return (
+        expired is not other
+        and expired.ended_ms is not None
+        and expired.state == State.EXPIRED
+        and bool(expired.report & MQRO_EXPIRATION)
+        and other.queue in (expired.reply_to_q, core.registry.queue_manager.deadq)
+        and other.put_ms >= expired.ended_ms
+    )
+
+
+def _is_own(core: Core, asked_id: bytes, life: LifeRecord) -> bool:
+    if life.msg_id == asked_id:
+        return True
+    # Both kinds of queue show a message with another MsgId, and its own as CorrelId (D3, E23).
+    return life.correl_id == asked_id and _renames(core, life)
+
+
+def _renames(core: Core, life: LifeRecord) -> bool:
+    if life.queue == STAGING_QUEUE or life.outcome == State.TRANSMITTED:
+        return True
+    queue = core.registry.by_name(life.queue)
+    return queue is not None and queue.definition.usage == MQUS_TRANSMISSION
+
+
+def _stay(core: Core, asked_id: bytes, life: LifeRecord, owner: str) -> Stay:
+    relation = Relation.MESSAGE if _is_own(core, asked_id, life) else Relation.CORRELATED
+    return _as_stay(life, relation, owner, is_renamed=_renames(core, life))
+
+
+def stay_of_life(life: LifeRecord, asked_id: bytes, owner: str) -> Stay:
+    """Return what a life tells that is read without its queue manager, whose name is ``owner``."""
+    is_renamed = life.queue == STAGING_QUEUE or life.outcome == State.TRANSMITTED
+    is_own = asked_id == life.msg_id or (is_renamed and asked_id == life.correl_id)
+    relation = Relation.MESSAGE if is_own else Relation.CORRELATED
+    return _as_stay(life, relation, owner, is_renamed=is_renamed)
+
+
+def _as_stay(life: LifeRecord, relation: Relation, owner: str, *, is_renamed: bool) -> Stay:
+    return Stay(
+        relation=relation.value,
+        state=life.outcome,
+        queue=life.queue,
+        msg_id=life.correl_id if is_renamed else life.msg_id,
+        correl_id=b"" if is_renamed else life.correl_id,
+        put_ms=life.put_ms,
+        deliver_at_ms=life.deliver_at_ms,
+        expire_at_ms=life.expire_at_ms,
+        ended_ms=life.ended_ms,
+        reason=life.reason,
+        target="",
+        holder="",
+        hindrance="",
+        persistent=life.persistent == MQPER_PERSISTENT,
+        # The header that the staging queue shows before the data is none of the sender's.
+        body_bytes=life.body_bytes - (HEADER_BYTES if life.queue == STAGING_QUEUE else 0),
+        report=life.report,
+        reply_to_q=life.reply_to_q.strip(),
+        backout_count=life.backout_count,
+        user_identifier=life.user_identifier.strip(),
+        queue_manager=owner,
+        capped_by=life.capped_by or "",
+        met_by=life.met_by or "",
+        ended_by=life.ended_by or "",
+        ended_program=life.ended_program or "",
+    )
