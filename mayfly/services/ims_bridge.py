@@ -91,8 +91,8 @@ def reply_to(message: Message, asked: Asked, answer: bytes) -> Reply:
     """Return the reply, with an MQIIH if the request had one.
 
     Its life is unlimited. With MQIIH_PASS_EXPIRATION it is what was left of the request's when the
-    bridge got it: the time in the bridge is not deducted; the expiration report options go along,
-    with the ReplyToQ that such a report needs (E30).
+    bridge got it: the time in the bridge is not deducted (E30). The expiration report options go
+    along, with the ReplyToQ that such a report needs.
     """
     original = message.descriptor
     passes_expiry = _flags(asked) & c.MQIIH_PASS_EXPIRATION
@@ -361,8 +361,8 @@ class ImsBridge:
         """See the requests that are there to their end, and return how many.
 
         A pass is over where the transaction fails: that request is on the queue again. Raises the
-        reason code why the queue cannot be got from, or why a request can go nowhere: not to the
-        dead-letter queue either; nothing is lost then, and the request is on the queue again.
+        reason code why the queue cannot be got from, or why a request can go nowhere, not even to
+        the dead-letter queue. The request is on the queue again then.
         """
         count = 0
         with closing(RequestHandler(self._source, self._queue, self._transaction)) as handler:

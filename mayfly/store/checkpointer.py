@@ -29,8 +29,8 @@ _PAGES_ON_A_FULL_DISK = 1_000
 class Checkpointer:
     """Moves the write-ahead log into the database, and lengthens it, beside the commit path.
 
-    A checkpoint beside writers leaves the frames written meanwhile, so the log would grow for ever;
-    a second, short one while they are held back lets the next commit begin the log anew.
+    A checkpoint beside writers leaves the frames that they write meanwhile: the log would grow for
+    ever. A second, short one holds the writers back; the next commit then begins the log anew.
     """
 
     #: Pages that staged messages and ids dirty at random places are written back once for many

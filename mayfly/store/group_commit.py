@@ -1,16 +1,16 @@
 """Group commit: many units of work, one transaction, one sync.
 
-The first caller to arrive leads: it takes the units that others have queued meanwhile into one
-transaction, then wakes their callers and hands the lead to the first that came after. A leader that
-shared its last transaction waits up to 0.5 ms for the same callers, unless a release waits: one
-sync then serves all of them. A unit that fails alone is undone alone. A full disk fails the whole
-batch and nothing of it is kept; with a ballast to give up, only units that add messages fail.
+The first caller to arrive leads. It takes the units that others have queued meanwhile into one
+transaction. Then it wakes their callers, and hands the lead to the first that came after. A leader
+that shared its last transaction waits up to 0.5 ms for the same callers, unless a release waits:
+one sync then serves all of them. A unit that fails alone is undone alone. A full disk fails the
+whole batch and nothing of it is kept; with a ballast to give up, only units that add messages fail.
 Damage that a transaction reads undoes it, and the store stops. An I/O error at COMMIT leaves its
 outcome unknown, so the store stops and the commit is never tried again.
 
 Which commits share a transaction: due before new. Messages that are released, got or discarded go
 with the next transaction, whatever else waits. New messages share it in the order of their commits,
-as far as its room reaches: a release that comes while it runs waits for that one transaction, which
+as far as its room reaches. A release that comes while it runs waits for that one transaction, which
 is soon over. Beside a release the room is small, as the release waits for all that its transaction
 writes. New messages that waited for a release do not wait for the next one.
 """

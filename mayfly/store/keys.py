@@ -1,7 +1,7 @@
 """How one 64-bit key orders a message on its queue, and how its ids are indexed.
 
-An ordinary queue owns the positive keys ``number << 48 .. (number + 1) << 48``: inside, 4 bits of
-``9 - priority`` and 44 bits of sequence, so key order is get order. The staging queue owns all
+An ordinary queue owns the positive keys ``number << 48 .. (number + 1) << 48``. Inside are 4 bits
+of ``9 - priority`` and 44 bits of sequence: key order is get order. The staging queue owns all
 negative keys: 42 bits of delivery time in ms and 21 bits of order inside that millisecond.
 """
 

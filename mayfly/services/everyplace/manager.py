@@ -58,9 +58,10 @@ from mayfly.services.everyplace.turns import OF_THIS_PROCESS, Entrance, Turns, v
 class EveryplaceQueueManager:
     """Queues by name, and links to other queue managers; used by one thread beside its trickle.
 
-    ``queue_manager`` None means here: a local queue, else the one remote queue of that name; the
-    name of another queue manager goes by the definition of the remote queue, and through the link
-    at once where there is none. Calls raise EveryplaceError, and nothing has happened then.
+    ``queue_manager`` None means here: a local queue, else the one remote queue of that name. The
+    name of another queue manager means the remote queue that is defined here. Where none is
+    defined, the call goes through the link at once. Calls raise EveryplaceError, and nothing has
+    happened then.
     """
 
     def __init__(

@@ -148,9 +148,9 @@ def move_to_mq(
 
     It leaves the Everyplace queue when the put has succeeded. The message's own end becomes
     MQMD.Expiry, rounded up to tenths where that is shown; the interval of the queue it leaves stays
-    behind. Raises the MQError of the put, MQRC_SYNCPOINT_NOT_AVAILABLE for a transacted session,
-    whose backout would lose the message, and MQRC_OPTION_NOT_VALID_FOR_TYPE for a synchronous
-    remote queue: a link that is cut would leave it locked there for ever.
+    behind. Raises the MQError of the put. MQRC_SYNCPOINT_NOT_AVAILABLE for a transacted session:
+    its backout would lose the message. MQRC_OPTION_NOT_VALID_FOR_TYPE for a synchronous remote
+    queue: a link that is cut would leave the message locked there for ever.
     """
     if session.is_transacted:
         raise EveryplaceError(

@@ -1,11 +1,11 @@
 """Queues of other queue managers: synchronous and asynchronous ones, and home-server queues.
 
 A synchronous remote queue passes each call through the link at once. An asynchronous one keeps
-messages here and sends them in two stages (M12): after the first the other side holds the message
-where nobody sees it; the second lets it in there and removes it here. Each stage may be repeated
-until its answer comes. A home-server queue fetches what another queue manager keeps for this one
-(M6, M7), in two steps: the server locks and shows a message, and removes it when it hears that it
-has been stored here.
+messages here and sends them in two stages (M12). After the first the other side holds the message
+unseen. The second makes it available there and removes it here. Each stage may be repeated until
+its answer comes. A home-server queue fetches what another queue manager keeps for this one (M6,
+M7), in two steps. The server locks and shows a message. It removes the message when it hears that
+it has been stored here.
 """
 
 from __future__ import annotations

@@ -247,9 +247,9 @@ class MessageListenerService:
     def start(self) -> None:
         """Start all ports that are not running, in the order in which they were added.
 
-        Raises JMSException with the reason of the first that cannot be started, also
-        MQRC_RESOURCE_PROBLEM when the pool has too few threads for the sessions of a non-ASF port;
-        those that this call has started are stopped again then.
+        Raises JMSException with the reason of the first that cannot be started; ports that this
+        call has started are stopped again then. The reason is MQRC_RESOURCE_PROBLEM when the pool
+        has too few threads for the sessions of a non-ASF port.
         """
         names = {name.upper() for name in self._ports}
         for named in ports_named(self._properties):

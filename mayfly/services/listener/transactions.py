@@ -1,8 +1,7 @@
 """The transaction service: how long a transaction may last, and what becomes of one that is late.
 
-Its timeouts are due moments of the queue manager's clock: at the total transaction lifetime
-timeout a transaction is marked for rollback, whatever is being done in it, and cannot be committed
-any more.
+Its timeouts are due moments of the queue manager's clock. At the total transaction lifetime timeout
+a transaction is marked for rollback, whatever is being done in it. It cannot be committed then.
 """
 
 from __future__ import annotations
