@@ -309,7 +309,7 @@ class Channels:
         status, traffic, heartbeat_s = Status.INACTIVE, NO_TRAFFIC, 0
         if receiver is not None and receiver.is_open:
             status = Status.PAUSED if receiver.is_paused else Status.RUNNING
-            traffic, heartbeat_s = receiver.traffic(), receiver.heartbeat_s
+            traffic, heartbeat_s = receiver.traffic(), receiver.opening.heartbeat_s
         elif self.is_stopped(state.name):
             status = Status.STOPPED
         return ChannelStatus(
@@ -352,7 +352,9 @@ def _check_sender(opening: Opening, earlier: Receiver | None, state: ChannelRow)
     It is known by what it has committed, before that by its link.
     """
     asking = opening.instance_id
-    is_other_open = earlier is not None and earlier.is_open and earlier.sender_id != asking
+    is_other_open = (
+        earlier is not None and earlier.is_open and earlier.opening.instance_id != asking
+    )
     if is_other_open or not is_batch_of(state.luw, asking):
         said = f"another queue manager named {opening.manager} sends on {opening.channel}"
         raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"{said}: RESET CHANNEL lets this one")

@@ -71,7 +71,7 @@ class Receiver:
         Raises MQRC_NOT_AUTHORIZED for a user without CONNECT.
         """
         self._manager = manager
-        self._opening, self._caller = opening, caller
+        self.opening, self._caller = opening, caller
         self._definition = definition
         self.state = state
         user, groups = definition.mcauser or None, tuple[str, ...]()
@@ -86,16 +86,6 @@ class Receiver:
         self.is_open = True
         self.message_count = self.batch_count = 0
         self.last_message_ms: int | None = None
-
-    @property
-    def sender_id(self) -> str:
-        """The instance id of the queue manager that sends."""
-        return self._opening.instance_id
-
-    @property
-    def heartbeat_s(self) -> int:
-        """How often its sender speaks at least, 0 for whenever it has something to say."""
-        return self._opening.heartbeat_s
 
     @property
     def address(self) -> str:

@@ -138,7 +138,7 @@ class RunningChannel:
         in doubt.
         """
         with self._working:
-            self.check_resting()
+            self._check_resting()
             if not self._state.doubt_luw:
                 said = f"channel {self._name} has no batch in doubt"
                 raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
@@ -154,14 +154,14 @@ class RunningChannel:
         """
         # A turn under way would save what it knew before, or lose its doubt to this.
         with self._working:
-            self.check_resting()
+            self._check_resting()
             state = self._state
             if state.doubt_luw:
                 said = f"channel {self._name} has a batch in doubt: RESOLVE CHANNEL first"
                 raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
             self._manager.shipments.save(state._replace(sequence=sequence - 1, is_reset=1))
 
-    def check_resting(self) -> None:
+    def _check_resting(self) -> None:
         """Raise MQRC_OBJECT_IN_USE while the channel is connected."""
         if self.status in (Status.RUNNING, Status.PAUSED):
             raise mq_error(rc.MQRC_OBJECT_IN_USE, f"channel {self._name} is {self.status}")
@@ -185,10 +185,11 @@ class RunningChannel:
         state, sender, definition = self._state, self._sender, self._definition
         is_in_doubt, link = bool(state.doubt_luw), self._link
         traffic = NO_TRAFFIC if link is None else link.traffic()
+        is_stopping = self._stop_wanted and not self.is_idle
         return ChannelStatus(
             name=self._name,
             is_sender=True,
-            status=Status.STOPPING if self._is_stopping else self.status,
+            status=Status.STOPPING if is_stopping else self.status,
             connection=definition.conname,
             partner="" if sender is None else sender.partner,
             transmission_queue=definition.xmitq,
@@ -207,10 +208,6 @@ class RunningChannel:
             sent_bytes=traffic.sent_bytes,
             received_bytes=traffic.received_bytes,
         )
-
-    @property
-    def _is_stopping(self) -> bool:
-        return self._stop_wanted and not self.is_idle
 
     @property
     def _state(self) -> ChannelRow:

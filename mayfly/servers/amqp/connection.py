@@ -157,7 +157,6 @@ class AmqpConnection(asyncio.Protocol):
     # Bytes.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the first bytes."""
         # One whose TLS handshake fails never comes so far.
         self._open_here.add(self)
         send_at_once(transport)
@@ -232,7 +231,6 @@ class AmqpConnection(asyncio.Protocol):
         self._count_unread()
 
     def resume_writing(self) -> None:
-        """Go on writing."""
         self._is_paused = False
         self._reading.stop()
         self._unread.note(0)
@@ -341,19 +339,13 @@ class AmqpConnection(asyncio.Protocol):
         _LOG.warning("AMQ9209E: %s is %s", self._client and self._client.applicant.address, said)
         self.cut()
 
-    def _let_in(self, applicant: Applicant, admitted: Admitted) -> None:
-        """Go on with AMQP."""
-        self._client, self._handshake = (
-            AmqpClient(self.service, self._number, applicant, admitted),
-            None,
-        )
-        self.message_limit = self.service.budget.longest(admitted.max_message_bytes)
-        self._begin()
-        self._feed_engine()
-
     # The engine of proton.
 
-    def _begin(self) -> None:
+    def _let_in(self, applicant: Applicant, admitted: Admitted) -> None:
+        """Go on with AMQP: proton reads the bytes that have come, and those that come now."""
+        self._client = AmqpClient(self.service, self._number, applicant, admitted)
+        self._handshake = None
+        self.message_limit = self.service.budget.longest(admitted.max_message_bytes)
         limits = self.service.limits
         self._engine = Transport(mode=Transport.SERVER)
         self._engine.max_frame_size = limits.max_frame_bytes
@@ -362,7 +354,18 @@ class AmqpConnection(asyncio.Protocol):
         self._connection = Connection()
         self._connection.collect(self._collector)
         self._engine.bind(self._connection)
-        self._handlers = self._event_handlers()
+        others: dict[str, Callable[[Any], None]] = {
+            "PN_CONNECTION_REMOTE_OPEN": self._opened,
+            "PN_CONNECTION_REMOTE_CLOSE": self._ended,
+            "PN_SESSION_REMOTE_OPEN": self._session_opened,
+            "PN_SESSION_REMOTE_CLOSE": self._ended,
+            "PN_LINK_REMOTE_OPEN": self._attached,
+            "PN_LINK_REMOTE_CLOSE": self._closed,
+            "PN_LINK_REMOTE_DETACH": self._detached,
+        }
+        in_order = {name: partial(self._in_order, handler) for name, handler in others.items()}
+        self._handlers = Handlers(self._delivered, self._flow, in_order)
+        self._feed_engine()
 
     def _feed_engine(self) -> None:
         engine = self._engine
@@ -528,22 +531,6 @@ class AmqpConnection(asyncio.Protocol):
 
     # Events.
 
-    def _event_handlers(self) -> Handlers:
-        others: dict[str, Callable[[Any], None]] = {
-            "PN_CONNECTION_REMOTE_OPEN": self._opened,
-            "PN_CONNECTION_REMOTE_CLOSE": self._ended,
-            "PN_SESSION_REMOTE_OPEN": self._session_opened,
-            "PN_SESSION_REMOTE_CLOSE": self._ended,
-            "PN_LINK_REMOTE_OPEN": self._attached,
-            "PN_LINK_REMOTE_CLOSE": self._closed,
-            "PN_LINK_REMOTE_DETACH": self._detached,
-        }
-        return Handlers(
-            self._delivered,
-            self._flow,
-            {name: partial(self._in_order, handler) for name, handler in others.items()},
-        )
-
     def _in_order(self, handler: Callable[[Any], None], endpoint: Any) -> None:
         """Begin or end something after what came before it is on its way."""
         self.calls.carry_out()
@@ -584,7 +571,6 @@ class AmqpConnection(asyncio.Protocol):
         return refused
 
     def status(self) -> list[ClientConnection]:
-        """Return the status of its conversations."""
         if self._client is None:
             return []
         return self._client.status(self.message_count, self._sent_bytes, self._received_bytes)
@@ -732,7 +718,6 @@ class AmqpConnection(asyncio.Protocol):
         link.end(is_closed=is_closed)
 
     def close_link(self, link: LinkEndpoint, error: AmqpError) -> None:
-        """End a link from here, with a condition."""
         self.links.pop(link.key, None)
         link.end(is_closed=False)
         ended = link.link

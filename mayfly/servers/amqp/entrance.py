@@ -145,8 +145,18 @@ class Handshake:
         self._admit(credentials)
 
     def _admit(self, credentials: SaslCredentials) -> None:
-        self._is_asking = True
-        applicant = self._applicant(credentials)
+        self._is_asking, partner = True, self._partner
+        applicant = Applicant(
+            queue_manager=self._service.manager_named(credentials.hostname),
+            address=partner.address,
+            channel=self._service.channel,
+            user=credentials.user,
+            password=credentials.password,
+            has_tls=partner.has_tls,
+            certificate_subject=partner.certificate_subject,
+            certificate_issuer=partner.certificate_issuer,
+            application="AMQP",
+        )
         self._asking = self._service.loop.create_task(self._ask(applicant))
 
     async def _ask(self, applicant: Applicant) -> None:
@@ -173,20 +183,6 @@ class Handshake:
         if self._has_sasl:
             self._wire.write(sasl_outcome(is_admitted=False))
         self._close(why)
-
-    def _applicant(self, credentials: SaslCredentials) -> Applicant:
-        partner = self._partner
-        return Applicant(
-            queue_manager=self._service.manager_named(credentials.hostname),
-            address=partner.address,
-            channel=self._service.channel,
-            user=credentials.user,
-            password=credentials.password,
-            has_tls=partner.has_tls,
-            certificate_subject=partner.certificate_subject,
-            certificate_issuer=partner.certificate_issuer,
-            application="AMQP",
-        )
 
 
 class SaslCredentials(NamedTuple):

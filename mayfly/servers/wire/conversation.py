@@ -237,7 +237,8 @@ class ProgramConversation:
             elif kind in AT_ONCE:
                 self._answer(request, _carried_out(self.connection, asked))
             else:
-                self._block(request, asked)
+                self._is_blocked = True
+                self._exchange.run_blocking(partial(self._blocked, request, asked))
         except MQError as error:
             self._fail(request, error)
         except WrongFrame as wrong:
@@ -251,8 +252,14 @@ class ProgramConversation:
             self._unit_of_work_ms = self.connection.now_ms()
 
     def _begin(self, request: int, asked: ask.Request[Any]) -> None:
-        if isinstance(asked, ask.Settle) and asked.within:
-            self._check_neighbour(asked.within)
+        if (
+            isinstance(asked, ask.Settle)
+            and asked.within
+            and not self._link.has_conversation(asked.within)
+        ):
+            # The unit of work of a conversation of another user's connection.
+            said = f"conversation {asked.within} is not on this connection"
+            raise mq_error(rc.MQRC_UOW_NOT_AVAILABLE, said)
         if len(self._under_way) >= MOST_REQUESTS:
             said = f"{MOST_REQUESTS} requests of this conversation are under way"
             raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
@@ -276,12 +283,6 @@ class ProgramConversation:
             self._answer(request, outcome[0])
         elif not told.is_over:
             self._under_way[request] = outcome
-
-    def _check_neighbour(self, number: int) -> None:
-        """Raise MQRC_UOW_NOT_AVAILABLE unless a conversation is one of this user's connection."""
-        if not self._link.has_conversation(number):
-            said = f"conversation {number} is not on this connection"
-            raise mq_error(rc.MQRC_UOW_NOT_AVAILABLE, said)
 
     def met(self, request: int, handle: int, error: MQError) -> None:
         """Tell the client that a get under way cannot get from a queue; any thread calls it."""
@@ -317,10 +318,6 @@ class ProgramConversation:
         if is_cancelled:
             self._forget(cancelled)
         self._answer(request, is_cancelled)
-
-    def _block(self, request: int, asked: ask.Request[Any]) -> None:
-        self._is_blocked = True
-        self._exchange.run_blocking(partial(self._blocked, request, asked))
 
     def _blocked(self, request: int, asked: ask.Request[Any]) -> None:
         """Carry out a request that blocks, on a thread that may."""

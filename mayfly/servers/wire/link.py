@@ -493,7 +493,6 @@ class ClientLink(asyncio.Protocol):
     # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         send_at_once(transport)
@@ -524,7 +523,6 @@ class ClientLink(asyncio.Protocol):
         self._count_unread()
 
     def resume_writing(self) -> None:
-        """Go on: the client has read."""
         self._is_behind = False
         self._reading.stop()
         self._unread.note(0)
@@ -539,7 +537,13 @@ class ClientLink(asyncio.Protocol):
         """Back out and close all that the client has begun."""
         self._transport = None
         self._unsent.clear()
-        self._give_back()
+        self._is_lost = True
+        self._sending.stop()
+        self._reading.stop()
+        self._end_room()
+        self._later.end()
+        self._count()
+        self._unread.note(0)
         if self._tick is not None:
             self._tick.cancel()
         self._frames.end()
@@ -550,7 +554,6 @@ class ClientLink(asyncio.Protocol):
     # Called by conversations and the server.
 
     def tell(self, conversation: int, request: int, payload: bytes) -> None:
-        """Send an answer."""
         if self._held:
             length = self._held.pop((conversation, request), None)
             if length is not None:
@@ -601,7 +604,6 @@ class ClientLink(asyncio.Protocol):
         return any(each.connection_number == number for each in self._open_conversations())
 
     def forget(self, number: int) -> None:
-        """Forget a conversation that has ended."""
         self._conversations.pop(number, None)
 
     def end(self, error: MQError) -> None:
@@ -629,7 +631,6 @@ class ClientLink(asyncio.Protocol):
             self.end(ending)
 
     def abort(self) -> None:
-        """End the connection at once."""
         transport = self._transport or self._closing
         if transport is not None:
             transport.abort()
@@ -638,7 +639,6 @@ class ClientLink(asyncio.Protocol):
         return [each for each in self._conversations.values() if each is not None]
 
     def status(self) -> list[ClientConnection]:
-        """Return the status of its conversations."""
         return [each.status() for each in self._open_conversations()]
 
     # The first bytes.
@@ -750,15 +750,6 @@ class ClientLink(asyncio.Protocol):
         finally:
             self._outbox.end()
 
-    def _give_back(self) -> None:
-        self._sending.stop()
-        self._reading.stop()
-        self._end_room()
-        self._later.end()
-        self._is_lost = True
-        self._count()
-        self._unread.note(0)
-
     def _late(self) -> None:
         """End a connection that is slow, with bytes that others wait for."""
         said = "is slow to send or to read a message, and others wait for the room that it has"
@@ -769,19 +760,18 @@ class ClientLink(asyncio.Protocol):
 
     def _connect(self, number: int, request: int, entrance: Entrance, payload: bytes) -> None:
         applicant, heartbeat_ms = entrance.applicant(payload, self.peer)
+        error, count = None, len(self._conversations)
         if self.exchange.is_draining:
             error = mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends")
-            self.tell(number, request, failed(error))
-            return
-        has_room = len(self._conversations) < self._share_conversations
-        if self._is_quiescing or not has_room:
-            said = f"{len(self._conversations)} conversations share this connection"
-            said += ", which is about to end" if self._is_quiescing else " already"
+        elif self._is_quiescing or count >= self._share_conversations:
+            why = ", which is about to end" if self._is_quiescing else " already"
+            said = f"{count} conversations share this connection{why}"
             error = mq_error(rc.MQRC_CHANNEL_NOT_AVAILABLE, said)
+        if error is not None:
             self.tell(number, request, failed(error))
             return
-        asked_name = applicant.queue_manager
-        applicant = replace(applicant, queue_manager=self.exchange.manager_name(asked_name))
+        name = self.exchange.manager_name(applicant.queue_manager)
+        applicant = replace(applicant, queue_manager=name)
         self._conversations[number] = None
         self.channel = applicant.channel
         on_done = partial(self._admitted, number, request, entrance, heartbeat_ms, applicant)
