@@ -113,7 +113,7 @@ class Announcer:
 
     @property
     def has_news(self) -> bool:
-        """Whether subscriptions have come or gone that nobody has looked at."""
+        """True when subscriptions have come or gone since the last :meth:`follow`."""
         return self._topics.has_changes
 
     def begin(self) -> None:

@@ -46,7 +46,7 @@ def connect_local(definition: ChannelDefinition) -> Link:
 def _open_one(name: str) -> Channels | None:
     """Return the channels of an open queue manager; raises LinkDown when two have its name."""
     if len(_all_open(name)) > 1:
-        # One that nobody has any more, though nobody has closed it, is none.
+        # A queue manager without references that was not closed does not count.
         gc.collect()
     found = _all_open(name)
     if len(found) > 1:
@@ -244,7 +244,7 @@ class Channels:
                 del self._receivers[name, partner]
             state = manager.shipments.state(name, partner)
             if opening.is_reset:
-                # Nothing is in doubt there, so nobody will ask for the last batch.
+                # Nothing is in doubt there, so the sender will not ask for the last batch.
                 state = state._replace(sequence=opening.sequence, luw="")
                 manager.shipments.save(state)
             receiver = Receiver(manager, definition, state, opening, caller)

@@ -45,7 +45,7 @@ _LOG = logging.getLogger("mayfly.hierarchy")
 _PROGRAM = "publish/subscribe hierarchy"
 #: Where persistent publications wait that can neither be published nor dead-lettered.
 PUT_ASIDE: Final = "SYSTEM.INTER.QMGR.PUBS.RETRY"
-#: So many publications are published, or tried again in vain, before others have a turn.
+#: Publications that are published, or tried again in vain, before others have a turn.
 TURN_COUNT: Final = 100
 #: How long it waits before it does again what has failed, for want of a channel or of room.
 _RETRY_MS = 60 * SECOND_MS
@@ -129,7 +129,7 @@ class Hierarchy:
         return not is_held and (self._is_retrying or self._has_news())
 
     def _turn(self) -> None:
-        """Do what is due; the clock does not wait for who changes definitions elsewhere."""
+        """Do what is due; the clock does not wait for a change of definitions elsewhere."""
         with definitions_if_free(self._manager) as is_free:
             if not is_free:
                 self._held_ms = self._manager.now_ms() + 1
@@ -286,7 +286,7 @@ class Hierarchy:
         self._misheard.clear()
 
     def _refuse(self, session: Session, message: Message, error: MQError) -> None:
-        """Dead-letter what is no announcement; where that fails, nobody needs it any more."""
+        """Dead-letter a message that is no announcement; drop it where that fails."""
         name = self._manager.name
         _LOG.warning("announcement at %s: %s refused: %s", name, message, error)
         try:

@@ -15,7 +15,7 @@ from mayfly.verbs.contracts.channels import Opening, Parcel, ReceiverState
 _LOG = logging.getLogger("mayfly.channel")
 #: The application name of the sessions of channels.
 PROGRAM = "mayfly channel"
-#: So much of an instance id, 64 bits, stands in the name of a batch.
+#: Digits of an instance id in the name of a batch: 64 bits.
 _OWNER_LENGTH = 16
 
 

@@ -132,8 +132,7 @@ class Receiver:
     def commit(self, luw: str, sequence: int) -> None:
         """Make the messages visible, durably together with the name of their batch.
 
-        Raises LinkDown when nobody can know whether it has happened, and the MQError for which it
-        has not.
+        Raises LinkDown when the outcome is unknown, and the MQError for which it has failed.
         """
         with self._lock:
             self._check_open()

@@ -74,7 +74,7 @@ class RunningChannel:
         self._sender: Sender | None = None
         self._intake: _OpenTransmissionQueue | None = None
         self._link: Link | None = None
-        #: Held by whoever works; a wake in the midst of it leaves the work to that one.
+        #: Held during a turn; a wake in the midst of a turn leaves the work to that turn.
         self._working = manager.runtime.lock("channel")
         self._stop_wanted = False
         #: When its wait ends; since when it has had nothing to send, and has not spoken.
@@ -119,7 +119,7 @@ class RunningChannel:
             end_link(link)
         if self.is_idle:
             with self._working:
-                # Somebody may have started it meanwhile.
+                # It may have been started meanwhile.
                 self._end(Status.STOPPED)
         else:
             self._manager.clock.wake(self)

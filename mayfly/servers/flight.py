@@ -56,7 +56,7 @@ from mayfly.verbs.contracts.reasons import MQ_ERROR
 _STOP_SECONDS = 5.0
 _SOCKET_MODE = 0o600
 _MAX_BYTES = "max_bytes"
-#: An upload that waits for room looks so often whether the server stops.
+#: The interval at which an upload that waits for room looks whether the server stops.
 _LOOK_SECONDS = 0.25
 
 

@@ -47,7 +47,7 @@ from mayfly.verbs.contracts.reasons import STAGE_LOST
 
 #: Rows of the ledger taken from the store at once: some ten milliseconds of its connection.
 PAGE_ROWS = 4096
-#: A page of claimed messages has about so many bytes of data, or so many rows.
+#: A page of claimed messages ends at about this many bytes of data, or this many rows.
 _CLAIMED_PAGE_BYTES = 4 * 1024 * 1024
 _CLAIMED_PAGE_ROWS = 4_096
 #: A blob holds the rows of one transaction at most: each is put whole.

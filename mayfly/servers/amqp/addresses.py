@@ -51,7 +51,7 @@ _OPTIONS: Final = c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT
 _POLICY: Final = "lifetime-policy"
 #: By code and by name. A node with another policy stays until its conversation ends.
 _DELETE_ON_CLOSE: Final = (0x2B, "amqp:delete-on-close:list")
-#: So many topics that are gone are known; the oldest are forgotten.
+#: Deleted topics that are known; the oldest are forgotten.
 _MOST_GONE: Final = 10_000
 
 

@@ -77,7 +77,7 @@ class Array(NamedTuple):
 
 
 class Section(NamedTuple):
-    """One section of a message by its code; nobody changes its value, which others may have."""
+    """One section of a message by its code; messages share the value, which is never changed."""
 
     code: int
     value: Value
@@ -161,7 +161,7 @@ def decoded(raw: bytes) -> list[Section]:
 
 
 def encoded(sections: Sequence[Section], *, size_bytes: int = 0) -> bytes:
-    """Return a message of these sections, which will have about so many bytes."""
+    """Return a message of these sections; ``size_bytes`` is about its length, without headers."""
     with _spare_data() as data:
         p.pn_data_clear(data)
         for code, value in sections:
@@ -203,7 +203,7 @@ def body_behind(raw: bytes, place: int, *, is_text: bool) -> bytes | None:
 
 @lru_cache(maxsize=1024)
 def _front_of_section(section_bytes: int, *, is_text: bool) -> bytes | None:
-    """Return how a body begins that has so many bytes with its front; None where none has."""
+    """Return the front of a body whose section has this length; None where none has it."""
     for length in (0, _SHORT_BYTES * 2):
         # AMQP has a short form and a long one.
         front_bytes = len(body_front(length, is_text=is_text))

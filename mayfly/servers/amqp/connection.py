@@ -50,7 +50,7 @@ from mayfly.servers.budget import WAIT_SECONDS, Held, Later, Patience, Room
 from mayfly.servers.door import send_at_once
 
 _LOG = logging.getLogger("mayfly.amqp")
-#: A client has so long to say who it is, and to open its connection.
+#: The time that a client has for its SASL exchange and the open of its connection.
 ENTRANCE_SECONDS = 10.0
 _SESSION_BYTES = 16 * 1024 * 1024
 _REST_BYTES = 64 * 1024
@@ -59,7 +59,7 @@ _REST_BYTES = 64 * 1024
 class AmqpConnection(asyncio.Protocol):
     """One connection of a client, from its first bytes to its end."""
 
-    # A dictionary of so many would take 1.3 KB more of each connection.
+    # A dictionary of these would take 1.3 KB more of each connection.
     __slots__ = (
         "_allowed_count",
         "_awaited",
@@ -181,7 +181,7 @@ class AmqpConnection(asyncio.Protocol):
         try:
             if isinstance(exc, ConnectionError) and wire is not None and self._handshake is None:
                 self._read_rest(wire)
-            # Nobody has done it where the pass has failed.
+            # These calls are still to be made where a pass has failed.
             self.calls.carry_out()
         finally:
             self._leave()

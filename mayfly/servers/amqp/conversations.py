@@ -38,9 +38,9 @@ _NAMES_NO_QUEUE = frozenset((rc.MQRC_UNKNOWN_OBJECT_NAME, rc.MQRC_OBJECT_NAME_ER
 _PUT = c.MQOO_OUTPUT | c.MQOO_FAIL_IF_QUIESCING
 #: Conversations of ended transactions that are kept for the next ones.
 _IDLE_KEPT = 8
-#: The end of a client waits so long for its verbs: where the store has failed nobody ends them.
+#: The longest wait of the end of a client for its verbs: they do not end where the store failed.
 _LONGEST_WAIT_SECONDS: Final = 30.0
-#: Targets that one conversation has open; MAXHANDS is 256 where nobody has changed it.
+#: Targets that one conversation has open; the default of MAXHANDS is 256.
 MOST_OPEN: Final = 64
 
 
@@ -243,7 +243,7 @@ class ClientConversations:
             if outcome is None:
                 return
             if settlement is Settlement.DEAD_LETTERED:
-                # Nobody takes the dead letter: the message stays, counted.
+                # No queue takes the dead letter: the message stays, counted.
                 on_refused(outcome)
                 self._settle(delivery.backed_out())
             else:

@@ -33,7 +33,7 @@ from mayfly.servers.clients import Peer
 
 _LOG = logging.getLogger("mayfly.amqp")
 _AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
-#: A client that is not let in yet may have sent so much.
+#: Bytes that a client may send before it is let in.
 _EARLY_BYTES = 64 * 1024
 #: First bytes of other protocols.
 _OTHERS: Final = (
@@ -50,7 +50,7 @@ _OFFERED: Final = (PLAIN, EXTERNAL, ANONYMOUS)
 _MECHANISMS, _INIT, _OUTCOME = 0x40, 0x41, 0x44
 _OK, _REFUSED = 0, 1
 _FRAME_TYPE, _HEADER_BYTES = 1, 8
-#: A first frame is at most so long: user and password are in it.
+#: The longest first frame in bytes: user and password are in it.
 _MOST_BYTES: Final = 4096
 #: Capabilities of the JMS mapping of AMQP that a client may ask for.
 CAPABILITIES: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS")

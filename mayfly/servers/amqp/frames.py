@@ -87,7 +87,7 @@ class Echo(NamedTuple):
 
 
 class RefusedFrame(NamedTuple):
-    """A frame of so many bytes, which proton is not to have.
+    """A frame of ``size`` bytes, which proton is not to have.
 
     ``error`` ends its session, or with channel None the connection; None is a frame of a session
     that has been ended so.
@@ -107,7 +107,7 @@ class ClientFrames:
     __slots__ = ("_handles", "_most_bytes", "_refused", "_rest")
 
     def __init__(self, most_bytes: int) -> None:
-        """Begin before the protocol header; a frame has at most so many bytes."""
+        """Begin before the protocol header; ``most_bytes`` is the longest frame."""
         self._most_bytes = most_bytes
         #: Bytes that are still to come of what proton may have.
         self._rest = _PROTOCOL_BYTES

@@ -35,7 +35,7 @@ _MOST_MESSAGES: Final = 10_000
 
 
 class _Pause(NamedTuple):
-    """A message is left alone until a moment; the pause before it had so many ms."""
+    """The moment until which a message is left alone, and the length of the pause before it."""
 
     until_ms: int
     length_ms: int
@@ -127,7 +127,7 @@ class Unsettled:
         self._held: dict[Raw, _Held] = {}
         #: Accepted in this pass of the loop: they are settled together at its end.
         self._accepted: list[tuple[Raw | None, int]] = []
-        #: Accepted and settled by the client, who waits for no answer.
+        #: Accepted and settled by the client, which waits for no answer.
         self._over: list[int] = []
         #: Those whose outcome is under way; the outcome alone settles them.
         self._ending: set[Raw] = set()
@@ -155,7 +155,7 @@ class Unsettled:
         self._accept(None, number)
 
     def give_back(self, numbers: list[int]) -> None:
-        """Let messages go back to their places, as if nobody had got them."""
+        """Return messages to their places, their backout counts as they were."""
         if numbers:
             self._settle(numbers, Settlement.RETURNED, then=_noted)
 
@@ -280,7 +280,7 @@ class Unsettled:
     ) -> None:
         self._ending.discard(delivery)
         if outcome is not None and settlement is Settlement.DEAD_LETTERED:
-            # Nobody takes the dead letter: the message stays, counted.
+            # No queue takes the dead letter: the message stays, counted.
             self.postponed.note(held.msg_id, outcome)
             self._settle([held.number], Settlement.BACKED_OUT, then=_noted)
             outcome = None

@@ -53,7 +53,7 @@ _NO_DATA: Final = Scalar(Data.BINARY, b"")
 #: The value of a body that is no value; no kind of message has a boolean.
 _OTHER: Final = Scalar(Data.BOOL, False)
 _REASON, _ORIGINAL_QUEUE = "x-opt-mayfly-reason", "x-opt-mayfly-original-queue"
-#: Why a message is shown as its bytes; so many characters of it.
+#: The annotation that says why a message is shown as its bytes, and its longest text.
 _DETAIL, _LONGEST_WHY = "x-opt-mayfly-detail", 200
 _DEAD_LETTERED_AT: Final = "x-opt-mayfly-dead-lettered-at"
 _NO_ANNOTATIONS: Final[Mapping[Value, Value]] = {}

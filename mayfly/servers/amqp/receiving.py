@@ -47,14 +47,14 @@ _LOG = logging.getLogger("mayfly.amqp")
 _NO_WAIT: Final = c.MQGMO_FAIL_IF_QUIESCING | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 _WAIT: Final = _NO_WAIT | c.MQGMO_WAIT
 _BROWSE: Final = _NO_WAIT | c.MQGMO_BROWSE_NEXT
-#: Some links are not told when there is a message for them, and look so often: those that copy, and
+#: The interval at which some links look for messages, as no call tells them: those that copy, and
 #: those whose client does not want the message in front.
 _AGAIN_SECONDS: Final = 0.25
-#: The look comes later where it meets many messages that are left alone: for each of them so long.
+#: The look comes later by this for each message that it meets and leaves alone.
 _AGAIN_SECONDS_EACH: Final = 0.001
 #: Bytes of one session that may wait for the client to read them.
 _OUTGOING_BYTES: Final = 4 * 1024 * 1024
-#: A link takes so many messages in one pass of the loop; then other links have their turn.
+#: Messages, and bytes, that a link takes in one pass of the loop; then other links have their turn.
 _MOST_AT_ONCE: Final = 100
 _BYTES_AT_ONCE: Final = 1024 * 1024
 _SETTLED_MODE = Link.SND_SETTLED
@@ -116,7 +116,7 @@ class ReceivingClient(LinkEndpoint):
         if self._getting is not None or self._is_over:
             return
         if len(self._aside) >= self._host.service.limits.unsettled:
-            # Nobody gets those behind so many before some of them are gone.
+            # Messages behind these are got when some of these are gone.
             self._look_again(self._return_aside())
             return
         room = self._room()

@@ -23,7 +23,7 @@ from mayfly.servers.amqp.links import LinkEndpoint, LinkHost, put_within
 from mayfly.servers.amqp.transfers import Raw
 from mayfly.servers.budget import OWN_BYTES, Room
 
-#: A message that is longer than its link takes is read up to so many times that length.
+#: A message that is longer than its link takes is read up to this multiple of that length.
 _MOST_REFUSED = 2
 #: The place of the default-outcome among the fields of a source.
 _DEFAULT_OUTCOME: Final = 8

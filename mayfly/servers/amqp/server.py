@@ -205,7 +205,7 @@ class _Visitors:
 
     @property
     def handshake_seconds(self) -> float:
-        """The time to say who one is is that of the handshake as well."""
+        """The time for the SASL exchange is that for the TLS handshake as well."""
         return ENTRANCE_SECONDS
 
     def room(self) -> int:
@@ -216,7 +216,7 @@ class _Visitors:
         return AmqpConnection(server._service, next(INSTANCE_NUMBERS), server._open)
 
     def without_tls(self, client: str, first: bytes) -> bytes:
-        """Log who speaks without TLS; a client of AMQP is told that it has to begin with TLS."""
+        """Log a client that speaks without TLS; return TLS's protocol header for one of AMQP."""
         if first.startswith(_AMQP):
             self.log.warning("AMQ9639E: %s has no CipherSpec, and TLS alone is spoken here", client)
             return _TLS_HEADER

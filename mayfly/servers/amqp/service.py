@@ -20,7 +20,7 @@ from mayfly.servers.budget import Budget
 from mayfly.servers.clients import Admits, Instances
 
 _LOG = logging.getLogger("mayfly.amqp")
-#: Settlements wait so long for a sync that others need anyhow.
+#: The longest wait of a settlement for a sync that others need anyhow.
 _WAIT_SECONDS: Final = 0.01
 #: Annotations beyond these bounds are forgotten: a client may not fill the server's memory.
 _MOST_MESSAGES: Final = 10_000

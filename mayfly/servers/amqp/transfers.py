@@ -85,7 +85,7 @@ is_sender: Final[_Ask] = p.pn_link_is_sender
 
 
 def read(link: Raw, count: int) -> bytes:
-    """Return the next bytes of the delivery under way on a link, at most so many."""
+    """Return the next bytes of the delivery under way on a link, at most ``count``."""
     length, data = p.pn_link_recv(link, count)
     return bytes(data) if length > 0 else b""
 

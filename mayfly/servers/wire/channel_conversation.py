@@ -87,7 +87,7 @@ class ChannelConversation:
 
     @property
     def has_queue(self) -> bool:
-        """Whether so many requests wait behind the one under way that no more are to be read."""
+        """True while the requests behind the one under way are too many to read more."""
         return len(self._queued) >= _LONG_QUEUE
 
     def suspend(self) -> None:
@@ -222,7 +222,7 @@ class ChannelConversation:
         if self._kept_bytes and not self._parcels:
             self._keep(-self._kept_bytes)
 
-    # The end of the receiver, whoever has ended it.
+    # The end of the receiver.
 
     def _receiver_ended(self) -> None:
         """End the connection of a receiver that has ended; any thread calls it."""

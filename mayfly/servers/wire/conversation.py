@@ -42,7 +42,7 @@ _LOG = logging.getLogger("mayfly.wire")
 _GETTING = frozenset({ask.Get, ask.GetAny, ask.GetMany, ask.TakeHeld})
 #: The requests whose options may have FAIL_IF_QUIESCING, the same bit in all of them.
 _FAIL_IF_QUIESCING = frozenset({*_GETTING, ask.Open, ask.Put, ask.Put1, ask.Puts, ask.Subscribe})
-#: So many requests may wait behind one that blocks before no more are read.
+#: Requests that may wait behind one that blocks; then no more are read.
 _LONG_QUEUE = 64
 #: MsgIds for one request: they are made in the loop.
 _MOST_IDS: Final = 256
@@ -154,7 +154,7 @@ class ProgramConversation:
 
     @property
     def has_queue(self) -> bool:
-        """Whether so many requests wait behind one that blocks that no more are to be read."""
+        """True while the requests behind one that blocks are too many to read more."""
         return len(self._queued) >= _LONG_QUEUE
 
     def suspend(self) -> None:

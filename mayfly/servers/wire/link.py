@@ -53,9 +53,9 @@ _ALIVE = framed(0, ALIVE, packed([ALIVE]))
 #: Ticks without a byte from the client after which it is taken for gone: a tick is half an
 #: interval of heartbeats, and a client that lives sends something in each interval.
 _SILENT_TICKS = 3
-#: The time to be let in has so many ticks.
+#: Ticks in the time that a client has to be let in.
 _TICKS_TO_ADMISSION = 2
-#: A turn that answers many requests writes after each so many: clients need not wait for its end.
+#: Answers that a turn writes together: a client need not wait for the end of a long turn.
 _FRAMES_AT_A_TIME = 16
 #: Longer requests are counted until they are answered.
 _LONG_BYTES = 1_024
@@ -104,7 +104,7 @@ class AnyConversation(Protocol):
 
     @property
     def has_queue(self) -> bool:
-        """Whether so many requests queue up that no more are to be read."""
+        """True while the requests that queue up are too many to read more."""
 
     def take(self, request: int, payload: bytes) -> None:
         """Take a request; raises WrongFrame for one that cannot be answered."""
@@ -272,7 +272,7 @@ class Exchange:
             try:
                 self.loop.call_soon_threadsafe(self._call)
             except RuntimeError:
-                # The server is closed: nobody is there any more to be told.
+                # The server is closed, and so are its connections.
                 self._calls.clear()
 
     def run_blocking(self, work: Callable[[], None]) -> None:
@@ -302,7 +302,7 @@ class Exchange:
         return ClientLink(self, next(INSTANCE_NUMBERS))
 
     def without_tls(self, client: str, first: bytes) -> bytes:
-        """Log who speaks without TLS; a program of ours is told MQRC_SSL_INITIALIZATION_ERROR."""
+        """Log a client without TLS; return MQRC_SSL_INITIALIZATION_ERROR for one of ours."""
         if not first.startswith(MAGIC):
             said = "AMQ9207E: %s speaks %s, where TLS alone is spoken"
             _LOG.warning(said, client, spoken_by(first))
@@ -330,7 +330,7 @@ class Exchange:
         return True
 
     def turn_away(self, link: ClientLink) -> None:
-        """Let a connection that is not let in yet wait for its refusal, and nobody for it."""
+        """Keep a connection that is to be refused, for which the drain does not wait."""
         self.members.pop(link.number, None)
         self.turned_away[link.number] = link
 
@@ -380,7 +380,7 @@ class Exchange:
         self._on_thread(ask)
 
     def _on_thread(self, work: Callable[[], None]) -> None:
-        """Let a thread of admission do something; nobody waits for it once the server has ended."""
+        """Run work on a thread of admission; once the server has ended it is left out."""
         with contextlib.suppress(RuntimeError):
             self._admitting.submit(work)
 

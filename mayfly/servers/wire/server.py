@@ -134,7 +134,7 @@ class WireServer:
             self._exchange.loop.call_later(_LOOK_SECONDS, self._look_at, link)
 
     def drain(self, timeout_ms: int) -> bool:
-        """Let nobody in any more, and wait until all have gone; False when time was too short.
+        """Refuse new clients, and wait until all have gone; False when time was too short.
 
         Gets that wait end with MQRC_Q_MGR_QUIESCING, and so does a connection as soon as it has no
         open unit of work, no delivery to settle and no verb under way.
