@@ -33,7 +33,6 @@ INTERPRETED = {
     "mayfly/mqi/errors.py": "exceptions that others extend",
     "mayfly/runtime/compiling.py": "what the compiler is told, for the interpreter",
     "mayfly/runtime/files.py": "a class that others extend",
-    "mayfly/runtime/loops.py": "threads that sleep; tests let one of them sleep longer",
     "mayfly/runtime/runtime.py": "classes that others extend; one is of the interpreter's lock",
     "mayfly/runtime/virtual_clock.py": "a class that others extend",
     "mayfly/store/intents.py": "JSON, in which lists stand for tuples",

@@ -313,7 +313,7 @@ class UnknownModel(ObjectError):
     """The object that a new one is to be like is not there; ``name`` is its name."""
 
     def __init__(self, kind: str, name: str) -> None:
-        """Name the object."""
+        """Take kind and name of the missing object; the reason is MQRC_UNKNOWN_OBJECT_NAME."""
         super().__init__(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{kind} {name} is not defined")
         self.name = name
 

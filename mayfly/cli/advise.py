@@ -339,7 +339,7 @@ def _arrivals(trace: pa.Table, queue: str | None, name: str) -> Arrivals:
 
 
 def print_advice(advice: Advice) -> None:
-    """Print it all."""
+    """Print verdict and recommendation; of recorded arrivals their gaps, and the cost of both."""
     console = Console(highlight=False)
     for line in _lines(advice):
         console.print(line, markup=False, soft_wrap=True)

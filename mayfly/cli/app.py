@@ -56,6 +56,7 @@ def command_named(name: str) -> Any:
     """Import a command, or a group of commands, and return it."""
     found = getattr(import_module(f"mayfly.cli.{_MODULES.get(name, name)}"), name)
     if isinstance(found, typer.Typer):
+        found.info.name, found.info.help = name, COMMANDS[name]
         return typer.main.get_group(found)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
     alone.command(name)(found)

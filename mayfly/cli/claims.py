@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
-from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.outcomes import CommandFailed, ExitCode, group
 from mayfly.cli.show import aligned, moment, print_json
 from mayfly.cli.values import local_path
 from mayfly.client.connection import Claims
@@ -29,12 +29,7 @@ from mayfly.verbs.contracts.claims import ConsumerState
 _REFUSALS = (rc.MQRC_UNKNOWN_OBJECT_NAME, rc.MQRC_OBJECT_CHANGED)
 _COLUMNS = ("consumer", "queue", "claims", "messages", "since (UTC)", "epoch")
 
-claims = typer.Typer(
-    name="claims",
-    help="See what consumers of queues have claimed, and give it back.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+claims = group()
 
 Consumer = Annotated[str, typer.Argument(metavar="CONSUMER", help="Name of the consumer.")]
 CheckpointOption = Annotated[

@@ -19,18 +19,13 @@ from mayfly.cli.managers import (
     is_here,
     operating,
 )
-from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.outcomes import CommandFailed, ExitCode, group
 from mayfly.cli.show import moment, print_json
 from mayfly.cli.values import duration_ms
 from mayfly.lifetime.times import SLEW_MS, spelled_duration
 from mayfly.verbs.facts import OwnTime
 
-clock = typer.Typer(
-    name="clock",
-    help="A queue manager's own time beside the wall clock: show it, accept the wall clock.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+clock = group()
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 

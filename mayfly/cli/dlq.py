@@ -14,7 +14,7 @@ import typer
 
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected, is_here
 from mayfly.cli.messages import browsed
-from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.outcomes import CommandFailed, ExitCode, group
 from mayfly.cli.show import aligned, print_json, remaining
 from mayfly.cli.signals import stop_event
 from mayfly.cli.values import local_path
@@ -45,12 +45,7 @@ _REMOTE_WAIT_MS = 1_000
 HEAD = ("MsgId", "reason", "for queue", "age", "expires in", "bytes")
 
 
-dlq = typer.Typer(
-    name="dlq",
-    help="See what is dead-lettered, and say by rules what becomes of it.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+dlq = group()
 
 RulesFile = Annotated[
     Path,

@@ -34,7 +34,7 @@ from mayfly.admin.security.users import users_of
 from mayfly.cli.lake import LakeArchive
 from mayfly.cli.managers import acting_user, folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.served import Served, Serving, opened_when_free
+from mayfly.cli.served import IMPAIRED, READY, Served, Serving, opened_when_free
 from mayfly.cli.show import print_json
 from mayfly.cli.signals import arriving_signals
 from mayfly.engine import manager_definition, scan_every, volatile_count
@@ -187,7 +187,7 @@ def run_server(
         stack.enter_context(announced)
         addresses = _started(host)
         for serving in held.servings:
-            serving.tell_ready()
+            serving.tell(READY)
         say_ready(list(held.folders), addresses, credentials, served, as_json=as_json)
         _serve(host, mq, settings, read, arrived, held.servings)
     if any(isinstance(each, FlightListener) and each.is_held for each in listeners):
@@ -257,7 +257,7 @@ def _next_signal(host: Host, arrived: SimpleQueue[int], servings: Sequence[Servi
         host.look()
         if host.standing.gone():
             for serving in servings:
-                serving.tell_impaired()
+                serving.tell(IMPAIRED)
         stopped = host.stopped_managers()
         if len(stopped) == len(host.managers):
             raise CommandFailed(

@@ -6,10 +6,13 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import quiet_stderr, seconds_told
+from mayfly.cli.values import duration_ms
 from mayfly.engine import ArchiveError
 from mayfly.lifetime.life import LifeRecord
 from mayfly.pipeline.lake.errors import LakeError
@@ -22,6 +25,17 @@ if TYPE_CHECKING:
 #: A command runs a few short jobs: a third less to wait than with what Java chooses itself. The
 #: stack is the one that mayfly.pipeline.spark.session needs.
 _QUICK_START = "-Xss8m -XX:+UseSerialGC -Xshare:auto"
+
+LateOption = Annotated[
+    int | None,
+    typer.Option(
+        "--late-after",
+        parser=duration_ms,
+        metavar="TIME",
+        help="A message that was got later than this after its delivery time is late. "
+        "[default: 1min]",
+    ),
+]
 
 
 @contextlib.contextmanager

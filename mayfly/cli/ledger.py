@@ -8,12 +8,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mayfly.cli.lake import (
+    LateOption,
     check_lake,
     is_small,
     lake_errors,
@@ -22,7 +24,7 @@ from mayfly.cli.lake import (
     spark_session,
 )
 from mayfly.cli.managers import FolderOption, JsonOption, folder_of
-from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
+from mayfly.cli.outcomes import CommandFailed, ExitCode, group, wrong_values
 from mayfly.cli.served import served_at
 from mayfly.cli.show import aligned, print_json, seconds_told
 from mayfly.cli.signals import stop_event
@@ -46,12 +48,7 @@ _BOOK_COLUMNS = (
 )
 _TEN_MINUTES_MS = 600 * SECOND_MS
 
-ledger = typer.Typer(
-    name="ledger",
-    help="Bring a ledger into a lake of Parquet files, and ask the lake about it.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+ledger = group()
 
 Lake = Annotated[
     Path, typer.Argument(parser=local_path, metavar="LAKE", help="Folder of the lake.")
@@ -71,16 +68,6 @@ ToOption = Annotated[
 QueueOption = Annotated[
     list[str] | None,
     typer.Option("--queue", metavar="QUEUE", help="Only this queue, or ORDERS.*; several."),
-]
-LateOption = Annotated[
-    int | None,
-    typer.Option(
-        "--late-after",
-        parser=duration_ms,
-        metavar="TIME",
-        help="A message that was got later than this after its delivery time is late. "
-        "[default: 1min]",
-    ),
 ]
 
 
@@ -168,9 +155,9 @@ def run(
             spark, url, token_file, lake, available_now=available_now, manager=qmgr
         )
         every_ms = _TEN_MINUTES_MS if compact_every_ms is None else compact_every_ms
-        keep_up = _Upkeep(lambda: compact_beside(spark, lake), every_ms)
+        tell = _told(as_json, available_now)
         with stop_event() as stopped:
-            row_count = _await(query, stopped, keep_up, _told(as_json, available_now))
+            row_count = _await(query, stopped, tell, partial(compact_beside, spark, lake), every_ms)
         if every_ms:
             sketch_lake(spark, lake)
     if as_json:
@@ -319,20 +306,6 @@ def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
     return url, token_file
 
 
-class _Upkeep:
-    """Does something every so often, when it is asked often enough; never when that is 0."""
-
-    def __init__(self, work: Callable[[], object], every_ms: int) -> None:
-        self._work = work
-        self._every_seconds = every_ms / SECOND_MS
-        self._last_seconds = time.perf_counter()
-
-    def __call__(self) -> None:
-        if self._every_seconds and time.perf_counter() - self._last_seconds > self._every_seconds:
-            self._work()
-            self._last_seconds = time.perf_counter()
-
-
 def _told(as_json: bool, available_now: bool) -> Callable[[int, int], None]:
     """Return what tells of a batch and its rows."""
 
@@ -350,13 +323,20 @@ def _told(as_json: bool, available_now: bool) -> Callable[[int, int], None]:
 def _await(
     query: StreamingQuery,
     stopped: threading.Event,
-    keep_up: _Upkeep,
     tell: Callable[[int, int], None],
+    keep_up: Callable[[], object],
+    every_ms: int,
 ) -> int:
-    """Wait for the end of a stream or of our run, and return how many rows it brought."""
+    """Wait for the end of a stream or of our run, and return how many rows it brought.
+
+    ``keep_up`` is called at this interval, 0: never.
+    """
     row_count, next_batch, is_over = 0, 0, False
+    kept_up_seconds = time.perf_counter()
     while not is_over:
-        keep_up()
+        if every_ms and time.perf_counter() - kept_up_seconds > every_ms / SECOND_MS:
+            keep_up()
+            kept_up_seconds = time.perf_counter()
         is_over = stopped.wait(_POLL_SECONDS) or not query.isActive
         if is_over:
             query.stop()

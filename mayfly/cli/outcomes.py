@@ -87,6 +87,11 @@ class Commands(TyperGroup):
             end(ExitCode.INTERRUPTED, "interrupted")
 
 
+def group(*, epilog: str | None = None) -> typer.Typer:
+    """Return a new group of commands; ``mayfly.cli.app`` has its name and help."""
+    return typer.Typer(epilog=epilog, no_args_is_help=True, rich_markup_mode=None)
+
+
 def end(code: ExitCode, text: str) -> None:
     """Say on stderr why the command ends, and end it."""
     print(f"mayfly: {' '.join(text.split())}", file=sys.stderr)

@@ -14,7 +14,7 @@ from rich.spinner import Spinner
 
 from mayfly.cli.lake import pipeline_errors
 from mayfly.cli.managers import JsonOption
-from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.outcomes import CommandFailed, ExitCode, group
 from mayfly.cli.show import print_json, quiet_stderr
 from mayfly.cli.values import local_path
 from mayfly.lifetime.times import SECOND_MS
@@ -26,12 +26,7 @@ if TYPE_CHECKING:
     from mayfly.pipeline.progress import Progress
     from mayfly.pipeline.supervise import Ending
 
-pipeline = typer.Typer(
-    name="pipeline",
-    help="Run a pipeline of queues, files and topics that is written down in a TOML file.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+pipeline = group()
 
 File = Annotated[
     Path, typer.Argument(parser=local_path, metavar="FILE", help="The pipeline, as TOML.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mayfly.cli.lake import no_lives, pipeline_errors, spark_session
+from mayfly.cli.lake import LateOption, no_lives, pipeline_errors, spark_session
 from mayfly.cli.managers import JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import aligned, moment, print_json
@@ -45,16 +45,6 @@ Source = Annotated[
     Path,
     typer.Argument(
         parser=local_path, metavar="TRACE|LAKE", help="A trace (CSV, Parquet, Arrow) or a lake."
-    ),
-]
-LateOption = Annotated[
-    int | None,
-    typer.Option(
-        "--late-after",
-        parser=duration_ms,
-        metavar="TIME",
-        help="A message that was got later than this after its delivery time is late. "
-        "[default: 1min]",
     ),
 ]
 CorrelIdOption = Annotated[

@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
-from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.outcomes import CommandFailed, ExitCode, group
 from mayfly.cli.show import aligned, moment, print_json
 from mayfly.cli.values import ID_BYTES, Property, duration_ms, message_id, moment_ms, property_of
 from mayfly.client.connection import Schedule
@@ -54,7 +54,7 @@ class Wanted(NamedTuple):
 
     @property
     def is_everything(self) -> bool:
-        """Whether no filter is given."""
+        """Whether no filter is given, so that all delayed messages are meant."""
         return self == _EVERYTHING
 
     def at(self, now_ms: int) -> ScheduleFilter:
@@ -227,12 +227,8 @@ def check_new_time(
         raise CommandFailed(ExitCode.USAGE, "--by is for --all; give --delay or --at with ids")
 
 
-schedule = typer.Typer(
-    name="schedule",
-    help="See and change what waits for its delivery time.",
-    epilog="Exit code 1 when nothing is there, or when a receipt is not the one asked for.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+schedule = group(
+    epilog="Exit code 1 when nothing is there, or when a receipt is not the one asked for."
 )
 
 

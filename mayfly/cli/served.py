@@ -20,8 +20,8 @@ from mayfly.runtime.files import FILE_MODE, FOLDER_MODE
 from mayfly.store.folder_lock import holder_of
 
 SERVED_FILE = "served.json"
-#: The value of ``Served.is_ready`` for a server that works without one of its loops.
-IMPAIRED = 2
+#: Values of ``Served.is_ready``: all listeners are there; one of the server's loops is gone.
+READY, IMPAIRED = 1, 2
 #: A server starts within two seconds on a quiet machine, and within fifteen under load.
 _PATIENCE_SECONDS = 30
 _LOOK_SECONDS = 0.02
@@ -38,7 +38,7 @@ class Served(NamedTuple):
     """A server; no ``token_file``: it is in MAYFLY_TOKEN, no ``tls_certificate``: without TLS.
 
     ``mq_socket`` is the socket in the folder, which is there from now on. ``is_ready`` is 0 while
-    other listeners start, then 1, and IMPAIRED where a loop of the server is gone.
+    other listeners start, then READY, and IMPAIRED where a loop of the server is gone.
     """
 
     token_file: str | None
@@ -74,15 +74,11 @@ class Serving:
         finally:
             os.ftruncate(self._descriptor, 0)
 
-    def tell_ready(self) -> None:
-        """Tell that all listeners are there, after :meth:`announced`."""
-        self._tell(1)
+    def tell(self, is_ready: int) -> None:
+        """Tell that all listeners are there, READY, or that a loop is gone, IMPAIRED.
 
-    def tell_impaired(self) -> None:
-        """Tell that a loop of the server is gone, after :meth:`tell_ready`."""
-        self._tell(IMPAIRED)
-
-    def _tell(self, is_ready: int) -> None:
+        Call it after :meth:`announced`.
+        """
         # One byte is written, the last value: a reader finds the old file or the new one whole.
         written = str(is_ready).encode()
         os.pwrite(self._descriptor, written, os.fstat(self._descriptor).st_size - len("0}"))

@@ -7,16 +7,12 @@ from typing import Annotated
 import typer
 
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
+from mayfly.cli.outcomes import group
 from mayfly.cli.show import print_json
 from mayfly.cli.signals import stopping
 from mayfly.services.trigger_monitor import Outcome, TriggerMonitor
 
-trigger = typer.Typer(
-    name="trigger",
-    help="Start programs when queues have work for them.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+trigger = group()
 
 QueueName = Annotated[str, typer.Argument(metavar="INITQ", help="The initiation queue.")]
 AtOnce = Annotated[int, typer.Option("--at-once", min=1, help="How many commands run at once.")]
@@ -24,7 +20,7 @@ AtOnce = Annotated[int, typer.Option("--at-once", min=1, help="How many commands
 
 @trigger.callback()
 def _trigger() -> None:
-    """Start programs when queues have work for them."""
+    """Make a group, although there is one command alone."""
 
 
 @trigger.command()

@@ -11,15 +11,10 @@ import typer
 
 from mayfly.admin.security.users import Users
 from mayfly.cli.managers import FolderOption, JsonOption, Name, existing_folder
-from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
+from mayfly.cli.outcomes import CommandFailed, ExitCode, group, wrong_values
 from mayfly.cli.show import print_json
 
-user = typer.Typer(
-    name="user",
-    help="Users of a queue manager that may connect over a network: add, change, list.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+user = group()
 UserName = Annotated[str, typer.Argument(metavar="USER", help="1 to 12 characters.")]
 GroupOption = Annotated[
     list[str] | None,

@@ -75,18 +75,23 @@ def build_report(cause: Cause, original: Original, manager_name: str, reason: in
     descriptor = original.descriptor
     options = descriptor.report
     body = _data(cause, original)
+    life_ms = None
+    if options & c.MQRO_PASS_DISCARD_AND_EXPIRY:
+        is_expiration = cause is Cause.EXPIRATION
+        life_ms = _EXPIRED_REPORT_LIFE_MS if is_expiration else original.remaining_ms
+    has_length = descriptor.version >= c.MQMD_VERSION_2
     return Report(
         descriptor=_report_descriptor(
             descriptor,
             manager_name,
             _FEEDBACK.get(cause, reason),
             bool(body),
-            _original_length(descriptor, original.body),
+            len(original.body) if has_length else c.MQOL_UNDEFINED,
         ),
         msg_id=original.msg_id if options & c.MQRO_PASS_MSG_ID else None,
         correl_id=original.correl_id if options & c.MQRO_PASS_CORREL_ID else original.msg_id,
         body=body,
-        life_ms=_life_ms(cause, original) if options & c.MQRO_PASS_DISCARD_AND_EXPIRY else None,
+        life_ms=life_ms,
         reply_to_q=descriptor.reply_to_q,
         reply_to_q_mgr=descriptor.reply_to_q_mgr,
     )
@@ -124,13 +129,3 @@ def _data(cause: Cause, original: Original) -> bytes:
         leading_bytes = headers_length(descriptor.format, body, descriptor.encoding)
         return body[: leading_bytes + DATA_BYTES]
     return b""
-
-
-def _life_ms(cause: Cause, original: Original) -> int | None:
-    if cause is Cause.EXPIRATION:
-        return _EXPIRED_REPORT_LIFE_MS
-    return original.remaining_ms
-
-
-def _original_length(descriptor: Descriptor, body: bytes) -> int:
-    return len(body) if descriptor.version >= c.MQMD_VERSION_2 else c.MQOL_UNDEFINED

@@ -2,8 +2,7 @@
 
 from mayfly.runtime.clocks import SystemClock, elapsed_ms
 from mayfly.runtime.files import Files
-from mayfly.runtime.loops import Loop
-from mayfly.runtime.runtime import Condition, EngineLock, Event, Lock, Runtime, Signal, Thread
+from mayfly.runtime.runtime import Condition, EngineLock, Event, Lock, Loop, Runtime, Signal, Thread
 from mayfly.runtime.virtual_clock import VirtualClock
 
 __all__ = [

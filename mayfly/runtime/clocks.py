@@ -13,8 +13,7 @@ from typing import Final
 
 from mayfly.lifetime.times import SLEW_MS, Driven
 from mayfly.runtime.compiling import mypyc_attr
-from mayfly.runtime.loops import Driver
-from mayfly.runtime.runtime import Runtime
+from mayfly.runtime.runtime import Driver, Runtime
 
 _NS_PER_MS: Final = 1_000_000
 #: Own time that is to be met by a wall clock behind it loses one part in this many.

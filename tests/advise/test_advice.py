@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayfly.cli.airport.flights import year_table
+from mayfly.cli.airport.flights import flights_table, trace_of
 from mayfly.cli.values import duration_ms
 from mayfly.pipeline.advise.advice import advise, recommend
 from mayfly.pipeline.advise.arrivals import arrivals_of, summary_of
@@ -190,7 +190,7 @@ def test_a_year_of_flights() -> None:
 
     At 115 s of 120 s some calls come too late in a receive; at what is recommended none does.
     """
-    arrivals = arrivals_of(year_table(), "BOARDING.JFK")
+    arrivals = arrivals_of(trace_of(flights_table()), "BOARDING.JFK")
     summary = summary_of(arrivals)
     assert summary.messages == 111_279
     assert summary.gap_variation is not None

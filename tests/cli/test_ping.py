@@ -13,7 +13,7 @@ from mayfly import QueueManager
 from mayfly.admin.security.admission import Admission
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.ping import Health, health_of
-from mayfly.cli.served import Served, Serving
+from mayfly.cli.served import IMPAIRED, READY, Served, Serving
 from mayfly.engine import Session
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
@@ -74,7 +74,7 @@ def announced(folder: Path) -> Iterator[Serving]:
         serving.announced(Served(str(token_file))),
     ):
         assert health_of("QM1", folder).state == State.STARTING
-        serving.tell_ready()
+        serving.tell(READY)
         yield serving
 
 
@@ -168,6 +168,6 @@ def test_a_server_without_one_of_its_loops_lives_and_is_not_ready(
     server.listen_unix(folder / MQ_SOCKET_FILE)
     with contextlib.closing(admission), contextlib.closing(server), announced(folder) as told:
         assert health_of("QM1", folder).is_ready
-        told.tell_impaired()
+        told.tell(IMPAIRED)
         health = health_of("QM1", folder)
         assert (health.state, health.is_live, health.is_ready) == (State.IMPAIRED, True, False)

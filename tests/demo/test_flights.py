@@ -62,7 +62,7 @@ def test_days_are_in_put_order_and_make_up_the_year() -> None:
 @pytest.mark.slow
 def test_the_year_in_one_process_gives_the_known_answer() -> None:
     """design §7: 280,230 got and 56,546 expired, each where the half-hour rule puts it."""
-    trace = flights.year_table()
+    trace = flights.trace_of(flights.flights_table())
     assert trace.schema == TRACE_SCHEMA
     outcomes = replay_in_process(trace)
     expired = np.asarray(pc.equal(outcomes["outcome"], EXPIRED))

@@ -16,7 +16,7 @@ PNG_START = b"\x89PNG\r\n\x1a\n"
 @pytest.fixture(scope="module")
 def outcomes() -> pa.Table:
     """The year, replayed."""
-    return replay_in_process(flights.year_table())
+    return replay_in_process(flights.trace_of(flights.flights_table()))
 
 
 def _size_of(png: Path) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.mqi import reasons as rc
 from mayfly.runtime.clocks import SystemClock
-from mayfly.runtime.loops import Driver
+from mayfly.runtime.runtime import Driver
 from mayfly.testing import VirtualClock
 from tests.spec.scene import Running, bodies, body, local, waiting
 from tests.store.scene import statement

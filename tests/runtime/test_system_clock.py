@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly.runtime.clocks import SystemClock
-from mayfly.runtime.loops import Driver
+from mayfly.runtime.runtime import Driver
 
 MS = 1_000_000
 HOUR_MS = 3_600_000

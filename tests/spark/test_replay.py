@@ -221,7 +221,7 @@ def test_the_year_in_spark_equals_the_year_in_process_and_the_known_answer(
     spark: SparkSession,
 ) -> None:
     """design §7: 280,230 got and 56,546 expired; row for row the same both ways."""
-    trace = flights.year_table()
+    trace = flights.trace_of(flights.flights_table())
     alone = replay_in_process(trace)
     together = ordered(replay_in_spark(spark.createDataFrame(trace)).toArrow())
     counts = {row["values"]: row["counts"] for row in pc.value_counts(together["outcome"]).tolist()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -37,7 +36,7 @@ from mayfly.admin import (
     set_channel_rule,
 )
 from mayfly.admin.mqsc.display import (
-    Outcome,
+    Reply,
     Selection,
     done,
     not_found,
@@ -49,6 +48,7 @@ from mayfly.admin.mqsc.grammar import (
     Command,
     Parameter,
     attribute_value,
+    checked_by,
     distinct,
     nearest,
     no_value,
@@ -77,7 +77,7 @@ _REFUSALS: Final = {
 _SECURITY_TYPES: Final = ("CONNAUTH", "AUTHSERV", "SSL")
 
 
-def set_record(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def set_record(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """SET AUTHREC PROFILE() OBJTYPE() PRINCIPAL() | GROUP() AUTHADD() AUTHRMV()."""
     given = _given(command)
     object_type, profile = _object(queue_manager, command, given, "PROFILE")
@@ -93,7 +93,7 @@ def set_record(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     return done("AMQ8862I", "IBM MQ authority record set.")
 
 
-def delete_record(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def delete_record(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """DELETE AUTHREC PROFILE() OBJTYPE() PRINCIPAL() | GROUP()."""
     given = _given(command)
     object_type, profile = _object(queue_manager, command, given, "PROFILE")
@@ -106,7 +106,7 @@ def delete_record(queue_manager: Engine, command: Command, kind: str) -> Outcome
     return done("AMQ8863I", "IBM MQ authority record deleted.")
 
 
-def display_records(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def display_records(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """DISPLAY AUTHREC [PROFILE()] [OBJTYPE()] [PRINCIPAL() | GROUP()] [MATCH()]."""
     given = _given(command)
     profile = one_value(given.pop("PROFILE")) if "PROFILE" in given else None
@@ -121,7 +121,7 @@ def display_records(queue_manager: Engine, command: Command, kind: str) -> Outco
     return shown(found, Selection(None, None), profile or AUTHREC, heading)
 
 
-def display_entity(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def display_entity(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """DISPLAY ENTAUTH PRINCIPAL() | GROUP() OBJTYPE() OBJNAME(): all that comes together."""
     given = _given(command)
     object_type, name = _object(queue_manager, command, given, "OBJNAME")
@@ -153,7 +153,7 @@ def _object(
             raise parameter.wrong(f"{parameter} is not right: for {QMGR} it must be {SELF}")
         name = SELF
     elif parameter is not None:
-        _checked(parameter, partial(check_profile, name))
+        checked_by(parameter, partial(check_profile, name))
     return object_type, name
 
 
@@ -178,7 +178,7 @@ def _entities(given: dict[str, Parameter]) -> list[Entity]:
         raise parameter.wrong(f"{kind} needs a name in parentheses")
     entities = [Entity(kind, token.typed) for token in parameter.values]
     for entity in entities:
-        _checked(parameter, partial(check_entity, entity))
+        checked_by(parameter, partial(check_entity, entity))
     return entities
 
 
@@ -204,14 +204,6 @@ def _words(parameter: Parameter | None, object_type: str) -> tuple[str, ...]:
     return words
 
 
-def _checked(parameter: Parameter, check: Callable[[], object]) -> None:
-    """Say which parameter it is that the engine refuses."""
-    try:
-        check()
-    except MQError as error:
-        raise parameter.wrong(f"{parameter.keyword}: {error.detail}") from error
-
-
 def _shown_only(command: Command, kind: str, given: dict[str, Parameter]) -> None:
     """Take out what DISPLAY may be asked to show: it shows everything; refuse the rest."""
     for keyword in _SHOWN:
@@ -221,7 +213,7 @@ def _shown_only(command: Command, kind: str, given: dict[str, Parameter]) -> Non
     nothing_else(command, kind, given)
 
 
-def set_rule(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def set_rule(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """SET CHLAUTH(profile) TYPE(type) … [ACTION(ADD | REPLACE | REMOVE | REMOVEALL)]."""
     profile = one_value(command.object)
     given = distinct(command.parameters)
@@ -232,11 +224,11 @@ def set_rule(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     except MQError as error:
         if error.reason not in _REFUSALS:
             raise
-        return Outcome((MqscMessage(*_REFUSALS[error.reason], reason=error.reason),))
+        return Reply((MqscMessage(*_REFUSALS[error.reason], reason=error.reason),))
     return done("AMQ8877I", "IBM MQ channel authentication record set.")
 
 
-def display_rules(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def display_rules(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """DISPLAY CHLAUTH(profile) [TYPE()] [MATCH(GENERIC | EXACT | ALL | RUNCHECK)] [attributes]."""
     profile = one_value(command.object)
     given = distinct(command.parameters)
@@ -255,7 +247,7 @@ def display_rules(queue_manager: Engine, command: Command, kind: str) -> Outcome
     return shown(found, wanted, profile, _DETAILS)
 
 
-def refresh(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def refresh(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """REFRESH SECURITY [TYPE(CONNAUTH | AUTHSERV | SSL)]."""
     given = distinct(command.parameters)
     security_type = given.pop("TYPE", None)
@@ -268,7 +260,7 @@ def refresh(queue_manager: Engine, command: Command, kind: str) -> Outcome:
 
 def _run_check(
     queue_manager: Engine, command: Command, profile: str, given: dict[str, Parameter]
-) -> Outcome:
+) -> Reply:
     """Answer MATCH(RUNCHECK) ADDRESS() CLNTUSER() | QMNAME() [SSLPEER()] [SSLCERTI()]."""
     if "*" in profile:
         raise command.object.wrong("MATCH(RUNCHECK) is about one channel: give its name")
@@ -320,6 +312,6 @@ def _value(parameter: Parameter, kind: str) -> Value:
     return number
 
 
-def _not_found() -> Outcome:
+def _not_found() -> Reply:
     reason = k.MQRCCF_CHLAUTH_NOT_FOUND
-    return Outcome((MqscMessage(*_REFUSALS[reason], reason=reason),))
+    return Reply((MqscMessage(*_REFUSALS[reason], reason=reason),))

@@ -21,7 +21,7 @@ from mayfly.admin import (
     stop_channel,
     stop_connection,
 )
-from mayfly.admin.mqsc.display import Outcome, done, nothing_else, selection, shown
+from mayfly.admin.mqsc.display import Reply, done, nothing_else, selection, shown
 from mayfly.admin.mqsc.grammar import (
     GENERIC,
     Command,
@@ -48,7 +48,7 @@ _CONN_KINDS: Final = {CONN: (CONN,), HANDLE: (HANDLE,), "ALL": (CONN, HANDLE)}
 _CONN_DETAILS: Final = ("AMQ8276I", "Display Connection details.")
 
 
-def display(queue_manager: Engine, command: Command, _kind: str) -> Outcome:
+def display(queue_manager: Engine, command: Command, _kind: str) -> Reply:
     """DISPLAY CHANNEL(generic) [TYPE(a type | ALL)] [attributes] [WHERE()]; clients' as well."""
     pattern = object_name(command.object, generic=True)
     given = distinct(command.parameters)
@@ -78,18 +78,18 @@ def kind_to_delete(given: dict[str, Parameter], kind: str) -> str:
     return CLNTCONN if word_of(given.pop("CHLTABLE", None), _TABLES) == _TABLES[1] else kind
 
 
-def display_status(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def display_status(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """DISPLAY CHSTATUS(generic) [attributes] [WHERE()]: channels that were ever started."""
     pattern = object_name(command.object, generic=True)
     wanted = selection(distinct(command.parameters), (kind,), generic=False)
     found = inquire(queue_manager, (kind,), pattern)
     if not found:
         text = "Channel Status not found."
-        return Outcome((MqscMessage("AMQ8420I", text, reason=rc.MQRC_UNKNOWN_OBJECT_NAME),))
+        return Reply((MqscMessage("AMQ8420I", text, reason=rc.MQRC_UNKNOWN_OBJECT_NAME),))
     return shown(found, wanted, pattern, _DETAILS)
 
 
-def start(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def start(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """START CHANNEL(name)."""
     name = name_of(command.object)
     nothing_else(command, kind, distinct(command.parameters))
@@ -97,7 +97,7 @@ def start(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     return done("AMQ8018I", "Start IBM MQ channel accepted.")
 
 
-def stop(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def stop(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """STOP CHANNEL(name) [MODE(QUIESCE | FORCE | TERMINATE)] [STATUS(STOPPED | INACTIVE)]."""
     name = name_of(command.object)
     given = distinct(command.parameters)
@@ -108,7 +108,7 @@ def stop(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     return done("AMQ8019I", "Stop IBM MQ channel accepted.")
 
 
-def reset(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def reset(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """RESET CHANNEL(name) [SEQNUM(n)]: the number of the next message, 1 without it."""
     name = name_of(command.object)
     given = distinct(command.parameters)
@@ -119,7 +119,7 @@ def reset(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     return done("AMQ8023I", "IBM MQ channel reset.")
 
 
-def resolve(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def resolve(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """RESOLVE CHANNEL(name) ACTION(COMMIT | BACKOUT)."""
     name = name_of(command.object)
     given = distinct(command.parameters)
@@ -131,7 +131,7 @@ def resolve(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     return done("AMQ8025I", "IBM MQ channel resolved.")
 
 
-def ping(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def ping(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """PING CHANNEL(name): whether its partner answers."""
     name = name_of(command.object)
     nothing_else(command, kind, distinct(command.parameters))
@@ -139,11 +139,11 @@ def ping(queue_manager: Engine, command: Command, kind: str) -> Outcome:
         channels_of(queue_manager).ping(name)
     except OSError as error:
         text = f"The remote channel '{name}' is not currently available: {error}."
-        return Outcome((MqscMessage("AMQ9558E", text, reason=rc.MQRC_Q_MGR_NOT_AVAILABLE),))
+        return Reply((MqscMessage("AMQ9558E", text, reason=rc.MQRC_Q_MGR_NOT_AVAILABLE),))
     except MQError as error:
         if error.reason != rc.MQRC_UNKNOWN_CHANNEL_NAME:
             raise
-        return Outcome(
+        return Reply(
             (MqscMessage("AMQ9519E", f"Channel '{name}' not found.", reason=error.reason),)
         )
     return done("AMQ8020I", "Ping IBM MQ channel complete.")
@@ -174,7 +174,7 @@ def _type_asked(given: dict[str, Parameter]) -> str:
     return _ALL_TYPES
 
 
-def display_connections(queue_manager: Engine, command: Command, _kind: str) -> Outcome:
+def display_connections(queue_manager: Engine, command: Command, _kind: str) -> Reply:
     """DISPLAY CONN(generic) [TYPE(CONN | HANDLE | ALL)] [attributes] [WHERE()]."""
     pattern = fold(one_value(command.object))
     given = distinct(command.parameters)
@@ -187,7 +187,7 @@ def display_connections(queue_manager: Engine, command: Command, _kind: str) -> 
     return shown(found, wanted, pattern, _CONN_DETAILS)
 
 
-def end_connection(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def end_connection(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """STOP CONN(id): end a connection; its unit of work is backed out."""
     identifier = fold(one_value(command.object))
     nothing_else(command, kind, distinct(command.parameters))
@@ -198,6 +198,6 @@ def end_connection(queue_manager: Engine, command: Command, kind: str) -> Outcom
     return done("AMQ8457I", "IBM MQ connection stopped.")
 
 
-def _unknown_connection(error: AdminError) -> Outcome:
+def _unknown_connection(error: AdminError) -> Reply:
     text = f"Connection identifier {error.value} not found."
-    return Outcome((MqscMessage("AMQ8461E", text, reason=error.reason),))
+    return Reply((MqscMessage("AMQ8461E", text, reason=error.reason),))

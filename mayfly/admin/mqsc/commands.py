@@ -43,7 +43,7 @@ from mayfly.admin import (
 )
 from mayfly.admin.mqsc import access, channels
 from mayfly.admin.mqsc.display import (
-    Outcome,
+    Reply,
     Selection,
     done,
     failure,
@@ -116,7 +116,7 @@ _NUMBER_WIDTH = 6
 _SMALL = {0: "No", 1: "One"}
 
 
-_Action: TypeAlias = Callable[["Engine", Command, str], Outcome]
+_Action: TypeAlias = Callable[["Engine", Command, str], Reply]
 
 
 class _Replies(NamedTuple):
@@ -174,7 +174,7 @@ def head_of(command: Command) -> tuple[str, str]:
     return _VERB_SYNONYMS.get(verb, verb), _OBJECT_SYNONYMS.get(kind, kind)
 
 
-def execute(queue_manager: Engine, command: Command) -> Outcome:
+def execute(queue_manager: Engine, command: Command) -> Reply:
     """Carry a command out; raises MqscSyntaxError when it is wrong, and then nothing is done."""
     verb, kind = head_of(command)
     actions = _ACTIONS.get(verb)
@@ -192,7 +192,7 @@ def execute(queue_manager: Engine, command: Command) -> Outcome:
     except UnknownModel as error:
         return not_found(error.name)
     except MQError as error:
-        return Outcome((failure(error, command.object),))
+        return Reply((failure(error, command.object),))
 
 
 def _placed(error: AdminError, command: Command) -> MqscSyntaxError:
@@ -209,7 +209,7 @@ def _name(parameter: Parameter, kind: str) -> str:
     return channels.name_of(parameter) if is_channel else object_name(parameter)
 
 
-def _define(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def _define(queue_manager: Engine, command: Command, kind: str) -> Reply:
     name = _name(command.object, kind)
     given = distinct(command.parameters)
     kind = channels.kind_of(given, kind)
@@ -221,7 +221,7 @@ def _define(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     return done(*_REPLIES[kind].created)
 
 
-def _alter(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def _alter(queue_manager: Engine, command: Command, kind: str) -> Reply:
     name = _name(command.object, kind)
     given = distinct(command.parameters)
     kind = channels.kind_of(given, kind)
@@ -229,13 +229,13 @@ def _alter(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     return done(*_REPLIES[kind].changed)
 
 
-def _alter_manager(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def _alter_manager(queue_manager: Engine, command: Command, kind: str) -> Reply:
     attributes = settings(distinct(command.parameters), kind)
     admin.alter(queue_manager, kind, queue_manager.name, attributes)
     return done("AMQ8005I", "IBM MQ queue manager changed.")
 
 
-def _delete(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def _delete(queue_manager: Engine, command: Command, kind: str) -> Reply:
     name = _name(command.object, kind)
     given = distinct(command.parameters)
     purge = kind == QLOCAL and switch(given, "PURGE")
@@ -245,14 +245,14 @@ def _delete(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     return done(*_REPLIES[kind].deleted)
 
 
-def _clear(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def _clear(queue_manager: Engine, command: Command, kind: str) -> Reply:
     name = object_name(command.object)
     nothing_else(command, kind, distinct(command.parameters))
     admin.clear_queue(queue_manager, name)
     return done("AMQ8022I", "IBM MQ queue cleared.")
 
 
-def _clear_topic(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def _clear_topic(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """CLEAR TOPICSTR(topic string) CLRTYPE(RETAINED)."""
     topic = one_value(command.object)
     given = distinct(command.parameters)
@@ -264,13 +264,13 @@ def _clear_topic(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     return done("AMQ8684I", "Topic string cleared.")
 
 
-def _ping(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def _ping(queue_manager: Engine, command: Command, kind: str) -> Reply:
     nothing_else(command, kind, distinct(command.parameters))
     queue_manager.check_running()
     return done("AMQ8415I", "Ping IBM MQ Queue Manager command complete.")
 
 
-def _display(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def _display(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """DISPLAY kind(generic) [attributes] [WHERE()]."""
     name = command.object
     pattern = one_value(name) if kind == SUB else object_name(name, generic=True)
@@ -294,7 +294,7 @@ def _types(given: dict[str, Parameter]) -> tuple[str, ...]:
     return QUEUE_KINDS if kind == _ALL_TYPES else (kind,)
 
 
-def _display_status(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def _display_status(queue_manager: Engine, command: Command, kind: str) -> Reply:
     pattern = object_name(command.object, generic=True)
     given = distinct(command.parameters)
     view = given.get("TYPE")
@@ -307,7 +307,7 @@ def _display_status(queue_manager: Engine, command: Command, kind: str) -> Outco
     return shown(found, wanted, pattern, ("AMQ8450I", "Display queue status details."))
 
 
-def _display_topic_status(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def _display_topic_status(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """DISPLAY TPSTATUS(topic string): the values that apply there, none of them ASPARENT."""
     topic = one_value(command.object)
     wanted = selection(distinct(command.parameters), (kind,), generic=False)
@@ -315,7 +315,7 @@ def _display_topic_status(queue_manager: Engine, command: Command, kind: str) ->
     return shown(found, wanted, topic, ("AMQ8754I", "Display topic status details."))
 
 
-def _display_manager(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def _display_manager(queue_manager: Engine, command: Command, kind: str) -> Reply:
     given = distinct(command.parameters)
     if "WHERE" in given:
         raise given["WHERE"].wrong(f"WHERE is not a keyword of DISPLAY {kind}")
@@ -324,7 +324,7 @@ def _display_manager(queue_manager: Engine, command: Command, kind: str) -> Outc
     return shown(found, wanted, queue_manager.name, _OF_MANAGER[kind])
 
 
-def _display_all(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def _display_all(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """DISPLAY PUBSUB, its neighbours in a hierarchy; DISPLAY GROUP, its queue-sharing group."""
     no_value(command.object)
     nothing_else(command, kind, distinct(command.parameters))
@@ -332,7 +332,7 @@ def _display_all(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     return shown(found, Selection(None, None), queue_manager.name, _OF_MANAGER[kind])
 
 
-def _display_setting(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def _display_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """DISPLAY SETTING(generic) [VALUE] [DEFAULT] [WHERE()]: without either, both."""
     pattern = one_value(command.object)
     # Also of generic names, which alone would tell nothing.
@@ -340,7 +340,7 @@ def _display_setting(queue_manager: Engine, command: Command, kind: str) -> Outc
     return shown(inquire(queue_manager, (kind,), pattern), wanted, pattern, _SETTING_DETAILS)
 
 
-def _alter_setting(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def _alter_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """ALTER SETTING(name) VALUE(value), which acts on later calls."""
     name = one_value(command.object)
     given = distinct(command.parameters)
@@ -352,7 +352,7 @@ def _alter_setting(queue_manager: Engine, command: Command, kind: str) -> Outcom
     return done(*_SETTING_CHANGED)
 
 
-def _reset_setting(queue_manager: Engine, command: Command, kind: str) -> Outcome:
+def _reset_setting(queue_manager: Engine, command: Command, kind: str) -> Reply:
     """RESET SETTING(name): as when it was never given."""
     name = one_value(command.object)
     nothing_else(command, kind, distinct(command.parameters))
@@ -440,11 +440,11 @@ def _is_end(statement: Statement) -> bool:
     return fold(statement.text).rstrip("; ") == _END
 
 
-def _run(queue_manager: Engine, statement: Statement) -> Outcome:
+def _run(queue_manager: Engine, statement: Statement) -> Reply:
     try:
         return execute(queue_manager, parse(statement))
     except MqscSyntaxError as error:
-        return Outcome((_syntax_error(statement, error),))
+        return Reply((_syntax_error(statement, error),))
 
 
 def _syntax_error(statement: Statement, error: MqscSyntaxError) -> MqscMessage:

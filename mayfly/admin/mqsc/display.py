@@ -235,7 +235,7 @@ def _item(keyword: str, value: Value) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Reply:
     """The messages of a command, and the objects it shows."""
 
     messages: tuple[MqscMessage, ...]
@@ -249,26 +249,26 @@ def failure(error: MQError, about: Parameter) -> MqscMessage:
     return MqscMessage(code, text.replace("{name}", name), reason=error.reason)
 
 
-def done(code: str, text: str) -> Outcome:
-    """Return the outcome of a command that was carried out."""
-    return Outcome((MqscMessage(code, text),))
+def done(code: str, text: str) -> Reply:
+    """Return the reply to a command that was carried out."""
+    return Reply((MqscMessage(code, text),))
 
 
-def not_found(name: str) -> Outcome:
-    """Return the outcome of a command about something that is not there."""
+def not_found(name: str) -> Reply:
+    """Return the reply to a command about something that is not there."""
     code, text = _NOT_FOUND
     message = MqscMessage(code, text.format(name=name), reason=rc.MQRC_UNKNOWN_OBJECT_NAME)
-    return Outcome((message,))
+    return Reply((message,))
 
 
 def shown(
     records: Iterable[Record], wanted: Selection, pattern: str, heading: tuple[str, str]
-) -> Outcome:
+) -> Reply:
     """Return the outcome of a DISPLAY: one message for each object that is wanted."""
     found = [row for row in map(wanted.of, records) if row is not None]
     if not found:
         return not_found(pattern)
-    return Outcome(tuple(MqscMessage(*heading, body(row)) for row in found), tuple(found))
+    return Reply(tuple(MqscMessage(*heading, body(row)) for row in found), tuple(found))
 
 
 def nothing_else(command: Command, kind: str, given: dict[str, Parameter]) -> None:

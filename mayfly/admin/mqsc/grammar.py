@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mayfly.admin import (
@@ -349,7 +349,8 @@ def object_name(parameter: Parameter, *, generic: bool = False) -> str:
     name = one_value(parameter)
     if generic and name == GENERIC:
         return name
-    _check_name(parameter, name.removesuffix(GENERIC) if generic else name)
+    plain = name.removesuffix(GENERIC) if generic else name
+    checked_by(parameter, lambda: check_name(plain))
     return name
 
 
@@ -360,8 +361,9 @@ def _number(attribute: Attribute, parameter: Parameter, text: str) -> int:
     return number
 
 
-def _check_name(parameter: Parameter, name: str) -> None:
+def checked_by(parameter: Parameter, check: Callable[[], object]) -> None:
+    """Run a check of the engine's; raises MqscSyntaxError at the parameter that it refuses."""
     try:
-        check_name(name)
+        check()
     except MQError as error:
         raise parameter.wrong(f"{parameter.keyword}: {error.detail}") from error

@@ -132,7 +132,6 @@ class Admission:
         self._decide(replace(applicant, host_names=names), answer)
 
     def _decide(self, applicant: Applicant, answer: Future[Admitted]) -> None:
-        """Begin to decide."""
         try:
             outcome = self._first_checks(applicant)
             if isinstance(outcome, Admitted):
@@ -294,7 +293,7 @@ class Refreshes:
     """The methods that are called when the security of one queue manager is refreshed."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Begin without methods to call."""
         self._methods: list[weakref.WeakMethod[Callable[[], Any]]] = []
 
     def tell(self, method: Callable[[], Any]) -> None:
@@ -303,7 +302,7 @@ class Refreshes:
         self._methods = [*alive, weakref.WeakMethod(method)]
 
     def refresh(self) -> None:
-        """Call all methods."""
+        """Call the methods whose objects live still."""
         for reference in self._methods:
             method = reference()
             if method is not None:

@@ -74,7 +74,7 @@ class Memory:
         self._found[manager, user.name] = made
 
     def forget(self) -> None:
-        """Forget all of them."""
+        """Forget all passwords, as REFRESH SECURITY does."""
         self._found = {}
 
     def _digest(self, password: str) -> bytes:
@@ -104,7 +104,7 @@ class Failures:
         return max(0, until_ms - self._now_ms())
 
     def note(self, source: str) -> None:
-        """Count a wrong password."""
+        """Count a wrong password of a source, and close it for longer after each one too many."""
         with self._changing:
             now_ms = self._now_ms()
             count, until_ms = self._found.pop(source, (0, now_ms))
@@ -214,7 +214,7 @@ class Delays:
     """Calls functions later, in one thread, which the first of them starts."""
 
     def __init__(self, runtime: Runtime) -> None:
-        """Begin with nothing to call."""
+        """Take the runtime whose thread calls the functions."""
         self._runtime, self._clock = runtime, SystemClock()
         self._changed = threading.Condition()
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []

@@ -315,7 +315,7 @@ class KnownNames:
     """The names of addresses that were looked up, for a minute; any thread may call it."""
 
     def __init__(self, now_ms: Callable[[], int], resolve: Resolver = names_of) -> None:
-        """Begin with none."""
+        """Take the clock by which names are kept, and the look-up of an address."""
         self._now_ms, self._resolve = now_ms, resolve
         self._changing = threading.Lock()
         #: Names, and until when they are kept; the oldest first.
@@ -337,6 +337,6 @@ class KnownNames:
         return names
 
     def forget(self) -> None:
-        """Forget all of them."""
+        """Forget all names, as REFRESH SECURITY does."""
         with self._changing:
             self._found = {}

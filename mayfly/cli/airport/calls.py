@@ -139,7 +139,7 @@ class CallRange(InputPartition):
     """The calls of one batch: ``[first, after)`` in put order."""
 
     def __init__(self, first: int, after: int) -> None:
-        """Name the range."""
+        """Take the numbers of the first call, and of the call after the last."""
         super().__init__((first, after))
         self.first = first
         self.after = after
@@ -153,7 +153,7 @@ class CallsReader(DataSourceStreamReader):
         self._path = path
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802  # Spark's name
-        """Return where the day begins."""
+        """Return the offset before the first call."""
         return {_OFFSET: 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802  # Spark's name

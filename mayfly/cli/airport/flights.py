@@ -103,9 +103,9 @@ def day_of_year(month: int, day: int) -> int:
     return (datetime.date(2013, month, day) - datetime.date(2013, 1, 1)).days
 
 
-def flights_of_day(month: int, day: int) -> list[Flight]:
-    """Return the flights scheduled to leave on a day of 2013, in put order."""
-    flights = flights_table()
+def flights_of_day(month: int, day: int, flights: pa.Table | None = None) -> list[Flight]:
+    """Return the flights scheduled to leave on a day of 2013, in put order; None: of the year."""
+    flights = flights_table() if flights is None else flights
     rows = flights.filter(pc.equal(flights["day"], day_of_year(month, day)))
     return [Flight(**row) for row in rows.to_pylist()]
 
@@ -115,11 +115,6 @@ def spelled(correl_id: bytes) -> str:
     text = correl_id.decode("ascii")
     route = f"{text[6:9]}-{text[9:12]}"
     return f"{text[:2]} {int(text[2:6])} {route}, {text[20:22]}:{text[22:]}"
-
-
-def year_table() -> pa.Table:
-    """Return the year as the trace that `spark.replay` takes; seq is the put order."""
-    return trace_of(flights_table())
 
 
 def trace_of(flights: pa.Table) -> pa.Table:

@@ -18,7 +18,6 @@ from typing import Any, Protocol
 
 import pandas  # noqa: F401  # imported here: two threads that import it at once fail
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
@@ -39,7 +38,7 @@ from mayfly.cli.airport.flights import (
     YEAR_EXPIRED_COUNT,
     YEAR_GOT_COUNT,
     Flight,
-    day_of_year,
+    flights_of_day,
     flights_table,
     trace_of,
 )
@@ -128,7 +127,7 @@ class DemoResult:
         return _counts(self.year_outcomes)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the numbers for JSON."""
+        """Return counts, lateness and problems for JSON; moments and durations are ms."""
         return {
             "ok": not self.problems,
             "date": f"2013-{self.plan.month:02d}-{self.plan.day:02d}",
@@ -225,7 +224,7 @@ def _session(out: Path) -> Iterator[SparkSession]:
 def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: Watcher) -> _LiveDay:
     """Drive the day while the stream fills the lake; return both once they have settled."""
     lake, folder = plan.out / "lake", plan.out / "queue-manager"
-    of_day = _flights_of(flights, plan.month, plan.day)
+    of_day = flights_of_day(plan.month, plan.day, flights)
     queue_manager, clock = open_queue_manager(of_day, folder)
     token_file = make_token(folder)
     with (
@@ -333,11 +332,6 @@ def _year_problems(outcomes: pa.Table, flights: pa.Table) -> list[str]:
 def _counts(outcomes: pa.Table) -> dict[str, int]:
     kinds = outcomes["outcome"].to_pylist()
     return {"calls": len(kinds), "got": kinds.count(GOT), "expired": kinds.count(EXPIRED)}
-
-
-def _flights_of(flights: pa.Table, month: int, day: int) -> list[Flight]:
-    rows = flights.filter(pc.equal(flights["day"], day_of_year(month, day)))
-    return [Flight(**row) for row in rows.to_pylist()]
 
 
 def _draw(plan: Plan, year: pa.Table, wall: WallDay) -> list[Path]:

@@ -44,7 +44,7 @@ class Difference(NamedTuple):
     replay: tuple[End, ...]
 
     def __str__(self) -> str:
-        """Say it in one line."""
+        """Return the call with its ends in the lake and in the replay, in one line."""
         return (
             f"{self.correl_id.decode()}: lake {_spelled(self.lake)}; replay {_spelled(self.replay)}"
         )
@@ -182,14 +182,6 @@ def worst_days(calendar: Calendar, count: int) -> list[tuple[str, int, int]]:
     return days
 
 
-def lines(table: pa.Table) -> list[str]:
-    """Return a summary table as aligned text, its header first; shares in percent."""
-    columns = [[name, *map(_cell, table[name].to_pylist())] for name in table.column_names]
-    widths = [max(map(len, column)) for column in columns]
-    rows = zip(*columns, strict=True)
-    return ["  ".join(map(str.rjust, row, widths)) for row in rows]
-
-
 def compare(lake: pa.Table, replay: pa.Table, discard_within_ms: int = 0) -> list[Difference]:
     """Return the calls that end otherwise in the lake than in the replay; empty when they agree.
 
@@ -255,12 +247,6 @@ def _day(outcomes: pa.Table) -> Ints:
 
 def _spelled(ends: tuple[End, ...]) -> str:
     return ", ".join(f"{end.outcome} at {end.ended_ms}" for end in ends) or "nothing"
-
-
-def _cell(value: str | int | float) -> str:
-    if isinstance(value, float):
-        return f"{value:.1%}"
-    return f"{value:,}" if isinstance(value, int) else value
 
 
 def _clock(at_ms: Ints) -> list[str]:

@@ -67,7 +67,7 @@ def _picture_bar(queue: QueueSeen) -> Text:
 
 
 def print_summary(result: DemoResult) -> None:
-    """Print it all."""
+    """Print two messages, the day and the year in numbers, the checks, and the files."""
     console = Console(highlight=False)
     plan = result.plan
     date = f"{plan.day} {summary.MONTHS[plan.month - 1]} 2013"

@@ -91,7 +91,7 @@ class Gates:
         self._threads: list[Future[None]] = []
 
     def __enter__(self) -> Self:
-        """Open the gates."""
+        """Start the threads of the gates, and the reader of reports."""
         for line in self._departures.values():
             self._threads += [
                 self._pool.submit(self._serve, line) for _ in range(_GATES_PER_AIRPORT)
