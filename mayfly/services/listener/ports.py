@@ -48,7 +48,7 @@ class Endpoint:
         self._factory = factory_of(manager)
         self._settings = settings
         runtime = self._factory.runtime
-        self._pool = ThreadPool(runtime=runtime) if pool is None else pool
+        self._pool = ThreadPool(runtime) if pool is None else pool
         self._tally = Tally(runtime.lock("tally"))
         self._lock = runtime.lock("port")
         self._run: Run | None = None
@@ -195,7 +195,7 @@ class MessageListenerService:
         self._factory = factory_of(manager)
         self._properties = dict(properties or {})
         of_listener_port(self._properties)
-        self._pool = ThreadPool(check_number("max_threads", max_threads, 1), self._factory.runtime)
+        self._pool = ThreadPool(self._factory.runtime, check_number("max_threads", max_threads, 1))
         self._total_tran_lifetime_timeout_s = total_tran_lifetime_timeout_s
         self._ports: dict[str, ListenerPort] = {}
 

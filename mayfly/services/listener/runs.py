@@ -41,9 +41,8 @@ class ThreadPool:
     runs change in their own state. No verb is called and no other wait begun with it held.
     """
 
-    def __init__(self, max_threads: int | None = None, runtime: Runtime | None = None) -> None:
-        """Begin with all of them free; the lock is of ``runtime``."""
-        self.changed = (Runtime() if runtime is None else runtime).condition()
+    def __init__(self, runtime: Runtime, max_threads: int | None = None) -> None:
+        self.changed = runtime.condition()
         self.max_threads = max_threads
         self.used_count = 0
         self._runs: list[ASF] = []
