@@ -937,7 +937,7 @@ class ChannelRuleDefinition(Definition):
             ("REQDADM", k.MQCHK_REQUIRED_ADMIN),
         ),
     )
-    # YES: a partner that the rule refuses is let in, and logged.
+    # YES: a partner that the rule refuses is admitted, and logged.
     warn: int = attribute(c.MQWARN_NO, k.MQIACH_WARNING, words=_NO_YES)
 
 

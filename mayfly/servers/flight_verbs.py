@@ -235,7 +235,7 @@ def claim(manager: ServedManager, request: Request) -> Answer:
     queues, asked = _with_queues(manager), request_of(claims.ClaimRequest, request)
     limit = ClaimLimit(asked.max_rows, asked.max_data_bytes, asked.up_to)
     claimed = queues.claims.claim(asked.consumer, asked.epoch, asked.after, limit)
-    return claims.Claimed(claimed.until, claimed.message_count)._asdict()
+    return claimed._asdict()
 
 
 def mark(manager: ServedManager, request: Request) -> Answer:
@@ -280,7 +280,7 @@ def back_out(manager: ServedManager, request: Request) -> Answer:
     queues, asked = _with_queues(manager), request_of(claims.BackOutRequest, request)
     if not all(type(row) is int for row in asked.rows):
         raise BadRequest(f"rows are whole numbers, not {asked.rows!r}")
-    return claims.BackedOut(*queues.claims.back_out(*asked))._asdict()
+    return queues.claims.back_out(*asked)._asdict()
 
 
 def release(manager: ServedManager, request: Request) -> Answer:

@@ -59,9 +59,9 @@ class Pipeline:
             while True:
                 claims.end(_CONSUMER, standing.epoch, after)
                 claimed = claims.claim(_CONSUMER, standing.epoch, after, LIMIT)
-                if not claimed.message_count:
+                if not claimed.messages:
                     return
-                self._read(standing.epoch, after, claimed.until, claimed.message_count)
+                self._read(standing.epoch, after, claimed.until, claimed.messages)
                 after = claimed.until
         except MQError:
             # A full disk, or a manager that closes.

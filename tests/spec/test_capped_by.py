@@ -286,7 +286,7 @@ def test_G9_claims_keep_it_given_back_and_ended(
     assert claims.release("reader") == 2
     standing = claims.attach("reader", "Q1")
     claimed = claims.claim("reader", standing.epoch, standing.closed, ClaimLimit(10, 2**20))
-    assert claimed.message_count == 2
+    assert claimed.messages == 2
     claims.end("reader", standing.epoch, claimed.until)
     assert caps(qm) == [OF_ALIAS, None]
 

@@ -10,8 +10,7 @@ import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
 from mayfly.engine import Session
-from mayfly.engine.claims.claims import Claimed
-from mayfly.engine.claims.consumer import CLAIM_ROWS_MAX, BackedOut
+from mayfly.engine.claims.consumer import CLAIM_ROWS_MAX
 from mayfly.engine.face.bulk import ClaimError
 from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.objects import administration
@@ -21,7 +20,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
-from mayfly.verbs.contracts.claims import ConsumerState
+from mayfly.verbs.contracts.claims import BackedOut, Claimed, ConsumerState
 from mayfly.verbs.facts import Counts
 from tests.over import NewSession
 from tests.spec.scene import (
@@ -83,7 +82,7 @@ class Reader:
     def drain(self) -> list[bytes]:
         """Claim, read and end all there is."""
         found: list[bytes] = []
-        while (claimed := self.claim()).message_count:
+        while (claimed := self.claim()).messages:
             found += self.read(claimed.until)
             self.end(claimed.until)
         return found
@@ -219,7 +218,7 @@ def test_what_others_have_got_locked_or_not_committed_is_passed_over(
     assert body(unit.get("Q1")) == b"1"
     unit.put("Q1", b"not yet")
     reader = Reader(manager)
-    assert reader.claim().message_count == 2
+    assert reader.claim().messages == 2
     unit.backout()
     assert reader.read(1) == [b"2", b"3"]
     reader.end(1)
@@ -250,7 +249,7 @@ def test_E8_a_claim_takes_a_message_until_its_deadline(
 ) -> None:
     session.put("Q1", b"x", time_to_live_ms=1_000)
     clock.advance(after_ms)
-    assert Reader(manager).claim().message_count == count
+    assert Reader(manager).claim().messages == count
     assert manager.counts("Q1") == NOTHING._replace(locked=count)
     assert manager.verify().ok
 
@@ -441,7 +440,7 @@ def test_what_a_checkpoint_says_is_written_is_ended_whoever_reads_now(
     assert manager.curdepth("Q1") == 1
     again = Reader(manager)
     again.at = 2
-    assert again.claim().message_count == 1
+    assert again.claim().messages == 1
     assert manager.verify().ok
 
 

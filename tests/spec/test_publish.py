@@ -376,7 +376,7 @@ def test_a_claim_that_is_given_back_keeps_the_topic(
             session.publish(string, b"x", persistent=persistent)
         session.put("Q1", b"no publication", persistent=persistent)
         reader = qm.claims.attach("reader", "Q1")
-        assert qm.claims.claim("reader", reader.epoch, 0, Limit(10, 2**20)).message_count == 3
+        assert qm.claims.claim("reader", reader.epoch, 0, Limit(10, 2**20)).messages == 3
     # What is claimed is on the disk, whatever it was before.
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, new_session(qm) as session:
         assert qm.claims.release("reader") == 3
@@ -392,7 +392,7 @@ def test_a_retained_publication_that_was_claimed_stays_the_one_of_its_topic(
         session.publish("a", b"x", persistent=True, retain=True)
         retained = "SYSTEM.RETAINED.PUB.QUEUE"
         reader = qm.claims.attach("reader", retained)
-        assert qm.claims.claim("reader", reader.epoch, 0, Limit(10, 2**20)).message_count == 1
+        assert qm.claims.claim("reader", reader.epoch, 0, Limit(10, 2**20)).messages == 1
         assert session.subscribe("a").get() is None
         assert qm.claims.release("reader") == 1
         assert body(session.subscribe("a").get()) == b"x"

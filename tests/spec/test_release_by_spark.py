@@ -82,7 +82,7 @@ def test_D28_a_stopped_staging_queue_gives_a_pipeline_nothing(
     with refused(rc.MQRC_GET_INHIBITED):
         reader.claim()
     alter(any_manager, STAGING, GET=c.MQQA_GET_ALLOWED)
-    assert reader.claim().message_count == 1
+    assert reader.claim().messages == 1
 
 
 @pytest.mark.parametrize(("at_ms", "found"), [(4_999, 0), (5_000, 1), (5_001, 1)])
@@ -98,7 +98,7 @@ def test_D1_nothing_is_claimed_before_its_time(
     session.put("Q1", b"x", delay_ms=5_000, persistent=persistent)
     clock.advance(at_ms)
     assert any_manager.curdepth("Q1") == 0
-    assert releaser(any_manager).claim().message_count == found
+    assert releaser(any_manager).claim().messages == found
 
 
 def test_D21_what_is_claimed_goes_to_its_target_in_order_when_the_claim_ends(
@@ -110,7 +110,7 @@ def test_D21_what_is_claimed_goes_to_its_target_in_order_when_the_claim_ends(
     clock.advance(40)
     reader = releaser(any_manager)
     claimed = reader.claim()
-    assert claimed.message_count == 4
+    assert claimed.messages == 4
     [(after, until)] = any_manager.claims.ranges("releaser", reader.epoch, 0, claimed.until)
     page = any_manager.claims.page(
         "releaser", reader.epoch, (after, until), max_bytes=2**20, max_rows=10
@@ -164,7 +164,7 @@ def test_D3_due_and_not_claimed_can_be_cancelled(
     reader = releaser(any_manager)
     clock.advance(1_000)
     assert session.schedule.cancel(msg_id) == Receipt.CANCELLED
-    assert reader.claim().message_count == 0
+    assert reader.claim().messages == 0
 
 
 def test_D12_late_commit_of_a_due_message_comes_with_a_later_claim(
@@ -298,7 +298,7 @@ def test_DDELAY_a_claim_that_nobody_renews_lapses_and_another_pipeline_takes_ove
     _gone, lapse_ms = renewed_at(any_manager, clock)
     clock.advance(lapse_ms - clock.now_ms() - early_ms)
     other = Reader(any_manager, "other", STAGING)
-    assert other.claim().message_count == found
+    assert other.claim().messages == found
     assert any_manager.claims.standings()[1].message_count == 2 - found
     other.drain()
     assert bodies(session, "Q1") == [b"1", b"2"][:found]
@@ -387,7 +387,7 @@ def test_DDELAY_the_clock_is_woken_for_the_lapse_of_a_new_claim(new_session: New
         alter_manager(qm, DDELAY=SPARK)
         session.put("Q1", b"x", delay_ms=10)
         clock.advance(10)
-        assert releaser(qm).claim().message_count == 1
+        assert releaser(qm).claim().messages == 1
         assert clock.lapse_ms == START_MS + 10 + CLAIM_LAPSE_MS
 
 
@@ -426,8 +426,8 @@ def test_mark_leaves_out_what_falls_due_later(
     claimed = reader.claim(Limit(10, 2**20, mark))
     assert reader.read(claimed.until) == [b"1"]
     reader.end(claimed.until)
-    assert reader.claim(Limit(10, 2**20, mark)).message_count == 0
-    assert reader.claim().message_count == 1
+    assert reader.claim(Limit(10, 2**20, mark)).messages == 0
+    assert reader.claim().messages == 1
 
 
 def test_limits_of_rows_and_bytes_hold(
@@ -440,7 +440,7 @@ def test_limits_of_rows_and_bytes_hold(
     first = reader.claim(Limit(100, 250))
     assert reader.read(first.until) == [b"%d" % n * 100 for n in range(3)]
     reader.at = first.until
-    assert reader.claim(Limit(3, 2**20)).message_count == 3
+    assert reader.claim(Limit(3, 2**20)).messages == 3
 
 
 def test_more_than_a_claim_holds_is_released_once_each(
@@ -455,7 +455,7 @@ def test_more_than_a_claim_holds_is_released_once_each(
     clock.advance(20)
     reader = releaser(any_manager)
     claimed = reader.claim(ALL)
-    assert claimed.message_count == count
+    assert claimed.messages == count
     read = reader.read(claimed.until)
     assert reader.end(claimed.until) == count
     got = bodies(session, "Q1")
@@ -476,7 +476,7 @@ def test_open_claim_survives_a_restart_with_its_messages(
                 session.put("Q1", b"%d" % n, delay_ms=10 + n, persistent=n != 1)
             clock.advance(13)
             claimed = releaser(qm).claim()
-            assert claimed.message_count == 4
+            assert claimed.messages == 4
     with QueueManager("QM1", folder, clock=clock) as qm, new_session(qm) as session:
         [standing] = qm.claims.standings()
         assert standing.message_count == 3

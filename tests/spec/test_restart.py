@@ -252,7 +252,7 @@ def put_with_a_delay(qm: QueueManager) -> None:
 def claim_with_a_deadline(qm: QueueManager) -> None:
     put_with_a_deadline(qm)
     epoch = qm.claims.attach("reader", "Q1").epoch
-    assert qm.claims.claim("reader", epoch, 0, Limit(1, 100)).message_count == 1
+    assert qm.claims.claim("reader", epoch, 0, Limit(1, 100)).messages == 1
 
 
 def subscribe_for_a_minute(qm: QueueManager) -> None:

@@ -174,9 +174,9 @@ def test_a_pipeline_reads_and_ends_what_it_has_claimed(
     session.publish("a/b", BODY, persistent=persistent)
     drain(session, *QUEUES[2:])
     reader, other = Reader(qm, "one", "Q1"), Reader(qm, "two", "Q2")
-    assert reader.claim().message_count == 1
+    assert reader.claim().messages == 1
     assert contents(qm, persistent=persistent) == [BODY]
-    assert other.claim().message_count == 1
+    assert other.claim().messages == 1
     assert contents(qm, persistent=persistent) == []
     assert reader.read(1) == [BODY]
     reader.end(1)

@@ -133,7 +133,7 @@ def scene(qm: QueueManager, clock: VirtualClock) -> None:
         session.get("Q1", msg_id=b"got")
         epoch = qm.claims.attach("reader", "Q1").epoch
         claimed = qm.claims.claim("reader", epoch, 0, Limit(1, 2**20))
-        assert claimed.message_count == 1
+        assert claimed.messages == 1
         qm.claims.release("reader")
         clock.advance(5_000)
         clock.advance(55_000)

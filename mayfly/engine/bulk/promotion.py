@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from mayfly.engine import holding
 from mayfly.engine.bulk.staged_rows import (
-    Kind,
+    RowKind,
     StagedRows,
     Times,
     ids_of,
@@ -188,7 +188,7 @@ class BulkPuts:
     """The rows of one blob on their way into lanes."""
 
     def __init__(
-        self, core: Core, rows: StagedRows, now_ms: int, new_lane: Callable[[Kind], Lane | None]
+        self, core: Core, rows: StagedRows, now_ms: int, new_lane: Callable[[RowKind], Lane | None]
     ) -> None:
         """Look at the kinds of rows there are; ``new_lane`` gives None for what goes alone."""
         self._core = core
@@ -213,7 +213,7 @@ class BulkPuts:
         is_one_life = self._lives_ms.count(self._lives_ms[0]) == rows.row_count
         self._is_uniform = len(values) == 1 and is_one_life and not self._has_ids
 
-    def kind(self, row: int) -> Kind:
+    def kind(self, row: int) -> RowKind:
         """Return what a row asks for beside its times and ids."""
         return self._kinds[self._numbers[row]]
 
@@ -347,7 +347,7 @@ class Surrendered(NamedTuple):
     text: str
 
 
-class Counted(NamedTuple):
+class RowCounts(NamedTuple):
     """The outcome of the rows of a transaction."""
 
     put_count: int
@@ -383,8 +383,8 @@ class Promotion(UnitOfWork):
         return False
 
     @property
-    def counted(self) -> Counted:
-        return Counted(self._put_count, self._expired_count, len(self.refusals))
+    def counted(self) -> RowCounts:
+        return RowCounts(self._put_count, self._expired_count, len(self.refusals))
 
     def check_room(self, operation_count: int = 1, queue: LocalQueue | None = None) -> int:
         """Take all: not MAXUMSGS but the size of a transaction is its limit."""
@@ -438,7 +438,7 @@ class Promotion(UnitOfWork):
         self._lanes, self._expired = [], []
         return transaction
 
-    def _lane(self, kind: Kind) -> Lane | None:
+    def _lane(self, kind: RowKind) -> Lane | None:
         """Return a new lane for rows of a kind, None when they must go one by one."""
         assert self._core.engine_lock.is_held()
         core = self._core
@@ -465,11 +465,11 @@ class Promotion(UnitOfWork):
         self._lanes.append(lane)
         return lane
 
-    def _prepared(self, kind: Kind, path: Path) -> Prepared:
+    def _prepared(self, kind: RowKind, path: Path) -> Prepared:
         defaults = path.default_priority, path.default_persistence
         return prepare(kind.descriptor, *defaults, self._context, kind.context_option)
 
-    def _add_alone(self, rows: StagedRows, row: int, kind: Kind) -> None:
+    def _add_alone(self, rows: StagedRows, row: int, kind: RowKind) -> None:
         try:
             self._put_alone(rows, row, kind)
         except MQError as refusal:
@@ -485,7 +485,7 @@ class Promotion(UnitOfWork):
             else:
                 self.refusals.append(refusal)
 
-    def _put_alone(self, rows: StagedRows, row: int, kind: Kind) -> None:
+    def _put_alone(self, rows: StagedRows, row: int, kind: RowKind) -> None:
         if kind.refusal is not None:
             raise kind.refusal
         if row in rows.without_body:
@@ -505,7 +505,7 @@ class Promotion(UnitOfWork):
         return times_of(rows, row, core.now_ms(), core.settings.longest_life_ms)
 
     def _put(
-        self, path: Path, body: bytes, kind: Kind, ids: tuple[bytes, bytes], times: Times
+        self, path: Path, body: bytes, kind: RowKind, ids: tuple[bytes, bytes], times: Times
     ) -> bytes:
         """Put as any application does, under the name of the sink; return the MsgId."""
         request = PutRequest(
@@ -515,7 +515,7 @@ class Promotion(UnitOfWork):
         return put(self._core, path, body, request, context=self._context, unit_of_work=self).msg_id
 
     def _discard(
-        self, path: Path, kind: Kind, ids: tuple[bytes, bytes], body: bytes, deadline_ms: int
+        self, path: Path, kind: RowKind, ids: tuple[bytes, bytes], body: bytes, deadline_ms: int
     ) -> None:
         """Begin and end the life of a row whose deadline has passed, and report it (E14)."""
         core, prepared = self._core, self._prepared(kind, path)
@@ -539,7 +539,7 @@ class Promotion(UnitOfWork):
             follow_expiry(core, followed, path.queue, message, original)
             self.adopt(followed)
 
-    def _dead_letter(self, rows: StagedRows, row: int, kind: Kind, refusal: MQError) -> None:
+    def _dead_letter(self, rows: StagedRows, row: int, kind: RowKind, refusal: MQError) -> None:
         """Put a refused row on the dead-letter destination behind an MQDLH (Q1).
 
         Raises why that takes it not, naming the option: else the row would be lost.
@@ -549,7 +549,7 @@ class Promotion(UnitOfWork):
         body = rows.body(row)
         descriptor = _sound(kind.descriptor, self._context)
         dead, header = dead_letter_of(core, descriptor, refusal.reason, kind.queue)
-        as_dead = Kind(name, dead, kind.context_option)
+        as_dead = RowKind(name, dead, kind.context_option)
         try:
             ids = ids_of(rows, row)
         except MQError:

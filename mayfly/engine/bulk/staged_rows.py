@@ -58,7 +58,7 @@ class StagedRows(NamedTuple):
         return [tuple(values.get(name) for name in KIND_COLUMNS) for values in by_name], of_rows
 
 
-class Kind(NamedTuple):
+class RowKind(NamedTuple):
     """The request of all rows of one kind; ``refusal`` is the reason why none can be put."""
 
     queue: str
@@ -75,7 +75,7 @@ class Times(NamedTuple):
     deadline_ms: int | None
 
 
-def kind_of(values: tuple[Any, ...], manager_name: str) -> Kind:
+def kind_of(values: tuple[Any, ...], manager_name: str) -> RowKind:
     """Return what the values of KIND_COLUMNS ask for."""
     given = {
         name: value for name, value in zip(KIND_COLUMNS, values, strict=True) if value is not None
@@ -92,8 +92,8 @@ def kind_of(values: tuple[Any, ...], manager_name: str) -> Kind:
         for name, value in given.items():
             _check(name, value)
     except MQError as refusal:
-        return Kind(queue, Descriptor(), MQPMO_NONE, refusal)
-    return Kind(queue, Descriptor(**given), option)
+        return RowKind(queue, Descriptor(), MQPMO_NONE, refusal)
+    return RowKind(queue, Descriptor(**given), option)
 
 
 def ids_of(rows: StagedRows, row: int) -> tuple[bytes, bytes]:

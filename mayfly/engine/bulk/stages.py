@@ -102,7 +102,7 @@ class Stages:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        #: One query's commits run one after the other, whoever calls.
+        #: Commits of one query run one after the other, in any thread.
         self._locks = [core.runtime.lock("stages") for _ in range(_LOCK_COUNT)]
         self._swept_ms: int | None = None
 
@@ -309,7 +309,7 @@ class Stages:
             self.sweep(now_ms - ORPHAN_MS)
 
     def _remove(self, stage_ids: Iterable[int]) -> None:
-        """Remove stages, whatever they hold, in transactions of bounded size."""
+        """Remove stages with their rows, in transactions of bounded size."""
         core = self._core
         for stage_id in stage_ids:
             is_emptied = False

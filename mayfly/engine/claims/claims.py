@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from mayfly.engine.claims.consumer import (
-    BackedOut,
     ClaimedPage,
     ClaimError,
+    ClaimLimit,
     Consumer,
-    Limit,
     QueueClaims,
 )
 from mayfly.engine.claims.ordinary_queue import OrdinaryQueueClaims
@@ -28,14 +26,7 @@ from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.claimed import ConsumerRow
 from mayfly.verbs.checks import check_name
 from mayfly.verbs.contracts import reasons
-from mayfly.verbs.contracts.claims import ConsumerState
-
-
-class Claimed(NamedTuple):
-    """Claims up to ``until`` are there to be read: so many messages after the last ones."""
-
-    until: int
-    message_count: int
+from mayfly.verbs.contracts.claims import BackedOut, Claimed, ConsumerState
 
 
 class Claims:
@@ -121,14 +112,14 @@ class Claims:
             return consumer.standing()
 
     def mark(self) -> int:
-        """Return what ``Limit.up_to`` takes: messages put by now are before it, later ones not."""
+        """Return a mark for ``ClaimLimit.up_to``: messages put by now are before it."""
         with self._core.engine_lock:
             self._core.check_running()
             mark = self._core.store.sequence.next()
             self._due.note_mark(mark)
             return mark
 
-    def claim(self, name: str, epoch: int, after: int, limit: Limit) -> Claimed:
+    def claim(self, name: str, epoch: int, after: int, limit: ClaimLimit) -> Claimed:
         """Claim the next messages in get order and return where the claims after ``after`` end.
 
         Claims that are there already come first; with none and nothing to claim, ``until`` is
@@ -143,7 +134,9 @@ class Claims:
             # Released claims that nobody has read are passed over.
             until, rows, body_bytes = consumer.given(after, limit.row_count, limit.body_bytes)
             while until == consumer.row.last_number:
-                left = Limit(limit.row_count - rows, limit.body_bytes - body_bytes, limit.up_to)
+                left = ClaimLimit(
+                    limit.row_count - rows, limit.body_bytes - body_bytes, limit.up_to
+                )
                 if left.row_count < 1 or (rows and left.body_bytes < 1):
                     break
                 claim = self._holding(consumer.queue).claim_next(consumer, left)
@@ -166,7 +159,7 @@ class Claims:
     def end_written(self, name: str, instance_id: str, until: int) -> int:
         """End all claims up to ``until``, which a checkpoint says are written; return messages.
 
-        That they are is true whoever reads under the name now, so no epoch is asked for; claims
+        This holds for any reader under the name, so no epoch is asked for; claims
         that are closed already stay as they are. ``instance_id`` is the store that the checkpoint
         was made with. Raises ClaimError.
         """
@@ -238,7 +231,7 @@ class Claims:
             for row in rows:
                 if consumer.closed_row < row <= consumer.row.last_row and row not in consumer.holes:
                     done = holding.back_out(consumer, row, reason)
-                    returned, moved = returned + done.returned_count, moved + done.moved_count
+                    returned, moved = returned + done.returned, moved + done.moved
         self._core.committer.run_deferred()
         return BackedOut(returned, moved)
 

@@ -23,7 +23,7 @@ from mayfly.store.claimed import (
     save_consumer,
 )
 from mayfly.verbs.contracts import reasons
-from mayfly.verbs.contracts.claims import ConsumerState
+from mayfly.verbs.contracts.claims import BackedOut, ConsumerState
 from mayfly.verbs.contracts.messages import MessageColumns
 
 #: The limits of one transaction, so that no other commit waits long for it.
@@ -200,7 +200,7 @@ class Consumer:
             self.holes = {hole for hole in self.holes if hole > self.closed_row}
 
 
-class Limit(NamedTuple):
+class ClaimLimit(NamedTuple):
     """The most that is claimed; messages that came, or fell due, after the mark ``up_to`` stay."""
 
     row_count: int
@@ -219,13 +219,6 @@ class ClaimedPage(NamedTuple):
         return len(self.columns.payload)
 
 
-class BackedOut(NamedTuple):
-    """How many messages went back to their queue, and how many were moved away from it."""
-
-    returned_count: int
-    moved_count: int
-
-
 class QueueClaims(ABC):
     """Holds what consumers have claimed; a consumer's methods are called with its lock held."""
 
@@ -241,7 +234,7 @@ class QueueClaims(ABC):
         """Take up the open claims of a consumer as the store has them."""
 
     @abstractmethod
-    def claim_next(self, consumer: Consumer, limit: Limit) -> ClaimRow | None:
+    def claim_next(self, consumer: Consumer, limit: ClaimLimit) -> ClaimRow | None:
         """Make one claim durable and return it; None when nothing is there."""
 
     @abstractmethod

@@ -16,10 +16,9 @@ from mayfly.engine import holding
 from mayfly.engine.claims.consumer import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
-    BackedOut,
     ClaimedPage,
+    ClaimLimit,
     Consumer,
-    Limit,
     QueueClaims,
 )
 from mayfly.engine.core import Core
@@ -40,6 +39,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store import claimed as store
 from mayfly.store.keys import SEQUENCE_BITS
 from mayfly.store.units import EndedRows, StoredMessage
+from mayfly.verbs.contracts.claims import BackedOut
 from mayfly.verbs.contracts.outcomes import Ending, MetBy
 
 _LOG = logging.getLogger("mayfly.claims")
@@ -59,7 +59,7 @@ class _Walked:
         self.volatile: list[tuple[int, StoredMessage]] = []
         self.expired: list[Found] = []
         self.body_bytes = 0
-        #: Whether it ended at so many expired messages that there may be more to find.
+        #: Whether it ended at the limit of expired messages: there may be more to find.
         self.is_cut = False
 
 
@@ -316,7 +316,7 @@ class OrdinaryQueueClaims(QueueClaims):
         )
         return ClaimedPage(consumer.queue, found)
 
-    def claim_next(self, consumer: Consumer, limit: Limit) -> store.ClaimRow | None:
+    def claim_next(self, consumer: Consumer, limit: ClaimLimit) -> store.ClaimRow | None:
         """Move the next live messages into a claim; None when nothing is there."""
         core = self._core
         while True:

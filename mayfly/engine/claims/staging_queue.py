@@ -15,11 +15,10 @@ from mayfly.engine import holding
 from mayfly.engine.claims.consumer import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
-    BackedOut,
     ClaimedPage,
     ClaimError,
+    ClaimLimit,
     Consumer,
-    Limit,
     QueueClaims,
 )
 from mayfly.engine.core import Core
@@ -32,6 +31,7 @@ from mayfly.mqi.errors import mq_error
 from mayfly.store import claimed as store
 from mayfly.store.messages import limited
 from mayfly.verbs.contracts import reasons
+from mayfly.verbs.contracts.claims import BackedOut
 from mayfly.verbs.contracts.messages import NO_MESSAGES, MessageColumns
 
 _MARKS_KEPT = 64
@@ -89,7 +89,7 @@ class StagingQueueClaims(QueueClaims):
         consumer.claims = claims
         consumer.row = row._replace(last_row=last_row)
 
-    def claim_next(self, consumer: Consumer, limit: Limit) -> store.ClaimRow | None:
+    def claim_next(self, consumer: Consumer, limit: ClaimLimit) -> store.ClaimRow | None:
         """Claim due messages, by delivery time, then put order; expired ones are discarded."""
         core, transaction = self._core, Transaction()
         with core.engine_lock:
@@ -160,7 +160,7 @@ class StagingQueueClaims(QueueClaims):
                 return self._read(consumer.queue, keys, max_bytes)
         return ClaimedPage(consumer.queue, NO_MESSAGES)
 
-    def _next(self, limit: Limit) -> tuple[list[DueOfSide], int]:
+    def _next(self, limit: ClaimLimit) -> tuple[list[DueOfSide], int]:
         """Return the messages that one claim takes; expired ones are being discarded."""
         core = self._core
         now_ms = core.now_ms()

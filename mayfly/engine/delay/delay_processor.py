@@ -57,7 +57,7 @@ DueOfSide = tuple[Due, int]
 #: When a message can neither be delivered nor disposed of, the next try comes after this (D21).
 RETRY_MS = 10 * SECOND_MS
 _LOG = logging.getLogger("mayfly.delay")
-#: Of messages of many kinds so many are looked at in vain.
+#: Messages that are compared before a statement looks for more of their kind.
 _FIRST: Final = 16
 
 
@@ -153,7 +153,7 @@ class DelayProcessor:
         return self._shut_down_because
 
     def due(self, up_to_ms: int, limit: int) -> list[DueOfSide]:
-        """Return what is due, in order, without hidden messages and those that failed.
+        """Return the due messages in order, without hidden ones and those that failed.
 
         Of both sides together there may be fewer than ``limit`` although more are due.
         """
@@ -172,7 +172,7 @@ class DelayProcessor:
         return [entry for entry in both if entry[0].k < end][:limit]
 
     def of_keys(self, keys: Sequence[int]) -> list[DueOfSide]:
-        """Return what there is of some keys, hidden or not, in order."""
+        """Return the messages of some keys that are still there, hidden or not, in order."""
         assert self._core.engine_lock.is_held()
         low, high, wanted = keys[0], keys[-1] + 1, frozenset(keys)
         volatile, persistent = (
@@ -182,7 +182,7 @@ class DelayProcessor:
         return _in_order(volatile, persistent)
 
     def pass_over(self, key: int) -> None:
-        """Note that everything up to a key is hidden, so that nobody walks past it."""
+        """Note that all messages up to a key are hidden: searches begin behind it."""
         assert self._core.engine_lock.is_held()
         queue = self._core.registry.staging()
         if queue is not None and not self._retry_at_ms:
@@ -190,7 +190,7 @@ class DelayProcessor:
                 pass_over(queue, persistence, key)
 
     def let_go(self, dues: Iterable[DueOfSide], now_ms: int) -> list[Transaction]:
-        """Return what sends due messages to their targets, or discards them.
+        """Return the transactions that send due messages to their targets, or discard them.
 
         A message that fails for now stays where it is and is tried again later (D21). So does one
         that raises an error nobody has expected: it holds no others back.
@@ -203,7 +203,7 @@ class DelayProcessor:
         return transactions
 
     def _let_go(self, dues: Iterable[DueOfSide], now_ms: int) -> list[Transaction] | None:
-        """Return what sends due messages to their targets; None when one is to be left out."""
+        """Return these transactions; None when one message is to be left out first."""
         core, staging = self._core, self._core.registry.staging()
         if staging is None:
             return []
@@ -241,7 +241,7 @@ class DelayProcessor:
         return transactions
 
     def _let_go_alike(self, now_ms: int) -> list[Transaction]:
-        """Return what sends the next due messages to their target, empty unless they are alike."""
+        """Return the transactions for the next due messages, empty unless they are alike."""
         core, staging = self._core, self._core.registry.staging()
         if staging is None or self._retry_at_ms:
             return []
@@ -328,7 +328,7 @@ def _kind(due: Due) -> tuple[str | None, int | None, bytes | None, bytes]:
     return due.target, due.target_number, due.sub_id, due.descriptor
 
 
-class _Lane:
+class _BulkMove:
     """Messages of one descriptor that go to one queue together."""
 
     def __init__(self, core: Core, path: Path, descriptor: Descriptor) -> None:
@@ -365,7 +365,7 @@ class Release:
         self._now_ms = now_ms
         self._work = Transaction()
         self._failures: list[Transaction] = []
-        self._lanes: dict[tuple[str | None, bytes | None, bytes], _Lane | None] = {}
+        self._lanes: dict[tuple[str | None, bytes | None, bytes], _BulkMove | None] = {}
 
     def take_in_bulk(self, due: Due) -> bool:
         """Add a persistent message to those that move together; False when it cannot."""
@@ -418,15 +418,15 @@ class Release:
         return True
 
     def transactions(self) -> list[Transaction]:
-        """Return what is to be run, with the lock free again."""
+        """Return the transactions; they are run with the lock free again."""
         for lane in self._lanes.values():
             if lane is not None and lane.old_keys:
                 self._add_lane(lane)
         delivered = [self._work] if self._work.departures or self._work.moves else []
         return delivered + self._failures
 
-    def _lane_for(self, due: Due, largest_bytes: int) -> _Lane | None:
-        """Return the lane of messages with data of up to so many bytes, None when there is none."""
+    def _lane_for(self, due: Due, largest_bytes: int) -> _BulkMove | None:
+        """Return the lane for messages with data of up to ``largest_bytes``, None without one."""
         # Messages for one subscription go together, whatever their topic.
         place = (due.target, due.sub_id, due.descriptor)
         if place not in self._lanes:
@@ -437,7 +437,7 @@ class Release:
             return None
         return None if due.ttl_from_release == CAP_AT_RELEASE else lane
 
-    def _lane(self, due: Due) -> _Lane | None:
+    def _lane(self, due: Due) -> _BulkMove | None:
         core, name = self._core, due.target
         if name is None:
             return None
@@ -461,9 +461,9 @@ class Release:
             or queue.is_staging
             or path.is_temporary
         )
-        return None if hindered else _Lane(core, path, descriptor)
+        return None if hindered else _BulkMove(core, path, descriptor)
 
-    def _add_lane(self, lane: _Lane) -> None:
+    def _add_lane(self, lane: _BulkMove) -> None:
         transaction, count = self._work, len(lane.old_keys)
         descriptor, target = lane.descriptor, lane.path.queue
         is_run = lane.is_run()
@@ -528,7 +528,7 @@ class Release:
         """Discard or dead-letter as the report options say (D20); None when that fails (D21).
 
         A publication is discarded when its subscriber is gone (D23), when its topic says
-        USEDLQ(NO), and when it cannot be dead-lettered (D24): then whatever becomes of its report.
+        USEDLQ(NO), and when it cannot be dead-lettered (D24), then even without its report.
         """
         is_undone_without_report = descriptor.persistence == MQPER_PERSISTENT
         core, (queue, row, _side) = self._core, found
@@ -550,7 +550,7 @@ class Release:
                 # D22 undoes an action that has succeeded; where this one fails, the source says, a
                 # publication is discarded.
                 event, is_undone_without_report = Event.DISCARD, False
-        # Of this one the rule is that it goes to the dead-letter queue, whatever it asks for (D22).
+        # This report goes to the dead-letter queue even if its options ask to discard it (D22).
         is_sent = send_report(
             core, transaction, Cause.EXCEPTION, original, reason, always_kept=True
         )

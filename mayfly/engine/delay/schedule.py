@@ -91,8 +91,8 @@ class Schedule:
         """Act for a session: ``unit_of_work`` checks that it is open and gives its unit, if any.
 
         ``ending`` names its user and program: to the audit, and to the lives that it ends.
-        With an ``authority``, the messages of others are shown to who may browse the staging queue
-        and changed by who may get from it; own ones need nothing. ``position`` is as in :meth:`at`.
+        With an ``authority``, messages of other users take BROWSE on the staging queue to be shown
+        and GET to be changed; own ones take none. ``position`` is as in :meth:`at`.
         """
         self._authority = authority
         self._core = core
@@ -239,7 +239,7 @@ class Schedule:
         """Let everything a filter finds go now; yields as :meth:`cancel_all`."""
         return self._change_all(where, Releasing(self._core, self._ending))
 
-    def _change_one(self, msg_id: Identifier, change: Change) -> Receipt:
+    def _change_one(self, msg_id: Identifier, change: ScheduleChange) -> Receipt:
         core, unit_of_work = self._core, self._unit_of_work()
         wanted, transaction = stored_id(msg_id, "msg_id"), Transaction()
         left_over: set[int] = set()
@@ -269,7 +269,7 @@ class Schedule:
     def _change_found(
         self,
         found: Sequence[Found],
-        change: Change,
+        change: ScheduleChange,
         msg_id: bytes,
         transaction: Transaction,
         unit_of_work: UnitOfWork | None,
@@ -324,7 +324,7 @@ class Schedule:
         """Return True if a message is visible and due: its release is under way."""
         return key not in self._core.hidden and due_ms_of(key) <= self._core.now_ms()
 
-    def _change_all(self, where: ScheduleFilter, change: Change) -> Iterator[int]:
+    def _change_all(self, where: ScheduleFilter, change: ScheduleChange) -> Iterator[int]:
         core, unit_of_work = self._core, self._unit_of_work()
         self._check(words.GET, where.sender)
         check = Scan(core, where)
@@ -357,7 +357,7 @@ class Schedule:
         if not total:
             yield 0
 
-    def _is_possible(self, change: Change, found: Found) -> bool:
+    def _is_possible(self, change: ScheduleChange, found: Found) -> bool:
         """Return True if a message that came after the check can be changed as well."""
         if is_expired(found[1].expire_at_ms, self._core.now_ms()):
             return False
@@ -393,7 +393,7 @@ class Schedule:
         return Receipt.EXPIRED if is_over else None
 
     def _entry(
-        self, change: Change, detail: str, receipt: Receipt, count: int, msg_id: bytes = b""
+        self, change: ScheduleChange, detail: str, receipt: Receipt, count: int, msg_id: bytes = b""
     ) -> AuditEntry:
         now_ms, user = self._core.now_ms(), self._ending.ended_by or ""
         return AuditEntry(now_ms, user, change.action, msg_id, detail, receipt.value, count)
@@ -413,7 +413,7 @@ def _spelled(where: ScheduleFilter) -> str:
     return " ".join(f"{name}={value}" for name, value in given.items()) or "everything"
 
 
-class Change(ABC):
+class ScheduleChange(ABC):
     """One kind of change; its methods are called under the lock."""
 
     #: The name of the change in the audit.
@@ -440,7 +440,7 @@ class Change(ABC):
         """Change a visible message, by the unit of work, or by the transaction without one."""
 
 
-class Cancellation(Change):
+class Cancellation(ScheduleChange):
     """Messages are taken off the schedule; their lives end as cancelled."""
 
     action: ClassVar = "cancel"
@@ -462,7 +462,7 @@ class Cancellation(Change):
             unit_of_work.take(*found, now_ms)
 
 
-class Rescheduling(Change):
+class Rescheduling(ScheduleChange):
     """Messages get another delivery time: the same for all, or moved by as much, or now."""
 
     action: ClassVar = "reschedule"

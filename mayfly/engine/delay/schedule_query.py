@@ -107,7 +107,7 @@ class Scan:
         limit: int = _STEP,
         shows_releasing: bool = False,
     ) -> None:
-        """Begin behind a position, at the first message without one; so many are enough a step.
+        """Begin behind a position, at the first message without one; a step finds up to ``limit``.
 
         ``shows_releasing`` counts in what a pipeline is about to release and nobody can change.
         """

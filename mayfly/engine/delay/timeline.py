@@ -22,7 +22,7 @@ from mayfly.store.messages import staged_page
 
 #: Rows of one read: in memory others wait for it, some 5 ms.
 _PAGE: Final = 20_000
-#: With so many changes since the last question it costs less to read anew.
+#: With more changes than this since the last question it costs less to read anew.
 _MOST_CHANGES: Final = 200_000
 #: The number of the target of a message that has none.
 _NO_TARGET: Final = -1

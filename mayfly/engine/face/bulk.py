@@ -7,8 +7,7 @@ from mayfly.engine.bulk.bulk_browse import page as browsable_page
 from mayfly.engine.bulk.bulk_browse import ranges as browsable_ranges
 from mayfly.engine.bulk.staged_rows import StagedRows
 from mayfly.engine.bulk.stages import TRANSACTION_ROWS, StageMissing
-from mayfly.engine.claims.consumer import ClaimError
-from mayfly.engine.claims.consumer import Limit as ClaimLimit
+from mayfly.engine.claims.consumer import ClaimError, ClaimLimit
 
 __all__ = [
     "ClaimError",

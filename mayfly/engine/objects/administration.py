@@ -144,7 +144,7 @@ def delete_queue(
 
 
 def enter_queue(core: Core, definition: QueueDefinition) -> None:
-    """Store a new definition, then let it be known; call it without the lock."""
+    """Store the definition of a new queue, then enter it; call it without the lock."""
     number = core.registry.number_for(definition.name) if definition.kind == QLOCAL else 0
     save(core, definition, number)
     with core.engine_lock:
@@ -206,7 +206,7 @@ def _system_objects(platform: str) -> list[QueueDefinition]:
 
 
 def _place_of(core: Core, definition: QueueDefinition | None) -> Core:
-    """Return whose store holds a definition: the queue manager, or its queue-sharing group."""
+    """Return the engine whose store holds a definition: the queue manager's, or its group's."""
     is_shared = definition is not None and definition.qsgdisp == MQQSGD_SHARED
     return core if core.group is None or not is_shared else core.group
 
@@ -385,7 +385,7 @@ def _create_dynamic(core: Core, model: QueueDefinition, name: str, owners: tuple
 def drop_dynamic_queue(
     core: Core, queue: LocalQueue, options: int, ending: Ending, *, is_owner: bool
 ) -> None:
-    """Delete the queue of a handle that is being closed, if that is what closing it means.
+    """Delete the queue of a handle that is being closed, where the options or its type say so.
 
     A temporary queue goes with its creator, messages and all; a permanent one with MQCO_DELETE when
     it is empty, with MQCO_DELETE_PURGE in any case. Other handles on it get MQRC_Q_DELETED from
@@ -469,7 +469,7 @@ def stored_definitions(store: Store) -> list[tuple[Definition, int]]:
 
 @contextmanager
 def definitions_unchanged(core: Core) -> Iterator[None]:
-    """Let nobody else change definitions for a block: its changes are of what it has looked at.
+    """Keep definitions as they are for a block, which may read them and then change them.
 
     Definitions of a queue-sharing group are the exception: other members may change them.
     """
@@ -479,7 +479,7 @@ def definitions_unchanged(core: Core) -> Iterator[None]:
 
 @contextmanager
 def definitions_if_free(core: Core) -> Iterator[bool]:
-    """Let nobody else change definitions; gives False, and waits for nobody, when somebody does."""
+    """Keep definitions as they are for a block; gives False, without a wait, while they change."""
     is_free = core.definitions_lock.acquire(blocking=False)
     try:
         yield is_free

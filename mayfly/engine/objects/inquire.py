@@ -147,7 +147,7 @@ def open_definition(
 
 
 def inquire(core: Core, handle: Handle | DefinitionHandle, selectors: Sequence[int]) -> Inquiry:
-    """MQINQ, up to 256 selectors at a time; of an alias it is the alias that answers.
+    """MQINQ, up to 256 selectors at a time; an alias answers with its own attributes.
 
     Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_INQUIRE (C8), MQRC_SELECTOR_ERROR,
     MQRC_SELECTOR_LIMIT_EXCEEDED, and MQRC_Q_DELETED or, for a process, MQRC_OBJECT_CHANGED when it
@@ -196,7 +196,7 @@ def inquire_itself(
 
 
 def text_length(selector: int) -> int:
-    """Return how many characters the value of a character selector has, padded."""
+    """Return the length in characters to which the value of a character selector is padded."""
     return _text_lengths().get(selector, _NAME_LENGTH)
 
 

@@ -190,7 +190,7 @@ def _missing_rule(rule: ChannelRuleDefinition) -> MQError:
 
 
 def set_up_client_objects(core: Core) -> None:
-    """Define what clients connect by, once in the life of a queue manager.
+    """Define the channels, rules and AUTHINFO for clients, once in the life of a queue manager.
 
     Every client needs a password, so that a new queue manager lets nobody in; IBM MQ asks only
     administrators (REQDADM), whose other users the operating system knows.
@@ -210,7 +210,7 @@ def set_up_client_objects(core: Core) -> None:
 
 @cache
 def _objects() -> tuple[Definition, ...]:
-    """Return what is defined; no definition of these kinds is changed in its place."""
+    """Return these objects; no definition of their kinds is changed in its place."""
     models = [
         ChannelDefinition(
             CLNTCONN if channel_type == c.MQCHT_CLNTCONN else CHANNEL,

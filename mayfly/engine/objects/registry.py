@@ -128,7 +128,7 @@ class Path:
         self.prepared: tuple[Descriptor, Context, Prepared] | None = None
 
 
-class Directory(Protocol):
+class SharedDirectory(Protocol):
     """The queues of a queue-sharing group's other queue managers."""
 
     def status(self) -> Sequence[tuple[str, bool, int]]:
@@ -156,14 +156,14 @@ class Directory(Protocol):
 class Registry:
     """All definitions of a queue manager and the queues they stand for; guarded by the lock.
 
-    ``version`` rises with every change, so that whoever keeps a Path knows when to ask again.
+    ``version`` rises with every change: a Path of an earlier version has to be resolved again.
     """
 
     def __init__(self, home: QueueOwner) -> None:
         self.queue_manager = ManagerDefinition(QMGR, home.name)
         self.version = 0
         #: The queues of its queue-sharing group that are not defined here; None without a group.
-        self.directory: Directory | None = None
+        self.directory: SharedDirectory | None = None
         self.home = home
         #: Others of the group, whose names may lead here.
         self.followers: list[Registry] = []

@@ -216,13 +216,13 @@ def view_members(core: Core) -> list[MemberView]:
 
 
 def view_authority(core: Core) -> list[tuple[RecordKey, int]]:
-    """Return all authority records with what they give, by type, profile and entity."""
+    """Return all authority records with their bits, by type, profile and entity."""
     with core.engine_lock:
         return core.registry.authority.all()
 
 
 def entities_of(core: Core, entities: Iterable[Entity]) -> list[Entity]:
-    """Return for whom the authority of users counts: with each user its groups; groups as given."""
+    """Return users with all their groups, and groups as given: together they have one authority."""
     with core.engine_lock:
         found: list[Entity] = []
         for entity in entities:
@@ -232,7 +232,7 @@ def entities_of(core: Core, entities: Iterable[Entity]) -> list[Entity]:
 
 
 def granted(core: Core, entities: Sequence[Entity], object_type: str, name: str) -> int:
-    """Return what some users and groups may do together with an object."""
+    """Return the authorities, as bits, that some users and groups have together on an object."""
     with core.engine_lock:
         return core.registry.authority.granted(entities, object_type, name)
 

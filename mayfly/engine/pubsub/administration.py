@@ -457,7 +457,7 @@ def _begin_life(core: Core, definition: SubscriptionDefinition, life_ms: int | N
 
 
 def undo_subscription(core: Core, subscription: Subscription) -> None:
-    """Take a subscription back whose making has failed, whatever that meets."""
+    """Remove a subscription whose making has failed; an error of that is logged."""
     try:
         remove_subscription(core, subscription)
     except MQError as error:

@@ -63,6 +63,7 @@ class Neighbours:
         keep_named(self._core, ChildDefinition(CHILD, name))
 
     def drop(self, name: str) -> None:
+        """Forget a neighbour with its proxies."""
         for topic in self.proxied_for(name):
             self.give(name, topic, is_wanted=False)
         child = self._core.registry.named.get((CHILD, name))
@@ -81,7 +82,7 @@ class Neighbours:
     def give(self, neighbour: str, topic: str, *, is_wanted: bool) -> None:
         """Let a neighbour have a proxy for a topic, or none; raises why that fails.
 
-        A new one brings what is retained for its topic, on its way to who subscribes there now.
+        A new one sends the retained publications of its topic to the subscribers there.
         """
         definition = proxy_definition(neighbour, topic)
         found = self._core.registry.subscriptions.find(definition.name)

@@ -36,7 +36,7 @@ _FORMAT, _ENCODING, _CCSID, _REPORT = "Fmt", "Enc", "Ccs", "Rep"
 
 
 class Journey(NamedTuple):
-    """Where a publication has been, the queue manager it comes from last, and for whom it is.
+    """The way of a publication: the queue managers it has been at, and the subscribers it is for.
 
     One that was retained earlier may be for new subscribers alone: for those to exactly the topic
     string ``only_for``, wildcards included; empty, it is for everybody.

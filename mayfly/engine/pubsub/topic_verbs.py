@@ -95,7 +95,7 @@ class TopicVerbs(ABC):
         topic_object: str = "",
         properties: Mapping[str, object] | None = None,
     ) -> PublishResult:
-        """Publish to all who subscribe now, each with a copy and a lifetime of its own.
+        """Publish to all current subscriptions, each with a copy and a lifetime of its own.
 
         ``priority`` and ``persistent`` None are the topic's. ``retain`` keeps it for later
         subscribers; an empty body then ends what was kept. ``topic`` stands behind the string of
@@ -207,7 +207,7 @@ class TopicVerbs(ABC):
             check_topic_string(topic, wildcards=False)
         check = partial(_check_publisher, authority)
         check(topic)
-        target = Target(topic, alias, check, self._opened.saved_message)
+        target = PublishTarget(topic, alias, check, self._opened.saved_message)
         return TopicHandle(core, self, target, self._opened.open_object("TOPIC", topic, options))
 
     def close_topic(self, handle: TopicHandle) -> None:
@@ -305,7 +305,7 @@ class TopicVerbs(ABC):
     def _unit_in_use(self) -> UnitOfWork | None: ...
 
 
-class Target(NamedTuple):
+class PublishTarget(NamedTuple):
     """Where publications go: a topic string, or an alias, which may lead elsewhere later on.
 
     ``check`` asks for authority to publish to a topic string, of the user who counts;
@@ -321,7 +321,9 @@ class Target(NamedTuple):
 class TopicHandle:
     """One open topic of one session; closed by :meth:`close` or with its session."""
 
-    def __init__(self, core: Core, verbs: TopicVerbs, target: Target, opened: OpenObject) -> None:
+    def __init__(
+        self, core: Core, verbs: TopicVerbs, target: PublishTarget, opened: OpenObject
+    ) -> None:
         self._core = core
         self._verbs = verbs
         self._target = target

@@ -87,7 +87,7 @@ class QueueSharingGroup:
         return self.engine.is_stopped
 
     def membership(self, name: str, clock: Clock | None) -> GroupMembership:
-        """Return the membership of a queue manager to be, for whoever opens it.
+        """Return the membership for a queue manager that is about to be opened.
 
         Raises ValueError for another clock than that of the group, and for a name in use.
         """
@@ -153,7 +153,7 @@ class QueueSharingGroup:
 
 
 class SharedQueues(Membership[Engine]):
-    """The place of the engine that has the shared queues among those of the members."""
+    """The membership of the engine that has the shared queues, beside those of the members."""
 
     engine: Engine
     transactions: GroupTransactions
@@ -247,7 +247,7 @@ class GroupMembership(Membership[Engine]):
         member.store.group.commit(unit)
 
     def _agree_on_time(self, member: Engine) -> None:
-        """Let nobody of the group be behind a member that is being opened, nor that one behind."""
+        """Set the time of all members to the latest; the member that is being opened is one."""
         shared = self._shared
         with shared.engine.engine_lock:
             everybody = [shared.engine, member, *shared.directory.members.values()]
@@ -256,7 +256,7 @@ class GroupMembership(Membership[Engine]):
                 each.ahead_ms = ahead_ms
 
     def recover(self) -> None:
-        """Do what was decided while it was closed, before anybody looks at a message.
+        """Carry out what was decided while it was closed, before any message is read.
 
         Raises StoreError for the folder of a member that was removed from the group.
         """

@@ -138,7 +138,7 @@ class Participant:
                 core.committer.leave([part])
 
     def finish(self) -> None:
-        """Carry out what a full disk has kept from being so; MQRC_STORAGE_MEDIUM_FULL again."""
+        """Carry out what waits for room on the disk; raises MQRC_STORAGE_MEDIUM_FULL again."""
         if not self.unfinished:
             return
         core = self.core
@@ -157,7 +157,7 @@ class _GroupTransaction:
     """One transaction on its way: its parts by whose store they change, the group first."""
 
     def __init__(self, group: Core, core: Core, transaction: Transaction) -> None:
-        """Take a transaction of ``core`` apart. The group takes part in whatever its members do."""
+        """Take a transaction of ``core`` apart; the group takes part in all transactions."""
         self._group = group
         others = cast("dict[Core, Transaction]", transaction.parts)
         ordered = sorted({**others, core: transaction}.items(), key=lambda part: part[0].name)

@@ -98,7 +98,7 @@ def sentence_of(stays: Sequence[Stay], now_ms: int, *, is_cut: bool) -> str:
 def sentence_of_nothing(
     manager_name: str, identifier: bytes, oldest: tuple[int, int] | None, lost_count: int
 ) -> str:
-    """Return sentences on an id that nothing here has: above all about retention.
+    """Return sentences on an id that no message here has: how far back the ledger goes.
 
     ``oldest`` are position and moment of the oldest row of the ledger, ``lost_count`` the number of
     non-persistent messages that restarts have taken.
@@ -201,7 +201,7 @@ def _available(stay: Stay, now_ms: int) -> str:
 def _locked(stay: Stay, now_ms: int) -> str:
     where = f"on {stay.queue}"
     if stay.target and not stay.reason:
-        # Delayed, or in transit: its queue says nothing to who asks.
+        # Delayed, or in transit: its target says more than its queue.
         where = f"on its way to {stay.target}, {where}"
     said = f"It is {where}, and {stay.holder} has it"
     if is_expired(stay.expire_at_ms, now_ms):
@@ -413,7 +413,7 @@ def _cause(stay: Stay) -> str:
 
 
 def cap_of(stay: Stay) -> str:
-    """Return which object caps lives at what, for a life that this has shortened; else empty."""
+    """Return the object and the cap by which a life was shortened, empty for none."""
     if not stay.capped_by:
         return ""
     cap = read_cap(stay.capped_by)
@@ -445,7 +445,7 @@ def _as_sent(stay: Stay, sent: Stay | None) -> Stay:
 
 
 def ender_of(stay: Stay) -> str:
-    """Return who has ended a life: ``user (program)``, or the one of the two that is known."""
+    """Return ``user (program)`` of the end of a life, or the one of the two that is known."""
     if stay.ended_by and stay.ended_program:
         return f"{stay.ended_by} ({stay.ended_program})"
     return stay.ended_by or stay.ended_program

@@ -97,7 +97,7 @@ def _sender_id(core: Core, identifier: bytes) -> bytes:
 
 
 def _look(engine: Engine, asked_id: bytes) -> tuple[tuple[Stay, ...], bool]:
-    """Return everything with an id, and whether there may be more; ends first, then what is."""
+    """Return all stays of an id, ended ones first, and whether there may be more."""
     for _ in range(_LOOKS):
         present = _Present(engine, asked_id).stays()
         ended = _ended_stays(engine, asked_id, present)
@@ -152,7 +152,7 @@ def as_report(stay: Stay) -> Stay:
     return stay._replace(relation=Relation.REPORT.value, reason=stay.reason or MQFB_EXPIRATION)
 
 
-class _Place(NamedTuple):
+class _Standing(NamedTuple):
     """How a message stands on its queue."""
 
     state: State
@@ -168,7 +168,7 @@ class _Present:
         self._processor_status = engine.delay_processor.status()
 
     def stays(self) -> list[Stay]:
-        """Return what is here; call it without the lock.
+        """Return the stays of messages that are here; call it without the lock.
 
         Each kind is cut behind MOST_STAYS, so that a CorrelId that a million messages share costs
         no more than another.
@@ -220,16 +220,16 @@ class _Present:
         assert queue is not None
         return self._stay(queue, found, self._place(home, queue, row), persistent=bool(persistence))
 
-    def _place(self, home: Core, queue: LocalQueue, row: StoredMessage) -> _Place:
+    def _place(self, home: Core, queue: LocalQueue, row: StoredMessage) -> _Standing:
         owner = home.hidden.get(row.k)
         if owner is not None and owner is not home.staging.releasing:
-            return _Place(State.LOCKED, self._holder(owner))
+            return _Standing(State.LOCKED, self._holder(owner))
         if queue.is_staging:
             if owner is not None:
-                return _Place(State.DELAYED, holder="a pipeline that is about to release it")
+                return _Standing(State.DELAYED, holder="a pipeline that is about to release it")
             status = self._processor_status
-            return _Place(State.DELAYED, hindrance=_OF_STATUS.get(status, status))
-        return _Place(State.AVAILABLE, hindrance=_hindrance(home, queue))
+            return _Standing(State.DELAYED, hindrance=_OF_STATUS.get(status, status))
+        return _Standing(State.AVAILABLE, hindrance=_hindrance(home, queue))
 
     def _holder(self, owner: object) -> str:
         if isinstance(owner, UnitOfWork):
@@ -249,18 +249,22 @@ class _Present:
             row = pending.row
             if self._asked_id in (row.msg_id, row.correl_id):
                 # P9: a message that the same unit of work has got again nobody else will ever see.
-                place = _Place(State.LOCKED if is_through else State.UNCOMMITTED, _unit_of(session))
+                place = _Standing(
+                    State.LOCKED if is_through else State.UNCOMMITTED, _unit_of(session)
+                )
                 found = Outlined(len(row.body), row)
                 yield self._stay(pending.queue, found, place, persistent=pending.persistent)
 
     def _claimed(self, claimed: Claimed) -> Stay:
         queue = self._engine.registry.queue(claimed.queue)
-        place = _Place(State.LOCKED, f"consumer {claimed.consumer}, which has claimed it")
+        place = _Standing(State.LOCKED, f"consumer {claimed.consumer}, which has claimed it")
         descriptor = unpack_descriptor(claimed.message.row.descriptor)
         is_persistent = descriptor.persistence == MQPER_PERSISTENT
         return self._stay(queue, claimed.message, place, persistent=is_persistent)
 
-    def _stay(self, queue: LocalQueue, found: Outlined, place: _Place, *, persistent: bool) -> Stay:
+    def _stay(
+        self, queue: LocalQueue, found: Outlined, place: _Standing, *, persistent: bool
+    ) -> Stay:
         row, descriptor = found.row, unpack_descriptor(found.row.descriptor)
         sent = _as_sent(self._engine, queue, row, descriptor)
         msg_id, correl_id, target, reason, _is_report, header_bytes = sent
@@ -292,11 +296,11 @@ class _Present:
 
 
 def homes(core: Core) -> list[Core]:
-    """Return whose stores a queue manager may have messages in: its own, and that of its group."""
+    """Return the engines whose stores may hold messages: the queue manager's, and its group's."""
     return [core] if core.group is None else [core, core.group]
 
 
-class _Sent(NamedTuple):
+class _AsSent(NamedTuple):
     """A message as its sender knows it, where it goes from here, and why it is here."""
 
     msg_id: bytes
@@ -308,12 +312,14 @@ class _Sent(NamedTuple):
     header_bytes: int = 0
 
 
-def _as_sent(core: Core, queue: LocalQueue, row: StoredMessage, descriptor: Descriptor) -> _Sent:
+def _as_sent(core: Core, queue: LocalQueue, row: StoredMessage, descriptor: Descriptor) -> _AsSent:
     embedded = None if queue.is_staging else embedded_or_none(row.body, descriptor)
     if embedded is not None:
         descriptor = embedded.descriptor
     is_report = descriptor.msg_type == MQMT_REPORT
-    sent = _Sent(row.msg_id, row.correl_id, "", descriptor.feedback if is_report else 0, is_report)
+    sent = _AsSent(
+        row.msg_id, row.correl_id, "", descriptor.feedback if is_report else 0, is_report
+    )
     if queue.is_staging:
         return sent._replace(target=row.target or "")
     if embedded is not None:
@@ -335,7 +341,7 @@ def _as_sent(core: Core, queue: LocalQueue, row: StoredMessage, descriptor: Desc
     return sent
 
 
-def _relation(asked_id: bytes, row: StoredMessage, sent: _Sent) -> Relation:
+def _relation(asked_id: bytes, row: StoredMessage, sent: _AsSent) -> Relation:
     if sent.is_report and sent.correl_id == asked_id:
         return Relation.REPORT
     if asked_id in (sent.msg_id, row.msg_id):
@@ -345,7 +351,7 @@ def _relation(asked_id: bytes, row: StoredMessage, sent: _Sent) -> Relation:
 
 
 def _hindrance(home: Core, queue: LocalQueue) -> str:
-    """Say why nobody, or hardly anybody, can get from a queue, empty when anybody can."""
+    """Return the reason why gets from a queue fail or wait, empty without one."""
     if home.registry.resolve(queue.name).get_inhibited:
         return "GET(DISABLED)"
     if queue.exclusive_holder is not None:

@@ -224,7 +224,7 @@ class _Asking:
         self._read(identifiers)
 
     def asked_as_well(self) -> Iterator[str]:
-        """Yield a sentence about those who know nothing either."""
+        """Yield a sentence that names the others that were asked, if any."""
         names = [each.name for each in self._sources.others]
         names += [each.name for each in self._sources.archives]
         if names:
