@@ -118,7 +118,7 @@ def test_a_queue_manager_and_a_group_have_an_engine_and_are_none(sharing: Sharin
         assert [each.__name__ for each in type(owner.engine).__mro__][:-1] == [
             "Engine",
             "Core",
-            "State",
+            "EngineState",
         ]
     assert sharing.qm1.engine.group is sharing.group.engine
 
