@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from bench.peer_process import HOST
+from mayfly.client.connection import Administration
 from mayfly.client.connection.endpoint import Address, Endpoint
 from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.verbs import requests as ask
 
 _TOKEN: Final = "bench"
 _BOTH_WAYS: Final = c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT
@@ -22,7 +24,7 @@ class OwnClient:
     def __init__(self, address: str, queue: str) -> None:
         """Connect to a port and open a queue."""
         self._connection = _connected(address)
-        self._queue = self._connection.open(queue, _BOTH_WAYS).handle
+        self._queue = self._connection.call(ask.Open(queue, _BOTH_WAYS)).handle
 
     def put(self, body: bytes) -> None:
         """Put a message; it is durable on return."""
@@ -42,7 +44,7 @@ def define(address: str, queues: Sequence[str]) -> None:
     """Define deep queues."""
     connection = _connected(address)
     for queue in queues:
-        connection.admin.mqsc(f"DEFINE QLOCAL({queue}) MAXDEPTH(999999999) REPLACE")
+        Administration(connection.call).mqsc(f"DEFINE QLOCAL({queue}) MAXDEPTH(999999999) REPLACE")
     connection.close()
 
 

@@ -29,6 +29,7 @@ from mayfly.runtime import SystemClock
 from mayfly.servers.listeners import tls_context
 from mayfly.servers.settings import TlsFiles
 from mayfly.servers.wire import WireServer
+from mayfly.verbs import requests as ask
 
 BODY = os.urandom(200)
 _HOST, _TOKEN = "127.0.0.1", "bench"
@@ -113,7 +114,7 @@ def _program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 def _round_trips(port: int, size: Size) -> Iterator[Figure]:
     connection = _connect(port)
-    queue = connection.open("Q1", _BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", _BOTH_WAYS)).handle
     rounds: dict[str, list[list[float]]] = {"put": [], "get": []}
     for _ in range(size.rounds):
         put = partial(connection.put, queue, BODY, _VOLATILE)
@@ -135,7 +136,7 @@ def _p99(times: list[float]) -> float:
 def _latencies(port: int, size: Size) -> Iterator[Figure]:
     """From the begin of a put to the return of a get that waits in another process."""
     connection = _connect(port)
-    queue = connection.open("Q1", _BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", _BOTH_WAYS)).handle
     for name, descriptor, ceiling in (
         ("non-persistent", _VOLATILE, 0.35),
         ("durable", _PERSISTENT, 0.9),
@@ -212,13 +213,13 @@ def _units_of_work(size: Size) -> Iterator[Figure]:
 
 
 def _rate(connection: Connection, units: int, options: int) -> float:
-    queue = connection.open("Q1", c.MQOO_OUTPUT).handle
+    queue = connection.call(ask.Open("Q1", c.MQOO_OUTPUT)).handle
 
     def put_all() -> None:
         for _ in range(units):
             for _ in range(_PER_UNIT):
                 connection.put(queue, BODY, _PERSISTENT, options)
-            connection.commit()
+            connection.call(ask.Commit())
 
     return units * _PER_UNIT / seconds_of(put_all)
 
@@ -266,7 +267,7 @@ def _serve(folder: str) -> None:
 
 def _wait(port: str, count: str) -> None:
     connection = _connect(int(port))
-    queue = connection.open("Q1", _BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", _BOTH_WAYS)).handle
     print("ready", flush=True)
     delays = []
     for _ in range(int(count)):
@@ -278,7 +279,7 @@ def _wait(port: str, count: str) -> None:
 
 def _put(port: str, count: str) -> None:
     connection = _connect(int(port))
-    queue = connection.open("Q1", _BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", _BOTH_WAYS)).handle
     print("ready", flush=True)
     for _ in sys.stdin:
         for _ in range(int(count)):

@@ -14,7 +14,7 @@ from threading import Thread
 
 from mayfly import MQError
 from mayfly.cli.managers import operating
-from mayfly.client.connection import Connection
+from mayfly.client.connection import Administration, Connection
 
 HOST = "127.0.0.1"
 
@@ -35,10 +35,10 @@ class Request(StreamRequestHandler):
 
     def _carried_out(self, verb: str, rest: str) -> str:
         if verb == "advance":
-            self.operator.admin.advance_clock(int(rest))
+            Administration(self.operator.call).advance_clock(int(rest))
             return "ok"
         if verb == "mqsc":
-            result = self.operator.admin.mqsc(rest)
+            result = Administration(self.operator.call).mqsc(rest)
             return "ok" if result.ok else result.text
         raise ValueError(f"{verb!r} is neither mqsc nor advance")
 

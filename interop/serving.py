@@ -14,6 +14,7 @@ from pathlib import Path
 
 from interop.control import controlled
 from mayfly.cli.managers import operating
+from mayfly.client.connection import Administration
 
 #: A file system in memory, where a sync costs nothing, and how much room it must have.
 _MEMORY, _ROOM_BYTES = Path("/dev/shm"), 2**30
@@ -55,7 +56,7 @@ def served() -> Iterator[dict[str, str]]:
         here, by_wall = _ready(virtual), _ready(wall)
         for name in ("VIRTUAL", "WALL"):
             with operating(name, home / name) as operator:
-                assert operator.admin.mqsc("\n".join(_AT_ONCE)).ok
+                assert Administration(operator.call).mqsc("\n".join(_AT_ONCE)).ok
         controls = {
             name: stack.enter_context(controlled(name, home / name)) for name in ("VIRTUAL", "WALL")
         }

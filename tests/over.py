@@ -33,6 +33,7 @@ from mayfly.engine import LONGEST_MESSAGE_BYTES, GetRequest, PutRequest, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
 from mayfly.queue_manager import managers_here
+from mayfly.verbs import requests as ask
 from mayfly.verbs.facts import Status
 from mayfly.verbs.messages import GetResult, PutResult
 from mayfly.verbs.requests import Opened
@@ -167,12 +168,12 @@ class OpeningClient(Client):
 
     def open(self, name: str, options: int, **more: Any) -> QueueOfClient:
         """MQOPEN; parameters as ``Session.open``."""
-        opened = self._connection.open(name, options, **more)
+        opened = self._connection.call(ask.Open(name, options, **more))
         return QueueOfClient(self._connection, opened, options)
 
     def status(self) -> Status:
         """MQSTAT."""
-        return self._connection.status()
+        return self._connection.call(ask.AskStatus())
 
 
 class QueueOfClient:
@@ -243,8 +244,8 @@ class QueueOfClient:
 
     def unlock(self) -> int:
         """MQGMO_UNLOCK."""
-        return self._connection.unlock(self.number)
+        return self._connection.call(ask.Unlock(self.number))
 
     def close(self, options: int = c.MQCO_NONE) -> int:
         """MQCLOSE."""
-        return self._connection.close_object(self.number, options)
+        return self._connection.call(ask.CloseObject(self.number, options))

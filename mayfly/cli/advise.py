@@ -15,6 +15,7 @@ from mayfly.cli.managers import JsonOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import moment, print_json
 from mayfly.cli.values import duration_ms, local_path
+from mayfly.client.connection import Administration
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.store.database import DATABASE_FILE
 from mayfly.verbs.contracts.ledger import PositionTrimmed
@@ -289,7 +290,7 @@ def _of_manager(name: str, place: str | None, queue: str | None) -> Recorded:
     from mayfly.pipeline.replay.lives import trace_of_lives
 
     with connected(name, place, program="mayfly advise") as connection:
-        admin = connection.admin
+        admin = Administration(connection.call)
         lives = _lives(admin.ledger, name)
         arrivals = _arrivals(trace_of_lives(lives), queue, f"the ledger of {name}")
         rows = admin.mqsc(f"DISPLAY QLOCAL('{arrivals.queue}') BOTHRESH").rows

@@ -167,7 +167,7 @@ def _cells(standing: ConsumerState) -> tuple[str, ...]:
 def _claims(name: str, path: str | None) -> Iterator[Claims]:
     with connected(name, path, program="mayfly claims") as connection:
         try:
-            yield connection.claims
+            yield Claims(connection.call)
         except MQError as error:
             if error.reason not in _REFUSALS:
                 raise

@@ -22,6 +22,7 @@ from mayfly.cli.managers import (
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group
 from mayfly.cli.show import moment, print_json
 from mayfly.cli.values import duration_ms
+from mayfly.client.connection import Administration
 from mayfly.lifetime.times import SLEW_MS, spelled_duration
 from mayfly.verbs.facts import OwnTime
 
@@ -41,7 +42,7 @@ def show(name: Name, *, path: PlaceOption = None, as_json: JsonOption = False) -
       mayfly clock show QM1
     """
     with connected(name, path, program="mayfly clock") as connection:
-        found = connection.admin.own_time()
+        found = Administration(connection.call).own_time()
     if as_json:
         print_json({**found._asdict(), "difference_ms": found.difference_ms})
     else:
@@ -67,7 +68,7 @@ def advance(
       mayfly clock advance QM1 60s
     """
     with operating(name, folder_of(name, path)) as connection:
-        found = connection.admin.advance_clock(by_ms)
+        found = Administration(connection.call).advance_clock(by_ms)
     if as_json:
         print_json({"own_ms": found.own_ms})
     else:
@@ -89,7 +90,7 @@ def accept(
       mayfly clock accept QM1 --yes
     """
     with connected(name, path, program="mayfly clock") as connection:
-        found = connection.admin.own_time()
+        found = Administration(connection.call).own_time()
         if abs(found.difference_ms) <= SLEW_MS:
             raise CommandFailed(ExitCode.NOTHING, f"nothing to accept: {_apart(name, found)}")
         is_back = found.difference_ms < 0
@@ -101,7 +102,7 @@ def accept(
             )
         _ask(name, found, is_sure=is_sure)
         if not is_back:
-            connection.admin.follow_wall()
+            Administration(connection.call).follow_wall()
     if is_back:
         bring_back(name, path)
     if as_json:

@@ -24,6 +24,7 @@ from mayfly.cli.managers import (
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
 from mayfly.cli.values import local_path
+from mayfly.client.connection import Administration
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.store.database import DATABASE_FILE
@@ -86,7 +87,7 @@ def verify(
     if accept_older:
         _accept_older(name, path)
     with connected(name, path, program="mayfly verify") as connection:
-        report = connection.admin.verify()
+        report = Administration(connection.call).verify()
     if as_json:
         print_json(report._asdict())
     else:

@@ -40,6 +40,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
+from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import stored_id
 from mayfly.verbs.messages import Message
 
@@ -52,7 +53,7 @@ def opened_queue(connection: Connection, name: str, options: int) -> int:
     Raises as MQOPEN; MQRC_UNKNOWN_OBJECT_NAME for a model, whose queue would end with the command.
     """
     try:
-        return connection.open(name, options, dynamic_name="").handle
+        return connection.call(ask.Open(name, options, dynamic_name="")).handle
     except MQError as error:
         if error.reason != rc.MQRC_DYNAMIC_Q_NAME_ERROR:
             raise
@@ -260,7 +261,7 @@ def get(
             except NoMessage:
                 break
             _print(result.message, as_json=as_json)
-            connection.commit()
+            connection.call(ask.Commit())
             count += 1
     if not count:
         raise CommandFailed(ExitCode.NOTHING, f"no message on {queue}")

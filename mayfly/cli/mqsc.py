@@ -19,6 +19,7 @@ from mayfly.cli.managers import (
 )
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
+from mayfly.client.connection import Administration
 from mayfly.verbs.facts import MqscResult
 
 Script = Annotated[typer.FileText | None, typer.Argument(help="The script; - or nothing is stdin.")]
@@ -55,7 +56,7 @@ def mqsc(
     text = "\n".join(command) if command else _read(script)
     given = configuration_of(platform, command_level, setting)
     with connected(name, path, program="mayfly mqsc", make=True, given=given) as connection:
-        result = connection.admin.mqsc(text)
+        result = Administration(connection.call).mqsc(text)
     if as_json:
         print_json(_as_json(result))
     else:

@@ -12,6 +12,7 @@ from mayfly.cli.managers import FolderOption, JsonOption, Name, folder_of, opera
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.served import IMPAIRED, SERVED_FILE, Served, is_served, told_in
 from mayfly.cli.show import print_json
+from mayfly.client.connection import Administration
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.servers.standing import State
@@ -89,7 +90,7 @@ def health_of(name: str, folder: Path) -> Health:
         return Health(State.DRAINING)
     try:
         with operating(name, folder, waits=False) as connection:
-            [status] = connection.admin.mqsc("DISPLAY QMSTATUS CONNS DISK").rows
+            [status] = Administration(connection.call).mqsc("DISPLAY QMSTATUS CONNS DISK").rows
     except (CommandFailed, ValueError):
         return Health(State.DRAINING if is_served(folder) else State.STOPPED)
     except MQError as error:

@@ -16,7 +16,7 @@ from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode, group
 from mayfly.cli.show import aligned, moment, print_json
 from mayfly.cli.values import ID_BYTES, Property, duration_ms, message_id, moment_ms, property_of
-from mayfly.client.connection import Schedule
+from mayfly.client.connection import Administration, Schedule
 from mayfly.client.connection.json_values import audit_as_json, scheduled_as_json
 from mayfly.lifetime.times import spelled_moment
 from mayfly.verbs.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter
@@ -519,10 +519,10 @@ def opened_schedule(name: str, path: str | None, *, delivers: bool = False) -> I
     it reported as released can be got then. Warns when the delay processor does not run.
     """
     with connected(name, path, program="mayfly schedule") as connection:
-        yield connection.schedule
+        yield Schedule(connection.call)
         if delivers:
-            connection.admin.run_due()
-        status = connection.admin.delay_processor_status()
+            Administration(connection.call).run_due()
+        status = Administration(connection.call).delay_processor_status()
         if status != "running":
             what = f"nothing is delivered on {name}, delay processor {status}"
             typer.echo(f"mayfly: {what}", err=True)

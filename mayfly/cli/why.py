@@ -13,6 +13,7 @@ from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import aligned, print_json, seconds_told
 from mayfly.cli.values import Property, local_path, message_id, moment_ms, property_of
+from mayfly.client.connection import Administration
 from mayfly.client.connection.json_values import stories_as_json, whereabouts_as_json
 from mayfly.engine import Sources, Teller, whole_story
 from mayfly.lifetime.times import spelled_moment
@@ -89,7 +90,7 @@ def why(
         connected(name, path, program="mayfly why") as connection,
         seconds_told(sys.stderr, "the ledger is searched"),
     ):
-        stories = connection.admin.stories
+        stories = Administration(connection.call).stories
         archives = [] if lake is None else [LakeArchive(lake.absolute())]
 
         def told(asked_id: Id) -> Whereabouts:

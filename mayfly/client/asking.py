@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from mayfly.client.connection import Connection
-from mayfly.client.connection.interface import MessageMore
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.properties.folders import properties_of_mapping
+from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import Identifier, stored_id
 
 
@@ -25,13 +25,15 @@ class Opening(NamedTuple):
     def open(self, connection: Connection) -> int:
         """Open it; ``QUEUE@MANAGER`` is a queue of another queue manager."""
         name, _, manager = self.name.partition("@")
-        return connection.open(
-            name,
-            self.options,
-            kind=self.kind,
-            manager=manager,
-            topic=self.topic,
-            selector=self.selector,
+        return connection.call(
+            ask.Open(
+                name,
+                self.options,
+                kind=self.kind,
+                manager=manager,
+                topic=self.topic,
+                selector=self.selector,
+            )
         ).handle
 
 
@@ -67,10 +69,10 @@ def life(
     time_to_live_ms: int | None,
     delay_ms: int,
     properties: Mapping[str, object] | None,
-) -> MessageMore:
+) -> ask.MessageMore:
     """Return ids, lifetime and properties; raises MQRC_MD_ERROR, MQRC_EXPIRY_ERROR."""
     check_life_ms(time_to_live_ms)
-    return MessageMore(
+    return ask.MessageMore(
         msg_id=id_of(msg_id, "msg_id"),
         correl_id=id_of(correl_id, "correl_id"),
         time_to_live_ms=time_to_live_ms,

@@ -23,6 +23,7 @@ from mayfly.client.subscriptions import ClientSubscription, resumed, subscribed
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
+from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import Identifier, bytes_of, plain_descriptor
 from mayfly.verbs.facts import MqscResult
 from mayfly.verbs.messages import Message, PutResult
@@ -45,7 +46,9 @@ class Client:
         self._get_option = c.MQGMO_SYNCPOINT if transacted else c.MQGMO_NO_SYNCPOINT
         #: The delayed messages: list, show, cancel, reschedule and release them. Changes of a
         #: transacted client are part of its unit of work.
-        self.schedule: Schedule = connection.schedule_in_unit if transacted else connection.schedule
+        self.schedule: Schedule = (
+            Schedule(connection.call, in_unit=True) if transacted else Schedule(connection.call)
+        )
 
     def put(
         self,
@@ -183,7 +186,7 @@ class Client:
             return
         finally:
             if self._connection.is_open and not self._connection.is_broken:
-                self._connection.close_object(handle)
+                self._connection.call(ask.CloseObject(handle))
 
     def publish(
         self,
@@ -292,11 +295,11 @@ class Client:
         Raises LostAnswer when nobody knows whether it was committed: MQRC_CONNECTION_BROKEN, or
         MQRC_CALL_INTERRUPTED when connected again. MQRC_BACKED_OUT says that it was backed out.
         """
-        self._connection.commit()
+        self._connection.call(ask.Commit())
 
     def backout(self) -> None:
         """Back the unit of work out: puts vanish, gets return with their backout count raised."""
-        self._connection.backout()
+        self._connection.call(ask.Backout())
 
     def mqsc(self, script: str) -> MqscResult:
         """Close what is open and run MQSC commands; a wrong one makes ``ok`` of the result False.
@@ -304,12 +307,12 @@ class Client:
         Raises MQRC_NOT_AUTHORIZED for a user with limited authority.
         """
         self._objects.close()
-        return self._connection.admin.mqsc(script)
+        return Administration(self._connection.call).mqsc(script)
 
     @property
     def admin(self) -> Administration:
         """An operator's verbs beside MQSC: ``counts``, ``curdepth``, ``why``, ``verify`` …"""
-        return self._connection.admin
+        return Administration(self._connection.call)
 
     @property
     def name(self) -> str:

@@ -7,11 +7,12 @@ from itertools import islice
 from typing import TypeAlias, Unpack
 
 from mayfly.client.connection import Connection
-from mayfly.client.connection.interface import OnDone, PutMore
+from mayfly.client.connection.interface import OnDone
 from mayfly.client.open_objects import OUTDATED
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError, NoMessage, mq_error
+from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import MOST_BYTES, check_most
 from mayfly.verbs.messages import Message, PutResult
 
@@ -26,7 +27,7 @@ def put_all(
     bodies: Sequence[bytes],
     descriptor: Descriptor,
     options: int,
-    **more: Unpack[PutMore],
+    **more: Unpack[ask.MessageMore],
 ) -> list[Outcome]:
     """Put bodies in their order and return what became of each; the rest as of ``put``.
 
@@ -34,9 +35,7 @@ def put_all(
     """
 
     def begin(body: bytes, on_done: OnDone[PutResult | None]) -> object:
-        return connection.asynchronous.put(
-            handle, body, descriptor, options, on_done=on_done, **more
-        )
+        return connection.begin(ask.Put.of(handle, body, descriptor, options, **more), on_done)
 
     outcomes: list[Outcome] = []
     left = iter(bodies)
@@ -69,7 +68,7 @@ def get_all(
 ) -> list[Message]:
     """Get messages that are there; only the first one is waited for."""
     check_most(most)
-    found = connection.many.get(handle, options, most, MOST_BYTES)
+    found = connection.call(ask.GetMany(handle, options, most, MOST_BYTES))
     if found or not wait_ms:
         return found
     try:
@@ -79,7 +78,7 @@ def get_all(
     if most == 1:
         return [first]
     try:
-        return [first, *connection.many.get(handle, options, most - 1, MOST_BYTES)]
+        return [first, *connection.call(ask.GetMany(handle, options, most - 1, MOST_BYTES))]
     except MQError:
         # The first one is got, whatever becomes of others.
         return [first]
@@ -102,7 +101,7 @@ def _put_part(
         if told == len(bodies):
             is_done.set()
 
-    with connection.asynchronous.together():
+    with connection.together():
         for place, body in enumerate(bodies):
             begin(body, lambda outcome, place=place: done(place, outcome))  # type: ignore[misc]  # bound here
     is_done.wait()

@@ -13,6 +13,7 @@ from mayfly.client.connection.remote_keeper import Keeper
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime
+from mayfly.verbs import requests as ask
 
 _T = TypeVar("_T")
 #: So many stay open; MAXHANDS is 256 where nobody has changed it.
@@ -133,4 +134,4 @@ class OpenObjects:
     def _close(self, handle: int) -> None:
         # A handle that its queue manager knows no more is closed.
         with suppress(MQError):
-            self._connection.close_object(handle)
+            self._connection.call(ask.CloseObject(handle))

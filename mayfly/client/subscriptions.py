@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from mayfly.client.asking import from_queue, get_options
 from mayfly.client.connection import Connection
 from mayfly.lifetime.times import tenths_of_ms
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError, NoMessage
+from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import Identifier, stored_id
 from mayfly.verbs.facts import SubscriptionFacts
 from mayfly.verbs.messages import Message
@@ -38,7 +37,7 @@ class ClientSubscription:
 
     def request_retained(self) -> int:
         """Ask for what is retained (MQSUBRQ); returns how many come, or raises 2437."""
-        return self._connection.topics.request_retained(self._opened.number)
+        return self._connection.call(ask.RequestRetained(self._opened.number))
 
     def close(self, *, remove: bool = False) -> None:
         """Close it; a durable one stays and collects, unless it is to be removed.
@@ -47,9 +46,9 @@ class ClientSubscription:
         """
         if not self._connection.is_open:
             return
-        self._connection.topics.close(self._opened.number, remove=remove)
+        self._connection.call(ask.CloseSubscription(self._opened.number, remove=remove))
         if self._connection.has_open(self._opened.handle):
-            self._connection.close_object(self._opened.handle)
+            self._connection.call(ask.CloseObject(self._opened.handle))
 
 
 def subscribed(
@@ -68,14 +67,15 @@ def subscribed(
     retained: bool,
     on_request: bool,
 ) -> Subscribed:
-    """MQSUB; raises as ``Topics.subscribe``, ValueError for what ``Topics.join`` cannot have."""
+    """MQSUB; raises as ``requests.Subscribe``, ValueError for what a join cannot have."""
     check_life_ms(time_to_live_ms)
     if shared or no_local:
         others = topic_object, queue, correl_id, on_request, time_to_live_ms, not retained
         if any(others) or correl_id is None:
             raise ValueError("shared and no_local go with name, durable and selector alone")
-        verb = partial(connection.topics.join, is_shared=shared, no_local=no_local)
-        return verb(topic, name=name, is_durable=durable, selector=selector)
+        return connection.call(
+            ask.JoinSubscription(topic, name, durable, shared, no_local, selector)
+        )
     options = c.MQSO_CREATE | (0 if queue else c.MQSO_MANAGED)
     options |= c.MQSO_DURABLE if durable else c.MQSO_NON_DURABLE
     options |= 0 if retained else c.MQSO_NEW_PUBLICATIONS_ONLY
@@ -83,22 +83,26 @@ def subscribed(
     life = c.MQEI_UNLIMITED if time_to_live_ms is None else tenths_of_ms(time_to_live_ms)
     handle = from_queue(queue, None).open(connection) if queue else c.MQHO_NONE
     try:
-        return connection.topics.subscribe(
-            options,
-            topic=topic,
-            topic_object=topic_object,
-            name=name,
-            queue=handle,
-            selector=selector,
-            correl_id=None if correl_id is None else stored_id(correl_id, "correl_id"),
-            expiry_tenths=life,
+        return connection.call(
+            ask.Subscribe(
+                options,
+                topic=topic,
+                topic_object=topic_object,
+                name=name,
+                queue=handle,
+                selector=selector,
+                correl_id=None if correl_id is None else stored_id(correl_id, "correl_id"),
+                expiry_tenths=life,
+            )
         )
     except MQError:
         if handle:
-            connection.close_object(handle)
+            connection.call(ask.CloseObject(handle))
         raise
 
 
 def resumed(connection: Connection, name: str) -> Subscribed:
-    """MQSUB of a durable subscription that is there; raises as ``Topics.subscribe``."""
-    return connection.topics.subscribe(c.MQSO_RESUME | c.MQSO_MANAGED | c.MQSO_DURABLE, name=name)
+    """MQSUB of a durable subscription that is there; raises as ``requests.Subscribe``."""
+    return connection.call(
+        ask.Subscribe(c.MQSO_RESUME | c.MQSO_MANAGED | c.MQSO_DURABLE, name=name)
+    )

@@ -264,17 +264,19 @@ class _Sending(NamedTuple):
         mq = self.session.mq
         now_ms = mq.now_ms()
         going, terms = self._encoded(now_ms, now_ms)
-        sent = mq.put1(
-            name,
-            going.body,
-            going.descriptor,
-            options,
-            kind=kind,
-            manager=manager,
-            topic=topic,
-            correl_id=going.correl_id,
-            time_to_live_ms=self.life_ms or None,
-            delay_ms=self.settings.delay_ms,
+        sent = mq.call(
+            ask.Put1.of(
+                name,
+                going.body,
+                going.descriptor,
+                options,
+                kind=kind,
+                manager=manager,
+                topic=topic,
+                correl_id=going.correl_id,
+                time_to_live_ms=self.life_ms or None,
+                delay_ms=self.settings.delay_ms,
+            )
         )
         return sent, terms
 

@@ -160,7 +160,7 @@ class Queue(_Openable):
         mq = self._connection.get_handle()
         opened = self._opened or self._open_for(c.MQOO_SET)
         value = arg if isinstance(arg, int) else text_of(arg)
-        mq.objects.set(opened.handle, {attribute: value})
+        mq.call(ask.Set.of(opened.handle, {attribute: value}))
 
     def set_handle(self, queue_handle: int | None) -> None:
         """Use the handle of another Queue of this connection."""

@@ -12,7 +12,7 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import Final, NamedTuple
 
-from mayfly.client.connection import Connection, LocalConnection
+from mayfly.client.connection import Administration, Connection, LocalConnection
 from mayfly.client.connection.interface import OnDone, UnderWay
 from mayfly.client.connection.waits import Wait
 from mayfly.mqi import constants as c
@@ -25,7 +25,9 @@ from mayfly.properties.folders import parts_of
 from mayfly.pymqi.headers import IIH
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Thread
-from mayfly.verbs.messages import Delivery, Message
+from mayfly.verbs import requests as ask
+from mayfly.verbs.contracts.wire import packed_descriptor
+from mayfly.verbs.messages import Delivery, Message, token_of
 
 IMS_FORMAT = c.MQFMT_IMS.decode().rstrip()
 #: The initial values of an MQIIH.
@@ -182,8 +184,8 @@ def refuse(connection: Connection, message: Message, feedback: int) -> None:
     if message.descriptor.report & c.MQRO_DISCARD_MSG:
         _LOG.warning("%s is discarded, Feedback %d", message, feedback)
     else:
-        connection.onward.dead_letter(message, feedback)
-    connection.onward.report_exception(message, feedback)
+        connection.call(ask.DeadLetter(message.queue, token_of(message), feedback))
+    connection.call(ask.ReportException(message.queue, token_of(message), feedback))
 
 
 #: Called with the data of a request and its MQIIH, None without; returns the answer, None for none.
@@ -205,7 +207,7 @@ class RequestHandler:
             source = LocalConnection(source.session(program="mayfly-ims"), source)
         self.connection = source
         try:
-            self._handle = source.open(queue, c.MQOO_INPUT_SHARED).handle
+            self._handle = source.call(ask.Open(queue, c.MQOO_INPUT_SHARED)).handle
         except MQError:
             if self._owns_connection:
                 source.close(commit=False)
@@ -220,8 +222,8 @@ class RequestHandler:
 
     def begin(self, on_done: OnDone[Delivery]) -> UnderWay:
         """Begin to wait for the next request; where the queue cannot be got from, until it can."""
-        return self.connection.asynchronous.get_any(
-            [self._handle], _GET | c.MQGMO_WAIT, on_done=on_done, on_refused=_wait_on
+        return self.connection.begin(
+            ask.GetAny([self._handle], _GET | c.MQGMO_WAIT, tells_refusals=True), on_done, _wait_on
         )
 
     def deal_with(self, message: Message) -> bool:
@@ -232,18 +234,18 @@ class RequestHandler:
         try:
             is_done = self._is_dealt_with(message)
             if is_done:
-                self.connection.commit()
+                self.connection.call(ask.Commit())
         except BaseException:
             with suppress(MQError):
-                self.connection.backout()
+                self.connection.call(ask.Backout())
             raise
         if not is_done:
-            self.connection.backout()
+            self.connection.call(ask.Backout())
         return is_done
 
     def has_limit(self) -> bool:
         """Return True if BOTHRESH of the queue limits the tries of a request."""
-        return self.connection.objects.backout_rule(self._handle).threshold > 0
+        return self.connection.call(ask.AskBackoutRule(self._handle)).threshold > 0
 
     def close(self) -> None:
         """Back out, and close the queue; close the connection too if it is the handler's own."""
@@ -252,13 +254,13 @@ class RequestHandler:
             return
         # A connection that is broken, or closed, has nothing left to close.
         with suppress(MQError):
-            self.connection.backout()
-            self.connection.close_object(self._handle)
+            self.connection.call(ask.Backout())
+            self.connection.call(ask.CloseObject(self._handle))
 
     def _is_dealt_with(self, message: Message) -> bool:
         connection = self.connection
         if message.backout_count:
-            rule = connection.objects.backout_rule(self._handle)
+            rule = connection.call(ask.AskBackoutRule(self._handle))
             if 0 < rule.threshold <= message.backout_count:
                 self._give_up(message, rule.queue_name)
                 return True
@@ -283,7 +285,7 @@ class RequestHandler:
     def _give_up(self, message: Message, queue: str) -> None:
         if queue:
             try:
-                self.connection.onward.forward(message, queue)
+                self.connection.call(ask.Forward(message.queue, token_of(message), queue))
             except MQError as error:
                 _LOG.warning("%s cannot go to BOQNAME(%s): %s", message, queue, error)
             else:
@@ -293,15 +295,17 @@ class RequestHandler:
     def _answer(self, message: Message, asked: Asked, answer: bytes) -> None:
         reply, original = reply_to(message, asked, answer), message.descriptor
         # As with reports (R6): nobody gets the bridge to put where he may not.
-        reason = self.connection.onward.reply(
-            original.reply_to_q,
-            original.reply_to_q_mgr,
-            reply.body,
-            reply.descriptor,
-            putter=original.user_identifier,
-            msg_id=reply.msg_id,
-            correl_id=reply.correl_id,
-            time_to_live_ms=reply.time_to_live_ms,
+        reason = self.connection.call(
+            ask.Reply(
+                original.reply_to_q,
+                original.reply_to_q_mgr,
+                reply.body,
+                packed_descriptor(reply.descriptor),
+                putter=original.user_identifier,
+                msg_id=reply.msg_id,
+                correl_id=reply.correl_id,
+                time_to_live_ms=reply.time_to_live_ms,
+            )
         )
         if reason:
             _LOG.warning("the reply to %s is a dead letter, reason %d", message, reason)
@@ -367,7 +371,7 @@ class ImsBridge:
         count = 0
         with closing(RequestHandler(self._source, self._queue, self._transaction)) as handler:
             # Requests that come meanwhile are for the next pass: a reply may be a request again.
-            for _ in range(handler.connection.admin.curdepth(self._queue)):
+            for _ in range(Administration(handler.connection.call).curdepth(self._queue)):
                 message = handler.next()
                 if message is None or not handler.deal_with(message):
                     break
@@ -457,9 +461,9 @@ class _Changes:
     """Tells a bridge of each change of definitions, until it is closed or its connection ends."""
 
     def __init__(self, bridge: ImsBridge, connection: Connection) -> None:
-        self._bridge, self._asynchronous = bridge, connection.asynchronous
+        self._bridge, self._connection = bridge, connection
         self._is_closed = False
-        self._under_way: UnderWay = self._asynchronous.await_definitions(on_done=self._tell)
+        self._under_way: UnderWay = connection.begin(ask.AwaitDefinitions(), self._tell)
 
     def close(self) -> None:
         self._is_closed = True
@@ -467,6 +471,6 @@ class _Changes:
 
     def _tell(self, error: MQError | None) -> None:
         if error is None and not self._is_closed:
-            self._under_way = self._asynchronous.await_definitions(on_done=self._tell)
+            self._under_way = self._connection.begin(ask.AwaitDefinitions(), self._tell)
         # At the end of the connection, too: a bridge that is held meets it then.
         self._bridge.note_change()

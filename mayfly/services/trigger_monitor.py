@@ -25,7 +25,8 @@ from mayfly.mqi.layout import is_big_endian
 from mayfly.mqi.structures import TM, TMC2
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Runtime, Thread
-from mayfly.verbs.messages import Message
+from mayfly.verbs import requests as ask
+from mayfly.verbs.messages import Message, token_of
 
 _TRIGGER_FORMAT = "MQTRIG"
 
@@ -249,7 +250,7 @@ class TriggerMonitor:
         note_failure = partial(self._count, Outcome.FAILED)
         self._programs = Programs(programs, limit, note_failure, runtime)
         try:
-            self._opened = connection.open(queue, c.MQOO_INPUT_SHARED)
+            self._opened = connection.call(ask.Open(queue, c.MQOO_INPUT_SHARED))
         except MQError:
             connection.close(commit=False)
             raise
@@ -293,7 +294,7 @@ class TriggerMonitor:
         self._stopped.set()
         self._programs.stop()
         with suppress(MQError):
-            self._connection.close_object(self._opened.handle)
+            self._connection.call(ask.CloseObject(self._opened.handle))
         if self._thread is not None and self._thread.ident != self._runtime.thread_id():
             self._thread.join()
 
@@ -350,7 +351,7 @@ class TriggerMonitor:
             self._refuse(message, c.MQFB_TM_ERROR, error)
             return
         # The program is not part of the unit of work.
-        self._connection.commit()
+        self._connection.call(ask.Commit())
         self._count(Outcome.STARTED)
         wait()
 
@@ -363,12 +364,12 @@ class TriggerMonitor:
         """Put a trigger message on the dead-letter queue; where that fails, it is lost (T9)."""
         _LOG.warning("%s: %s", message, why)
         try:
-            self._connection.onward.dead_letter(message, feedback)
+            self._connection.call(ask.DeadLetter(message.queue, token_of(message), feedback))
             outcome = Outcome.DEAD_LETTERED
         except ConnectionBroken:
             raise
         except MQError as error:
             _LOG.error("%s is lost: %s", message, error)
             outcome = Outcome.LOST
-        self._connection.commit()
+        self._connection.call(ask.Commit())
         self._count(outcome)

@@ -1,12 +1,17 @@
 """The requests of programs: one type a verb, with its fields, its answer and its reason codes.
 
+``Connection.call`` makes a request and returns its answer, ``Connection.begin`` tells it. Open
+objects are numbers, options are the bits of the MQI, times are in ms. Errors are MQError. After a
+LostAnswer the request may have taken effect.
+
 A request travels as an array: the number of its verb, then its fields in order. Numbers never get
-another meaning. Fields at the end that have a default may be left out. The reason codes are those
-of `connection.interface`, whose methods make these requests.
+another meaning. Fields at the end that have a default may be left out. ``of`` of a type makes its
+request of the values of a program where these do not travel as they are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import (
     Annotated,
@@ -16,9 +21,12 @@ from typing import (
     Generic,
     NamedTuple,
     Protocol,
+    Self,
     TypeAlias,
+    TypedDict,
     TypeVar,
     Union,
+    Unpack,
     get_args,
     get_type_hints,
 )
@@ -28,6 +36,8 @@ from msgspec import Meta
 
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.properties.folders import Property
 from mayfly.verbs.contracts.claims import ConsumerState
 from mayfly.verbs.contracts.wire import (
     AT_MOST,
@@ -41,6 +51,7 @@ from mayfly.verbs.contracts.wire import (
     decoded,
     decoder,
     first_of,
+    packed_descriptor,
     shown,
     verb_of,
 )
@@ -51,10 +62,17 @@ from mayfly.verbs.facts import (
     OwnTime,
     Status,
     SubscriptionFacts,
+    Value,
     Verification,
 )
 from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement
-from mayfly.verbs.rows import PackedScalar, Properties, PutsRow
+from mayfly.verbs.rows import (
+    PackedScalar,
+    Properties,
+    PutsRow,
+    packed_scalar,
+    rows_of_properties,
+)
 from mayfly.verbs.schedule import AuditEntry, Receipt, Scheduled
 from mayfly.verbs.stories import StoriesFound, Whereabouts
 
@@ -203,18 +221,22 @@ class Cancel(Request[bool], tag=17):
 
 
 class Now(Request[int], tag=16):
-    """Ask for the queue manager's time, in ms since 1970, UTC."""
+    """Ask for the queue manager's time: ms since 1970, UTC (docs/CLOCKS.md)."""
 
 
 class AskCommandLevel(Request[int], tag=24):
-    """Ask for the command level, which shows what verbs and options there are."""
+    """Ask for the command level, as every user may; it shows which verbs and options there are."""
 
 
 # Objects
 
 
 class Open(Request[Opened], tag=3):
-    """MQOPEN with MQOO options."""
+    """MQOPEN with MQOO options; a queue that is the alias of a topic is opened as that.
+
+    For MQOT_TOPIC ``name`` is a topic object or empty, and ``topic`` the string behind its.
+    Raises the reason codes of C1-C9.
+    """
 
     name: Text
     options: Whole
@@ -227,24 +249,44 @@ class Open(Request[Opened], tag=3):
 
 
 class CloseObject(Request[int], tag=4):
-    """MQCLOSE; 0, or MQRC_INCOMPLETE_GROUP or _MSG."""
+    """MQCLOSE with MQCO options; the answer is 0, or MQRC_INCOMPLETE_GROUP or _MSG within one.
+
+    Raises MQRC_HOBJ_ERROR, MQRC_Q_NOT_EMPTY, MQRC_OPTION_NOT_VALID_FOR_TYPE.
+    """
 
     handle: Handle
     options: Whole = c.MQCO_NONE
 
 
 class Inquire(Request[Inquiry], tag=11):
-    """MQINQ; handle MQHO_NONE (0) asks the queue manager itself."""
+    """MQINQ; handle MQHO_NONE (0) asks the queue manager itself.
+
+    Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_INQUIRE, MQRC_SELECTOR_ERROR, MQRC_Q_DELETED,
+    MQRC_NOT_AUTHORIZED.
+    """
 
     handle: Handle
     selectors: Annotated[list[Whole], AT_MOST]
 
 
 class Set(Request[None], tag=12):
-    """MQSET: selectors with their values, all or none."""
+    """MQSET: selectors with their values, all or none.
+
+    Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET, MQRC_SELECTOR_ERROR. A value that an attribute
+    does not take has a reason code of its own.
+    """
 
     handle: Handle
     values: Annotated[list[tuple[Whole, PackedScalar]], AT_MOST]
+
+    @classmethod
+    def of(cls, handle: int, values: Mapping[int, Value]) -> Self:
+        """Return the request for values; raises MQRC_UNEXPECTED_ERROR for what is no value."""
+        rows = [
+            (selector, packed_scalar(value, "set.values", rc.MQRC_UNEXPECTED_ERROR))
+            for selector, value in values.items()
+        ]
+        return cls(handle, rows)
 
     @property
     def is_doubtful(self) -> bool:
@@ -253,13 +295,16 @@ class Set(Request[None], tag=12):
 
 
 class AskLivesFromRelease(Request[bool], tag=19):
-    """Ask whether an open queue, or any queue, has TTLFROM(RELEASE)."""
+    """Ask whether an open queue has TTLFROM(RELEASE): lives begin at the release.
+
+    With handle MQHO_NONE (0), whether any queue has it. Raises MQRC_HOBJ_ERROR.
+    """
 
     handle: Handle
 
 
 class AskBackoutRule(Request[BackoutRule], tag=29):
-    """Ask for BOTHRESH and BOQNAME of the queue of a handle."""
+    """Ask for BOTHRESH and BOQNAME of the queue of a handle; raises MQRC_HOBJ_ERROR."""
 
     handle: Handle
 
@@ -283,6 +328,21 @@ class NewMessage(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     properties: Properties = []
 
 
+class MessageMore(TypedDict, total=False):
+    """What a program may say of a message that it puts: fields of :class:`NewMessage`."""
+
+    msg_id: bytes
+    correl_id: bytes
+    expiry_tenths: int
+    time_to_live_ms: int | None
+    delay_ms: int
+    properties: Sequence[Property]
+
+
+def _new_message(body: bytes, properties: Sequence[Property] = (), **more: Any) -> NewMessage:
+    return NewMessage(body, properties=rows_of_properties(properties) if properties else [], **more)
+
+
 class _Putting(Request[R], Generic[R]):
     """A request that puts, outside of syncpoint for good."""
 
@@ -301,11 +361,35 @@ class _Putting(Request[R], Generic[R]):
 
 
 class Put(_Putting[PutResult | None], tag=5):
-    """MQPUT with MQPMO options; None for one with MQPMO_ASYNC_RESPONSE that its queue refuses."""
+    """MQPUT to a queue or a topic with MQPMO options.
+
+    ``context`` is the handle whose saved context is passed on. The answer is None for a message
+    with MQPMO_ASYNC_RESPONSE that its queue refuses: :class:`AskStatus` says why. Raises the reason
+    codes of P1-P13 and MQRC_EXPIRY_ERROR (E2); nothing is put then, unless it is LostAnswer.
+
+    Outside of syncpoint a persistent message is durable when a put that was begun is told. Messages
+    have the order of the calls; those that are put meanwhile share a sync. A put that is begun when
+    10,000 of the queue manager's are on their way to the disk is MQRC_RESOURCE_PROBLEM.
+    """
 
     handle: Handle
     context: Handle
     message: NewMessage
+
+    @classmethod
+    def of(
+        cls,
+        handle: int,
+        body: bytes,
+        descriptor: Descriptor,
+        options: int = c.MQPMO_NONE,
+        *,
+        context: int = c.MQHO_NONE,
+        **more: Unpack[MessageMore],
+    ) -> Self:
+        """Return the request for a message; raises MQRC_MD_ERROR, MQRC_PROPERTY_TYPE_ERROR."""
+        packed = packed_descriptor(descriptor)
+        return cls(packed, options, handle, context, _new_message(body, **more))
 
 
 class Puts(_Putting[PutsRow], tag=45):
@@ -317,13 +401,34 @@ class Puts(_Putting[PutsRow], tag=45):
 
 
 class Put1(_Putting[PutResult], tag=18):
-    """MQPUT1: a put to what :class:`Open` would open, without a handle."""
+    """MQPUT1: one put to what :class:`Open` would open, without a handle.
+
+    Raises the reason codes of both, MQRC_OPTIONS_ERROR for MQPMO_ASYNC_RESPONSE and options that
+    pass context on.
+    """
 
     message: NewMessage
     name: Text
     kind: Whole = c.MQOT_Q
     manager: Text = ""
     topic: Text = ""
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        body: bytes,
+        descriptor: Descriptor,
+        options: int = c.MQPMO_NONE,
+        *,
+        kind: int = c.MQOT_Q,
+        manager: str = "",
+        topic: str = "",
+        **more: Unpack[MessageMore],
+    ) -> Self:
+        """Return the request for a message; raises MQRC_MD_ERROR, MQRC_PROPERTY_TYPE_ERROR."""
+        packed = packed_descriptor(descriptor)
+        return cls(packed, options, _new_message(body, **more), name, kind, manager, topic)
 
 
 class NewIds(Request[Ids], tag=44):
@@ -333,14 +438,23 @@ class NewIds(Request[Ids], tag=44):
 
 
 class AskStatus(Request[Status], tag=8):
-    """MQSTAT: the outcome of puts with MQPMO_ASYNC_RESPONSE since the last MQSTAT."""
+    """MQSTAT: the outcome of puts with MQPMO_ASYNC_RESPONSE since the last MQSTAT (P13)."""
 
 
 # Gets
 
 
 class Get(Request[GetResult], tag=6):
-    """MQGET with MQGMO options; ids that are empty match all."""
+    """MQGET with MQGMO options, destructive or browsing; ids that are empty match all.
+
+    ``wait_ms`` counts with MQGMO_WAIT, -1 is for ever; ``max_length`` None takes any length. With
+    ``in_handle`` the properties are for a message handle, ``with_extension`` puts what an MQMD of
+    version 1 cannot say into an MQMDE. Raises the reason codes of G1-G13 and B1-B8,
+    MQRC_NO_MSG_AVAILABLE first of all.
+
+    When a get for good of a persistent message that was begun is told, it is durable. Gets of one
+    handle follow each other. A get under the cursor never waits: begun, it is MQRC_OPTIONS_ERROR.
+    """
 
     handle: Handle
     options: Whole = c.MQGMO_NONE
@@ -367,7 +481,15 @@ class Get(Request[GetResult], tag=6):
 
 
 class GetMany(Request[list[Message]], tag=46):
-    """Get messages that are there, as a loop of MQGET does, without waiting."""
+    """Get messages that are there, as a loop of MQGET does, without waiting.
+
+    The answer has at most ``most`` messages, and stops behind the one with which their bodies
+    together reach ``most_bytes``. There may be more on the queue: over a network an answer has
+    1,000 of them or 1 MiB. Outside of syncpoint one transaction takes them all. Properties come in
+    an MQRFH2: other options than MQGMO_PROPERTIES_FORCE_MQRFH2, and those of syncpoint and of
+    quiescing, are MQRC_OPTIONS_ERROR, as is a handle with a selector. The answer is [] in the place
+    of MQRC_NO_MSG_AVAILABLE. Raises the other reason codes of a get when it has none.
+    """
 
     handle: Handle
     options: Whole
@@ -386,7 +508,20 @@ class GetMany(Request[list[Message]], tag=46):
 
 
 class GetAny(Request[Delivery], tag=20):
-    """Get one message from whichever of several open queues has one, and hold it."""
+    """Get one message from whichever of several open queues has one, the first of them first.
+
+    The connection holds it as a delivery, which names its handle, until it is settled. Beside
+    MQGMO_WAIT, for the time of ``wait_ms``, the options may be those of truncation, conversion and
+    properties. With MQGMO_SYNCPOINT the message goes into the unit of work of this conversation.
+    With MQGMO_BROWSE_FIRST it stays on its queue, for everybody. The number of the delivery is 0 in
+    these two cases, and there is nothing to settle. A request that is called, not begun, has one
+    handle and neither of these two options.
+
+    The end of any of the handles ends the get, MQRC_HOBJ_ERROR. So does a queue that cannot be got
+    from, with its reason code. With ``tells_refusals`` the get goes on with the others, and with
+    that one when it can be got from again. ``on_event`` of ``begin`` is called with the handle and
+    the error, once for a handle and a reason until a get finds that the queue can be got from.
+    """
 
     handles: Handles
     options: Whole = c.MQGMO_NONE
@@ -403,7 +538,12 @@ class GetAny(Request[Delivery], tag=20):
 
 
 class TakeHeld(Request[list[Delivery]], tag=47):
-    """Get messages that are there and hold them, in one turn and without waiting."""
+    """Get messages that are there and hold them as :class:`GetAny` does, in one turn.
+
+    ``most`` and ``most_bytes`` are as in :class:`GetMany`. The answer is [] in the place of
+    MQRC_NO_MSG_AVAILABLE. Raises the other reason codes of a get, and MQRC_OPTIONS_ERROR for
+    MQGMO_WAIT, MQGMO_SYNCPOINT and MQGMO_BROWSE_FIRST.
+    """
 
     handle: Handle
     options: Whole
@@ -412,7 +552,18 @@ class TakeHeld(Request[list[Delivery]], tag=47):
 
 
 class Settle(Request[None], tag=21):
-    """Settle deliveries, all with one sync or none."""
+    """Settle deliveries by their numbers, all with one sync or none.
+
+    ``reason`` stands in the MQDLH of dead letters. ``within`` is the number of a conversation on
+    the same queue manager, maybe this one. Its unit of work takes the deliveries over: they are
+    TAKEN at its commit, and go back counted at its backout.
+
+    Raises MQRC_STORAGE_MEDIUM_FULL when the messages are back on their queues instead. After all
+    other errors they are held as before. These are MQRC_HMSG_ERROR for a number that is settled
+    already, and MQRC_UOW_NOT_AVAILABLE for a ``within`` that is no conversation. ``within`` with
+    another settlement than TAKEN is MQRC_OPTIONS_ERROR. A dead-letter queue that does not take a
+    message gives its own reason.
+    """
 
     deliveries: Annotated[list[Whole], Meta(max_length=MOST_NUMBERS)]
     settlement: Settlement
@@ -426,27 +577,37 @@ class Settle(Request[None], tag=21):
 
 
 class Unlock(Request[int], tag=7):
-    """MQGET with MQGMO_UNLOCK; 0 or MQRC_NO_MSG_LOCKED."""
+    """MQGET with MQGMO_UNLOCK; the answer is 0 or MQRC_NO_MSG_LOCKED (B6)."""
 
     handle: Handle
     options: Whole = c.MQGMO_UNLOCK
 
 
 class WaitUntil(Request[None], tag=22):
-    """Wait until the queue manager's time is a moment; None never comes."""
+    """Wait until the queue manager's time is a moment: ms since 1970; one that is past is now.
+
+    None never comes. Ends with MQRC_HCONN_ERROR when the connection is closed before, and with
+    MQRC_CONNECTION_BROKEN or MQRC_Q_MGR_STOPPING at the end of the queue manager.
+    """
 
     moment_ms: Whole | None
 
 
 class AwaitDefinitions(Request[None], tag=23):
-    """Wait until a definition is made, altered or deleted."""
+    """Wait until a definition is made, altered or deleted.
+
+    A program that a definition stands in the way of waits for this, and tries again.
+    """
 
 
 # The unit of work
 
 
 class Commit(Request[None], tag=9):
-    """MQCMIT."""
+    """MQCMIT; raises MQRC_STORAGE_MEDIUM_FULL (backed out), LostAnswer.
+
+    After a commit that is begun the next unit of work begins at once.
+    """
 
     @property
     def is_doubtful(self) -> bool:
@@ -455,13 +616,14 @@ class Commit(Request[None], tag=9):
 
 
 class Backout(Request[None], tag=10):
-    """MQBACK."""
+    """MQBACK: puts vanish, gets go back with their backout count one higher (G8)."""
 
 
 class Forward(Request[None], tag=25):
-    """Put a message that the unit of work has got on another queue as it is.
+    """Put a message that the unit of work has got on another queue; its life goes on (E21, Q2).
 
-    ``queue`` and the MsgToken say which one.
+    ``queue`` and the MsgToken say which one. ``name`` may be ``QUEUE@MANAGER``. Raises the reason
+    codes of open and put, MQRC_UNKNOWN_OBJECT_NAME for a blank name and a model queue.
     """
 
     queue: Text
@@ -475,7 +637,10 @@ class Forward(Request[None], tag=25):
 
 
 class DeadLetter(Request[None], tag=26):
-    """Put a message that the unit of work has got on the dead-letter queue."""
+    """Put a message that the unit of work has got on the dead-letter queue behind an MQDLH (Q1).
+
+    Raises the reason codes of open and put.
+    """
 
     queue: Text
     token: Identifier
@@ -488,7 +653,10 @@ class DeadLetter(Request[None], tag=26):
 
 
 class ReportException(Request[bool], tag=27):
-    """Send the exception report of a message that the unit of work has got."""
+    """Send the exception report that a message owes which the unit of work has got.
+
+    The answer is False when no queue takes it (R6).
+    """
 
     queue: Text
     token: Identifier
@@ -501,7 +669,17 @@ class ReportException(Request[bool], tag=27):
 
 
 class Move(Request[int], tag=28):
-    """Move the message under a browse cursor to another queue; its arrival number there."""
+    """Move the message under the browse cursor of a queue to another queue (Q2).
+
+    The message is put first, as by :class:`Forward`, so that a put that fails raises no backout
+    count; then it is got. ``descriptor`` replaces its own, ``header_bytes`` are left off the front
+    of its data, and ``putter`` is a user who must be allowed to put there. The answer is a number:
+    messages that come onto its queue later have a higher arrival number.
+
+    Raises as :class:`Forward`; MQRC_NO_MSG_UNDER_CURSOR when it has expired or somebody else has
+    it, MQRC_OPTIONS_ERROR for the queue where it is. After an error the caller backs the unit of
+    work out.
+    """
 
     handle: Handle
     name: Text
@@ -516,7 +694,14 @@ class Move(Request[int], tag=28):
 
 
 class Reply(Request[int], tag=77):
-    """Reply to a message that the unit of work has got; 0, or why it is a dead letter."""
+    """Put a reply to a ReplyToQ and ReplyToQMgr, with the context of the descriptor.
+
+    ``putter`` is the user who must be allowed to put there, as with reports (R6). A reply that its
+    queue does not take goes to the dead-letter queue with the reason, which is the answer; else 0.
+    An empty name is MQRC_MISSING_REPLY_TO_Q. Raises MQRC_SYNCPOINT_LIMIT_REACHED, the reason of a
+    dead-letter queue that does not take the reply, and MQRC_NOT_AUTHORIZED for a user with limited
+    authority. After an error the caller backs the unit of work out.
+    """
 
     name: Text
     manager: Text
@@ -537,7 +722,14 @@ class Reply(Request[int], tag=77):
 
 
 class Subscribe(Request[Subscribed], tag=13):
-    """MQSUB with MQSO options."""
+    """MQSUB with MQSO options: make a subscription, resume one or alter one.
+
+    ``queue`` is the open queue for one that is not managed. ``correl_id`` empty is one of its own,
+    None the publisher's. ``altered`` is a subscription that is open here and may be altered,
+    ``held`` the handle of its queue. Raises MQRC_OPTIONS_ERROR, MQRC_SUB_NAME_ERROR,
+    MQRC_NO_SUBSCRIPTION, MQRC_SUB_ALREADY_EXISTS, MQRC_SUBSCRIPTION_IN_USE, MQRC_IDENTITY_MISMATCH,
+    MQRC_…_NOT_ALTERABLE, MQRC_HOBJ_ERROR, MQRC_INVALID_DESTINATION.
+    """
 
     REASONS = {"name": rc.MQRC_SUB_NAME_ERROR}
 
@@ -561,7 +753,10 @@ class Subscribe(Request[Subscribed], tag=13):
 
 
 class CloseSubscription(Request[None], tag=14):
-    """Close a subscription; a durable one stays unless it is to be removed."""
+    """Close a subscription; a durable one stays unless it is to be removed.
+
+    Raises MQRC_HOBJ_ERROR, MQRC_SUBSCRIPTION_IN_USE for one to be removed that others share.
+    """
 
     number: Subscription
     remove: bool = False
@@ -573,13 +768,25 @@ class CloseSubscription(Request[None], tag=14):
 
 
 class RequestRetained(Request[int], tag=15):
-    """MQSUBRQ: how many retained publications come."""
+    """MQSUBRQ: ask for what is retained; the answer is how many come. Raises 2437 for none."""
 
     number: Subscription
 
 
 class JoinSubscription(Request[Subscribed], tag=70):
-    """Open the subscription of a name as JMS has it: join it, resume it or make it."""
+    """Open the subscription of a name as JMS has it: join it, resume it or make it.
+
+    Without a name the subscription is the caller's alone. The handle is that of its managed queue,
+    open for input and to be closed with the subscription; MQHO_NONE where a definition (DEFINE SUB)
+    names another queue. A durable subscription of the name with another topic, selector or
+    ``no_local`` is removed with its messages, and made anew. ``no_local`` leaves out publications
+    of the same owner (:class:`BelongTo`).
+
+    Raises MQRC_SUBSCRIPTION_IN_USE for one that is to be removed, or is not shared, while it is
+    open or has messages that are not acknowledged; MQRC_SUB_ALREADY_EXISTS when one is shared and
+    the other is not, or an open one has another topic or selector; MQRC_SUB_NAME_ERROR,
+    MQRC_TOPIC_STRING_ERROR, MQRC_SELECTOR_SYNTAX_ERROR, MQRC_NOT_AUTHORIZED.
+    """
 
     REASONS = {"name": rc.MQRC_SUB_NAME_ERROR}
 
@@ -603,7 +810,11 @@ class IsSubscriptionOpen(Request[bool], tag=71):
 
 
 class RemoveSubscription(Request[None], tag=72):
-    """Remove a durable subscription by its name, with its messages."""
+    """Remove a durable subscription by its name, with its messages.
+
+    Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while it is open or has messages that are
+    not acknowledged.
+    """
 
     REASONS = {"name": rc.MQRC_SUB_NAME_ERROR}
 
@@ -616,23 +827,34 @@ class RemoveSubscription(Request[None], tag=72):
 
 
 class BelongTo(Request[None], tag=73):
-    """Set the owner of the conversation: ``no_local`` leaves out publications of that owner."""
+    """Set the owner of the conversation: ``no_local`` leaves out publications of that owner.
+
+    An owner is a client id, or the number of a conversation that several belong to. With a client
+    id a durable subscription made with ``no_local`` leaves out the client's publications also while
+    it is not open.
+    """
 
     owner: Text | Whole
 
 
 class ClaimClientId(Request[None], tag=74):
-    """Take a client id until the conversation is closed."""
+    """Take a client id until the conversation is closed; the client id becomes its owner.
+
+    Raises MQRC_OBJECT_IN_USE while another conversation has it.
+    """
 
     client_id: Text
 
 
 class MakeTemporaryTopic(Request[str], tag=75):
-    """Make a unique topic string."""
+    """Make a unique topic string; its retained publication ends with this conversation."""
 
 
 class DeleteTemporaryTopic(Request[None], tag=76):
-    """Delete a topic string that was made here."""
+    """Delete a topic string that :class:`MakeTemporaryTopic` has made here, with what it retains.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME for any other, MQRC_OBJECT_IN_USE while it has a subscriber.
+    """
 
     topic: Text
 

@@ -16,6 +16,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
+from mayfly.verbs import requests as ask
 from tests.facts import wait_until
 
 START_MS = 1_700_000_000_000
@@ -41,7 +42,7 @@ def test_each_connection_is_shown_with_its_unit_of_work_and_its_age(
     qm: QueueManager, clock: VirtualClock
 ) -> None:
     idle, busy = connected(qm, "anna", "orders.py"), connected(qm, "bert", "billing.py")
-    handle = busy.open("Q1", c.MQOO_OUTPUT | c.MQOO_INPUT_SHARED).handle
+    handle = busy.call(ask.Open("Q1", c.MQOO_OUTPUT | c.MQOO_INPUT_SHARED)).handle
     assert admin.inquire(qm.engine, (CONN,), "*")[1].values["UOWSTATE"] == 0
     clock.advance(5_000)
     with qm.session() as program:
@@ -64,7 +65,7 @@ def test_each_connection_is_shown_with_its_unit_of_work_and_its_age(
     assert (second.values["UOWSTATE"], second.values["UOWAGE"]) == (1, 61)
     # 1,700,000,005 s is 22:13:25 UTC.
     assert (second.values["UOWSTDA"], second.values["UOWSTTI"]) == ("2023-11-14", "22.13.25")
-    busy.commit()
+    busy.call(ask.Commit())
     assert admin.inquire(qm.engine, (CONN,), second.name)[0].values["UOWSTATE"] == 0
     idle.close()
     busy.close()
@@ -88,9 +89,9 @@ def test_a_unit_of_work_begins_with_its_first_put_or_publication(
 def test_mqsc_shows_connections_and_who_has_a_queue_open(qm: QueueManager) -> None:
     qm.mqsc("DEFINE TOPIC(T1) TOPICSTR(prices)")
     one, two = connected(qm, "anna", "a.py"), connected(qm, "bert", "b.py")
-    one.open("Q1", c.MQOO_OUTPUT | c.MQOO_FAIL_IF_QUIESCING)
-    two.open("T1", c.MQOO_OUTPUT, kind=c.MQOT_TOPIC)
-    two.open("", c.MQOO_INQUIRE, kind=c.MQOT_Q_MGR)
+    one.call(ask.Open("Q1", c.MQOO_OUTPUT | c.MQOO_FAIL_IF_QUIESCING))
+    two.call(ask.Open("T1", c.MQOO_OUTPUT, kind=c.MQOT_TOPIC))
+    two.call(ask.Open("", c.MQOO_INQUIRE, kind=c.MQOT_Q_MGR))
     shown = qm.mqsc("DISPLAY CONN(*) APPLTAG UOWSTATE")
     assert [(row["TYPE"], row["APPLTAG"], row["UOWSTATE"]) for row in shown.rows] == [
         ("CONN", "a.py", "NONE"),

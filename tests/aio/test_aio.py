@@ -15,6 +15,7 @@ import pytest
 import mayfly
 from mayfly import MQError, QueueManager
 from mayfly.aio import AsyncClient
+from mayfly.client.connection import Administration, Schedule
 from mayfly.client.open_objects import MOST_OPEN
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
@@ -136,8 +137,8 @@ def test_topics_and_administration(make_client: MakeClient) -> None:
             await client.put("Q1", b"x")
             assert await client.get("Q1") is not None
             assert (await client.mqsc("DELETE QLOCAL(Q1)")).ok
-            await client.run(lambda c: c.admin.mqsc("DEFINE QLOCAL(Q1)"))
-            assert await client.run(lambda c: c.schedule.count()) == 0
+            await client.run(lambda c: Administration(c.call).mqsc("DEFINE QLOCAL(Q1)"))
+            assert await client.run(lambda c: Schedule(c.call).count()) == 0
 
     run(work())
 

@@ -16,11 +16,13 @@ import pytest
 from mayfly.cli import ping
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import SERVED_FILE
+from mayfly.client.connection import Administration
 from mayfly.client.connection.endpoint import Address, Endpoint, Tls
 from mayfly.client.connection.remote import connect
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
+from mayfly.verbs import requests as ask
 from tests.cli.conftest import COMMAND, Invoke, environment, run_process
 from tests.facts import PATIENCE_SECONDS
 from tests.servers.certificates import certificate
@@ -109,11 +111,15 @@ def test_a_server_by_a_file_from_its_start_to_its_end(
                 program = connect(
                     Endpoint((place,), "", name, tls), "anna", token, application="a.py"
                 )
-                [shown] = program.admin.mqsc("DISPLAY CONN(*) WHERE(APPLTAG EQ 'a.py')").rows
+                [shown] = (
+                    Administration(program.call)
+                    .mqsc("DISPLAY CONN(*) WHERE(APPLTAG EQ 'a.py')")
+                    .rows
+                )
                 assert (shown["USERID"], shown["CHANNEL"]) == ("anna", "")
                 assert shown["CONNAME"] == ("127.0.0.1" if tls else "")
                 lake = str(tmp_path / "lake") if name == "QM1" else ""
-                assert lake in " ".join(program.admin.stories.of(b"x").notes)
+                assert lake in " ".join(Administration(program.call).stories.of(b"x").notes)
                 program.close()
 
             config.write_text(CONFIG.replace('"json"', '"xml"'))
@@ -229,20 +235,20 @@ def test_time_stands_still_until_an_operator_moves_it(
                 Tls(authorities=Path(ready["tls_certificate"])),
             )
             program = connect(endpoint._replace(channel=""), "anna", token)
-            assert program.admin.mqsc("DEFINE QLOCAL(LATER)").ok
+            assert Administration(program.call).mqsc("DEFINE QLOCAL(LATER)").ok
             app = connect(endpoint, ready["user"], ready["password"])
-            app.open("DEV.QUEUE.1", c.MQOO_OUTPUT)
+            app.call(ask.Open("DEV.QUEUE.1", c.MQOO_OUTPUT))
             with pytest.raises(MQError, match="MQRC_NOT_AUTHORIZED"):
-                app.open("LATER", c.MQOO_OUTPUT)
+                app.call(ask.Open("LATER", c.MQOO_OUTPUT))
             with pytest.raises(MQError, match="MQRC_NOT_AUTHORIZED"):
                 connect(endpoint, ready["user"], "guessed")
             app.close()
-            queue = program.open("LATER", c.MQOO_OUTPUT | c.MQOO_INPUT_SHARED).handle
+            queue = program.call(ask.Open("LATER", c.MQOO_OUTPUT | c.MQOO_INPUT_SHARED)).handle
             program.put(queue, b"x", Descriptor(), time_to_live_ms=90_000, delay_ms=60_000)
             for step, live in (("59999ms", 0), ("1ms", 1), ("29999ms", 1), ("1ms", 0)):
                 moved = mayfly("clock", "advance", "QM1", step)
                 assert moved.exit_code == ExitCode.DONE, moved.output
-                assert program.admin.counts("LATER").live == live
+                assert Administration(program.call).counts("LATER").live == live
             assert mayfly("clock", "advance", "QM1", "5").exit_code == ExitCode.USAGE
             assert json.loads(mayfly("ping", "QM1", "--json").stdout)["state"] == "ready"
             monkeypatch.setattr(ping, "ANSWER_SECONDS", 0.1)

@@ -9,6 +9,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.client.connection import Connection
 from mayfly.mqi import constants as c
+from mayfly.verbs import requests as ask
 from tests.conftest import Connect
 from tests.connection.cut import Cut
 
@@ -27,7 +28,7 @@ def connection(connect: Connect, queue_manager: QueueManager) -> Iterator[Connec
 @pytest.fixture
 def queue(connection: Connection) -> int:
     """``Q1``, open for input, output and browse."""
-    return connection.open("Q1", BOTH_WAYS).handle
+    return connection.call(ask.Open("Q1", BOTH_WAYS)).handle
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import sys
 
 from mayfly import QueueManager
 from mayfly.client.connection import LocalConnection
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Settlement
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import got
@@ -16,10 +17,10 @@ from tests.connection.scene import got
 def main() -> None:
     manager = QueueManager("QM1", sys.argv[1])
     connection = LocalConnection(manager.session(), manager)
-    queue = connection.open("Q1", BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
     numbers = [got(connection, queue).number for _ in range(6)]
     for number, settlement in zip(numbers, Settlement, strict=False):
-        connection.asynchronous.settle([number], settlement, reason=2001)
+        connection.call(ask.Settle([number], settlement, reason=2001))
     print("ready", flush=True)
     sys.stdin.read()
 

@@ -9,6 +9,7 @@ from mayfly.client.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery
 
 JOIN_SECONDS = 120.0
@@ -62,7 +63,7 @@ def put(connection: Connection, handle: int, body: bytes, **more: Any) -> bytes:
 def got(connection: Connection, handle: int, **more: Any) -> Delivery:
     """Get a delivery that is there."""
     told = Told()
-    connection.asynchronous.get(handle, on_done=told, **more)
+    connection.begin(ask.GetAny([handle], **more), told)
     [delivery] = told.wait()
     assert isinstance(delivery, Delivery), delivery
     return delivery

@@ -18,6 +18,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.testing import VirtualClock
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, PutResult, Settlement
 from tests.conftest import Connect
 from tests.connection.conftest import BOTH_WAYS
@@ -32,7 +33,7 @@ def test_a_standing_get_is_told_by_whoever_brings_its_message(
     connection: Connection, queue: int
 ) -> None:
     told = Told()
-    under_way = connection.asynchronous.get(queue, WAIT, on_done=told)
+    under_way = connection.begin(ask.GetAny([queue], WAIT), told)
     assert told.outcomes == []
     put(connection, queue, b"1")
     assert (told.bodies, told.threads) == ([b"1"], [threading.get_ident()])
@@ -45,11 +46,11 @@ def test_standing_gets_are_served_in_their_order_and_told_in_it(
 ) -> None:
     told = Told()
     for _ in range(3):
-        connection.asynchronous.get(queue, WAIT, on_done=told)
+        connection.begin(ask.GetAny([queue], WAIT), told)
     for number in range(3):
         put(connection, queue, b"%d" % number, options=c.MQPMO_SYNCPOINT)
     assert told.outcomes == []
-    connection.commit()
+    connection.call(ask.Commit())
     assert told.bodies == [b"0", b"1", b"2"]
 
 
@@ -57,8 +58,8 @@ def test_a_cancelled_get_is_never_told_and_leaves_its_message(
     queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:
     cancelled, told = Told(), Told()
-    first = connection.asynchronous.get(queue, WAIT, on_done=cancelled)
-    connection.asynchronous.get(queue, WAIT, on_done=told)
+    first = connection.begin(ask.GetAny([queue], WAIT), cancelled)
+    connection.begin(ask.GetAny([queue], WAIT), told)
     assert (first.cancel(), first.cancel()) == (True, False)
     put(connection, queue, b"1")
     put(connection, queue, b"2")
@@ -71,9 +72,9 @@ def test_a_get_without_wait_and_one_whose_time_is_over_say_that_nothing_came(
     connection: Connection, queue: int, clock: VirtualClock
 ) -> None:
     told = Told()
-    connection.asynchronous.get(queue, on_done=told)
+    connection.begin(ask.GetAny([queue]), told)
     assert told.reasons == [rc.MQRC_NO_MSG_AVAILABLE]
-    connection.asynchronous.get(queue, WAIT, wait_ms=5_000, on_done=told)
+    connection.begin(ask.GetAny([queue], WAIT, wait_ms=5_000), told)
     clock.advance(4_999)
     assert len(told.outcomes) == 1
     clock.advance(1)
@@ -81,11 +82,11 @@ def test_a_get_without_wait_and_one_whose_time_is_over_say_that_nothing_came(
 
 
 def test_what_is_wrong_is_told_and_not_raised(connection: Connection, queue: int) -> None:
-    asynchronous, told = connection.asynchronous, Told()
-    asynchronous.get(queue + 1_000_000, on_done=told)
-    asynchronous.get(queue, c.MQGMO_BROWSE_NEXT, on_done=told)
-    asynchronous.put(queue, b"x", Descriptor(priority=-7), on_done=told)
-    asynchronous.settle([99], Settlement.TAKEN, on_done=told)
+    told = Told()
+    connection.begin(ask.GetAny([queue + 1_000_000]), told)
+    connection.begin(ask.GetAny([queue], c.MQGMO_BROWSE_NEXT), told)
+    connection.begin(ask.Put.of(queue, b"x", Descriptor(priority=-7)), told)
+    connection.begin(ask.Settle([99], Settlement.TAKEN), told)
     assert told.wait(4)
     assert told.reasons == [
         rc.MQRC_HOBJ_ERROR,
@@ -111,10 +112,10 @@ def test_the_end_of_what_a_get_stands_on_is_told(connect: Connect, end: str, rea
     manager = QueueManager("QM2", clock=VirtualClock())
     assert manager.mqsc("DEFINE QLOCAL(Q2)").ok
     connection = connect(manager, None)
-    handle = connection.open("Q2", BOTH_WAYS).handle
-    connection.asynchronous.get(handle, WAIT, on_done=told)
+    handle = connection.call(ask.Open("Q2", BOTH_WAYS)).handle
+    connection.begin(ask.GetAny([handle], WAIT), told)
     ends: dict[str, Callable[[], object]] = {
-        "handle": lambda: connection.close_object(handle),
+        "handle": lambda: connection.call(ask.CloseObject(handle)),
         "connection": connection.close,
         "manager": manager.close,
         "crash": manager.crash,
@@ -131,19 +132,19 @@ def test_a_get_on_several_queues_takes_one_message_and_names_its_handle(
     queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:
     assert queue_manager.mqsc("DEFINE QLOCAL(Q2)").ok
-    second, told = connection.open("Q2", BOTH_WAYS).handle, Told()
-    connection.asynchronous.get_any([queue, second], WAIT, on_done=told)
+    second, told = connection.call(ask.Open("Q2", BOTH_WAYS)).handle, Told()
+    connection.begin(ask.GetAny([queue, second], WAIT), told)
     put(connection, second, b"2")
     put(connection, queue, b"1")
     assert [(d.handle, d.result.message.body) for d in told.deliveries] == [(second, b"2")]
     assert (queue_manager.curdepth("Q1"), queue_manager.curdepth("Q2")) == (1, 0)
     put(connection, second, b"3")
-    connection.asynchronous.get_any([queue, second], on_done=told)
-    connection.asynchronous.get_any([queue, second], on_done=told)
-    connection.asynchronous.get_any([queue, second], on_done=told)
+    connection.begin(ask.GetAny([queue, second]), told)
+    connection.begin(ask.GetAny([queue, second]), told)
+    connection.begin(ask.GetAny([queue, second]), told)
     assert [d.handle for d in told.deliveries] == [second, queue, second]
     assert told.reasons == [rc.MQRC_NO_MSG_AVAILABLE]
-    connection.asynchronous.get_any([], on_done=told)
+    connection.begin(ask.GetAny([]), told)
     assert told.reasons[1:] == [rc.MQRC_HOBJ_ERROR]
 
 
@@ -152,12 +153,14 @@ def test_a_get_on_several_handles_of_one_queue_takes_one_message(
 ) -> None:
     """Each handle has its selector; whichever takes the message, the others are asked no more."""
     high, low = (
-        connection.open("Q1", c.MQOO_INPUT_SHARED, selector=f"JMSPriority {which} 4").handle
+        connection.call(
+            ask.Open("Q1", c.MQOO_INPUT_SHARED, selector=f"JMSPriority {which} 4")
+        ).handle
         for which in (">", "<=")
     )
     told = Told()
     for priority, taker in ((1, low), (9, high)):
-        connection.asynchronous.get_any([high, low], WAIT, on_done=told)
+        connection.begin(ask.GetAny([high, low], WAIT), told)
         put(connection, queue, b"x", descriptor=Descriptor(priority=priority))
         put(connection, queue, b"x", descriptor=Descriptor(priority=priority))
         told.wait(1 + (priority == 9))
@@ -173,15 +176,15 @@ def test_a_get_on_several_queues_ends_on_all_of_them(
     queue_manager: QueueManager, connection: Connection, queue: int, clock: VirtualClock, end: str
 ) -> None:
     assert queue_manager.mqsc("DEFINE QLOCAL(Q2)").ok
-    second, told = connection.open("Q2", BOTH_WAYS).handle, Told()
-    under_way = connection.asynchronous.get_any([queue, second], WAIT, wait_ms=500, on_done=told)
+    second, told = connection.call(ask.Open("Q2", BOTH_WAYS)).handle, Told()
+    under_way = connection.begin(ask.GetAny([queue, second], WAIT, wait_ms=500), told)
     number = queue_manager.engine.registry.queue("Q2").number
     # Over a socket it has to get there first: from then on it waits.
     wait_until(lambda: queue_manager.engine.waits.is_waited_on(number))
     if end == "cancel":
         assert under_way.cancel()
     elif end == "close":
-        connection.close_object(second)
+        connection.call(ask.CloseObject(second))
     else:
         clock.advance(500)
         wait_until(lambda: told.reasons)
@@ -204,13 +207,13 @@ def test_a_callback_may_call_verbs_and_is_not_called_inside_of_itself(
         depth += 1
         deepest = max(deepest, depth)
         bodies.append(outcome.result.message.body)
-        connection.asynchronous.settle([outcome.number], Settlement.TAKEN)
-        connection.asynchronous.get(queue, WAIT, on_done=again)
+        connection.call(ask.Settle([outcome.number], Settlement.TAKEN))
+        connection.begin(ask.GetAny([queue], WAIT), again)
         depth -= 1
 
     for number in range(500):
         put(connection, queue, b"%d" % number)
-    connection.asynchronous.get(queue, WAIT, on_done=again)
+    connection.begin(ask.GetAny([queue], WAIT), again)
     assert (bodies, deepest) == ([b"%d" % number for number in range(500)], 1)
 
 
@@ -223,8 +226,8 @@ def test_a_callback_that_raises_is_logged_and_the_next_is_called(
     def fail(_outcome: object) -> None:
         raise ValueError("mine")
 
-    connection.asynchronous.get(queue, WAIT, on_done=fail)
-    connection.asynchronous.get(queue, WAIT, on_done=told)
+    connection.begin(ask.GetAny([queue], WAIT), fail)
+    connection.begin(ask.GetAny([queue], WAIT), told)
     put(connection, queue, b"1")
     put(connection, queue, b"2")
     assert told.bodies == [b"2"]
@@ -235,12 +238,12 @@ def test_a_selector_that_must_look_far_goes_on_in_the_background(
     queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:
     """Many messages that it refuses stand before the one it takes."""
-    picky = connection.open("Q1", c.MQOO_INPUT_SHARED, selector="JMSPriority = 9").handle
+    picky = connection.call(ask.Open("Q1", c.MQOO_INPUT_SHARED, selector="JMSPriority = 9")).handle
     for number in range(3_000):
         put(connection, queue, b"%d" % number, options=c.MQPMO_SYNCPOINT)
-    connection.commit()
+    connection.call(ask.Commit())
     told = Told()
-    connection.asynchronous.get(picky, WAIT, on_done=told)
+    connection.begin(ask.GetAny([picky], WAIT), told)
     put(connection, queue, b"it", descriptor=Descriptor(priority=9))
     told.wait()
     assert told.bodies == [b"it"]
@@ -255,11 +258,11 @@ def test_puts_are_told_in_their_order_and_there_when_they_are(
     with QueueManager("QM1", tmp_path / "QM1") as manager:
         assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
         connection = connect(manager, None)
-        queue, told = connection.open("Q1", BOTH_WAYS).handle, Told()
+        queue, told = connection.call(ask.Open("Q1", BOTH_WAYS)).handle, Told()
         before = manager.engine.store.group.batch_count
-        with connection.asynchronous.together() if together else nullcontext():
+        with connection.together() if together else nullcontext():
             for number in range(200):
-                connection.asynchronous.put(queue, b"%d" % number, descriptor, on_done=told)
+                connection.begin(ask.Put.of(queue, b"%d" % number, descriptor), told)
         told.wait(200)
         ids = [outcome.msg_id for outcome in told.outcomes if isinstance(outcome, PutResult)]
         with manager.session() as session:
@@ -273,14 +276,14 @@ def test_each_of_puts_that_are_together_has_its_own_outcome(
     connection: Connection, queue: int, queue_manager: QueueManager
 ) -> None:
     assert queue_manager.mqsc("ALTER QLOCAL(DEAD) MAXDEPTH(1)").ok
-    small = connection.open("DEAD", BOTH_WAYS).handle
+    small = connection.call(ask.Open("DEAD", BOTH_WAYS)).handle
     outcomes: dict[bytes, Told] = {}
 
     def begin(handle: int, body: bytes, **more: Any) -> None:
         told = outcomes[body] = Told()
-        connection.asynchronous.put(handle, body, VOLATILE, on_done=told, **more)
+        connection.begin(ask.Put.of(handle, body, VOLATILE, **more), told)
 
-    with connection.asynchronous.together():
+    with connection.together():
         begin(queue, b"1")
         begin(queue, b"2", time_to_live_ms=-1)
         begin(queue, b"3", msg_id=b"%024d" % 3)
@@ -313,14 +316,14 @@ def test_a_commit_is_told_when_it_is_durable_and_the_next_unit_begins_at_once(
     with QueueManager("QM1", tmp_path / "QM1") as manager:
         assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
         connection = connect(manager, None)
-        queue, told = connection.open("Q1", BOTH_WAYS).handle, Told()
+        queue, told = connection.call(ask.Open("Q1", BOTH_WAYS)).handle, Told()
         put(connection, queue, b"1", descriptor=PERSISTENT, options=c.MQPMO_SYNCPOINT)
-        connection.asynchronous.commit(told)
+        connection.begin(ask.Commit(), told)
         put(connection, queue, b"2", descriptor=PERSISTENT, options=c.MQPMO_SYNCPOINT)
-        connection.backout()
+        connection.call(ask.Backout())
         assert told.wait() == [None]
         assert [m.body for m in manager.session().browse("Q1")] == [b"1"]
-        connection.asynchronous.commit(told)
+        connection.begin(ask.Commit(), told)
         assert told.wait(2) == [None, None]
         connection.close()
 
@@ -347,9 +350,9 @@ def test_cancel_and_delivery_race_and_exactly_one_of_them_wins(
     thread = threading.Thread(target=cancel)
     thread.start()
     other = connect(queue_manager, None)
-    theirs = other.open("Q1", BOTH_WAYS).handle
+    theirs = other.call(ask.Open("Q1", BOTH_WAYS)).handle
     for number in range(rounds):
-        standing.append(connection.asynchronous.get(queue, WAIT, on_done=told))
+        standing.append(connection.begin(ask.GetAny([queue], WAIT), told))
         ready.wait()
         go.wait()
         put(other, theirs, b"%d" % number)
@@ -373,7 +376,7 @@ def test_E2_a_life_in_ms_that_no_message_has_is_refused(
         put(connection, queue, b"", time_to_live_ms=life_ms)
     assert raised.value.reason == rc.MQRC_EXPIRY_ERROR
     told = Told()
-    connection.asynchronous.put(queue, b"", PERSISTENT, on_done=told, time_to_live_ms=life_ms)
+    connection.begin(ask.Put.of(queue, b"", PERSISTENT, time_to_live_ms=life_ms), told)
     told.wait()
     assert told.reasons == [rc.MQRC_EXPIRY_ERROR]
     with pytest.raises(NoMessage):

@@ -9,10 +9,10 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.client.connection import LocalConnection
-from mayfly.client.connection.interface import put_request
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import GetResult, PutResult
 from mayfly.verbs.requests import Get
 from tests.connection.conftest import BOTH_WAYS
@@ -47,7 +47,7 @@ def body_of(outcome: object) -> bytes:
 def test_what_needs_no_disk_is_returned_and_not_told(
     queue_manager: QueueManager, local: LocalConnection, descriptor: Descriptor, options: int
 ) -> None:
-    handle = local.open("Q1", BOTH_WAYS | c.MQOO_BROWSE).handle
+    handle = local.call(ask.Open("Q1", BOTH_WAYS | c.MQOO_BROWSE)).handle
     put(local, handle, b"1", descriptor=descriptor)
     told = Told()
     outcome = begun(local, told, handle, options)
@@ -58,7 +58,7 @@ def test_what_needs_no_disk_is_returned_and_not_told(
     else:
         assert told.outcomes == []
     assert body_of(outcome) == b"1"
-    local.backout()
+    local.call(ask.Backout())
     assert queue_manager.curdepth("Q1") == (options != c.MQGMO_NONE)
     assert queue_manager.verify().ok
 
@@ -66,7 +66,7 @@ def test_what_needs_no_disk_is_returned_and_not_told(
 def test_why_there_is_no_message_is_returned_and_a_message_that_stays_as_well(
     queue_manager: QueueManager, local: LocalConnection
 ) -> None:
-    handle, told = local.open("Q1", BOTH_WAYS).handle, Told()
+    handle, told = local.call(ask.Open("Q1", BOTH_WAYS)).handle, Told()
     with refused(rc.MQRC_NO_MSG_AVAILABLE):
         begun(local, told, handle)
     put(local, handle, b"long", descriptor=_LASTING)
@@ -80,7 +80,7 @@ def test_why_there_is_no_message_is_returned_and_a_message_that_stays_as_well(
 
 
 def test_a_get_that_waits_is_told_and_returns_nothing(local: LocalConnection) -> None:
-    handle, told = local.open("Q1", BOTH_WAYS).handle, Told()
+    handle, told = local.call(ask.Open("Q1", BOTH_WAYS)).handle, Told()
     begun(local, told, handle, c.MQGMO_WAIT, wait_ms=-1)
     put(local, handle, b"1", descriptor=VOLATILE)
     [outcome] = told.wait()
@@ -93,19 +93,19 @@ def test_a_get_that_waits_is_told_and_returns_nothing(local: LocalConnection) ->
 
 
 def test_a_put_has_something_left_only_for_the_disk(local: LocalConnection) -> None:
-    handle = local.open("Q1", BOTH_WAYS).handle
+    handle = local.call(ask.Open("Q1", BOTH_WAYS)).handle
     for descriptor, options, is_empty in (
         (VOLATILE, c.MQPMO_NONE, True),
         (_LASTING, c.MQPMO_SYNCPOINT, True),
         (_LASTING, c.MQPMO_NONE, False),
     ):
         told = Told()
-        put_one = put_request(handle, b"1", descriptor, options)
+        put_one = ask.Put.of(handle, b"1", descriptor, options)
         outcome = local.begin_here(put_one, told)
         assert isinstance(outcome, tuple) is is_empty
         [result] = outcome if isinstance(outcome, tuple) else told.wait()
         assert isinstance(result, PutResult)
-    local.commit()
+    local.call(ask.Commit())
     assert [local.get(handle).message.body for _ in range(3)] == [b"1"] * 3
     with refused(rc.MQRC_NO_MSG_AVAILABLE):
         local.get(handle)

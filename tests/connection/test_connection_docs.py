@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import re
 from pathlib import Path
 
-import pytest
-
-from mayfly.client.connection import Asynchronous, Connection, Held, Objects, Onward, Topics
+from mayfly.client.connection import Connection, operating
 from mayfly.engine.callbacks import MOST_PUTS_UNDER_WAY
 from mayfly.mqi import reasons as rc
 from mayfly.verbs.messages import Settlement
+from mayfly.verbs.requests import VERBS
 
 DOCS = (Path(__file__).parents[2] / "docs/CONNECTION.md").read_text("utf-8")
 
@@ -25,13 +25,22 @@ def test_the_example_in_the_docs_runs() -> None:
     assert printed.getvalue() == output
 
 
-@pytest.mark.parametrize("part", [Connection, Held, Objects, Onward, Topics, Asynchronous])
-def test_every_verb_is_in_a_table(part: type) -> None:
-    beside = {"is_open", "is_broken", "now_ms", "end_dropped", "has_open", "tell"}
-    verbs = {name for name in vars(part) if not name.startswith("_")} - beside
-    cells = " ".join(row.split("|")[1] for row in DOCS.splitlines() if row.startswith("| `"))
-    assert verbs
-    assert not [verb for verb in verbs if not re.search(rf"\b{verb}\b", cells)]
+def cells() -> str:
+    return " ".join(row.split("|")[1] for row in DOCS.splitlines() if row.startswith("| `"))
+
+
+def test_all_that_a_connection_has_is_in_a_table() -> None:
+    names = {name for name in vars(Connection) if not name.startswith("_")}
+    names |= set(Connection.__annotations__)
+    assert not [name for name in names if not re.search(rf"\b{name}\b", cells())]
+
+
+def test_every_request_of_a_program_is_in_a_table() -> None:
+    made_by_classes = set(re.findall(r"\bask\.(\w+)", inspect.getsource(operating)))
+    of_connections = {"Connect", "Disconnect", "Cancel", "Now", "NewIds", "Puts"}
+    names = {kind.__name__ for kind in VERBS.values()} - made_by_classes - of_connections
+    assert names
+    assert not [name for name in names if not re.search(rf"\b{name}(\.of)?\(", cells())]
 
 
 def test_settlements_reasons_and_the_bound_are_those_of_the_source() -> None:

@@ -15,6 +15,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import NoMessage
 from mayfly.testing import VirtualClock
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Settlement
 from tests.conftest import Connect
 from tests.connection.conftest import BOTH_WAYS
@@ -77,9 +78,12 @@ def test_each_settlement_has_its_depth_backout_count_and_outcome(
 ) -> None:
     msg_id = put(connection, queue, b"1", descriptor=descriptor)
     delivery, told = got(connection, queue), Told()
-    on_done = told if is_told else None
-    connection.asynchronous.settle([delivery.number], settlement, reason=2001, on_done=on_done)
-    assert not is_told or told.wait() == [None]
+    settle = ask.Settle([delivery.number], settlement, reason=2001)
+    if is_told:
+        connection.begin(settle, told)
+        assert told.wait() == [None]
+    else:
+        connection.call(settle)
     assert seen(connection, queue) == left
     assert [end.outcome for end in ends(queue_manager, "Q1")] == outcomes
     counts = queue_manager.counts("Q1")
@@ -90,7 +94,7 @@ def test_each_settlement_has_its_depth_backout_count_and_outcome(
         [(msg_id, (2001).to_bytes(4, "little"))] if settlement is DEAD_LETTERED else []
     )
     with refused(rc.MQRC_HMSG_ERROR):
-        connection.asynchronous.settle([delivery.number], TAKEN)
+        connection.call(ask.Settle([delivery.number], TAKEN))
     assert queue_manager.verify().ok
 
 
@@ -101,11 +105,11 @@ def test_deliveries_are_settled_in_any_order_and_beside_the_unit_of_work(
         put(connection, queue, b"%d" % number)
     held = [got(connection, queue) for _ in range(3)]
     assert connection.get(queue, c.MQGMO_SYNCPOINT).message.body == b"3"
-    connection.asynchronous.settle([held[2].number], TAKEN)
-    connection.asynchronous.settle([held[0].number], RETURNED)
-    connection.backout()
+    connection.call(ask.Settle([held[2].number], TAKEN))
+    connection.call(ask.Settle([held[0].number], RETURNED))
+    connection.call(ask.Backout())
     assert seen(connection, queue) == [(b"0", 0), (b"3", 1)]
-    connection.asynchronous.settle([held[1].number], BACKED_OUT)
+    connection.call(ask.Settle([held[1].number], BACKED_OUT))
     assert seen(connection, queue) == [(b"0", 0), (b"1", 1), (b"3", 1)]
 
 
@@ -118,9 +122,9 @@ def test_a_settled_delivery_confirms_itself(
     put(connection, queue, b"1", descriptor=asks)
     first = got(connection, queue)
     assert queue_manager.counts("REPLY").live == 0
-    connection.asynchronous.settle([first.number], RETURNED)
+    connection.call(ask.Settle([first.number], RETURNED))
     assert queue_manager.curdepth("REPLY") == 0
-    connection.asynchronous.settle([got(connection, queue).number], TAKEN)
+    connection.call(ask.Settle([got(connection, queue).number], TAKEN))
     assert queue_manager.counts("REPLY").live == 1
 
 
@@ -131,9 +135,9 @@ def test_what_the_dead_letter_queue_does_not_take_is_held_as_before(
     delivery = got(connection, queue)
     assert queue_manager.mqsc("ALTER QLOCAL(DEAD) PUT(DISABLED)").ok
     with refused(rc.MQRC_PUT_INHIBITED):
-        connection.asynchronous.settle([delivery.number], DEAD_LETTERED, reason=2001)
+        connection.call(ask.Settle([delivery.number], DEAD_LETTERED, reason=2001))
     assert queue_manager.counts("Q1").locked == 1
-    connection.asynchronous.settle([delivery.number], TAKEN)
+    connection.call(ask.Settle([delivery.number], TAKEN))
     assert [end.outcome for end in ends(queue_manager, "Q1")] == ["got"]
 
 
@@ -145,8 +149,8 @@ def test_E15_what_expires_while_it_is_held_can_be_taken_and_given_back_is_discar
     first, second = got(connection, queue), got(connection, queue)
     clock.advance(5_000)
     assert queue_manager.counts("Q1").locked == 2
-    connection.asynchronous.settle([first.number], TAKEN)
-    connection.asynchronous.settle([second.number], RETURNED)
+    connection.call(ask.Settle([first.number], TAKEN))
+    connection.call(ask.Settle([second.number], RETURNED))
     with refused(rc.MQRC_NO_MSG_AVAILABLE):
         connection.get(queue)
     assert [end.outcome for end in ends(queue_manager, "Q1")] == ["got", "expired"]
@@ -158,14 +162,14 @@ def test_the_unit_of_work_settles_what_joins_it(
     for number in range(2):
         put(connection, queue, b"%d" % number, descriptor=PERSISTENT)
     first, second = got(connection, queue), got(connection, queue)
-    connection.asynchronous.settle([first.number], TAKEN, within=connection.number)
-    connection.backout()
+    connection.call(ask.Settle([first.number], TAKEN, within=connection.number))
+    connection.call(ask.Backout())
     assert seen(connection, queue) == [(b"0", 1)]
-    connection.asynchronous.settle([second.number], TAKEN, within=connection.number)
+    connection.call(ask.Settle([second.number], TAKEN, within=connection.number))
     with refused(rc.MQRC_HMSG_ERROR):
-        connection.asynchronous.settle([second.number], TAKEN)
+        connection.call(ask.Settle([second.number], TAKEN))
     put(connection, queue, b"answer", options=c.MQPMO_SYNCPOINT)
-    connection.commit()
+    connection.call(ask.Commit())
     assert seen(connection, queue) == [(b"0", 1), (b"answer", 0)]
     assert [end.outcome for end in ends(queue_manager, "Q1")] == ["got"]
 
@@ -177,15 +181,15 @@ def test_several_are_settled_by_one_transaction_or_none(
     with QueueManager("QM1", tmp_path / "QM1") as manager:
         assert manager.mqsc("DEFINE QLOCAL(Q1)\nDEFINE QLOCAL(DEAD)\nALTER QMGR DEADQ(DEAD)").ok
         connection = connect(manager, None)
-        queue = connection.open("Q1", BOTH_WAYS).handle
+        queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
         for number in range(20):
             put(connection, queue, b"%d" % number, descriptor=PERSISTENT)
         numbers = [got(connection, queue).number for _ in range(20)]
         with refused(rc.MQRC_HMSG_ERROR):
-            connection.asynchronous.settle([*numbers, 99], settlement, reason=2001)
+            connection.call(ask.Settle([*numbers, 99], settlement, reason=2001))
         assert manager.counts("Q1").locked == 20
         before, told = manager.engine.store.group.batch_count, Told()
-        connection.asynchronous.settle(numbers, settlement, reason=2001, on_done=told)
+        connection.begin(ask.Settle(list(numbers), settlement, reason=2001), told)
         assert told.wait() == [None]
         assert manager.engine.store.group.batch_count - before == 1
         left = [(b"%d" % n, 1) for n in range(20)] if settlement is BACKED_OUT else []
@@ -205,15 +209,15 @@ def test_another_conversation_settles_what_is_moved_into_its_unit_of_work(
         put(connection, queue, b"%d" % number)
     held = [got(connection, queue).number for _ in range(3)]
     with refused(rc.MQRC_OPTIONS_ERROR):
-        connection.asynchronous.settle(held, RETURNED, within=transaction.number)
+        connection.call(ask.Settle(list(held), RETURNED, within=transaction.number))
     with refused(rc.MQRC_UOW_NOT_AVAILABLE):
-        connection.asynchronous.settle(held, TAKEN, within=10**9)
-    connection.asynchronous.settle(held[:2], TAKEN, within=transaction.number)
-    connection.commit()
+        connection.call(ask.Settle(list(held), TAKEN, within=10**9))
+    connection.call(ask.Settle(list(held[:2]), TAKEN, within=transaction.number))
+    connection.call(ask.Commit())
     assert queue_manager.counts("Q1").locked == 3
-    transaction.commit()
+    transaction.call(ask.Commit())
     assert [end.outcome for end in ends(queue_manager, "Q1")] == ["got", "got"]
-    connection.asynchronous.settle(held[2:], TAKEN, within=transaction.number)
+    connection.call(ask.Settle(list(held[2:]), TAKEN, within=transaction.number))
     transaction.close(commit=False)
     assert seen(connection, queue) == [(b"2", 1)]
 
@@ -222,7 +226,7 @@ def test_the_end_of_a_connection_gives_back_counted_what_is_not_settled(
     connect: Connect, queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:
     other = connect(queue_manager, "otto")
-    theirs = other.open("Q1", BOTH_WAYS).handle
+    theirs = other.call(ask.Open("Q1", BOTH_WAYS)).handle
     for number in range(3):
         put(connection, queue, b"%d" % number)
     for _ in range(2):
@@ -237,10 +241,10 @@ def test_a_connection_that_is_dropped_gives_back_counted_what_is_not_settled(
 ) -> None:
     put(connection, queue, b"1")
     dropped = connect(queue_manager, "otto")
-    got(dropped, dropped.open("Q1", BOTH_WAYS).handle)
+    got(dropped, dropped.call(ask.Open("Q1", BOTH_WAYS)).handle)
     del dropped
     gc.collect()
-    connection.commit()
+    connection.call(ask.Commit())
     assert seen(connection, queue) == [(b"1", 1)]
 
 
@@ -251,11 +255,11 @@ def test_a_queue_manager_that_crashes_counts_the_deliveries_it_lost(
     with QueueManager("QM1", folder) as manager:
         assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
         connection = connect(manager, None)
-        queue = connection.open("Q1", BOTH_WAYS).handle
+        queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
         for number in range(3):
             put(connection, queue, b"%d" % number, descriptor=PERSISTENT)
         taken, _left = got(connection, queue), got(connection, queue)
-        connection.asynchronous.settle([taken.number], TAKEN)
+        connection.call(ask.Settle([taken.number], TAKEN))
         manager.crash()
     with QueueManager("QM1", folder) as manager, manager.session() as session:
         found = [(m.body, m.backout_count) for m in session.browse("Q1")]
@@ -264,7 +268,7 @@ def test_a_queue_manager_that_crashes_counts_the_deliveries_it_lost(
 
 def taken(connection: Connection, queue: int, most: int, most_bytes: int) -> list[bytes]:
     """Take what is there; return the bodies."""
-    found = connection.held.take(queue, c.MQGMO_NONE, most, most_bytes)
+    found = connection.call(ask.TakeHeld(queue, c.MQGMO_NONE, most, most_bytes))
     return [delivery.result.message.body for delivery in found]
 
 
@@ -307,8 +311,8 @@ def test_a_take_finds_nothing_and_says_what_hinders_it(
 ) -> None:
     assert taken(connection, queue, 9, 99) == []
     with refused(rc.MQRC_OPTIONS_ERROR):
-        connection.held.take(queue, c.MQGMO_WAIT, 9, 99)
+        connection.call(ask.TakeHeld(queue, c.MQGMO_WAIT, 9, 99))
     put(connection, queue, b"x")
     assert queue_manager.mqsc("ALTER QLOCAL(Q1) GET(DISABLED)").ok
     with refused(rc.MQRC_GET_INHIBITED):
-        connection.held.take(queue, c.MQGMO_NONE, 9, 99)
+        connection.call(ask.TakeHeld(queue, c.MQGMO_NONE, 9, 99))

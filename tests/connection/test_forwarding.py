@@ -8,6 +8,8 @@ from mayfly import QueueManager
 from mayfly.client.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.verbs import requests as ask
+from mayfly.verbs.messages import token_of
 from tests.conftest import Connect
 from tests.spec.scene import refused
 
@@ -36,21 +38,25 @@ def anna(connect: Connect, queue_manager: QueueManager) -> Connection:
 def test_C7_G10_a_message_backed_out_too_often_goes_by_the_authority_of_the_queue_manager(
     anna: Connection, queue_manager: QueueManager, queue: str
 ) -> None:
-    source = anna.open("Q1", c.MQOO_INPUT_SHARED | c.MQOO_INQUIRE).handle
+    source = anna.call(ask.Open("Q1", c.MQOO_INPUT_SHARED | c.MQOO_INQUIRE)).handle
     for _ in range(2):
         # Before that, and to any other queue, by that of the user.
         message = anna.get(source, c.MQGMO_SYNCPOINT).message
         with refused(rc.MQRC_NOT_AUTHORIZED):
-            anna.onward.forward(message, "BACK")
+            anna.call(ask.Forward(message.queue, token_of(message), "BACK"))
         with refused(rc.MQRC_NOT_AUTHORIZED):
-            anna.onward.dead_letter(message, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
-        anna.backout()
+            anna.call(
+                ask.DeadLetter(message.queue, token_of(message), rc.MQRC_BACKOUT_THRESHOLD_REACHED)
+            )
+        anna.call(ask.Backout())
     message = anna.get(source, c.MQGMO_SYNCPOINT).message
     with refused(rc.MQRC_NOT_AUTHORIZED):
-        anna.onward.forward(message, "OTHER")
+        anna.call(ask.Forward(message.queue, token_of(message), "OTHER"))
     if queue == "BACK":
-        anna.onward.forward(message, "BACK")
+        anna.call(ask.Forward(message.queue, token_of(message), "BACK"))
     else:
-        anna.onward.dead_letter(message, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
-    anna.commit()
+        anna.call(
+            ask.DeadLetter(message.queue, token_of(message), rc.MQRC_BACKOUT_THRESHOLD_REACHED)
+        )
+    anna.call(ask.Commit())
     assert (queue_manager.curdepth("Q1"), queue_manager.curdepth(queue)) == (0, 1)

@@ -10,6 +10,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.client.connection import LocalConnection
+from mayfly.verbs import requests as ask
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import PERSISTENT, put
 
@@ -24,7 +25,7 @@ def test_G8_what_a_killed_process_had_not_settled_is_there_again_and_counted(
     with QueueManager("QM1", folder) as manager:
         assert manager.mqsc("DEFINE QLOCAL(Q1)\nDEFINE QLOCAL(DEAD)\nALTER QMGR DEADQ(DEAD)").ok
         connection = LocalConnection(manager.session(), manager)
-        queue = connection.open("Q1", BOTH_WAYS).handle
+        queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
         for number in range(8):
             put(connection, queue, b"%d" % number, descriptor=PERSISTENT)
         connection.close()

@@ -14,6 +14,7 @@ from mayfly.client.connection.interface import UnderWay
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Settlement
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import put
@@ -51,7 +52,7 @@ class ConsumerState(RuleBasedStateMachine):
         self.manager = QueueManager("QM1", clock=self.clock)
         assert self.manager.mqsc("DEFINE QLOCAL(Q1)").ok
         self.connection = LocalConnection(self.manager.session(), self.manager)
-        self.queue = self.connection.open("Q1", BOTH_WAYS).handle
+        self.queue = self.connection.call(ask.Open("Q1", BOTH_WAYS)).handle
         self.messages: list[Message] = []
         self.gets: list[Get] = []
         self.held: dict[int, tuple[int, Message]] = {}
@@ -74,8 +75,9 @@ class ConsumerState(RuleBasedStateMachine):
         self.deliver()
         if not get.expected and wait_ms == 0:
             get.expected = "nothing"
-        get.under_way = self.connection.asynchronous.get(
-            self.queue, c.MQGMO_WAIT, wait_ms=wait_ms, on_done=lambda told: self.tell(get, told)
+        get.under_way = self.connection.begin(
+            ask.GetAny([self.queue], c.MQGMO_WAIT, wait_ms=wait_ms),
+            lambda told: self.tell(get, told),
         )
 
     @rule(which=ONE_OF_MANY)
@@ -99,7 +101,7 @@ class ConsumerState(RuleBasedStateMachine):
             self.messages.append(message)
             self.messages.sort(key=lambda each: int(each.body))
             self.deliver()
-        self.connection.asynchronous.settle([delivery], settlement)
+        self.connection.call(ask.Settle([delivery], settlement))
 
     @rule(by_ms=st.sampled_from((100, 600, 6_000)))
     def advance(self, by_ms: int) -> None:

@@ -14,6 +14,7 @@ from mayfly.client.connection.reconnecting import ReconnectingConnection
 from mayfly.client.connection.remote import connect as connect_remote
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.verbs import requests as ask
 from tests.client.ways import connect
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.cut import Cut
@@ -29,7 +30,7 @@ FEW_BYTES = 10**6
 
 
 def got(connection: Connection, handle: int, most: int, options: int = OPTIONS) -> list[bytes]:
-    found = connection.many.get(handle, options, most, FEW_BYTES)
+    found = connection.call(ask.GetMany(handle, options, most, FEW_BYTES))
     return [message.body for message in found]
 
 
@@ -64,13 +65,13 @@ def test_G8_many_are_part_of_the_unit_of_work(
 ) -> None:
     numbered = fill(connection, queue, 5)
     assert got(connection, queue, 3, IN_UNIT) == numbered[:3]
-    connection.backout()
-    found = connection.many.get(queue, IN_UNIT, 5, FEW_BYTES)
+    connection.call(ask.Backout())
+    found = connection.call(ask.GetMany(queue, IN_UNIT, 5, FEW_BYTES))
     assert [(m.body, m.backout_count) for m in found] == [
         (body, int(number < 3)) for number, body in enumerate(numbered)
     ]
     assert queue_manager.counts("Q1").locked == 5
-    connection.commit()
+    connection.call(ask.Commit())
     assert [end.outcome for end in ends(queue_manager, "Q1")] == ["got"] * 5
 
 
@@ -84,10 +85,12 @@ def test_what_cannot_be_got_many_at_a_time_is_refused(
     for most in (0, -1, 10_001):
         with refused(rc.MQRC_OPTIONS_ERROR):
             got(connection, queue, most)
-    selecting = connection.open("Q1", c.MQOO_INPUT_SHARED, selector="JMSPriority = 0").handle
+    selecting = connection.call(
+        ask.Open("Q1", c.MQOO_INPUT_SHARED, selector="JMSPriority = 0")
+    ).handle
     with refused(rc.MQRC_OPTIONS_ERROR):
         got(connection, selecting, 3)
-    output = connection.open("Q1", c.MQOO_OUTPUT).handle
+    output = connection.call(ask.Open("Q1", c.MQOO_OUTPUT)).handle
     with refused(rc.MQRC_NOT_OPEN_FOR_INPUT):
         got(connection, output, 3)
     with refused(rc.MQRC_HOBJ_ERROR):
@@ -103,22 +106,22 @@ def test_bodies_end_an_answer_behind_the_message_that_reaches_the_limit(
 ) -> None:
     for size in (400, 400, 400, 400):
         put(connection, queue, bytes(size))
-    assert len(connection.many.get(queue, OPTIONS, 9, 700)) == 2
-    assert len(connection.many.get(queue, OPTIONS, 9, 1)) == 1
+    assert len(connection.call(ask.GetMany(queue, OPTIONS, 9, 700))) == 2
+    assert len(connection.call(ask.GetMany(queue, OPTIONS, 9, 1))) == 1
 
 
 # Over a network.
 
 
 def test_an_answer_over_a_network_has_a_bounded_size(remote: Connection) -> None:
-    queue = remote.open("Q1", BOTH_WAYS).handle
-    with remote.asynchronous.together():
+    queue = remote.call(ask.Open("Q1", BOTH_WAYS)).handle
+    with remote.together():
         for _ in range(1_001):
-            remote.asynchronous.put(queue, b"x", VOLATILE, on_done=lambda _told: None)
+            remote.begin(ask.Put.of(queue, b"x", VOLATILE), lambda _told: None)
     for _ in range(3):
         put(remote, queue, bytes(600_000))
-    assert len(remote.many.get(queue, OPTIONS, 5_000, 10**9)) == 1_000
-    assert [len(m.body) for m in remote.many.get(queue, OPTIONS, 5_000, 10**9)] == [
+    assert len(remote.call(ask.GetMany(queue, OPTIONS, 5_000, 10**9))) == 1_000
+    assert [len(m.body) for m in remote.call(ask.GetMany(queue, OPTIONS, 5_000, 10**9))] == [
         1,
         600_000,
         600_000,
@@ -127,12 +130,12 @@ def test_an_answer_over_a_network_has_a_bounded_size(remote: Connection) -> None
 
 def test_many_of_a_unit_of_work_that_was_lost_come_again(cut: Cut) -> None:
     connection = cast("Connection", ReconnectingConnection(cut.connect, Reconnect.YES))
-    queue = connection.open("Q1", BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
     numbered = fill(connection, queue, 5)
     assert got(connection, queue, 3, IN_UNIT) == numbered[:3]
     cut.again()
     with refused(rc.MQRC_BACKED_OUT):
         got(connection, queue, 3, IN_UNIT)
-    connection.backout()
+    connection.call(ask.Backout())
     assert got(connection, queue, 9) == numbered
     connection.close()

@@ -13,6 +13,8 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
+from mayfly.verbs import requests as ask
+from mayfly.verbs.contracts.wire import packed_descriptor
 from tests.connection.scene import PERSISTENT, put
 from tests.connection.serving import serving
 from tests.spec.scene import refused
@@ -49,11 +51,13 @@ def test_Q2_a_moved_message_keeps_id_and_deadline_and_is_in_one_place(
 ) -> None:
     clock.advance(4_000)
     descriptor = Descriptor(persistence=c.MQPER_PERSISTENT, format="MQSTR")
-    number = connection.onward.move(queue, "DEAD", descriptor=descriptor, header_bytes=4)
+    number = connection.call(
+        ask.Move(queue, "DEAD", descriptor=packed_descriptor(descriptor), header_bytes=4)
+    )
     counts = queue_manager.counts("Q1"), queue_manager.counts("DEAD")
     assert [(one.live, one.locked, one.uncommitted) for one in counts] == [(0, 1, 0), (0, 0, 1)]
-    connection.commit()
-    dead = connection.open("DEAD", c.MQOO_INPUT_SHARED).handle
+    connection.call(ask.Commit())
+    dead = connection.call(ask.Open("DEAD", c.MQOO_INPUT_SHARED)).handle
     message = connection.get(dead).message
     assert (message.msg_id, message.body, message.remaining_ms) == (looked_at, b"body", 6_000)
     assert message.descriptor.format.strip() == "MQSTR"
@@ -63,8 +67,8 @@ def test_Q2_a_moved_message_keeps_id_and_deadline_and_is_in_one_place(
 def test_a_move_that_is_backed_out_leaves_the_message_where_it_was_counted(
     connection: Connection, queue: int, looked_at: bytes, queue_manager: QueueManager
 ) -> None:
-    connection.onward.move(queue, "DEAD")
-    connection.backout()
+    connection.call(ask.Move(queue, "DEAD"))
+    connection.call(ask.Backout())
     message = connection.get(queue).message
     assert (message.msg_id, message.backout_count) == (looked_at, 1)
     assert queue_manager.curdepth("DEAD") == 0
@@ -90,9 +94,9 @@ def test_a_message_that_cannot_be_put_there_stays_uncounted(
 ) -> None:
     assert queue_manager.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('berta') AUTHADD(CONNECT)").ok
     with pytest.raises(MQError) as raised:
-        connection.onward.move(queue, name, putter=putter)
+        connection.call(ask.Move(queue, name, putter=putter))
     assert raised.value.reason == reason
-    connection.backout()
+    connection.call(ask.Backout())
     message = connection.get(queue).message
     assert (message.msg_id, message.backout_count) == (looked_at, 0)
 
@@ -102,9 +106,9 @@ def test_what_has_expired_or_is_somebody_elses_is_not_moved(
 ) -> None:
     connection.get(queue, c.MQGMO_SYNCPOINT, msg_id=looked_at)
     with refused(rc.MQRC_NO_MSG_UNDER_CURSOR):
-        connection.onward.move(queue, "DEAD")
-    connection.backout()
+        connection.call(ask.Move(queue, "DEAD"))
+    connection.call(ask.Backout())
     connection.get(queue, LOOK)
     clock.advance(10_000)
     with refused(rc.MQRC_NO_MSG_UNDER_CURSOR):
-        connection.onward.move(queue, "DEAD")
+        connection.call(ask.Move(queue, "DEAD"))

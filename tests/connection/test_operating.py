@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.client.connection import Connection
+from mayfly.client.connection import Administration, Claims, Connection, Schedule
 from mayfly.engine.face.bulk import ClaimLimit
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi import reasons as rc
@@ -50,40 +50,40 @@ def test_claims_are_shown_and_given_back_counted(
     claimed: Connection, queue_manager: QueueManager, queue: int
 ) -> None:
     now_ms = queue_manager.now_ms()
-    assert claimed.claims.standings() == [ConsumerState("billing", "Q1", 1, 0, 1, 2, now_ms)]
-    assert claimed.claims.release("billing") == 2
+    assert Claims(claimed.call).standings() == [ConsumerState("billing", "Q1", 1, 0, 1, 2, now_ms)]
+    assert Claims(claimed.call).release("billing") == 2
     message = claimed.get(queue).message
     assert (message.body, message.backout_count) == (b"one", 1)
 
 
 def test_claims_that_are_written_are_ended(claimed: Connection) -> None:
-    assert claimed.claims.end_written("billing", 1) == 2
-    assert claimed.claims.release("billing") == 0
-    assert claimed.admin.curdepth("Q1") == 0
+    assert Claims(claimed.call).end_written("billing", 1) == 2
+    assert Claims(claimed.call).release("billing") == 0
+    assert Administration(claimed.call).curdepth("Q1") == 0
 
 
 def test_a_consumer_that_is_not_known_is_an_unknown_name(connection: Connection) -> None:
-    claims = connection.claims
+    claims = Claims(connection.call)
     assert reason_of(claims.release, "nobody") == rc.MQRC_UNKNOWN_OBJECT_NAME
     assert reason_of(claims.end_written, "nobody", 1) == rc.MQRC_UNKNOWN_OBJECT_NAME
 
 
 def test_claims_that_this_store_has_not_made_are_refused(claimed: Connection) -> None:
-    assert reason_of(claimed.claims.end_written, "billing", 2) == rc.MQRC_OBJECT_CHANGED
-    assert [standing.message_count for standing in claimed.claims.standings()] == [2]
+    assert reason_of(Claims(claimed.call).end_written, "billing", 2) == rc.MQRC_OBJECT_CHANGED
+    assert [standing.message_count for standing in Claims(claimed.call).standings()] == [2]
 
 
 def test_claims_are_an_operators(connect: Connect, queue_manager: QueueManager) -> None:
     assert queue_manager.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('bob') AUTHADD(CONNECT)").ok
     bob = connect(queue_manager, "bob")
-    assert reason_of(lambda: bob.claims.standings()) == rc.MQRC_NOT_AUTHORIZED
+    assert reason_of(lambda: Claims(bob.call).standings()) == rc.MQRC_NOT_AUTHORIZED
     bob.close()
 
 
 def test_own_time_is_the_clocks(connection: Connection, clock: VirtualClock) -> None:
-    found = connection.admin.own_time()
+    found = Administration(connection.call).own_time()
     assert (found.own_ms, found.difference_ms) == (clock.now_ms(), 0)
-    assert connection.admin.follow_wall() == found
+    assert Administration(connection.call).follow_wall() == found
 
 
 def test_all_that_a_filter_finds_is_rescheduled_and_delivered(
@@ -92,14 +92,14 @@ def test_all_that_a_filter_finds_is_rescheduled_and_delivered(
     for delay_ms in (1_000, 5_000):
         put(connection, queue, b"", delay_ms=delay_ms)
     start_ms = clock.now_ms()
-    schedule, everything = connection.schedule, ScheduleFilter("Q1")
+    schedule, everything = Schedule(connection.call), ScheduleFilter("Q1")
     assert list(schedule.reschedule_all(everything, by_ms=500)) == [2]
     moments = [entry.deliver_at_ms - start_ms for entry in schedule.list(everything)]
     assert moments == [1_500, 5_500]
     [first, _] = schedule.list(everything)
     assert schedule.release(first.msg_id) is Receipt.RELEASED
-    connection.admin.run_due()
-    assert connection.admin.counts("Q1").live == 1
+    Administration(connection.call).run_due()
+    assert Administration(connection.call).counts("Q1").live == 1
     assert reason_of(lambda: list(schedule.reschedule_all(everything))) == rc.MQRC_OPTIONS_ERROR
 
 
@@ -108,13 +108,13 @@ def test_D3_all_messages_of_one_msg_id_are_changed_and_counted(
 ) -> None:
     for _ in range(3):
         put(connection, queue, b"", delay_ms=1_000, msg_id=b"M" * 24)
-    schedule = connection.schedule
+    schedule = Schedule(connection.call)
     moved = schedule.reschedule(b"M" * 24, delay_ms=5_000)
     assert (moved, moved.message_count) == (Receipt.RESCHEDULED, 3)
     released = schedule.release(b"M" * 24)
     assert (released, released.message_count) == (Receipt.RELEASED, 3)
-    connection.admin.run_due()
-    assert connection.admin.counts("Q1").live == 3
+    Administration(connection.call).run_due()
+    assert Administration(connection.call).counts("Q1").live == 3
     put(connection, queue, b"", delay_ms=1_000, msg_id=b"M" * 24)
     receipt = schedule.cancel(b"M" * 24)
     assert receipt is Receipt.CANCELLED
@@ -132,7 +132,7 @@ def test_the_ledger_is_read_by_pages(
         put(connection, queue, body, descriptor=PERSISTENT)
         connection.get(queue)
     clock.advance(3_600_000)
-    ledger = connection.admin.ledger
+    ledger = Administration(connection.call).ledger
     first = ledger.first_position()
     rows = ledger.page(first - 1, 2)
     rows += ledger.page(rows[-1][0], 1_000)
@@ -157,7 +157,7 @@ def test_rows_that_retention_has_removed_are_told(connect: Connect, clock: Virtu
                 session.put("Q1", b"x")
                 session.get("Q1")
         clock.advance(3_600_000)
-        ledger = connection.admin.ledger
+        ledger = Administration(connection.call).ledger
         first = ledger.first_position()
         assert first > 1
         with pytest.raises(PositionTrimmed) as trimmed:

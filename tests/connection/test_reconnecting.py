@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from mayfly import QueueManager
-from mayfly.client.connection import Connection
+from mayfly.client.connection import Claims, Connection, Schedule
 from mayfly.client.connection.endpoint import Reconnect
 from mayfly.client.connection.reconnecting import ReconnectingConnection
 from mayfly.client.connection.reconnection import Patience
@@ -16,6 +17,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError
 from mayfly.testing import VirtualClock
+from mayfly.verbs import requests as ask
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.cut import SHORT, Cut, put, reason_of
 from tests.connection.scene import JOIN_SECONDS
@@ -32,12 +34,12 @@ def connection(cut: Cut) -> Iterator[ReconnectingConnection]:
 def test_handles_and_subscriptions_are_open_again_under_their_numbers(
     cut: Cut, connection: ReconnectingConnection
 ) -> None:
-    one = connection.open("Q1", BOTH_WAYS).handle
-    two = connection.open("Q2", BOTH_WAYS).handle
-    connection.close_object(connection.open("Q1", c.MQOO_OUTPUT).handle)
-    news = connection.open("", c.MQOO_OUTPUT, kind=c.MQOT_TOPIC, topic="news").handle
-    subscribed = connection.topics.subscribe(
-        c.MQSO_CREATE | c.MQSO_MANAGED | c.MQSO_NON_DURABLE, topic="news"
+    one = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
+    two = connection.call(ask.Open("Q2", BOTH_WAYS)).handle
+    connection.call(ask.CloseObject(connection.call(ask.Open("Q1", c.MQOO_OUTPUT)).handle))
+    news = connection.call(ask.Open("", c.MQOO_OUTPUT, kind=c.MQOT_TOPIC, topic="news")).handle
+    subscribed = connection.call(
+        ask.Subscribe(c.MQSO_CREATE | c.MQSO_MANAGED | c.MQSO_NON_DURABLE, topic="news")
     )
     for _ in range(2):
         cut.again()
@@ -49,15 +51,15 @@ def test_handles_and_subscriptions_are_open_again_under_their_numbers(
         assert connection.get(subscribed.handle).message.body == b"news"
     assert connection.has_open(one)
     assert reason_of(lambda: connection.get(99)) == 2019
-    connection.topics.close(subscribed.number)
+    connection.call(ask.CloseSubscription(subscribed.number))
     assert len(cut.connections) == 3
 
 
 def test_a_dynamic_queue_is_made_again_under_its_name(
     cut: Cut, connection: ReconnectingConnection
 ) -> None:
-    opened = connection.open(
-        "SYSTEM.DEFAULT.MODEL.QUEUE", c.MQOO_INPUT_EXCLUSIVE, dynamic_name="REPLY.*"
+    opened = connection.call(
+        ask.Open("SYSTEM.DEFAULT.MODEL.QUEUE", c.MQOO_INPUT_EXCLUSIVE, dynamic_name="REPLY.*")
     )
     cut.again()
     assert reason_of(lambda: connection.get(opened.handle)) == 2033
@@ -67,54 +69,54 @@ def test_a_dynamic_queue_is_made_again_under_its_name(
 def test_a_unit_of_work_is_backed_out_and_says_so_until_it_is_ended(
     cut: Cut, connection: ReconnectingConnection
 ) -> None:
-    queue = connection.open("Q1", BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
     put(connection, queue, b"first", c.MQPMO_SYNCPOINT)
     cut.again()
     assert reason_of(lambda: put(connection, queue, b"second", c.MQPMO_SYNCPOINT)) == 2003
     assert reason_of(lambda: connection.get(queue, c.MQGMO_SYNCPOINT)) == 2003
     put(connection, queue, b"outside")
-    assert reason_of(connection.commit) == 2003
+    assert reason_of(lambda: connection.call(ask.Commit())) == 2003
     put(connection, queue, b"third", c.MQPMO_SYNCPOINT)
-    connection.commit()
+    connection.call(ask.Commit())
     got = [connection.get(queue).message.body for _ in range(2)]
     assert got == [b"outside", b"third"]
     put(connection, queue, b"fourth", c.MQPMO_SYNCPOINT)
     cut.again()
-    connection.backout()
-    connection.commit()
+    connection.call(ask.Backout())
+    connection.call(ask.Commit())
     assert cut.manager.curdepth("Q1") == 0
 
 
 def test_a_change_of_the_schedule_is_backed_out_with_its_unit_of_work(
     cut: Cut, connection: ReconnectingConnection
 ) -> None:
-    queue = connection.open("Q1", BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
     sent = connection.put(queue, b"later", Descriptor(), delay_ms=60_000)
     assert sent is not None
-    connection.schedule_in_unit.cancel(sent.msg_id)
+    Schedule(connection.call, in_unit=True).cancel(sent.msg_id)
     cut.again()
-    assert reason_of(connection.commit) == 2003
-    assert connection.schedule.show(sent.msg_id) is not None
-    connection.schedule_in_unit.cancel(sent.msg_id)
-    connection.commit()
-    assert connection.schedule.show(sent.msg_id) is None
+    assert reason_of(lambda: connection.call(ask.Commit())) == 2003
+    assert Schedule(connection.call).show(sent.msg_id) is not None
+    Schedule(connection.call, in_unit=True).cancel(sent.msg_id)
+    connection.call(ask.Commit())
+    assert Schedule(connection.call).show(sent.msg_id) is None
 
 
 def test_a_unit_of_work_with_nothing_in_it_survives(
     cut: Cut, connection: ReconnectingConnection
 ) -> None:
-    queue = connection.open("Q1", BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
     cut.again()
-    connection.commit()
+    connection.call(ask.Commit())
     cut.again()
     put(connection, queue, b"x", c.MQPMO_SYNCPOINT)
-    connection.commit()
+    connection.call(ask.Commit())
     assert cut.manager.curdepth("Q1") == 1
 
 
 def test_closing_after_the_unit_of_work_was_lost_is_2003(cut: Cut) -> None:
     connection = ReconnectingConnection(cut.connect, Reconnect.YES, SHORT)
-    put(connection, connection.open("Q1", BOTH_WAYS).handle, b"x", c.MQPMO_SYNCPOINT)
+    put(connection, connection.call(ask.Open("Q1", BOTH_WAYS)).handle, b"x", c.MQPMO_SYNCPOINT)
     cut.again()
     assert reason_of(connection.close) == 2003
     connection.close()
@@ -123,7 +125,7 @@ def test_closing_after_the_unit_of_work_was_lost_is_2003(cut: Cut) -> None:
 def test_a_get_that_waits_goes_on_waiting(
     cut: Cut, connection: ReconnectingConnection, clock: VirtualClock
 ) -> None:
-    queue = connection.open("Q1", c.MQOO_INPUT_SHARED).handle
+    queue = connection.call(ask.Open("Q1", c.MQOO_INPUT_SHARED)).handle
     got: list[bytes] = []
     thread = threading.Thread(
         target=lambda: got.append(
@@ -149,42 +151,44 @@ def test_a_commit_whose_answer_never_came_is_2549(cut: Cut) -> None:
         def __call__(self) -> Connection:
             made = cut.connect()
             if not lost:
-                commit = made.commit
+                call = made.call
 
-                def commit_and_lose() -> None:
-                    commit()
+                def call_and_lose(request: ask.Request[Any]) -> Any:
+                    answer = call(request)
+                    if not isinstance(request, ask.Commit):
+                        return answer
                     lost.append("commit")
                     cut.again()
                     with pytest.raises(MQError):
-                        made.status()
+                        call(ask.AskStatus())
                     raise LostAnswer(2009, "the answer was lost")
 
-                made.commit = commit_and_lose  # type: ignore[method-assign]  # where it breaks
+                made.call = call_and_lose  # type: ignore[method-assign]  # where it breaks
             return made
 
     connection = ReconnectingConnection(Loses(), Reconnect.YES, SHORT)
-    queue = connection.open("Q1", BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
     put(connection, queue, b"x", c.MQPMO_SYNCPOINT)
     with pytest.raises(LostAnswer) as raised:
-        connection.commit()
+        connection.call(ask.Commit())
     assert raised.value.reason == 2549
     assert connection.get(queue).message.body == b"x"
     connection.close()
 
 
 def test_options_that_a_new_connection_cannot_keep(connection: ReconnectingConnection) -> None:
-    queue = connection.open("Q1", BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
     assert reason_of(lambda: put(connection, queue, b"x", c.MQPMO_LOGICAL_ORDER)) == 2547
     assert reason_of(lambda: connection.get(queue, c.MQGMO_LOGICAL_ORDER)) == 2547
     assert reason_of(lambda: connection.get(queue, token=bytes(16))) == 2555
     durable = c.MQSO_CREATE | c.MQSO_MANAGED | c.MQSO_DURABLE
-    assert reason_of(lambda: connection.topics.subscribe(durable, name="s", topic="t")) == 2555
+    assert reason_of(lambda: connection.call(ask.Subscribe(durable, name="s", topic="t"))) == 2555
 
 
 def test_to_the_same_queue_manager_only(cut: Cut) -> None:
     connection = ReconnectingConnection(cut.connect, Reconnect.QUEUE_MANAGER, SHORT)
     durable = c.MQSO_CREATE | c.MQSO_MANAGED | c.MQSO_DURABLE
-    subscribed = connection.topics.subscribe(durable, name="s", topic="t")
+    subscribed = connection.call(ask.Subscribe(durable, name="s", topic="t"))
     cut.again()
     with cut.manager.session() as session:
         session.publish("t", b"news")
@@ -199,7 +203,7 @@ def test_to_the_same_queue_manager_only(cut: Cut) -> None:
 
 
 def test_what_cannot_be_opened_again_is_2548(cut: Cut, connection: ReconnectingConnection) -> None:
-    queue = connection.open("Q2", c.MQOO_OUTPUT).handle
+    queue = connection.call(ask.Open("Q2", c.MQOO_OUTPUT)).handle
     cut.stop()
     assert cut.manager.mqsc("DELETE QLOCAL(Q2)").ok
     cut.serve()
@@ -232,10 +236,10 @@ def test_claims_are_refused_to_a_connection_that_may_be_made_again(
 ) -> None:
     """2298 before and after the loss; a plain connection is broken for good, and says so."""
     plain = cut.connect()
-    claims = plain.claims
+    claims = Claims(plain.call)
     assert claims.standings() == []
-    assert reason_of(lambda: connection.claims.standings()) == 2298
+    assert reason_of(lambda: Claims(connection.call).standings()) == 2298
     cut.again()
-    assert reason_of(lambda: connection.claims.standings()) == 2298
+    assert reason_of(lambda: Claims(connection.call).standings()) == 2298
     # The end of the server, or that of its socket, is what the client hears first.
     assert reason_of(claims.standings) in (2009, 2162)

@@ -16,6 +16,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError
 from mayfly.testing import VirtualClock
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Settlement
 from mayfly.verbs.requests import Commit, WaitUntil
 from tests.connection.conftest import BOTH_WAYS
@@ -51,10 +52,10 @@ def bring(cut: Cut, *bodies: bytes) -> None:
 def test_gets_that_wait_are_begun_again_in_their_order(
     cut: Cut, connection: ReconnectingConnection
 ) -> None:
-    queue = connection.open("Q1", c.MQOO_INPUT_SHARED).handle
+    queue = connection.call(ask.Open("Q1", c.MQOO_INPUT_SHARED)).handle
     told = [Told() for _ in range(3)]
     for each in told:
-        connection.asynchronous.get(queue, WAIT, on_done=each)
+        connection.begin(ask.GetAny([queue], WAIT), each)
     for _ in range(2):
         cut.again()
         wait_until(lambda: waits(cut, 1))
@@ -64,30 +65,28 @@ def test_gets_that_wait_are_begun_again_in_their_order(
     assert [each.bodies for each in told] == [[b"1"], [b"2"], [b"3"]]
     assert {delivery.handle for each in told for delivery in each.outcomes} == {queue}
     numbers = [delivery.number for each in told for delivery in each.outcomes]
-    connection.asynchronous.settle(numbers, Settlement.TAKEN)
+    connection.call(ask.Settle(list(numbers), Settlement.TAKEN))
     assert cut.manager.curdepth("Q1") == 0
-    assert reason_of(lambda: connection.asynchronous.settle(numbers, Settlement.TAKEN)) == 2460
+    assert reason_of(lambda: connection.call(ask.Settle(list(numbers), Settlement.TAKEN))) == 2460
 
 
 def test_a_delivery_that_was_held_goes_back_counted_and_cannot_be_taken(
     cut: Cut, connection: ReconnectingConnection
 ) -> None:
     bring(cut, b"x")
-    queue = connection.open("Q1", c.MQOO_INPUT_SHARED).handle
-    first = connection.held.get(queue)
+    queue = connection.call(ask.Open("Q1", c.MQOO_INPUT_SHARED)).handle
+    first = connection.call(ask.GetAny([queue]))
     cut.again()
     told = Told()
-    connection.asynchronous.settle([first.number], Settlement.TAKEN, on_done=told)
+    connection.begin(ask.Settle([first.number], Settlement.TAKEN), told)
     told.wait(1)
     assert told.reasons == [2003]
-    assert (
-        reason_of(lambda: connection.asynchronous.settle([first.number], Settlement.TAKEN)) == 2003
-    )
-    connection.asynchronous.settle([first.number], Settlement.BACKED_OUT)
-    again = connection.held.get(queue)
+    assert reason_of(lambda: connection.call(ask.Settle([first.number], Settlement.TAKEN))) == 2003
+    connection.call(ask.Settle([first.number], Settlement.BACKED_OUT))
+    again = connection.call(ask.GetAny([queue]))
     assert (again.result.message.body, again.result.message.backout_count) == (b"x", 1)
     assert again.number != first.number
-    connection.asynchronous.settle([again.number], Settlement.TAKEN)
+    connection.call(ask.Settle([again.number], Settlement.TAKEN))
     assert cut.manager.curdepth("Q1") == 0
 
 
@@ -95,35 +94,35 @@ def test_a_settlement_within_the_unit_of_work_is_lost_with_the_connection(
     cut: Cut, connection: ReconnectingConnection
 ) -> None:
     bring(cut, b"x")
-    queue = connection.open("Q1", c.MQOO_INPUT_SHARED).handle
+    queue = connection.call(ask.Open("Q1", c.MQOO_INPUT_SHARED)).handle
     for is_cut in (True, False):
-        held = connection.held.get(queue)
+        held = connection.call(ask.GetAny([queue]))
         number = connection.number
-        connection.asynchronous.settle([held.number], Settlement.TAKEN, within=number)
+        connection.call(ask.Settle([held.number], Settlement.TAKEN, within=number))
         if is_cut:
             cut.again()
-            assert reason_of(connection.commit) == 2003
+            assert reason_of(lambda: connection.call(ask.Commit())) == 2003
         else:
-            connection.commit()
+            connection.call(ask.Commit())
     assert cut.manager.curdepth("Q1") == 0
 
 
 def test_a_unit_of_work_that_is_lost_is_told_to_its_verbs_until_it_is_ended(
     cut: Cut, connection: ReconnectingConnection
 ) -> None:
-    queue = connection.open("Q1", BOTH_WAYS).handle
-    calls, told = connection.asynchronous, Told()
-    calls.put(queue, b"lost", Descriptor(), c.MQPMO_SYNCPOINT, on_done=told)
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
+    told = Told()
+    connection.begin(ask.Put.of(queue, b"lost", Descriptor(), c.MQPMO_SYNCPOINT), told)
     told.wait(1)
     cut.again()
     assert connection.now_ms()
-    calls.get(queue, IN_UNIT, on_done=told)
-    calls.put(queue, b"too", Descriptor(), c.MQPMO_SYNCPOINT, on_done=told)
-    calls.commit(told)
+    connection.begin(ask.GetAny([queue], IN_UNIT), told)
+    connection.begin(ask.Put.of(queue, b"too", Descriptor(), c.MQPMO_SYNCPOINT), told)
+    connection.begin(ask.Commit(), told)
     told.wait(4)
     assert told.reasons == [2003, 2003, 2003]
-    calls.put(queue, b"kept", Descriptor(), c.MQPMO_SYNCPOINT, on_done=told)
-    calls.commit(told)
+    connection.begin(ask.Put.of(queue, b"kept", Descriptor(), c.MQPMO_SYNCPOINT), told)
+    connection.begin(ask.Commit(), told)
     told.wait(6)
     assert told.reasons == [2003, 2003, 2003]
     assert connection.get(queue).message.body == b"kept"
@@ -134,18 +133,19 @@ def test_what_was_begun_before_the_commit_of_a_lost_unit_of_work_is_lost_with_it
 ) -> None:
     """Nobody has connected again when the program commits."""
     bring(cut, b"held")
-    queue = connection.open("Q1", BOTH_WAYS).handle
-    calls, told = connection.asynchronous, Told()
-    held = connection.held.get(queue)
-    calls.put(queue, b"1", Descriptor(), c.MQPMO_SYNCPOINT, on_done=told)
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
+    told = Told()
+    held = connection.call(ask.GetAny([queue]))
+    connection.begin(ask.Put.of(queue, b"1", Descriptor(), c.MQPMO_SYNCPOINT), told)
     told.wait(1)
     cut.stop()
     wait_until(lambda: cut.connections[0].is_broken)
-    calls.put(queue, b"2", Descriptor(), c.MQPMO_SYNCPOINT, on_done=told)
-    calls.settle([held.number], Settlement.TAKEN, within=connection.number, on_done=told)
-    calls.commit(told)
-    calls.put(queue, b"3", Descriptor(), c.MQPMO_SYNCPOINT, on_done=told)
-    calls.commit(told)
+    connection.begin(ask.Put.of(queue, b"2", Descriptor(), c.MQPMO_SYNCPOINT), told)
+    settle = ask.Settle([held.number], Settlement.TAKEN, within=connection.number)
+    connection.begin(settle, told)
+    connection.begin(ask.Commit(), told)
+    connection.begin(ask.Put.of(queue, b"3", Descriptor(), c.MQPMO_SYNCPOINT), told)
+    connection.begin(ask.Commit(), told)
     cut.serve()
     told.wait(6)
     assert told.reasons == [2003, 2003, 2003]
@@ -156,28 +156,28 @@ def test_what_was_begun_before_the_commit_of_a_lost_unit_of_work_is_lost_with_it
 def test_a_get_into_the_unit_of_work_waits_on_while_nothing_is_in_it(
     cut: Cut, connection: ReconnectingConnection
 ) -> None:
-    queue = connection.open("Q1", c.MQOO_INPUT_SHARED).handle
+    queue = connection.call(ask.Open("Q1", c.MQOO_INPUT_SHARED)).handle
     told = Told()
-    connection.asynchronous.get(queue, IN_UNIT, on_done=told)
+    connection.begin(ask.GetAny([queue], IN_UNIT), told)
     cut.again()
     wait_until(lambda: waits(cut, 1))
     bring(cut, b"x")
     told.wait(1)
     assert (told.bodies, told.outcomes[0].number) == ([b"x"], 0)
     cut.again()
-    assert reason_of(connection.commit) == 2003
+    assert reason_of(lambda: connection.call(ask.Commit())) == 2003
     assert cut.manager.curdepth("Q1") == 1
 
 
 def test_puts_that_were_not_sent_are_put_in_their_order(
     cut: Cut, connection: ReconnectingConnection
 ) -> None:
-    queue = connection.open("Q1", BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
     cut.stop()
     wait_until(lambda: cut.connections[0].is_broken)
     told = Told()
     for number in range(50):
-        connection.asynchronous.put(queue, b"%d" % number, Descriptor(), on_done=told)
+        connection.begin(ask.Put.of(queue, b"%d" % number, Descriptor()), told)
     assert told.outcomes == []
     cut.serve()
     told.wait(50)
@@ -205,7 +205,7 @@ class LosesAnswers:
             def lose(_outcome: MQError | None) -> None:
                 on_done(LostAnswer(2009, "the answer was lost"))
 
-            made.commit()
+            made.call(ask.Commit())
             self.cut.again()
             wait_until(lambda: made.is_broken)
             return begin(WaitUntil(None), lose)
@@ -217,29 +217,29 @@ class LosesAnswers:
 def test_a_commit_whose_answer_never_came_is_2549(cut: Cut) -> None:
     loses = LosesAnswers(cut)
     connection = ReconnectingConnection(loses, Reconnect.YES, SHORT)
-    queue = connection.open("Q1", BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
     told = Told()
     loses.is_armed = True
-    connection.asynchronous.put(queue, b"x", Descriptor(), c.MQPMO_SYNCPOINT, on_done=told)
-    connection.asynchronous.commit(told)
+    connection.begin(ask.Put.of(queue, b"x", Descriptor(), c.MQPMO_SYNCPOINT), told)
+    connection.begin(ask.Commit(), told)
     told.wait(2)
     assert told.reasons == [2549]
     assert isinstance(told.outcomes[1], LostAnswer)
     assert connection.get(queue).message.body == b"x"
-    connection.commit()
+    connection.call(ask.Commit())
     connection.close()
 
 
 def test_a_wait_is_cancelled_wherever_it_is(cut: Cut, connection: ReconnectingConnection) -> None:
-    queue = connection.open("Q1", c.MQOO_INPUT_SHARED).handle
+    queue = connection.call(ask.Open("Q1", c.MQOO_INPUT_SHARED)).handle
     told = Told()
-    first = connection.asynchronous.get(queue, WAIT, on_done=told)
+    first = connection.begin(ask.GetAny([queue], WAIT), told)
     assert (first.cancel(), first.cancel()) == (True, False)
-    second = connection.asynchronous.get(queue, WAIT, on_done=told)
+    second = connection.begin(ask.GetAny([queue], WAIT), told)
     cut.again()
     wait_until(lambda: waits(cut, 1))
     assert second.cancel() is True
-    third = connection.asynchronous.get(queue, WAIT, on_done=told)
+    third = connection.begin(ask.GetAny([queue], WAIT), told)
     cut.stop()
     wait_until(lambda: cut.connections[-1].is_broken)
     assert third.cancel() is True
@@ -252,13 +252,13 @@ def test_a_wait_is_cancelled_wherever_it_is(cut: Cut, connection: ReconnectingCo
 def test_a_wait_ends_when_there_is_no_new_connection(cut: Cut) -> None:
     patience = Patience(first_ms=1, longest_ms=2, total_ms=20)
     connection = ReconnectingConnection(cut.connect, Reconnect.YES, patience)
-    queue = connection.open("Q1", BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
     told = Told()
-    connection.asynchronous.get(queue, WAIT, on_done=told)
-    connection.asynchronous.wait_until(None, on_done=told)
+    connection.begin(ask.GetAny([queue], WAIT), told)
+    connection.begin(ask.WaitUntil(None), told)
     cut.stop()
     told.wait(2)
-    connection.asynchronous.put(queue, b"x", Descriptor(), on_done=told)
+    connection.begin(ask.Put.of(queue, b"x", Descriptor()), told)
     told.wait(3)
     assert told.reasons == [2556, 2556, 2556]
 
@@ -267,7 +267,7 @@ def test_a_close_ends_waits_also_in_the_midst_of_connecting_again(cut: Cut) -> N
     patience = Patience(first_ms=60_000, longest_ms=60_000, total_ms=600_000)
     connection = ReconnectingConnection(cut.connect, Reconnect.YES, patience)
     told = Told()
-    connection.asynchronous.wait_until(None, on_done=told)
+    connection.begin(ask.WaitUntil(None), told)
     cut.stop()
     wait_until(lambda: cut.connections[0].is_broken)
     connection.close()
@@ -276,9 +276,9 @@ def test_a_close_ends_waits_also_in_the_midst_of_connecting_again(cut: Cut) -> N
 
 
 def test_a_server_that_drains_ends_no_wait(cut: Cut, connection: ReconnectingConnection) -> None:
-    queue = connection.open("Q1", BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
     told = Told()
-    connection.asynchronous.get(queue, WAIT, on_done=told)
+    connection.begin(ask.GetAny([queue], WAIT), told)
     wait_until(lambda: waits(cut, 1))
     assert cut.server is not None
     assert cut.server.drain(60_000)
@@ -292,17 +292,17 @@ def test_a_server_that_drains_ends_no_wait(cut: Cut, connection: ReconnectingCon
 def test_queues_that_refuse_gets_are_told_by_their_handle(
     cut: Cut, connection: ReconnectingConnection
 ) -> None:
-    one = connection.open("Q1", c.MQOO_INPUT_SHARED).handle
-    two = connection.open("Q2", c.MQOO_INPUT_SHARED).handle
-    connection.close_object(one)
-    three = connection.open("Q1", c.MQOO_INPUT_SHARED).handle
+    one = connection.call(ask.Open("Q1", c.MQOO_INPUT_SHARED)).handle
+    two = connection.call(ask.Open("Q2", c.MQOO_INPUT_SHARED)).handle
+    connection.call(ask.CloseObject(one))
+    three = connection.call(ask.Open("Q1", c.MQOO_INPUT_SHARED)).handle
     told, refused = Told(), list[tuple[int, int]]()
 
     def on_refused(handle: int, error: MQError) -> None:
         refused.append((handle, error.reason))
 
     assert cut.manager.mqsc("ALTER QLOCAL(Q1) GET(DISABLED)").ok
-    connection.asynchronous.get_any([two, three], WAIT, on_done=told, on_refused=on_refused)
+    connection.begin(ask.GetAny([two, three], WAIT, tells_refusals=True), told, on_refused)
     wait_until(lambda: refused == [(three, 2016)])
     cut.again()
     wait_until(lambda: refused == [(three, 2016), (three, 2016)])
@@ -318,7 +318,7 @@ def test_a_moment_is_waited_for_across_connections(
     cut: Cut, connection: ReconnectingConnection, clock: VirtualClock
 ) -> None:
     told = Told()
-    connection.asynchronous.wait_until(connection.now_ms() + 10_000, on_done=told)
+    connection.begin(ask.WaitUntil(connection.now_ms() + 10_000), told)
     cut.again()
     wait_until(lambda: cut.server is not None and len(cut.server.connections()) == 1)
     wait_until(lambda: cut.server is not None and cut.server.connections()[0].is_running)
@@ -332,7 +332,7 @@ def test_programs_on_callbacks_are_told_of_the_way(cut: Cut) -> None:
     attempts = Attempts(lambda change: changes.append(change.reason))
     made = ReconnectingConnection(cut.connect, Reconnect.YES, SHORT, attempts)
     told = Told()
-    made.asynchronous.wait_until(None, on_done=told)
+    made.begin(ask.WaitUntil(None), told)
     cut.again()
     wait_until(lambda: changes == [2544, 2545])
     made.close()

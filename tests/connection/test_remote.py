@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
+from mayfly.client.connection import Administration
 from mayfly.client.connection.endpoint import Address, Endpoint
 from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi import constants as c
@@ -20,6 +21,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import ConnectionBroken, MQError
 from mayfly.testing import VirtualClock
+from mayfly.verbs import requests as ask
 from mayfly.verbs.contracts.wire import HEADER, MAGIC, PREAMBLE
 from mayfly.verbs.messages import Settlement
 from tests.connection.conftest import BOTH_WAYS
@@ -54,7 +56,7 @@ def remote(served: Served) -> Iterator[RemoteConnection]:
 @pytest.fixture
 def queue(remote: RemoteConnection) -> int:
     """``Q1``, open for input, output and browse."""
-    return remote.open("Q1", BOTH_WAYS).handle
+    return remote.call(ask.Open("Q1", BOTH_WAYS)).handle
 
 
 def test_a_message_comes_as_it_was_put_with_its_life(
@@ -83,9 +85,9 @@ def test_a_unit_of_work_is_committed_and_backed_out(
 ) -> None:
     put(remote, queue, b"1", options=c.MQPMO_SYNCPOINT, descriptor=PERSISTENT)
     assert queue_manager.counts("Q1").live == 0
-    remote.commit()
+    remote.call(ask.Commit())
     assert remote.get(queue, c.MQGMO_SYNCPOINT).message.body == b"1"
-    remote.backout()
+    remote.call(ask.Backout())
     assert remote.get(queue).message.backout_count == 1
     with pytest.raises(MQError) as none_left:
         remote.get(queue)
@@ -103,7 +105,7 @@ def test_a_get_that_waits_is_told_by_the_put_of_another_connection(
     )
     getter.start()
     other = served.connect()
-    put(other, other.open("Q1", c.MQOO_OUTPUT).handle, b"here")
+    put(other, other.call(ask.Open("Q1", c.MQOO_OUTPUT)).handle, b"here")
     getter.join(JOIN_SECONDS)
     assert brought == [b"here"]
     other.close()
@@ -133,13 +135,13 @@ def test_G4_a_wait_ends_at_its_moment_of_the_queue_managers_time(
 def test_attributes_are_inquired_and_errors_keep_class_reason_and_detail(
     queue_manager: QueueManager, remote: RemoteConnection
 ) -> None:
-    handle = remote.open("Q1", c.MQOO_INQUIRE).handle
-    inquiry = remote.objects.inquire(handle, [c.MQIA_MAX_Q_DEPTH, c.MQCA_Q_NAME])
+    handle = remote.call(ask.Open("Q1", c.MQOO_INQUIRE)).handle
+    inquiry = remote.call(ask.Inquire(handle, [c.MQIA_MAX_Q_DEPTH, c.MQCA_Q_NAME]))
     assert (inquiry.values[0], str(inquiry.values[1]).strip()) == (5_000, "Q1")
     with queue_manager.session() as session, pytest.raises(MQError) as local:
         session.open("NO.QUEUE", c.MQOO_OUTPUT)
     with pytest.raises(type(local.value)) as far:
-        remote.open("NO.QUEUE", c.MQOO_OUTPUT)
+        remote.call(ask.Open("NO.QUEUE", c.MQOO_OUTPUT))
     assert (far.value.reason, far.value.detail) == (local.value.reason, local.value.detail)
 
 
@@ -147,16 +149,16 @@ def test_deliveries_are_told_settled_and_cancelled(
     queue_manager: QueueManager, remote: RemoteConnection, queue: int
 ) -> None:
     told = Told()
-    standing = remote.asynchronous.get(queue, c.MQGMO_WAIT, on_done=told)
+    standing = remote.begin(ask.GetAny([queue], c.MQGMO_WAIT), told)
     put(remote, queue, b"1", descriptor=VOLATILE)
     told.wait()
     assert (told.bodies, standing.cancel()) == ([b"1"], False)
-    remote.asynchronous.settle([told.deliveries[0].number], Settlement.BACKED_OUT)
+    remote.call(ask.Settle([told.deliveries[0].number], Settlement.BACKED_OUT))
     again = got(remote, queue)
     assert again.result.message.backout_count == 1
-    remote.asynchronous.settle([again.number], Settlement.TAKEN)
+    remote.call(ask.Settle([again.number], Settlement.TAKEN))
     cancelled = Told()
-    standing = remote.asynchronous.get(queue, c.MQGMO_WAIT, on_done=cancelled)
+    standing = remote.begin(ask.GetAny([queue], c.MQGMO_WAIT), cancelled)
     assert (standing.cancel(), standing.cancel()) == (True, False)
     put(remote, queue, b"2")
     assert (cancelled.outcomes, queue_manager.curdepth("Q1")) == ([], 1)
@@ -164,12 +166,15 @@ def test_deliveries_are_told_settled_and_cancelled(
 
 def test_an_operator_administers_and_a_user_of_limited_authority_does_not(served: Served) -> None:
     operator = served.connect("operator")
-    assert operator.admin.mqsc("DISPLAY QLOCAL(Q1) MAXDEPTH").rows[0]["MAXDEPTH"] == 5_000
-    assert operator.admin.verify().ok
+    assert (
+        Administration(operator.call).mqsc("DISPLAY QLOCAL(Q1) MAXDEPTH").rows[0]["MAXDEPTH"]
+        == 5_000
+    )
+    assert Administration(operator.call).verify().ok
     operator.close()
     anna = served.connect("anna")
     with pytest.raises(MQError) as refused:
-        anna.admin.mqsc("DISPLAY QMGR")
+        Administration(anna.call).mqsc("DISPLAY QMGR")
     assert refused.value.reason == rc.MQRC_NOT_AUTHORIZED
     anna.close()
 
@@ -178,7 +183,7 @@ def test_a_broken_connection_backs_out_gives_back_and_closes(
     queue_manager: QueueManager, served: Served
 ) -> None:
     doomed = served.connect()
-    queue = doomed.open("Q1", BOTH_WAYS).handle
+    queue = doomed.call(ask.Open("Q1", BOTH_WAYS)).handle
     put(doomed, queue, b"got", descriptor=PERSISTENT)
     put(doomed, queue, b"held", descriptor=PERSISTENT)
     put(doomed, queue, b"uncommitted", options=c.MQPMO_SYNCPOINT)
@@ -295,14 +300,14 @@ def test_P13_puts_that_do_not_wait_keep_their_order_and_ids_and_are_told_by_mqst
         for number in range(600)
     ]
     assert len(set(ids)) == 600
-    remote.commit()
+    remote.call(ask.Commit())
     with queue_manager.session() as session:
         there = [(message.body, message.msg_id) for message in session.browse("Q1")]
     assert there == [(b"%d" % number, ids[number]) for number in range(600)]
-    assert remote.status().success_count == 600
+    assert remote.call(ask.AskStatus()).success_count == 600
     queue_manager.mqsc("ALTER QLOCAL(Q1) PUT(DISABLED)")
     put(remote, queue, b"refused", descriptor=VOLATILE, options=c.MQPMO_ASYNC_RESPONSE)
-    status = remote.status()
+    status = remote.call(ask.AskStatus())
     assert (status.reason, status.failure_count) == (rc.MQRC_PUT_INHIBITED, 1)
 
 
@@ -314,16 +319,16 @@ def test_a_wrong_call_among_puts_that_do_not_wait_fails_the_commit(
     put(remote, queue, b"bad", descriptor=Descriptor(priority=99, persistence=1), options=options)
     put(remote, queue, b"worse", descriptor=PERSISTENT, options=options, expiry_tenths=0)
     with pytest.raises(MQError) as failed:
-        remote.commit()
+        remote.call(ask.Commit())
     assert failed.value.reason == rc.MQRC_BACKED_OUT
     assert "MQRC_EXPIRY_ERROR" in failed.value.detail
     assert queue_manager.curdepth("Q1") == 0
-    remote.commit()
+    remote.call(ask.Commit())
     put(remote, queue, b"x", options=c.MQPMO_ASYNC_RESPONSE | 1 << 30, descriptor=VOLATILE)
     with pytest.raises(MQError) as wrong:
-        remote.status()
+        remote.call(ask.AskStatus())
     assert wrong.value.reason == rc.MQRC_OPTIONS_ERROR
-    assert remote.status().failure_count == 0
+    assert remote.call(ask.AskStatus()).failure_count == 0
 
 
 def test_a_message_that_is_longer_than_the_channel_takes_is_not_sent(
@@ -347,10 +352,10 @@ def test_a_take_over_a_network_holds_what_is_there_as_far_as_there_is_room(
         (9, 99, [b"4", b"5"]),
         (9, 99, []),
     ):
-        found = remote.held.take(queue, c.MQGMO_NONE, most, most_bytes)
+        found = remote.call(ask.TakeHeld(queue, c.MQGMO_NONE, most, most_bytes))
         assert [delivery.result.message.body for delivery in found] == bodies
-        remote.asynchronous.settle([each.number for each in found], Settlement.TAKEN)
-    assert remote.held.take(queue, c.MQGMO_NONE, 0, 99) == []
+        remote.call(ask.Settle([each.number for each in found], Settlement.TAKEN))
+    assert remote.call(ask.TakeHeld(queue, c.MQGMO_NONE, 0, 99)) == []
     with pytest.raises(MQError) as caught:
-        remote.held.take(queue, c.MQGMO_WAIT, 9, 99)
+        remote.call(ask.TakeHeld(queue, c.MQGMO_WAIT, 9, 99))
     assert caught.value.reason == rc.MQRC_OPTIONS_ERROR

@@ -17,6 +17,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import ConnectionBroken, MQError
 from mayfly.runtime import Runtime
+from mayfly.verbs import requests as ask
 from mayfly.verbs.contracts.wire import OURS
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, Told
@@ -150,10 +151,10 @@ def test_P13_a_put_that_does_not_wait_arrives_though_its_program_calls_nothing_m
     served: Served,
 ) -> None:
     connection = served.connect()
-    queue = connection.open("Q1", BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
     connection.put(queue, b"x", Descriptor(), _APART)
     wait_until(lambda: [each.unit_of_work_ms for each in served.server.connections()] != [None])
-    connection.backout()
+    connection.call(ask.Backout())
     connection.close()
 
 
@@ -162,17 +163,17 @@ def test_P13_puts_that_do_not_wait_are_all_there_before_whatever_comes_next(
     queue_manager: QueueManager, served: Served, count: int
 ) -> None:
     connection = served.connect()
-    queue = connection.open("Q1", BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
     for number in range(count):
         connection.put(queue, str(number).encode(), Descriptor(), _APART)
     # A verb without a callback form, one of the loop, and the commit each come behind them.
-    seen = connection.open("Q1", c.MQOO_BROWSE).handle
+    seen = connection.call(ask.Open("Q1", c.MQOO_BROWSE)).handle
     assert connection.now_ms() > 0
-    assert connection.status().success_count == count
+    assert connection.call(ask.AskStatus()).success_count == count
     with pytest.raises(MQError) as nothing:
         connection.get(seen, c.MQGMO_BROWSE_FIRST)
     assert nothing.value.reason == rc.MQRC_NO_MSG_AVAILABLE
-    connection.commit()
+    connection.call(ask.Commit())
     got = [connection.get(queue).message.body for _ in range(count)]
     assert got == [str(number).encode() for number in range(count)]
     assert queue_manager.verify().ok
@@ -183,14 +184,14 @@ def test_P13_puts_that_do_not_wait_before_a_broken_connection_fail_the_commit(
     queue_manager: QueueManager, served: Served
 ) -> None:
     connection = served.connect()
-    queue = connection.open("Q1", BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
     for _ in range(20):
         connection.put(queue, b"x", Descriptor(), _APART)
     assert served.server.end(connection.number)
 
     def put_and_commit() -> None:
         connection.put(queue, b"x", Descriptor(), _APART)
-        connection.commit()
+        connection.call(ask.Commit())
 
     with pytest.raises(ConnectionBroken):
         put_and_commit()
@@ -205,23 +206,21 @@ def test_P13_threads_that_gather_read_and_wait_at_once_keep_what_is_theirs(
     told = Told()
     waiter = served.connect("anna")
     assert queue_manager.mqsc("DEFINE QLOCAL(Q2)").ok
-    under_way = waiter.asynchronous.get(
-        waiter.open("Q2", BOTH_WAYS).handle,
-        c.MQGMO_WAIT,
-        on_done=told,
+    under_way = waiter.begin(
+        ask.GetAny([waiter.call(ask.Open("Q2", BOTH_WAYS)).handle], c.MQGMO_WAIT), told
     )
     connections = [served.connect("anna") for _ in range(4)]
 
     def run(name: int) -> None:
         connection = connections[name]
-        queue = connection.open("Q1", BOTH_WAYS).handle
+        queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
         for unit in range(units):
             for number in range(count):
                 body = b"%d %d" % (name, unit * count + number)
                 connection.put(queue, body, Descriptor(), _APART, correl_id=b"%024d" % name)
             # Between the puts of the others' threads, and of this one.
             assert connection.now_ms() > 0
-            connection.commit()
+            connection.call(ask.Commit())
 
     threads = [threading.Thread(target=run, args=(name,)) for name in range(4)]
     for thread in threads:
@@ -230,14 +229,14 @@ def test_P13_threads_that_gather_read_and_wait_at_once_keep_what_is_theirs(
         thread.join(JOIN_SECONDS)
         assert not thread.is_alive()
     for name, connection in enumerate(connections):
-        queue = connection.open("Q1", BOTH_WAYS).handle
+        queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
         got = [
             connection.get(queue, correl_id=b"%024d" % name).message.body
             for _ in range(units * count)
         ]
         assert got == [b"%d %d" % (name, number) for number in range(units * count)]
     assert told.outcomes == []
-    connections[0].put(connections[0].open("Q2", BOTH_WAYS).handle, b"x", Descriptor())
+    connections[0].put(connections[0].call(ask.Open("Q2", BOTH_WAYS)).handle, b"x", Descriptor())
     assert len(told.wait()) == 1
     assert not under_way.cancel()
     for connection in (*connections, waiter):

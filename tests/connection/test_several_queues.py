@@ -9,6 +9,7 @@ from mayfly.client.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from mayfly.verbs import requests as ask
 from mayfly.verbs.requests import GetAny
 from tests.connection.scene import Told
 from tests.spec.scene import refused
@@ -20,13 +21,13 @@ TAKES = c.MQGMO_WAIT | c.MQGMO_SYNCPOINT
 def queues(queue_manager: QueueManager, connection: Connection) -> list[int]:
     """``A`` and ``B``, open for input."""
     assert queue_manager.mqsc("DEFINE QLOCAL(A)\nDEFINE QLOCAL(B)").ok
-    return [connection.open(name, c.MQOO_INPUT_SHARED).handle for name in ("A", "B")]
+    return [connection.call(ask.Open(name, c.MQOO_INPUT_SHARED)).handle for name in ("A", "B")]
 
 
 def standing(manager: QueueManager, connection: Connection, queues: list[int]) -> Told:
     """Let a get stand, and return what it tells."""
     told = Told()
-    connection.asynchronous.get_any(queues, TAKES, on_done=told)
+    connection.begin(ask.GetAny(list(queues), TAKES), told)
     # A verb behind it: over a socket the get stands when that is answered.
     connection.now_ms()
     return told
@@ -50,14 +51,14 @@ def test_of_two_that_come_together_one_is_taken_and_no_other(
 def test_what_was_taken_is_not_lost_when_another_of_the_queues_goes(
     queue_manager: QueueManager, connection: Connection, queues: list[int]
 ) -> None:
-    opened = connection.open("SYSTEM.DEFAULT.MODEL.QUEUE", c.MQOO_INPUT_SHARED)
+    opened = connection.call(ask.Open("SYSTEM.DEFAULT.MODEL.QUEUE", c.MQOO_INPUT_SHARED))
     told = standing(queue_manager, connection, [queues[0], opened.handle])
     with queue_manager.session() as putter:
         putter.put("A", b"a")
-    connection.close_object(opened.handle)
+    connection.call(ask.CloseObject(opened.handle))
     told.wait(1)
     assert ([d.handle for d in told.deliveries], told.reasons) == ([queues[0]], [])
-    connection.commit()
+    connection.call(ask.Commit())
     assert queue_manager.counts("A").locked == queue_manager.curdepth("A") == 0
 
 
@@ -70,7 +71,7 @@ def test_it_is_taken_in_the_unit_of_work_at_the_moment_it_comes(
     clock.advance(10_000)
     told.wait(1)
     assert told.deliveries[0].result.message.body == b"b"
-    connection.backout()
+    connection.call(ask.Backout())
     # Its life has ended while it was in work.
     with queue_manager.session() as session:
         assert session.get("B") is None
@@ -98,11 +99,11 @@ def test_the_end_of_one_of_the_queues_ends_the_get(
     if is_deleted:
         with queue_manager.session() as owner:
             made = owner.open("SYSTEM.DEFAULT.MODEL.QUEUE", c.MQOO_INPUT_SHARED)
-            second = connection.open(made.queue_name, c.MQOO_INPUT_SHARED).handle
+            second = connection.call(ask.Open(made.queue_name, c.MQOO_INPUT_SHARED)).handle
             told = standing(queue_manager, connection, [queues[0], second])
     else:
         told = standing(queue_manager, connection, queues)
-        connection.close_object(queues[1])
+        connection.call(ask.CloseObject(queues[1]))
     told.wait(1)
     assert told.reasons == [rc.MQRC_Q_DELETED if is_deleted else rc.MQRC_HOBJ_ERROR]
     with queue_manager.session() as putter:

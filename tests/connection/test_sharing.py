@@ -17,6 +17,7 @@ from mayfly.client.connection.remote import RemoteConnection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.verbs import requests as ask
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, put
 from tests.connection.serving import HOST, Served, serving
@@ -74,7 +75,10 @@ def test_another_user_or_channel_has_a_socket_of_its_own(served: Served) -> None
 
 def test_a_get_that_waits_blocks_no_other_conversation(served: Served) -> None:
     waiting, other = served.connect(), served.connect()
-    queue, own = waiting.open("Q1", c.MQOO_INPUT_SHARED).handle, other.open("Q1", BOTH_WAYS).handle
+    queue, own = (
+        waiting.call(ask.Open("Q1", c.MQOO_INPUT_SHARED)).handle,
+        other.call(ask.Open("Q1", BOTH_WAYS)).handle,
+    )
     got: list[bytes] = []
 
     def wait() -> None:
@@ -100,11 +104,11 @@ def test_a_get_that_waits_blocks_no_other_conversation(served: Served) -> None:
 def test_each_has_its_unit_of_work_and_its_end(served: Served, queue_manager: QueueManager) -> None:
     one, two = served.connect(), served.connect()
     for connection, body in ((one, b"one"), (two, b"two")):
-        handle = connection.open("Q1", c.MQOO_OUTPUT).handle
+        handle = connection.call(ask.Open("Q1", c.MQOO_OUTPUT)).handle
         put(connection, handle, body, options=c.MQPMO_SYNCPOINT)
     one.close(commit=False)
     assert conversations(served) == [1]
-    two.commit()
+    two.call(ask.Commit())
     with queue_manager.session() as session:
         assert [message.body for message in session.browse("Q1")] == [b"two"]
     assert reason_of(one.now_ms) == rc.MQRC_HCONN_ERROR
@@ -114,7 +118,7 @@ def test_each_has_its_unit_of_work_and_its_end(served: Served, queue_manager: Qu
 
 def test_closing_one_ends_its_waits_alone(served: Served) -> None:
     one, two = served.connect(), served.connect()
-    queue = one.open("Q1", c.MQOO_INPUT_SHARED).handle
+    queue = one.call(ask.Open("Q1", c.MQOO_INPUT_SHARED)).handle
     reasons: list[int] = []
     thread = threading.Thread(
         target=lambda: reasons.append(
@@ -148,7 +152,9 @@ def test_a_dropped_conversation_ends_with_the_next_verb_of_another(
     served: Served, queue_manager: QueueManager
 ) -> None:
     dropped, kept = served.connect(), served.connect()
-    put(dropped, dropped.open("Q1", c.MQOO_OUTPUT).handle, b"x", options=c.MQPMO_SYNCPOINT)
+    put(
+        dropped, dropped.call(ask.Open("Q1", c.MQOO_OUTPUT)).handle, b"x", options=c.MQPMO_SYNCPOINT
+    )
     del dropped
     gc.collect()
     assert kept.now_ms()
@@ -174,7 +180,7 @@ def test_many_threads_have_their_own_answers(served: Served) -> None:
     wrong: list[object] = []
 
     def work(connection: RemoteConnection, number: int) -> None:
-        queue = connection.open("Q1", BOTH_WAYS).handle
+        queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
         for count in range(100):
             body = b"%d %d" % (number, count)
             msg_id = put(connection, queue, body)
@@ -225,7 +231,7 @@ def test_the_reader_of_callbacks_lets_another_read_when_it_is_not_needed_any_mor
         got.append(result.message.body)
 
     def waiting(connection: RemoteConnection, name: str) -> threading.Thread:
-        queue = connection.open(name, c.MQOO_INPUT_SHARED).handle
+        queue = connection.call(ask.Open(name, c.MQOO_INPUT_SHARED)).handle
         thread = threading.Thread(target=get, args=(connection, queue))
         thread.start()
         link = connection._conversation.link
@@ -234,7 +240,7 @@ def test_the_reader_of_callbacks_lets_another_read_when_it_is_not_needed_any_mor
 
     first = waiting(reads, "Q1")
     link = reads._conversation.link
-    under_way = begins.asynchronous.wait_until(None, on_done=print)
+    under_way = begins.begin(ask.WaitUntil(None), print)
     wait_until(lambda: len(link._waiting) == 1)
     second = waiting(behind, "Q2")
     assert under_way.cancel()

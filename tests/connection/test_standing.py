@@ -12,7 +12,8 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
-from mayfly.verbs.messages import Delivery, Settlement
+from mayfly.verbs import requests as ask
+from mayfly.verbs.messages import Delivery, Settlement, token_of
 from tests.conftest import Connect
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, Told, got, put
@@ -27,15 +28,15 @@ def test_a_get_under_syncpoint_takes_into_the_unit_of_work(
     queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:
     told = Told()
-    connection.asynchronous.get(queue, IN_UNIT, on_done=told)
+    connection.begin(ask.GetAny([queue], IN_UNIT), told)
     put(connection, queue, b"1")
     [delivery] = told.wait()
     assert (delivery.number, delivery.result.message.body) == (0, b"1")
     with refused(rc.MQRC_HMSG_ERROR):
-        connection.asynchronous.settle([delivery.number], Settlement.TAKEN)
-    connection.backout()
+        connection.call(ask.Settle([delivery.number], Settlement.TAKEN))
+    connection.call(ask.Backout())
     assert connection.get(queue, c.MQGMO_SYNCPOINT).message.backout_count == 1
-    connection.commit()
+    connection.call(ask.Commit())
     assert queue_manager.curdepth("Q1") == 0
 
 
@@ -43,7 +44,7 @@ def test_a_look_leaves_the_message_to_everybody(
     queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:
     told = Told()
-    connection.asynchronous.get(queue, LOOK, on_done=told)
+    connection.begin(ask.GetAny([queue], LOOK), told)
     put(connection, queue, b"1")
     [delivery] = told.wait()
     assert (delivery.number, delivery.result.message.body) == (0, b"1")
@@ -53,7 +54,7 @@ def test_a_look_leaves_the_message_to_everybody(
 
 def test_a_cancelled_look_is_not_told(connection: Connection, queue: int) -> None:
     told = Told()
-    look = connection.asynchronous.get(queue, LOOK, on_done=told)
+    look = connection.begin(ask.GetAny([queue], LOOK), told)
     assert look.cancel()
     put(connection, queue, b"1")
     assert told.outcomes == []
@@ -64,16 +65,15 @@ def test_a_refused_queue_is_told_once_and_got_from_when_it_is_enabled(
     queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:
     queue_manager.mqsc("DEFINE QLOCAL(Q2)")
-    second = connection.open("Q2", BOTH_WAYS).handle
+    second = connection.call(ask.Open("Q2", BOTH_WAYS)).handle
     refusals: list[tuple[int, int]] = []
 
     def stand() -> Told:
         told = Told()
-        connection.asynchronous.get_any(
-            [queue, second],
-            WAIT,
-            on_done=told,
-            on_refused=lambda handle, error: refusals.append((handle, error.reason)),
+        connection.begin(
+            ask.GetAny([queue, second], WAIT, tells_refusals=True),
+            told,
+            lambda handle, error: refusals.append((handle, error.reason)),
         )
         return told
 
@@ -99,7 +99,7 @@ def test_without_on_refused_a_refused_queue_ends_the_get(
     queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:
     told = Told()
-    connection.asynchronous.get_any([queue], WAIT, on_done=told)
+    connection.begin(ask.GetAny([queue], WAIT), told)
     queue_manager.mqsc("ALTER QLOCAL(Q1) GET(DISABLED)")
     told.wait()
     assert told.reasons == [rc.MQRC_GET_INHIBITED]
@@ -109,8 +109,8 @@ def test_a_moment_is_told_when_it_comes(
     clock: VirtualClock, queue_manager: QueueManager, connection: Connection
 ) -> None:
     told, past = Told(), Told()
-    connection.asynchronous.wait_until(connection.now_ms() + 1_000, on_done=told)
-    connection.asynchronous.wait_until(connection.now_ms(), on_done=past)
+    connection.begin(ask.WaitUntil(connection.now_ms() + 1_000), told)
+    connection.begin(ask.WaitUntil(connection.now_ms()), past)
     assert past.wait() == [None]
     clock.advance(999)
     assert told.outcomes == []
@@ -123,7 +123,7 @@ def test_a_change_of_definitions_is_told_once(
     queue_manager: QueueManager, connection: Connection
 ) -> None:
     told = Told()
-    connection.asynchronous.await_definitions(on_done=told)
+    connection.begin(ask.AwaitDefinitions(), told)
     assert told.outcomes == []
     queue_manager.mqsc("DEFINE QLOCAL(Q3)")
     queue_manager.mqsc("DEFINE QLOCAL(Q4)")
@@ -135,15 +135,14 @@ def test_cancelled_waits_are_not_told_and_a_close_ends_the_others(
     clock: VirtualClock, queue_manager: QueueManager, connection: Connection
 ) -> None:
     cancelled, ended = Told(), Told()
-    waits = connection.asynchronous
     for wait in (
-        waits.wait_until(connection.now_ms() + 1_000, on_done=cancelled),
-        waits.await_definitions(on_done=cancelled),
+        connection.begin(ask.WaitUntil(connection.now_ms() + 1_000), cancelled),
+        connection.begin(ask.AwaitDefinitions(), cancelled),
     ):
         assert wait.cancel()
         assert not wait.cancel()
-    waits.wait_until(connection.now_ms() + 1_000, on_done=ended)
-    waits.await_definitions(on_done=ended)
+    connection.begin(ask.WaitUntil(connection.now_ms() + 1_000), ended)
+    connection.begin(ask.AwaitDefinitions(), ended)
     connection.close()
     ended.wait(2)
     assert ended.reasons == [rc.MQRC_HCONN_ERROR] * 2
@@ -156,20 +155,22 @@ def test_a_held_get_waits_and_its_message_is_settled_like_any_delivery(
     queue_manager: QueueManager, connection: Connection, queue: int, connect: Connect
 ) -> None:
     with refused(rc.MQRC_NO_MSG_AVAILABLE):
-        connection.held.get(queue, WAIT, wait_ms=0)
+        connection.call(ask.GetAny([queue], WAIT, wait_ms=0))
     other = connect(queue_manager, "bert")
-    output = other.open("Q1", c.MQOO_OUTPUT).handle
+    output = other.call(ask.Open("Q1", c.MQOO_OUTPUT)).handle
     found: list[Delivery] = []
-    thread = threading.Thread(target=lambda: found.append(connection.held.get(queue, WAIT)))
+    thread = threading.Thread(
+        target=lambda: found.append(connection.call(ask.GetAny([queue], WAIT)))
+    )
     thread.start()
     put(other, output, b"1")
     thread.join(JOIN_SECONDS)
     [delivery] = found
     assert queue_manager.counts("Q1").locked == 1
-    connection.asynchronous.settle([delivery.number], Settlement.BACKED_OUT)
-    delivery = connection.held.get(queue)
+    connection.call(ask.Settle([delivery.number], Settlement.BACKED_OUT))
+    delivery = connection.call(ask.GetAny([queue]))
     assert delivery.result.message.backout_count == 1
-    connection.asynchronous.settle([delivery.number], Settlement.TAKEN)
+    connection.call(ask.Settle([delivery.number], Settlement.TAKEN))
     assert queue_manager.curdepth("Q1") == 0
     assert queue_manager.verify().ok
     other.close()
@@ -181,19 +182,19 @@ def test_the_end_of_a_held_get_leaves_nothing_held(
 ) -> None:
     queue_manager.mqsc("DEFINE QLOCAL(Q1)")
     waiting = connect(queue_manager, None)
-    handle = waiting.open("Q1", BOTH_WAYS).handle
+    handle = waiting.call(ask.Open("Q1", BOTH_WAYS)).handle
     errors: list[int] = []
 
     def wait() -> None:
         try:
-            waiting.held.get(handle, WAIT)
+            waiting.call(ask.GetAny([handle], WAIT))
         except MQError as error:
             errors.append(error.reason)
 
     thread = threading.Thread(target=wait)
     thread.start()
     if closes == "the handle":
-        waiting.close_object(handle)
+        waiting.call(ask.CloseObject(handle))
         thread.join(JOIN_SECONDS)
         assert errors == [rc.MQRC_HOBJ_ERROR]
         waiting.close()
@@ -209,18 +210,18 @@ def test_put1_puts_like_an_open_queue_and_leaves_nothing_open(
 ) -> None:
     from mayfly.mqi.descriptor import Descriptor
 
-    result = connection.put1("Q1", b"1", Descriptor(), time_to_live_ms=500)
+    result = connection.call(ask.Put1.of("Q1", b"1", Descriptor(), time_to_live_ms=500))
     message = connection.get(queue).message
     assert (message.msg_id, message.remaining_tenths) == (result.msg_id, 5)
-    connection.put1("Q1", b"2", Descriptor(), c.MQPMO_SYNCPOINT)
-    connection.backout()
+    connection.call(ask.Put1.of("Q1", b"2", Descriptor(), c.MQPMO_SYNCPOINT))
+    connection.call(ask.Backout())
     assert queue_manager.curdepth("Q1") == 0
     with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
-        connection.put1("NOWHERE", b"", Descriptor())
+        connection.call(ask.Put1.of("NOWHERE", b"", Descriptor()))
     with refused(rc.MQRC_OPTIONS_ERROR):
-        connection.put1("Q1", b"", Descriptor(), c.MQPMO_ASYNC_RESPONSE)
+        connection.call(ask.Put1.of("Q1", b"", Descriptor(), c.MQPMO_ASYNC_RESPONSE))
     queue_manager.mqsc("DEFINE QLOCAL(GONE)")
-    connection.put1("GONE", b"1", Descriptor())
+    connection.call(ask.Put1.of("GONE", b"1", Descriptor()))
     assert queue_manager.mqsc("DELETE QLOCAL(GONE) PURGE").ok
 
 
@@ -230,32 +231,36 @@ def test_onward_a_message_keeps_its_life_in_the_unit_of_work_that_got_it(
     for body in (b"1", b"2"):
         put(connection, queue, body, expiry_tenths=600)
     first = connection.get(queue, c.MQGMO_SYNCPOINT).message
-    connection.onward.forward(first, "DEAD")
-    connection.backout()
+    connection.call(ask.Forward(first.queue, token_of(first), "DEAD"))
+    connection.call(ask.Backout())
     assert queue_manager.curdepth("DEAD") == 0
     first = connection.get(queue, c.MQGMO_SYNCPOINT).message
     second = connection.get(queue, c.MQGMO_SYNCPOINT).message
-    connection.onward.forward(first, "DEAD")
-    connection.onward.dead_letter(second, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
-    assert connection.onward.report_exception(second, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
-    connection.commit()
-    dead = connection.open("DEAD", BOTH_WAYS).handle
+    connection.call(ask.Forward(first.queue, token_of(first), "DEAD"))
+    connection.call(
+        ask.DeadLetter(second.queue, token_of(second), rc.MQRC_BACKOUT_THRESHOLD_REACHED)
+    )
+    assert connection.call(
+        ask.ReportException(second.queue, token_of(second), rc.MQRC_BACKOUT_THRESHOLD_REACHED)
+    )
+    connection.call(ask.Commit())
+    dead = connection.call(ask.Open("DEAD", BOTH_WAYS)).handle
     moved, letter = connection.get(dead).message, connection.get(dead).message
     assert (moved.msg_id, moved.body, moved.remaining_tenths) == (first.msg_id, b"1", 600)
     assert (letter.msg_id, letter.descriptor.format.strip()) == (second.msg_id, "MQDEAD")
     with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
-        connection.onward.forward(first, "")
+        connection.call(ask.Forward(first.queue, token_of(first), ""))
 
 
 def test_a_client_id_is_one_conversations_until_it_is_closed(
     queue_manager: QueueManager, connection: Connection, connect: Connect
 ) -> None:
-    connection.topics.claim("gates")
+    connection.call(ask.ClaimClientId("gates"))
     other = connect(queue_manager, None)
     with refused(rc.MQRC_OBJECT_IN_USE):
-        other.topics.claim("gates")
+        other.call(ask.ClaimClientId("gates"))
     connection.close()
-    other.topics.claim("gates")
+    other.call(ask.ClaimClientId("gates"))
     other.close()
 
 
@@ -267,16 +272,16 @@ def test_no_local_leaves_out_what_the_same_owner_publishes(
 
     same, other = connect(queue_manager, None), connect(queue_manager, None)
     for one in (connection, same):
-        one.topics.belong_to(owner)
-    joined = connection.topics.join("a/b", no_local=True)
+        one.call(ask.BelongTo(owner))
+    joined = connection.call(ask.JoinSubscription("a/b", no_local=True))
     for publisher, body in ((same, b"own"), (other, b"of another")):
-        publisher.put1("", body, Descriptor(), kind=c.MQOT_TOPIC, topic="a/b")
+        publisher.call(ask.Put1.of("", body, Descriptor(), kind=c.MQOT_TOPIC, topic="a/b"))
     assert connection.get(joined.handle).message.body == b"of another"
     with refused(rc.MQRC_NO_MSG_AVAILABLE):
         connection.get(joined.handle)
-    assert connection.topics.is_open(joined.number)
-    connection.topics.close(joined.number)
-    assert not connection.topics.is_open(joined.number)
+    assert connection.call(ask.IsSubscriptionOpen(joined.number))
+    connection.call(ask.CloseSubscription(joined.number))
+    assert not connection.call(ask.IsSubscriptionOpen(joined.number))
     same.close()
     other.close()
 
@@ -288,24 +293,24 @@ def test_a_temporary_topic_ends_with_what_is_retained_there(
 
     def publish(topic: str) -> None:
         retain = c.MQPMO_RETAIN
-        connection.put1("", b"1", Descriptor(), retain, kind=c.MQOT_TOPIC, topic=topic)
+        connection.call(ask.Put1.of("", b"1", Descriptor(), retain, kind=c.MQOT_TOPIC, topic=topic))
 
-    topics, other = connection.topics, connect(queue_manager, None)
-    deleted, closed = topics.make_temporary(), topics.make_temporary()
+    other = connect(queue_manager, None)
+    deleted, closed = (connection.call(ask.MakeTemporaryTopic()) for _ in range(2))
     assert deleted != closed
     publish(deleted)
     publish(closed)
-    joined = topics.join(deleted)
+    joined = connection.call(ask.JoinSubscription(deleted))
     with refused(rc.MQRC_OBJECT_IN_USE):
-        topics.delete_temporary(deleted)
+        connection.call(ask.DeleteTemporaryTopic(deleted))
     assert got(connection, joined.handle).result.message.body == b"1"
-    topics.close(joined.number)
+    connection.call(ask.CloseSubscription(joined.number))
     with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
-        other.topics.delete_temporary(deleted)
-    topics.delete_temporary(deleted)
+        other.call(ask.DeleteTemporaryTopic(deleted))
+    connection.call(ask.DeleteTemporaryTopic(deleted))
     connection.close()
     for topic in (deleted, closed):
-        joined = other.topics.join(topic)
+        joined = other.call(ask.JoinSubscription(topic))
         with refused(rc.MQRC_NO_MSG_AVAILABLE):
             other.get(joined.handle)
     other.close()
@@ -314,23 +319,23 @@ def test_a_temporary_topic_ends_with_what_is_retained_there(
 def test_what_a_queue_says_of_messages_backed_out_too_often(
     queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:
-    assert connection.objects.backout_rule(queue) == (0, "")
+    assert connection.call(ask.AskBackoutRule(queue)) == (0, "")
     queue_manager.mqsc("ALTER QLOCAL(Q1) BOTHRESH(3) BOQNAME(DEAD)\nDEFINE QALIAS(A1) TARGET(Q1)")
-    alias = connection.open("A1", c.MQOO_INPUT_SHARED).handle
+    alias = connection.call(ask.Open("A1", c.MQOO_INPUT_SHARED)).handle
     for handle in (queue, alias):
-        assert connection.objects.backout_rule(handle) == (3, "DEAD")
+        assert connection.call(ask.AskBackoutRule(handle)) == (3, "DEAD")
     with refused(rc.MQRC_HOBJ_ERROR):
-        connection.objects.backout_rule(99)
-    assert connection.objects.command_level() == queue_manager.engine.command_level
+        connection.call(ask.AskBackoutRule(99))
+    assert connection.call(ask.AskCommandLevel()) == queue_manager.engine.command_level
 
 
 def test_lives_from_release_is_told_of_a_queue_and_of_all(
     queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:
-    assert not connection.objects.lives_from_release()
+    assert not connection.call(ask.AskLivesFromRelease(c.MQHO_NONE))
     queue_manager.mqsc("DEFINE QLOCAL(LATE) TTLFROM(RELEASE)")
-    late = connection.open("LATE", c.MQOO_OUTPUT)
+    late = connection.call(ask.Open("LATE", c.MQOO_OUTPUT))
     assert late.definition_type == c.MQQDT_PREDEFINED
-    assert connection.objects.lives_from_release()
-    assert connection.objects.lives_from_release(late.handle)
-    assert not connection.objects.lives_from_release(queue)
+    assert connection.call(ask.AskLivesFromRelease(c.MQHO_NONE))
+    assert connection.call(ask.AskLivesFromRelease(late.handle))
+    assert not connection.call(ask.AskLivesFromRelease(queue))

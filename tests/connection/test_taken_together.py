@@ -13,6 +13,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Settlement
 from tests.conftest import Connect
 from tests.connection.conftest import BOTH_WAYS
@@ -27,7 +28,7 @@ CONFIRMED = PERSISTENT._replace(report=c.MQRO_COD, reply_to_q="REPLY")
 
 
 def taken(connection: Connection, handle: int, most: int = 100) -> list[Delivery]:
-    return connection.held.take(handle, c.MQGMO_NONE, most, 10**9)
+    return connection.call(ask.TakeHeld(handle, c.MQGMO_NONE, most, 10**9))
 
 
 def bodies(found: list[Delivery]) -> list[bytes]:
@@ -44,14 +45,17 @@ def test_each_is_settled_alone_and_a_number_once(
     found = taken(connection, queue, 4)
     assert bodies(found) == [b"0", b"1", b"2", b"3"]
     assert (queue_manager.counts("Q1").locked, queue_manager.curdepth("Q1")) == (4, 1)
-    settle = connection.asynchronous.settle
-    settle([found[2].number], Settlement.BACKED_OUT)
-    settle([found[0].number], Settlement.RETURNED)
-    settle([found[1].number], Settlement.TAKEN)
-    settle([found[3].number], Settlement.DEAD_LETTERED, reason=rc.MQRC_BACKOUT_THRESHOLD_REACHED)
+    connection.call(ask.Settle([found[2].number], Settlement.BACKED_OUT))
+    connection.call(ask.Settle([found[0].number], Settlement.RETURNED))
+    connection.call(ask.Settle([found[1].number], Settlement.TAKEN))
+    connection.call(
+        ask.Settle(
+            [found[3].number], Settlement.DEAD_LETTERED, reason=rc.MQRC_BACKOUT_THRESHOLD_REACHED
+        )
+    )
     for delivery in found:
         with refused(rc.MQRC_HMSG_ERROR):
-            settle([delivery.number], Settlement.TAKEN)
+            connection.call(ask.Settle([delivery.number], Settlement.TAKEN))
     assert seen(connection, queue) == [(b"0", 0), (b"2", 1), (b"4", 0)]
     assert [end.outcome for end in ends(queue_manager, "Q1")] == ["got", "got"]
     assert queue_manager.curdepth("DEAD") == 1
@@ -68,9 +72,9 @@ def test_those_that_owe_a_report_and_those_that_owe_none_are_settled_as_one(
         put(connection, queue, b"x", descriptor=descriptor)
     numbers = [delivery.number for delivery in taken(connection, queue)]
     with refused(rc.MQRC_HMSG_ERROR):
-        connection.asynchronous.settle([*numbers, 99], Settlement.TAKEN)
+        connection.call(ask.Settle([*numbers, 99], Settlement.TAKEN))
     assert queue_manager.counts("Q1").locked == 4
-    connection.asynchronous.settle(numbers, Settlement.TAKEN)
+    connection.call(ask.Settle(list(numbers), Settlement.TAKEN))
     assert [end.outcome for end in ends(queue_manager, "Q1")] == ["got"] * 4
     assert queue_manager.curdepth("REPLY") == 2
     assert queue_manager.verify().ok
@@ -83,14 +87,13 @@ def test_a_unit_of_work_takes_them_over_and_begins_with_the_first(
     for number in range(3):
         put(connection, queue, b"%d" % number, descriptor=PERSISTENT)
     numbers = [delivery.number for delivery in taken(connection, queue)]
-    settle = connection.asynchronous.settle
-    settle(numbers[:2], Settlement.TAKEN, within=transaction.number)
+    connection.call(ask.Settle(numbers[:2], Settlement.TAKEN, within=transaction.number))
     shown = queue_manager.mqsc("DISPLAY CONN(*) UOWSTDA").text
     assert (shown.count("UOWSTDA( )"), shown.count("UOWSTDA(")) == (1, 2)
-    transaction.backout()
+    transaction.call(ask.Backout())
     assert seen(connection, queue) == [(b"0", 1), (b"1", 1)]
-    settle(numbers[2:], Settlement.TAKEN, within=transaction.number)
-    transaction.commit()
+    connection.call(ask.Settle(numbers[2:], Settlement.TAKEN, within=transaction.number))
+    transaction.call(ask.Commit())
     assert [end.outcome for end in ends(queue_manager, "Q1")] == ["got"]
     assert queue_manager.verify().ok
     transaction.close()
@@ -103,12 +106,12 @@ def test_the_end_of_the_connection_gives_them_back_counted(
         put(connection, queue, b"%d" % number)
     for drop in (False, True):
         other = connect(queue_manager, "otto")
-        assert len(taken(other, other.open("Q1", BOTH_WAYS).handle, 2)) == 2
+        assert len(taken(other, other.call(ask.Open("Q1", BOTH_WAYS)).handle, 2)) == 2
         if not drop:
             other.close()
         del other
         gc.collect()
-        connection.commit()
+        connection.call(ask.Commit())
     assert seen(connection, queue) == [(b"0", 2), (b"1", 2), (b"2", 0)]
     assert queue_manager.counts("Q1").locked == 0
 
@@ -118,12 +121,12 @@ def test_a_queue_manager_that_crashes_counts_them(connect: Connect, tmp_path: Pa
     with QueueManager("QM1", folder) as manager:
         assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
         connection = connect(manager, None)
-        queue = connection.open("Q1", BOTH_WAYS).handle
+        queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
         for number in range(4):
             put(connection, queue, b"%d" % number, descriptor=PERSISTENT)
         used, given_back, _left = taken(connection, queue, 3)
-        connection.asynchronous.settle([used.number], Settlement.TAKEN)
-        connection.asynchronous.settle([given_back.number], Settlement.RETURNED)
+        connection.call(ask.Settle([used.number], Settlement.TAKEN))
+        connection.call(ask.Settle([given_back.number], Settlement.RETURNED))
         manager.crash()
     with QueueManager("QM1", folder) as manager, manager.session() as session:
         found = [(m.body, m.backout_count) for m in session.browse("Q1")]
@@ -179,9 +182,9 @@ def test_a_selector_and_a_message_that_is_locked_for_browse_are_respected(
     for number in range(4):
         put(connection, queue, b"%d" % number, descriptor=VOLATILE._replace(priority=number))
     other = connect(queue_manager, "otto")
-    theirs = other.open("Q1", BOTH_WAYS).handle
+    theirs = other.call(ask.Open("Q1", BOTH_WAYS)).handle
     assert other.get(theirs, c.MQGMO_BROWSE_FIRST | c.MQGMO_LOCK).message.body == b"3"
-    selecting = other.open("Q1", BOTH_WAYS, selector="Root.MQMD.Priority < 2").handle
+    selecting = other.call(ask.Open("Q1", BOTH_WAYS, selector="Root.MQMD.Priority < 2")).handle
     assert bodies(taken(other, selecting)) == [b"1", b"0"]
     assert bodies(taken(connection, queue)) == [b"2"]
     assert bodies(taken(other, theirs)) == [b"3"]

@@ -19,6 +19,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.servers.wire import WireServer
 from mayfly.testing import VirtualClock
+from mayfly.verbs import requests as ask
 from tests.connection.serving import HOST, AdmitEverybody
 from tests.servers.certificates import certificate
 
@@ -52,7 +53,7 @@ def refusal(port: int, tls: Tls | None) -> int:
 
 def test_a_message_goes_and_comes_over_TLS(files: tuple[Path, Path], port: int) -> None:
     connection = connected(port, Tls(authorities=files[0]))
-    handle = connection.open("Q1", c.MQOO_OUTPUT | c.MQOO_INPUT_SHARED).handle
+    handle = connection.call(ask.Open("Q1", c.MQOO_OUTPUT | c.MQOO_INPUT_SHARED)).handle
     body = bytes(range(256)) * 1_000
     connection.put(handle, body, Descriptor(), expiry_tenths=600)
     message = connection.get(handle).message
@@ -70,7 +71,7 @@ def test_a_socket_of_any_number_is_waited_for(files: tuple[Path, Path], port: in
         for _ in range(1_024):
             held.callback(os.close, os.open(os.devnull, os.O_RDONLY))
         connection = connected(port, Tls(authorities=files[0]))
-        handle = connection.open("Q1", c.MQOO_OUTPUT | c.MQOO_INPUT_SHARED).handle
+        handle = connection.call(ask.Open("Q1", c.MQOO_OUTPUT | c.MQOO_INPUT_SHARED)).handle
         connection.put(handle, bytes(3_000_000), Descriptor())
         assert connection.get(handle).message.body == bytes(3_000_000)
         connection.close()

@@ -11,6 +11,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.services.dead_letter import Outcome
 from mayfly.testing import VirtualClock
+from mayfly.verbs import requests as ask
 from tests.dead_letter.scene import (
     PLAIN,
     handled,
@@ -205,4 +206,4 @@ def test_run_once_after_stop_does_nothing(qm: QueueManager) -> None:
         assert named(working.run_once()) == {}
     assert qm.curdepth(DEAD) == 1
     with refused(rc.MQRC_HCONN_ERROR):
-        working._connection.commit()
+        working._connection.call(ask.Commit())

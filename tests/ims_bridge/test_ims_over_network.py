@@ -14,6 +14,8 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.pymqi import IIH
 from mayfly.testing import VirtualClock
+from mayfly.verbs.contracts.wire import packed_descriptor
+from mayfly.verbs.requests import Reply
 from tests.connection.serving import serving
 from tests.ims_bridge.scene import (
     DEAD,
@@ -110,6 +112,8 @@ def test_a_user_of_limited_authority_cannot_put_replies_for_others(
     with serving(manager) as served:
         connection = served.connect("anna")
         with refused(rc.MQRC_NOT_AUTHORIZED):
-            connection.onward.reply(REPLIES, "", b"x", Descriptor(), putter="root")
+            connection.call(
+                Reply(REPLIES, "", b"x", packed_descriptor(Descriptor()), putter="root")
+            )
         connection.close(commit=False)
     assert session.get(REPLIES) is None

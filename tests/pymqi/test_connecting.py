@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, pymqi
+from mayfly.client.connection import Administration
 from mayfly.pymqi import CMQC
 from mayfly.queue_manager import managers_here as open_managers
 
@@ -22,7 +23,7 @@ def test_connect_finds_the_open_queue_manager(
     connection = pymqi.connect(name)
     assert connection.get_name() == "QM1"
     assert queue_manager.mqsc("DEFINE QLOCAL(Q1)").ok
-    assert connection.get_handle().admin.curdepth("Q1") == 0
+    assert Administration(connection.get_handle().call).curdepth("Q1") == 0
     assert connection.is_connected
     connection.disconnect()
     assert not connection.is_connected

@@ -14,6 +14,7 @@ import mayfly
 from mayfly.admin.security.admission import Admission
 from mayfly.admin.security.developer import self_signed_certificate
 from mayfly.admin.security.users import users_of
+from mayfly.client.connection import Administration
 from mayfly.client.connection.endpoint import Address, Endpoint, Tls
 from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi import reasons as rc
@@ -77,7 +78,7 @@ def test_a_user_comes_in_with_its_password_and_has_the_authority_of_its_groups(
 
 def test_the_operator_comes_in_without_a_channel(scene: Scene) -> None:
     connection = scene.connect("me", "the-token", channel="")
-    assert connection.admin.mqsc("DISPLAY QLOCAL(APP.Q)").ok
+    assert Administration(connection.call).mqsc("DISPLAY QLOCAL(APP.Q)").ok
     connection.close()
 
 

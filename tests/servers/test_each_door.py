@@ -40,6 +40,7 @@ from mayfly.servers.flight import FlightServer
 from mayfly.services.dead_letter import dead_letter_of
 from mayfly.services.dead_letter.dead_letters import letter_as_json
 from mayfly.testing import VirtualClock
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Message
 from mayfly.verbs.stories import PropertyQuestion
 from tests.bulk.books import TOKEN
@@ -298,7 +299,7 @@ class Doors:
         self._amqp_port, self._flight = amqp_port, flight
         self.program: Connection = connect("QM1")
         self.session = qm.session()
-        self._target = self.program.open("Q1", c.MQOO_OUTPUT).handle
+        self._target = self.program.call(ask.Open("Q1", c.MQOO_OUTPUT)).handle
         self._jms = jms.ConnectionFactory(qm).create_connection()
         self._jms.start()
         self._jms_session = self._jms.create_session()

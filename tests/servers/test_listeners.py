@@ -28,6 +28,7 @@ from mayfly.servers.listeners import MqListener
 from mayfly.servers.settings import ClientLimits, ListenAddress, TlsFiles
 from mayfly.testing import VirtualClock
 from mayfly.testing.served import ServedQueueManager
+from mayfly.verbs import requests as ask
 from tests.facts import wait_until
 
 TOKEN = "t" * 43
@@ -219,10 +220,10 @@ def test_another_memory_counts_from_a_reload_on(queue_manager: QueueManager) -> 
             listener.limit(ClientLimits(memory_bytes=memory_bytes))
             client = operator(port)
             if memory_bytes > len(long):
-                client.put1("Q1", long, Descriptor())
+                client.call(ask.Put1.of("Q1", long, Descriptor()))
             else:
                 with pytest.raises(MQError) as refused:
-                    client.put1("Q1", long, Descriptor())
+                    client.call(ask.Put1.of("Q1", long, Descriptor()))
                 assert refused.value.reason == rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
             client.close()
     assert queue_manager.curdepth("Q1") == 1

@@ -20,6 +20,7 @@ from mayfly.client.connection.remote import connect
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
+from mayfly.verbs import requests as ask
 from tests.client.processes import operating, serving
 from tests.client.test_idle import resident_kib
 from tests.facts import PATIENCE_SECONDS
@@ -158,7 +159,7 @@ def test_long_messages_of_many_clients_take_no_more_memory_than_they_may(
     def put(number: int) -> int:
         nonlocal highest
         with pytest.raises(MQError) as refused:
-            clients[number].put1("DEV.SHORT", BODY, Descriptor())
+            clients[number].call(ask.Put1.of("DEV.SHORT", BODY, Descriptor()))
         highest = max(highest, resident_kib(ready["pid"]))
         return refused.value.reason
 

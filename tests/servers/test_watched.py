@@ -31,6 +31,7 @@ from mayfly.servers.standing import Standing, State
 from mayfly.servers.wire.link import Outbox
 from mayfly.servers.wire.server import WireServer
 from mayfly.testing import VirtualClock
+from mayfly.verbs import requests as ask
 from tests.connection.serving import AdmitEverybody
 from tests.facts import PATIENCE_SECONDS, wait_until
 from tests.servers.http.conftest import listening
@@ -165,11 +166,12 @@ def test_a_callback_that_ends_the_process_lets_the_next_puts_be_told(tmp_path: P
     with QueueManager("QM1", tmp_path / "QM1") as manager:
         assert manager.mqsc("DEFINE QLOCAL(Q1) DEFPSIST(YES)").ok
         with closing(connect("QM1")) as connection:
-            queue, put = connection.open("Q1", c.MQOO_OUTPUT).handle, connection.asynchronous.put
+            queue = connection.call(ask.Open("Q1", c.MQOO_OUTPUT)).handle
             told = threading.Event()
-            put(queue, b"1", Descriptor(), on_done=lambda _outcome: sys.exit(1))
+            connection.begin(ask.Put.of(queue, b"1", Descriptor()), lambda _outcome: sys.exit(1))
             for _ in range(2):
-                put(queue, b"2", Descriptor(), on_done=lambda _outcome: told.set())
+                put = ask.Put.of(queue, b"2", Descriptor())
+                connection.begin(put, lambda _outcome: told.set())
                 assert told.wait(PATIENCE_SECONDS)
                 told.clear()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import MQError, QueueManager, QueueSharingGroup
-from mayfly.client.connection import connect
+from mayfly.client.connection import Administration, connect
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
@@ -333,10 +333,10 @@ def test_a_connection_asks_all_queue_managers_of_its_process(
     settled(clock)
     connection = connect("QM1")
     try:
-        assert connection.admin.stories.of(msg_id.hex()) == one.stories.of(msg_id)
-        assert connection.admin.why(msg_id) == one.why(msg_id)
+        assert Administration(connection.call).stories.of(msg_id.hex()) == one.stories.of(msg_id)
+        assert Administration(connection.call).why(msg_id) == one.why(msg_id)
         question = PropertyQuestion("order", "17", START_MS, START_MS + 1, 5)
-        found = connection.admin.stories.with_property(question)
+        found = Administration(connection.call).stories.with_property(question)
         assert found == one.stories.with_property(question)
         assert [story.asked_id for story in found.stories] == [msg_id]
     finally:
@@ -351,7 +351,7 @@ def test_2035_a_user_of_limited_authority_hears_no_story(
         connection = connect("QM1", "bob")
         try:
             with pytest.raises(MQError) as error:
-                connection.admin.stories.of(b"x")
+                Administration(connection.call).stories.of(b"x")
         finally:
             connection.close()
         assert error.value.reason == rc.MQRC_NOT_AUTHORIZED

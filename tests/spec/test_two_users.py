@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.client.connection import Connection
+from mayfly.client.connection import Claims, Connection, Schedule
 from mayfly.client.connection import connect as connect_to
 from mayfly.engine import Session
 from mayfly.engine.face.administration import QMGR, SELF, TOPIC
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Settlement
 from tests.over import NewSession
 from tests.spec.authority_scene import ALICE, connect, grant
@@ -54,12 +55,14 @@ def as_bob(queue_manager: QueueManager, bob: Session) -> Iterator[Connection]:
 
 
 def joined(connection: Connection, name: str, topic: str, *, shared: bool = False) -> object:
-    return connection.topics.join(topic, name=name, is_durable=True, is_shared=shared)
+    return connection.call(
+        ask.JoinSubscription(topic, name=name, is_durable=True, is_shared=shared)
+    )
 
 
 def altered(connection: Connection, name: str) -> object:
     options = c.MQSO_ALTER | c.MQSO_DURABLE | c.MQSO_MANAGED | c.MQSO_ANY_USERID
-    return connection.topics.subscribe(options, name=name)
+    return connection.call(ask.Subscribe(options, name=name))
 
 
 TAKING: dict[str, Callable[[Connection], object]] = {
@@ -67,10 +70,10 @@ TAKING: dict[str, Callable[[Connection], object]] = {
     "join the same topic": lambda bob: joined(bob, "ORDERS", "sec"),
     "share another topic": lambda bob: joined(bob, "SHARED", "own", shared=True),
     "share the same topic": lambda bob: joined(bob, "SHARED", "sec", shared=True),
-    "resume": lambda bob: bob.topics.subscribe(c.MQSO_RESUME | c.MQSO_DURABLE, name="ORDERS"),
+    "resume": lambda bob: bob.call(ask.Subscribe(c.MQSO_RESUME | c.MQSO_DURABLE, name="ORDERS")),
     "alter": lambda bob: altered(bob, "ORDERS"),
-    "remove": lambda bob: bob.topics.remove("ORDERS"),
-    "remove the shared one": lambda bob: bob.topics.remove("SHARED"),
+    "remove": lambda bob: bob.call(ask.RemoveSubscription("ORDERS")),
+    "remove the shared one": lambda bob: bob.call(ask.RemoveSubscription("SHARED")),
 }
 
 
@@ -135,11 +138,11 @@ def test_C7_2035_who_may_only_resume_does_not_alter_or_remove(
     try:
         with refused(OTHER):
             altered(carl, "ORDERS")
-        found = carl.topics.subscribe(c.MQSO_RESUME | c.MQSO_DURABLE, name="ORDERS")
-        carl.close_object(found.handle)
+        found = carl.call(ask.Subscribe(c.MQSO_RESUME | c.MQSO_DURABLE, name="ORDERS"))
+        carl.call(ask.CloseObject(found.handle))
         with refused(OTHER):
-            carl.topics.close(found.number, remove=True)
-        carl.topics.close(found.number)
+            carl.call(ask.CloseSubscription(found.number, remove=True))
+        carl.call(ask.CloseSubscription(found.number))
     finally:
         carl.close()
     alice.unsubscribe("ORDERS")
@@ -153,12 +156,14 @@ def test_C7_2035_an_altered_subscription_sends_nothing_where_its_user_may_not_pu
         local(queue_manager, name)
         grant(queue_manager, "GET", name, to=BOB)
     grant(queue_manager, "PUT", "MINE", to=BOB)
-    mine, theirs = (as_bob.open(name, c.MQOO_INPUT_SHARED).handle for name in ("MINE", "THEIRS"))
+    mine, theirs = (
+        as_bob.call(ask.Open(name, c.MQOO_INPUT_SHARED)).handle for name in ("MINE", "THEIRS")
+    )
     options = c.MQSO_CREATE | c.MQSO_DURABLE
-    made = as_bob.topics.subscribe(options, name="S", topic="own", queue=mine)
-    as_bob.topics.close(made.number)
+    made = as_bob.call(ask.Subscribe(options, name="S", topic="own", queue=mine))
+    as_bob.call(ask.CloseSubscription(made.number))
     with refused(OTHER):
-        as_bob.topics.subscribe(c.MQSO_ALTER | c.MQSO_DURABLE, name="S", queue=theirs)
+        as_bob.call(ask.Subscribe(c.MQSO_ALTER | c.MQSO_DURABLE, name="S", queue=theirs))
     [row] = queue_manager.mqsc("DISPLAY SUB('S') DEST").rows
     assert row["DEST"] == "MINE"
 
@@ -201,10 +206,10 @@ def test_C7_2035_a_managed_queue_is_the_subscribers(
 
 
 CLAIMS: dict[str, Callable[[Connection], object]] = {
-    "the instance": lambda bob: bob.claims.instance_id,
-    "the standings": lambda bob: bob.claims.standings(),
-    "an end": lambda bob: bob.claims.end_written("billing", 1),
-    "a release": lambda bob: bob.claims.release("billing"),
+    "the instance": lambda bob: Claims(bob.call).instance_id,
+    "the standings": lambda bob: Claims(bob.call).standings(),
+    "an end": lambda bob: Claims(bob.call).end_written("billing", 1),
+    "a release": lambda bob: Claims(bob.call).release("billing"),
 }
 
 
@@ -221,13 +226,13 @@ def test_C7_2035_a_delayed_message_is_its_senders_whatever_another_knows_of_it(
     local(queue_manager, "Q1")
     grant(queue_manager, "PUT", "Q1")
     msg_id = alice.put("Q1", b"later", delay_ms=60_000)
-    schedule = as_bob.schedule
+    schedule = Schedule(as_bob.call)
     ways: list[Callable[[], object]] = [
         lambda: schedule.show(msg_id),
         lambda: schedule.cancel(msg_id),
         lambda: schedule.release(msg_id),
         lambda: schedule.reschedule(msg_id, delay_ms=1),
-        lambda: as_bob.schedule_in_unit.cancel(msg_id),
+        lambda: Schedule(as_bob.call, in_unit=True).cancel(msg_id),
     ]
     for way in ways:
         with refused(OTHER):
@@ -247,13 +252,13 @@ def test_a_delivery_is_settled_by_the_connection_that_holds_it_alone(
     as_alice = connect_to("QM1", user=ALICE)
     try:
         alice.put("Q1", b"held")
-        handle = as_alice.open("Q1", c.MQOO_INPUT_SHARED).handle
-        [held] = as_alice.held.take(handle, c.MQGMO_NO_WAIT, 1, 1_000)
+        handle = as_alice.call(ask.Open("Q1", c.MQOO_INPUT_SHARED)).handle
+        [held] = as_alice.call(ask.TakeHeld(handle, c.MQGMO_NO_WAIT, 1, 1_000))
         with refused(rc.MQRC_HMSG_ERROR):
-            as_bob.asynchronous.settle([held.number], Settlement.TAKEN)
+            as_bob.call(ask.Settle([held.number], Settlement.TAKEN))
         with refused(rc.MQRC_HOBJ_ERROR):
             as_bob.get(handle)
-        as_alice.asynchronous.settle([held.number], Settlement.TAKEN)
+        as_alice.call(ask.Settle([held.number], Settlement.TAKEN))
     finally:
         as_alice.close()
     assert queue_manager.curdepth("Q1") == 0

@@ -20,6 +20,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.testing import VirtualClock
 from mayfly.testing.served import served
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Settlement
 from tests.facts import wait_until
 from tests.telemetry.conftest import Recorded
@@ -104,7 +105,7 @@ def test_pymqi_is_recorded_and_sees_the_body_that_was_put(
 
 def test_a_get_that_finds_nothing_has_no_span(qm: QueueManager, recorded: Recorded) -> None:
     connection = connect("QM1")
-    handle = connection.open("ORDERS", c.MQOO_INPUT_SHARED).handle
+    handle = connection.call(ask.Open("ORDERS", c.MQOO_INPUT_SHARED)).handle
     for _ in range(3):
         with pytest.raises(NoMessage):
             connection.get(handle)
@@ -145,7 +146,7 @@ def test_the_context_of_a_program_is_not_changed(qm: QueueManager, recorded: Rec
 def test_a_structure_of_mq_goes_as_it_is(qm: QueueManager, recorded: Recorded) -> None:
     """An MQRFH2 in front of a transmission header would break it."""
     connection = connect("QM1")
-    handle = connection.open("ORDERS", c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT).handle
+    handle = connection.call(ask.Open("ORDERS", c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT)).handle
     for given in ("MQXMIT", "MQADMIN", "MQDEAD"):
         connection.put(handle, b"header", Descriptor(format=given))
     connection.put(handle, b"piece", Descriptor(msg_flags=c.MQMF_SEGMENTATION_ALLOWED))
@@ -223,15 +224,15 @@ def test_a_unit_of_work_is_settled_by_its_commit(qm: QueueManager, recorded: Rec
 
 def test_deliveries_are_settled_in_spans_with_links(qm: QueueManager, recorded: Recorded) -> None:
     connection = connect("QM1")
-    handle = connection.open("ORDERS", c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT).handle
+    handle = connection.call(ask.Open("ORDERS", c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT)).handle
     for _ in range(3):
         connection.put(handle, b"x", Descriptor())
-    one, two = connection.held.take(handle, 0, 2, 1_000)
-    three = connection.held.get(handle, wait_ms=0)
-    connection.asynchronous.settle([one.number, two.number], Settlement.TAKEN)
-    connection.asynchronous.settle([three.number], Settlement.BACKED_OUT)
+    one, two = connection.call(ask.TakeHeld(handle, 0, 2, 1_000))
+    three = connection.call(ask.GetAny([handle], wait_ms=0))
+    connection.call(ask.Settle([one.number, two.number], Settlement.TAKEN))
+    connection.call(ask.Settle([three.number], Settlement.BACKED_OUT))
     with pytest.raises(MQError):
-        connection.asynchronous.settle([one.number], Settlement.TAKEN)
+        connection.call(ask.Settle([one.number], Settlement.TAKEN))
     connection.close()
     puts, (taken, held, first, second, wrong) = recorded.spans[:3], recorded.spans[3:]
     assert [len(span.links) for span in (taken, held, first, second)] == [2, 1, 2, 1]
@@ -251,7 +252,7 @@ def test_metrics_count_and_time_by_queue_and_operation(
         client.put_many("ORDERS", [b"x"] * 3)
         client.get("ORDERS")
         list(client.browse("ORDERS"))
-        dynamic = connect("QM1").open("SYSTEM.DEFAULT.MODEL.QUEUE", c.MQOO_OUTPUT).made
+        dynamic = connect("QM1").call(ask.Open("SYSTEM.DEFAULT.MODEL.QUEUE", c.MQOO_OUTPUT)).made
     assert dynamic
     [(labels, count)] = recorded.points("messaging.client.sent.messages")
     assert count == 3
@@ -271,7 +272,9 @@ def test_metrics_count_and_time_by_queue_and_operation(
 
 def test_names_of_dynamic_queues_are_no_labels(qm: QueueManager, recorded: Recorded) -> None:
     connection = connect("QM1")
-    opened = connection.open("SYSTEM.DEFAULT.MODEL.QUEUE", c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT)
+    opened = connection.call(
+        ask.Open("SYSTEM.DEFAULT.MODEL.QUEUE", c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT)
+    )
     connection.put(opened.handle, b"x", Descriptor())
     connection.close()
     [put] = recorded.spans

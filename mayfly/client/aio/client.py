@@ -20,13 +20,14 @@ from mayfly.client.asking import (
     to_queue,
     to_topic,
 )
-from mayfly.client.connection import Connection
+from mayfly.client.connection import Administration, Connection
 from mayfly.client.many import Outcome, msg_ids_of, put_all
 from mayfly.client.subscriptions import resumed, subscribed
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage
+from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import MOST_BYTES, Identifier, bytes_of, check_most, plain_descriptor
 from mayfly.verbs.facts import MqscResult
 from mayfly.verbs.messages import Message, PutResult
@@ -76,23 +77,19 @@ class AsyncClient:
         described = plain_descriptor(
             priority, persistent, report, reply_to_q, msg_type, format_name
         )
-        begin = partial(
-            self._connection.asynchronous.put,
-            body=bytes_of(body),
-            descriptor=described,
-            options=self._put_option,
-            **life(
-                msg_id=msg_id,
-                correl_id=correl_id,
-                time_to_live_ms=time_to_live_ms,
-                delay_ms=delay_ms,
-                properties=properties,
-            ),
+        more = life(
+            msg_id=msg_id,
+            correl_id=correl_id,
+            time_to_live_ms=time_to_live_ms,
+            delay_ms=delay_ms,
+            properties=properties,
         )
+        options = self._put_option
 
         async def verb(handle: int) -> PutResult:
+            request = ask.Put.of(handle, bytes_of(body), described, options, **more)
             result: PutResult | None = await self._outcomes.put(
-                lambda on_done: begin(handle, on_done=on_done)
+                partial(self._connection.begin, request)
             )
             # Only a put with MQPMO_ASYNC_RESPONSE ends with nothing.
             assert result is not None
@@ -197,7 +194,7 @@ class AsyncClient:
             return
         finally:
             if connection.is_open and not connection.is_broken:
-                await run(partial(connection.close_object, handle))
+                await self._outcomes.call(ask.CloseObject(handle))
 
     async def publish(
         self,
@@ -221,25 +218,21 @@ class AsyncClient:
         """Publish to all who subscribe now."""
         options = self._put_option | (c.MQPMO_RETAIN if retain else 0)
         options |= c.MQPMO_WARN_IF_NO_SUBS_MATCHED if warn_if_no_subscribers else 0
-        begin = partial(
-            self._connection.asynchronous.put,
-            body=bytes_of(body),
-            descriptor=plain_descriptor(
-                priority, persistent, report, reply_to_q, c.MQMT_DATAGRAM, format_name
-            ),
-            options=options,
-            **life(
-                msg_id=msg_id,
-                correl_id=correl_id,
-                time_to_live_ms=time_to_live_ms,
-                delay_ms=delay_ms,
-                properties=properties,
-            ),
+        described = plain_descriptor(
+            priority, persistent, report, reply_to_q, c.MQMT_DATAGRAM, format_name
+        )
+        more = life(
+            msg_id=msg_id,
+            correl_id=correl_id,
+            time_to_live_ms=time_to_live_ms,
+            delay_ms=delay_ms,
+            properties=properties,
         )
 
         async def verb(handle: int) -> PutResult:
+            request = ask.Put.of(handle, bytes_of(body), described, options, **more)
             result: PutResult | None = await self._outcomes.put(
-                lambda on_done: begin(handle, on_done=on_done)
+                partial(self._connection.begin, request)
             )
             # Only a put with MQPMO_ASYNC_RESPONSE ends with nothing.
             assert result is not None
@@ -294,19 +287,22 @@ class AsyncClient:
 
     async def commit(self) -> None:
         """Commit the unit of work; verbs that tasks call meanwhile belong to the next one."""
-        await self._outcomes.done(self._connection.asynchronous.commit)
+        await self._outcomes.done(partial(self._connection.begin, ask.Commit()))
 
     async def backout(self) -> None:
         """Back the unit of work out: puts vanish, gets return with their backout count raised."""
-        await self._outcomes.run(self._connection.backout)
+        await self._outcomes.call(ask.Backout())
 
     async def mqsc(self, script: str) -> MqscResult:
         """Close what no task uses and run MQSC commands; the result tells which were wrong."""
         await self._objects.close()
-        return await self.run(lambda connection: connection.admin.mqsc(script))
+        return await self.run(lambda connection: Administration(connection.call).mqsc(script))
 
     async def run(self, work: Callable[[Connection], _T]) -> _T:
-        """Do on the client's thread what has no coroutine: ``lambda c: c.schedule.list()``."""
+        """Do on the client's thread what has no coroutine.
+
+        ``lambda connection: Schedule(connection.call).list()`` lists the delayed messages.
+        """
         return await self._outcomes.run(partial(work, self._connection))
 
     async def close(self, *, commit: bool = True) -> None:
@@ -338,15 +334,18 @@ class AsyncClient:
 
     async def _get_many_by(self, handle: int, most: int, wait_ms: int) -> list[Message]:
         options = get_options(0) | (c.MQGMO_SYNCPOINT if self._within else c.MQGMO_NO_SYNCPOINT)
-        there = partial(self._connection.many.get, handle, options)
-        found = await self._outcomes.kept(partial(there, most, MOST_BYTES))
+
+        def there(most: int) -> list[Message]:
+            return self._connection.call(ask.GetMany(handle, options, most, MOST_BYTES))
+
+        found = await self._outcomes.kept(partial(there, most))
         if found or not wait_ms:
             return found
         first = await self._get_by(handle, wait_ms)
         if first is None or most == 1:
             return [] if first is None else [first]
         try:
-            return [first, *await self._outcomes.kept(partial(there, most - 1, MOST_BYTES))]
+            return [first, *await self._outcomes.kept(partial(there, most - 1))]
         except MQError:
             # The first one is got, whatever becomes of others.
             return [first]
@@ -354,17 +353,12 @@ class AsyncClient:
     async def _get_by(
         self, handle: int, wait_ms: int, *, msg_id: bytes = b"", correl_id: bytes = b""
     ) -> Message | None:
-        begin = partial(
-            self._connection.asynchronous.get,
-            handle,
-            get_options(wait_ms),
-            wait_ms=wait_ms,
-            msg_id=msg_id,
-            correl_id=correl_id,
+        request = ask.GetAny(
+            [handle], get_options(wait_ms), wait_ms, msg_id=msg_id, correl_id=correl_id
         )
         while True:
             try:
-                delivery = await self._outcomes.delivery(lambda on_done: begin(on_done=on_done))
+                delivery = await self._outcomes.delivery(partial(self._connection.begin, request))
             except NoMessage:
                 return None
             try:

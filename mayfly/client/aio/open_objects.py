@@ -13,6 +13,7 @@ from mayfly.client.asking import Opening
 from mayfly.client.open_objects import LOOK_MS, MOST_OPEN, OUTDATED
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import MQError
+from mayfly.verbs import requests as ask
 
 _T = TypeVar("_T")
 
@@ -120,4 +121,4 @@ class AsyncOpenObjects:
         # A handle that its queue manager knows no more is closed.
         with suppress(MQError):
             handle = await shared.handle
-            await self._outcomes.run(partial(self._outcomes.connection.close_object, handle))
+            await self._outcomes.call(ask.CloseObject(handle))

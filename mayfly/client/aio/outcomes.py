@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from mayfly.client.connection import Connection, UnderWay
 from mayfly.client.connection.virtual_time import Standing, VirtualTime
 from mayfly.mqi.errors import MQError
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Settlement
 
 _T = TypeVar("_T")
@@ -58,6 +59,10 @@ class Outcomes:
         """Do what blocks on the thread."""
         return await self._loop.run_in_executor(self._thread, work)
 
+    async def call(self, request: ask.Request[_T]) -> _T:
+        """Make a request that blocks on the thread."""
+        return await self.run(partial(self.connection.call, request))
+
     async def done(self, begin: Begin[_T]) -> _T:
         """Await a verb that cannot be taken back; a task that is cancelled does not wait for it."""
         future, on_done = self._future()
@@ -68,7 +73,7 @@ class Outcomes:
     async def put(self, begin: Begin[_T]) -> _T:
         """Await a put; those that tasks begin in one turn of the loop travel together."""
         if self._together is None:
-            self._together = self.connection.asynchronous.together()
+            self._together = self.connection.together()
             self._together.__enter__()
             self._loop.call_soon(self._end_together)
         return await self.done(begin)
@@ -136,8 +141,8 @@ class Outcomes:
         future, on_done = self._future()
         self.settling.add(delivery.number)
         future.add_done_callback(lambda _done: self.settling.discard(delivery.number))
-        self.connection.asynchronous.settle(
-            [delivery.number], Settlement.TAKEN, within=within, on_done=on_done
+        self.connection.begin(
+            ask.Settle([delivery.number], Settlement.TAKEN, within=within), on_done
         )
         task = await _cancelled_while(future)
         outcome = future.result()
@@ -185,7 +190,7 @@ class Outcomes:
         future, on_done = self._future()
         self._returning.add(future)
         future.add_done_callback(self._returning.discard)
-        self.connection.asynchronous.settle([outcome.number], Settlement.RETURNED, on_done=on_done)
+        self.connection.begin(ask.Settle([outcome.number], Settlement.RETURNED), on_done)
 
     def _future(
         self, if_unwanted: Callable[[Any], None] | None = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 from typing import TypeAlias
 
 from mayfly.client.aio.outcomes import Outcomes
 from mayfly.mqi import constants as c
+from mayfly.verbs import requests as ask
 from mayfly.verbs.facts import SubscriptionFacts
 from mayfly.verbs.messages import Message
 from mayfly.verbs.requests import Subscribed
@@ -39,10 +39,8 @@ class AsyncSubscription:
 
     async def request_retained(self) -> int:
         """Ask for what is retained (MQSUBRQ); returns how many come, or raises 2437."""
-        topics = self._outcomes.connection.topics
-        return await self._outcomes.run(partial(topics.request_retained, self._opened.number))
+        return await self._outcomes.call(ask.RequestRetained(self._opened.number))
 
     async def close(self, *, remove: bool = False) -> None:
         """Close it; a durable one stays and collects, unless it is to be removed."""
-        topics = self._outcomes.connection.topics
-        await self._outcomes.run(partial(topics.close, self._opened.number, remove=remove))
+        await self._outcomes.call(ask.CloseSubscription(self._opened.number, remove))

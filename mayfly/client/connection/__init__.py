@@ -1,8 +1,7 @@
 """Connections: programs, facades and servers use a queue manager by these, wherever it is.
 
-``interface`` has the verbs, ``connect`` connects by name, in this process or over a network
-(docs/CONNECTION.md). A client of a server elsewhere loads no engine: a connection in this process
-is imported when it is asked for.
+``connect`` connects by name, in this process or over a network (docs/CONNECTION.md). A client of a
+server elsewhere loads no engine: a connection in this process is imported when it is asked for.
 """
 
 from __future__ import annotations
@@ -10,16 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mayfly.client.connection.by_name import connect
-from mayfly.client.connection.interface import (
-    Asynchronous,
-    Connection,
-    Objects,
-    OnDone,
-    UnderWay,
-)
-from mayfly.client.connection.onward import Held, Onward
+from mayfly.client.connection.interface import Connection, OnDone, UnderWay
 from mayfly.client.connection.operating import Administration, Claims, Schedule
-from mayfly.client.connection.topics import Topics
 from mayfly.verbs.messages import Settlement
 
 if TYPE_CHECKING:
@@ -27,17 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Administration",
-    "Asynchronous",
     "Claims",
     "Connection",
-    "Held",
     "LocalConnection",
-    "Objects",
     "OnDone",
-    "Onward",
     "Schedule",
     "Settlement",
-    "Topics",
     "UnderWay",
     "connect",
 ]

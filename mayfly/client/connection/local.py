@@ -22,7 +22,8 @@ from mayfly.client.connection.interface import (
     OnDone,
     OnRefused,
     UnderWay,
-    check_one_queue,
+    check_called,
+    check_held,
 )
 from mayfly.client.connection.objects import AnyHandle, OpenObjects, not_open_here
 from mayfly.client.connection.virtual_time import virtual_time_of
@@ -636,7 +637,7 @@ def _get_many(on: LocalConnection, asked: ask.GetMany) -> list[Message]:
 
 def _get_held(on: LocalConnection, asked: ask.GetAny) -> Delivery:
     """Get a message of one queue that is held; of several queues a get is begun."""
-    check_one_queue(asked)
+    check_called(asked)
     [handle] = asked.handles
     queue = on.opened.queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
     deliveries = on.session.deliveries
@@ -671,8 +672,9 @@ def _begin_get_any(
 
 
 def _take_held(on: LocalConnection, asked: ask.TakeHeld) -> list[Delivery]:
-    queue = on.opened.queue(asked.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
     options = asked.options
+    check_held(options, c.MQGMO_SYNCPOINT | c.MQGMO_BROWSE_FIRST | c.MQGMO_WAIT)
+    queue = on.opened.queue(asked.handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
     request = GetRequest(ANY, view=queue.view(options, has_handle=False))
     return on.session.deliveries.take(
         asked.handle,

@@ -379,7 +379,7 @@ class ReconnectingConnection(Connection):
         def commit(now: Connection) -> None:
             if has_work and now is not of_unit:
                 raise backed_out()
-            now.commit()
+            now.call(ask.Commit())
 
         try:
             again.attempt(commit)
@@ -398,7 +398,7 @@ class ReconnectingConnection(Connection):
         except MQError:
             return
         with suppress(Lost):
-            again.attempt(lambda now: now.backout())
+            again.attempt(lambda now: now.call(ask.Backout()))
 
     # Changes of many delayed messages, step by step.
 

@@ -24,6 +24,7 @@ from mayfly.mqi.errors import (
     mq_error,
 )
 from mayfly.runtime import Event, Runtime, elapsed_ms
+from mayfly.verbs import requests as ask
 
 _T = TypeVar("_T")
 _LOG = logging.getLogger("mayfly.client")
@@ -344,7 +345,7 @@ def backed_out() -> MQError:
 def _identifier_of(connection: Connection) -> str:
     """Return which queue manager it is: its QMID, for users who may not ask for that its name."""
     try:
-        (value,) = connection.objects.inquire(c.MQHO_NONE, [MQCA_Q_MGR_IDENTIFIER]).values
+        (value,) = connection.call(ask.Inquire(c.MQHO_NONE, [MQCA_Q_MGR_IDENTIFIER])).values
     except NotAuthorized:
         return connection.name
     return str(value)

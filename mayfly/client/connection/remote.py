@@ -16,7 +16,7 @@ from mayfly.client.connection.interface import (
     OnDone,
     OnRefused,
     UnderWay,
-    check_one_queue,
+    check_called,
 )
 from mayfly.client.connection.remote_conversation import Conversation
 from mayfly.client.connection.remote_link import Link
@@ -303,7 +303,7 @@ def _note_closed(handles: dict[int, int], request: ask.CloseObject, _reason: int
 _PREPARES: Final[dict[type[Request[Any]], Callable[[RemoteConnection, Any], Any]]] = {
     ask.Put: RemoteConnection._prepare_put,
     ask.Put1: RemoteConnection._check_length,
-    ask.GetAny: lambda _connection, request: check_one_queue(request),
+    ask.GetAny: lambda _connection, request: check_called(request),
     ask.Commit: RemoteConnection._prepare_commit,
     ask.AskStatus: RemoteConnection._prepare_status,
 }

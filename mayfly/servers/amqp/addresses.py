@@ -19,6 +19,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.servers.amqp.errors import LOCKED, NOT_FOUND, AmqpError
+from mayfly.verbs import requests as ask
 
 QUEUE, TOPIC = "queue", "topic"
 _PREFIXES: Final = (
@@ -156,9 +157,11 @@ class OwnNodes:
         answer.copy(asked)
         ends = _ends_with_its_link(asked)
         if "temporary-topic" in capabilities_of(asked):
-            node = DynamicNode(NodeAddress(TOPIC, connection.topics.make_temporary()), 0, ends)
+            node = DynamicNode(
+                NodeAddress(TOPIC, connection.call(ask.MakeTemporaryTopic())), 0, ends
+            )
         else:
-            made = connection.open(_MODEL, _OPTIONS, dynamic_name=_NAMES)
+            made = connection.call(ask.Open(_MODEL, _OPTIONS, dynamic_name=_NAMES))
             node = DynamicNode(NodeAddress(QUEUE, made.made), made.handle, ends)
         self._names |= {node.address.name}
         answer.address = node.address.name
@@ -170,10 +173,10 @@ class OwnNodes:
         name = node.address.name
         self._names -= {name}
         if node.handle:
-            connection.close_object(node.handle)
+            connection.call(ask.CloseObject(node.handle))
         else:
             self.all.note_gone(name)
-            connection.topics.delete_temporary(name)
+            connection.call(ask.DeleteTemporaryTopic(name))
 
     def end(self) -> None:
         """Forget them: the conversation ends, and they with it."""

@@ -48,6 +48,7 @@ from mayfly.servers.amqp.transactions import Coordinator
 from mayfly.servers.amqp.transfers import Handlers, Raw, handle_events, raw_of
 from mayfly.servers.budget import WAIT_SECONDS, Held, Later, Patience, Room
 from mayfly.servers.door import send_at_once
+from mayfly.verbs import requests as ask
 
 _LOG = logging.getLogger("mayfly.amqp")
 #: The time that a client has for its SASL exchange and the open of its connection.
@@ -552,7 +553,7 @@ class AmqpConnection(asyncio.Protocol):
         if self.conversations is None:
             greet(connection, client.applicant.queue_manager, refused)
         else:
-            level = self.conversations.main.objects.command_level()
+            level = self.conversations.main.call(ask.AskCommandLevel())
             greet(connection, client.applicant.queue_manager, refused, level)
 
     def _begin_conversations(self, client: AmqpClient, connection: Connection) -> Condition | None:

@@ -28,6 +28,7 @@ from mayfly.servers.amqp.addresses import (
 from mayfly.servers.amqp.errors import NOT_FOUND, UNKNOWN_TRANSACTION, AmqpError, amqp_error
 from mayfly.servers.amqp.service import AmqpService
 from mayfly.servers.clients import Place
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Settlement
 
 _LOG = logging.getLogger("mayfly.amqp")
@@ -145,7 +146,7 @@ class ClientConversations:
         self.main = connect()
         #: The owner of all its conversations: ``no-local`` leaves out what any of them publishes.
         self._owner: str | int = self.main.number
-        self.main.topics.belong_to(self._owner)
+        self.main.call(ask.BelongTo(self._owner))
         self.nodes = OwnNodes(nodes)
         #: The one that puts outside of transactions, opened by its first put.
         self._putting: Connection | None = None
@@ -167,20 +168,20 @@ class ClientConversations:
 
         Raises MQRC_OBJECT_IN_USE while another client has it.
         """
-        self.main.topics.claim(client_id)
+        self.main.call(ask.ClaimClientId(client_id))
         self._owner = client_id
 
     def putting(self) -> Connection:
         """Return the conversation whose units of work are the puts of a pass of the loop."""
         if self._putting is None:
             self._putting = self._connect()
-            self._putting.topics.belong_to(self._owner)
+            self._putting.call(ask.BelongTo(self._owner))
         return self._putting
 
     def declare(self) -> bytes:
         """Begin a transaction; return its id."""
         connection = self._idle.pop() if self._idle else self._connect()
-        connection.topics.belong_to(self._owner)
+        connection.call(ask.BelongTo(self._owner))
         name = next(self._numbers).to_bytes(4, "big")
         self._transactions[name] = connection
         return name
@@ -217,13 +218,13 @@ class ClientConversations:
             told(outcome)
 
         if not fail:
-            connection.asynchronous.commit(done)
+            connection.begin(ask.Commit(), done)
             return
 
         def back_out() -> None:
             outcome: MQError | None = mq_error(rc.MQRC_CONNECTION_BROKEN, "the store has failed")
             try:
-                connection.backout()
+                connection.call(ask.Backout())
                 outcome = None
             except MQError as error:
                 outcome = error
@@ -249,9 +250,7 @@ class ClientConversations:
             else:
                 _LOG.warning("settling a message at the end of its transaction: %s", outcome)
 
-        self.main.asynchronous.settle(
-            [number], settlement, reason=reason, on_done=self.awaited(noted)
-        )
+        self.main.begin(ask.Settle([number], settlement, reason=reason), self.awaited(noted))
 
     def awaited(self, on_done: Callable[[MQError | None], object]) -> Callable[..., None]:
         """Let :meth:`end` wait for a verb; return its callback, which calls ``on_done``."""
@@ -356,7 +355,7 @@ def open_target(connection: Connection, address: NodeAddress) -> OpenTarget:
     try:
         if address.kind == TOPIC:
             return _topic(connection, address)
-        opened = connection.open(address.name, _PUT, manager=address.manager)
+        opened = connection.call(ask.Open(address.name, _PUT, manager=address.manager))
         return OpenTarget(opened.handle, opened.definition_type == c.MQQDT_TEMPORARY_DYNAMIC)
     except MQError as error:
         if address.kind:
@@ -371,7 +370,7 @@ def open_target(connection: Connection, address: NodeAddress) -> OpenTarget:
 
 def _topic(connection: Connection, address: NodeAddress) -> OpenTarget:
     name = address.name
-    opened = connection.open("", _PUT, kind=c.MQOT_TOPIC, topic=name)
+    opened = connection.call(ask.Open("", _PUT, kind=c.MQOT_TOPIC, topic=name))
     return OpenTarget(opened.handle, temporary_topic=name if is_temporary_topic(name) else "")
 
 
@@ -388,10 +387,10 @@ def check_is_topic(connection: Connection, address: NodeAddress, refused: MQErro
     if name == address.name:
         return
     try:
-        handle = connection.open(name, c.MQOO_INQUIRE).handle
+        handle = connection.call(ask.Open(name, c.MQOO_INQUIRE)).handle
     except MQError:
         return
-    connection.close_object(handle)
+    connection.call(ask.CloseObject(handle))
     raise not_found(address, refused)
 
 
@@ -408,7 +407,7 @@ def close_quietly(connection: Connection, handle: int) -> None:
     """Close an object of a link that has ended; an error is logged."""
     try:
         if connection.is_open:
-            connection.close_object(handle)
+            connection.call(ask.CloseObject(handle))
     except MQError as error:
         _LOG.info("closing handle %d: %s", handle, error)
 

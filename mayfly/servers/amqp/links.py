@@ -26,6 +26,7 @@ from mayfly.servers.amqp.incoming import Incoming
 from mayfly.servers.amqp.service import AmqpService, LaterCalls
 from mayfly.servers.amqp.transfers import Raw
 from mayfly.servers.budget import Room
+from mayfly.verbs import requests as ask
 
 #: Is called in the loop when a message is durable, or with the error of its put.
 OnPut: TypeAlias = Callable[[MQError | None], object]
@@ -151,8 +152,8 @@ class PutsOfPass:
         self._host.count_puts(count)
         self._host.service.unhurried.make()
         end, soon = partial(self._end, waiting, count), self._host.calls.soon
-        self._conversations.putting().asynchronous.commit(
-            self._conversations.awaited(lambda outcome: soon(partial(end, outcome)))
+        self._conversations.putting().begin(
+            ask.Commit(), self._conversations.awaited(lambda outcome: soon(partial(end, outcome)))
         )
 
     def _end(self, waiting: list[OnPut], count: int, outcome: MQError | None) -> None:

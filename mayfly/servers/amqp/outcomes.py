@@ -19,6 +19,7 @@ from mayfly.servers.amqp.links import LinkHost
 from mayfly.servers.amqp.service import Call
 from mayfly.servers.amqp.transactions import DeliveryOutcome
 from mayfly.servers.amqp.transfers import Raw
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Settlement
 
 _LOG = logging.getLogger("mayfly.amqp")
@@ -295,8 +296,8 @@ class Unsettled:
         del self._held[delivery]
         if outcome.state == Transfer.ACCEPTED:
             try:
-                self._connection.asynchronous.settle(
-                    [held.number], Settlement.TAKEN, within=connection.number
+                self._connection.call(
+                    ask.Settle([held.number], Settlement.TAKEN, within=connection.number)
                 )
             except MQError as error:
                 raise amqp_error(error) from error
@@ -337,11 +338,9 @@ class Unsettled:
     ) -> None:
         """Settle messages; ``then`` is called in the loop, unless the connection has ended."""
         calls = self._calls
-        self._connection.asynchronous.settle(
-            numbers,
-            settlement,
-            reason=reason,
-            on_done=self._conversations.awaited(lambda outcome: calls.soon(partial(then, outcome))),
+        self._connection.begin(
+            ask.Settle(list(numbers), settlement, reason=reason),
+            self._conversations.awaited(lambda outcome: calls.soon(partial(then, outcome))),
         )
 
 

@@ -40,6 +40,7 @@ from mayfly.servers.amqp.links import LinkEndpoint, LinkHost
 from mayfly.servers.amqp.outcomes import Unsettled
 from mayfly.servers.amqp.outgoing import outgoing, shown
 from mayfly.servers.amqp.transfers import Raw
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery, Message
 
 _LOG = logging.getLogger("mayfly.amqp")
@@ -131,8 +132,10 @@ class ReceivingClient(LinkEndpoint):
     def _take(self, room: int) -> bool:
         """Send messages that are there; False when the pass is over, or the link."""
         try:
-            found = self._connection.held.take(
-                self._source.handle, _NO_WAIT, min(room, _MOST_AT_ONCE), _BYTES_AT_ONCE
+            found = self._connection.call(
+                ask.TakeHeld(
+                    self._source.handle, _NO_WAIT, min(room, _MOST_AT_ONCE), _BYTES_AT_ONCE
+                )
             )
         except MQError:
             # The get that waits reports the refusal, and goes on when the queue can be got from.
@@ -147,11 +150,11 @@ class ReceivingClient(LinkEndpoint):
 
     def _begin_to_get(self) -> None:
         self._is_waiting = not (transfers.is_draining(self.key) or self._aside)
-        self._getting = self._connection.asynchronous.get_any(
-            [self._source.handle],
-            _WAIT if self._is_waiting else _NO_WAIT,
-            on_done=lambda outcome: self._calls.soon(partial(self._got, outcome)),
-            on_refused=self._refused if self._is_waiting else None,
+        options = _WAIT if self._is_waiting else _NO_WAIT
+        self._getting = self._connection.begin(
+            ask.GetAny([self._source.handle], options, tells_refusals=self._is_waiting),
+            lambda outcome: self._calls.soon(partial(self._got, outcome)),
+            self._refused,
         )
 
     def _room(self) -> int:
@@ -195,7 +198,7 @@ class ReceivingClient(LinkEndpoint):
         if not backout_count:
             # Its queue need not be asked.
             return False
-        rule = self._connection.objects.backout_rule(held.handle)
+        rule = self._connection.call(ask.AskBackoutRule(held.handle))
         return 0 < rule.threshold <= backout_count
 
     def _return_aside(self) -> int:
@@ -315,7 +318,7 @@ class ReceivingClient(LinkEndpoint):
         close_quietly(connection, source.handle)
         if source.subscription:
             try:
-                connection.topics.close(source.subscription, remove=is_closed)
+                connection.call(ask.CloseSubscription(source.subscription, remove=is_closed))
             except MQError as error:
                 _LOG.info("closing the subscription of link %s: %s", self._name, error)
                 if is_closed and source.durable_name:
@@ -327,7 +330,7 @@ class ReceivingClient(LinkEndpoint):
         told = amqp_error(refused)
         self.link.condition = Condition(told.condition, told.description)
         try:
-            self._connection.topics.close(self._source.subscription)
+            self._connection.call(ask.CloseSubscription(self._source.subscription))
         except MQError as error:
             _LOG.info("closing the subscription of link %s: %s", self._name, error)
 
@@ -392,17 +395,19 @@ def _opened_source(conversations: ClientConversations, link: Link, container: st
 def _queue(
     connection: Connection, address: NodeAddress, selector: str, nodes: OwnNodes, *, is_browse: bool
 ) -> LinkSource:
-    opened = connection.open(
-        address.name,
-        _OPEN_TO_BROWSE if is_browse else _OPEN_TO_GET,
-        manager=address.manager,
-        selector=selector or None,
+    opened = connection.call(
+        ask.Open(
+            address.name,
+            _OPEN_TO_BROWSE if is_browse else _OPEN_TO_GET,
+            manager=address.manager,
+            selector=selector or None,
+        )
     )
     if not is_browse and opened.definition_type == c.MQQDT_TEMPORARY_DYNAMIC:
         try:
             nodes.check_reader(opened.queue)
         except AmqpError:
-            connection.close_object(opened.handle)
+            connection.call(ask.CloseObject(opened.handle))
             raise
     return LinkSource(opened.handle, address.name, is_browse=is_browse)
 
@@ -418,13 +423,15 @@ def _subscribed(
     name = ""
     if is_durable or is_shared:
         name = _subscription_name(link.name, container, capabilities, is_durable=is_durable)
-    joined = connection.topics.join(
-        address.name,
-        name=name,
-        is_durable=is_durable,
-        is_shared=is_shared,
-        no_local=no_local,
-        selector=selector,
+    joined = connection.call(
+        ask.JoinSubscription(
+            address.name,
+            name=name,
+            is_durable=is_durable,
+            is_shared=is_shared,
+            no_local=no_local,
+            selector=selector,
+        )
     )
     shown = f"topic://{address.name}"
     durable_name = name if is_durable else ""
@@ -441,7 +448,7 @@ def _known_subscription(connection: Connection, link: Link, container: str) -> L
         # A client without an id has no source to say so: the name of the link does.
         capabilities = (*capabilities, _GLOBAL)
     name = _subscription_name(link.name, container, capabilities, is_durable=True)
-    found = connection.topics.subscribe(c.MQSO_RESUME | c.MQSO_DURABLE, name=name)
+    found = connection.call(ask.Subscribe(c.MQSO_RESUME | c.MQSO_DURABLE, name=name))
     link.source.type = Terminus.SOURCE
     address = f"topic://{found.facts.topic}"
     link.source.address = address

@@ -15,6 +15,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import Value
 from mayfly.mqi.reasons import cause_name
 from mayfly.mqi.structures import DLH
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Message
 
 _HEADER_BYTES = DLH.length(1)
@@ -77,7 +78,7 @@ def dead_letter_of(message: Message) -> DeadLetter | None:
 
 def dead_letter_queue(connection: Connection) -> str:
     """Return DEADQ of a queue manager; raises MQRC_UNKNOWN_OBJECT_NAME when it is blank."""
-    [name], _warning = connection.objects.inquire(c.MQHO_NONE, [c.MQCA_DEAD_LETTER_Q_NAME])
+    [name], _warning = connection.call(ask.Inquire(c.MQHO_NONE, [c.MQCA_DEAD_LETTER_Q_NAME]))
     if not str(name).strip():
         detail = f"DEADQ of {connection.name} is blank and no queue is named"
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, detail)

@@ -27,6 +27,8 @@ from mayfly.services.dead_letter.dead_letters import (
     dead_letter_queue,
 )
 from mayfly.services.dead_letter.rules import Action, Rule, RuleTable
+from mayfly.verbs import requests as ask
+from mayfly.verbs.contracts.wire import packed_descriptor
 from mayfly.verbs.messages import Message, position_of
 
 #: So many letters are remembered at the most, the latest.
@@ -116,7 +118,7 @@ def carry_out(connection: Connection, letters: int, rule: Rule, letter: DeadLett
         connection.get(letters, _TAKE)
     else:
         sequence = _move(connection, letters, rule, letter)
-    connection.commit()
+    connection.call(ask.Commit())
     return sequence
 
 
@@ -128,19 +130,21 @@ def _move(connection: Connection, letters: int, rule: Rule, letter: DeadLetter) 
     if letter.reason == rc.MQRC_HEADER_ERROR and not is_elsewhere:
         _check_not_staging(connection, queue)
     is_stripped = rule.action is Action.RETRY or not rule.keeps_header
-    return connection.onward.move(
-        letters,
-        f"{queue}@{manager}" if is_elsewhere else queue,
-        descriptor=letter.original if is_stripped else None,
-        header_bytes=len(letter.message.body) - len(letter.data) if is_stripped else 0,
-        putter=letter.original.user_identifier if rule.puts_as_user else None,
+    return connection.call(
+        ask.Move(
+            letters,
+            f"{queue}@{manager}" if is_elsewhere else queue,
+            descriptor=packed_descriptor(letter.original) if is_stripped else None,
+            header_bytes=len(letter.message.body) - len(letter.data) if is_stripped else 0,
+            putter=letter.original.user_identifier if rule.puts_as_user else None,
+        )
     )
 
 
 def _check_not_staging(connection: Connection, queue: str) -> None:
     """Refuse the staging queue, whose delay processor would give the letter back for ever."""
-    opened = connection.open(queue, c.MQOO_OUTPUT, dynamic_name="")
-    connection.close_object(opened.handle)
+    opened = connection.call(ask.Open(queue, c.MQOO_OUTPUT, dynamic_name=""))
+    connection.call(ask.CloseObject(opened.handle))
     if opened.queue == STAGING_QUEUE:
         raise mq_error(rc.MQRC_HEADER_ERROR, f"{queue} has refused the delay header before")
 
@@ -221,7 +225,9 @@ class DeadLetterHandler:
         self._longest_wait_ms = longest_wait_ms
         try:
             name = queue or table.queue.strip() or dead_letter_queue(connection)
-            self._letters, _kind, self.queue, *_rest = connection.open(name, _OPEN, dynamic_name="")
+            self._letters, _kind, self.queue, *_rest = connection.call(
+                ask.Open(name, _OPEN, dynamic_name="")
+            )
         except MQError:
             connection.close(commit=False)
             raise
@@ -269,7 +275,7 @@ class DeadLetterHandler:
         """End :meth:`run` from any thread; the letter in work is finished or left as it was."""
         self._stopped.set()
         with suppress(MQError):
-            self._connection.close_object(self._letters)
+            self._connection.call(ask.CloseObject(self._letters))
 
     def close(self) -> None:
         """Disconnect from the queue manager."""
@@ -316,7 +322,7 @@ class DeadLetterHandler:
 
     def _depth(self) -> int:
         try:
-            inquiry = self._connection.objects.inquire(self._letters, [c.MQIA_CURRENT_Q_DEPTH])
+            inquiry = self._connection.call(ask.Inquire(self._letters, [c.MQIA_CURRENT_Q_DEPTH]))
         except MQError:
             if self._stopped.is_set():
                 return 0
@@ -361,7 +367,7 @@ class DeadLetterHandler:
             raise
         except Exception:  # noqa: BLE001 - one letter is not all the others
             _LOG.exception("%s is left on the queue", message)
-            self._connection.backout()
+            self._connection.call(ask.Backout())
             self._settled.add(position)
             self.counts[Outcome.LEFT] += 1
 
@@ -408,7 +414,7 @@ class DeadLetterHandler:
             sequence = carry_out(self._connection, self._letters, rule, letter)
         except MQError as error:
             if error.reason != rc.MQRC_CONNECTION_BROKEN:
-                self._connection.backout()
+                self._connection.call(ask.Backout())
             if error.reason == rc.MQRC_NO_MSG_UNDER_CURSOR or self._stopped.is_set():
                 return Outcome.GONE, 0
             if error.reason in _FATAL:
@@ -432,12 +438,12 @@ def preview(connection: Connection, table: RuleTable, queue: str = "") -> Counte
     """
     counts = Counter(dict.fromkeys(Outcome, 0))
     name = queue or table.queue.strip() or dead_letter_queue(connection)
-    letters = connection.open(name, c.MQOO_BROWSE, dynamic_name="").handle
+    letters = connection.call(ask.Open(name, c.MQOO_BROWSE, dynamic_name="")).handle
     with suppress(NoMessage):
         while True:
             letter = dead_letter_of(connection.get(letters, _LOOK_NEXT).message)
             counts[Outcome.WITHOUT_HEADER if letter is None else _foreseen(table, letter)] += 1
-    connection.close_object(letters)
+    connection.call(ask.CloseObject(letters))
     return counts
 
 

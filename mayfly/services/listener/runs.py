@@ -31,6 +31,7 @@ from mayfly.mqi.errors import MQError, StoreError
 from mayfly.runtime import Runtime, Thread
 from mayfly.services.listener.sessions import Conversations, ServerSession, Tally
 from mayfly.services.listener.settings import Settings
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery
 
 
@@ -358,7 +359,7 @@ class Recovery:
             until_ms = mq.now_ms() + interval_ms
 
             def begin(on_done: OnDone[None]) -> UnderWay:
-                return mq.asynchronous.wait_until(until_ms, on_done=on_done)
+                return mq.begin(ask.WaitUntil(until_ms), on_done)
 
             self._wait.of(begin)
         finally:

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from mayfly.client.connection.instruments import instrumented_listener
-from mayfly.client.connection.interface import OnDone, UnderWay
 from mayfly.client.connection.waits import Wait
 from mayfly.jms.connections import Connection
 from mayfly.jms.constants import SESSION_TRANSACTED
@@ -34,6 +34,7 @@ from mayfly.services.listener.transactions import (
     TransactionRolledBack,
     TransactionService,
 )
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery
 
 
@@ -284,13 +285,9 @@ class ServerSession:
             return None
 
     def _get(self, wait: Wait, handle: int, options: int, wait_ms: int) -> Delivery | None:
-        get = self.session.mq.asynchronous.get
-
-        def begin(on_done: OnDone[Delivery]) -> UnderWay:
-            return get(handle, options, on_done=on_done, wait_ms=wait_ms)
-
+        request = ask.GetAny([handle], options, wait_ms)
         try:
-            return wait.of(begin)
+            return wait.of(partial(self.session.mq.begin, request))
         except NoMessage:
             return None
 

@@ -30,6 +30,7 @@ from mayfly.lifetime.time_limits import (
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.queue_manager import QueueManager
+from mayfly.verbs import requests as ask
 
 _LOG = logging.getLogger("mayfly.listener")
 
@@ -242,7 +243,7 @@ class TransactionService:
                 self._own.close()
 
     def _wait_for(self, due_ms: int) -> None:
-        self._connection.asynchronous.wait_until(due_ms, on_done=partial(self._ring, due_ms))
+        self._connection.begin(ask.WaitUntil(due_ms), partial(self._ring, due_ms))
 
     def _ring(self, due_ms: int, error: MQError | None) -> None:
         """Mark the transactions whose time is over, and wait for the next; a callback.

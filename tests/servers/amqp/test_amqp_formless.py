@@ -25,6 +25,7 @@ from mayfly.servers.amqp.codec import Scalar, Section, text
 from mayfly.servers.amqp.outgoing import outgoing
 from mayfly.servers.amqp.server import AmqpServer
 from mayfly.services.dead_letter import dead_letter_of
+from mayfly.verbs import requests as ask
 from tests.servers.amqp.client import Client
 from tests.servers.amqp.conftest import OneUser
 from tests.servers.amqp.test_amqp_types import CHAR, of_value, put, sections
@@ -76,9 +77,9 @@ def put_by_program(
     descriptor = Descriptor(format=data_format, coded_char_set_id=1208)
     with closing(connect("QM1")) as connection:
         if "/" in name:
-            opened = connection.open("", c.MQOO_OUTPUT, kind=c.MQOT_TOPIC, topic=name)
+            opened = connection.call(ask.Open("", c.MQOO_OUTPUT, kind=c.MQOT_TOPIC, topic=name))
         else:
-            opened = connection.open(name, c.MQOO_OUTPUT)
+            opened = connection.call(ask.Open(name, c.MQOO_OUTPUT))
         connection.put(opened.handle, data, descriptor, properties=given)
 
 

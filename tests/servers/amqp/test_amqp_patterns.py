@@ -16,6 +16,7 @@ from mayfly.mqi.properties import Typed
 from mayfly.properties.folders import Property
 from mayfly.servers.amqp.outgoing import outgoing
 from mayfly.testing import VirtualClock
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Message
 
 DELIVERY_TIME, JMS_TYPE = symbol("x-opt-delivery-time"), symbol("x-opt-jms-msg-type")
@@ -32,7 +33,7 @@ def got(clock: VirtualClock) -> Any:
     with QueueManager("QM1", clock=clock) as manager:
         assert manager.mqsc("DEFINE QLOCAL(Q1)\nDEFINE QLOCAL(R1)").ok
         connection = connect("QM1", "anna")
-        handle = connection.open("Q1", c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT).handle
+        handle = connection.call(ask.Open("Q1", c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT)).handle
 
         def put_and_get(
             body: bytes, descriptor: Descriptor | None = None, **options: Any

@@ -26,6 +26,7 @@ from mayfly.servers.listeners import HttpListener
 from mayfly.servers.settings import ListenAddress, TlsFiles
 from mayfly.servers.standing import Standing, State
 from mayfly.testing import VirtualClock
+from mayfly.verbs import requests as ask
 from tests.connection.serving import AdmitEverybody
 from tests.facts import PATIENCE_SECONDS
 from tests.servers.http.conftest import ADMIN, APP, TOKEN, Site, Web, listening
@@ -70,7 +71,7 @@ def test_the_time_is_told_before_and_after(web: Web) -> None:
 
 def test_a_wait_ends_when_time_is_moved_past_it(web: Web, queue_manager: QueueManager) -> None:
     connection = LocalConnection(queue_manager.session(), queue_manager)
-    queue = connection.open("Q1", c.MQOO_INPUT_SHARED).handle
+    queue = connection.call(ask.Open("Q1", c.MQOO_INPUT_SHARED)).handle
     outcomes: list[object] = []
     is_done = threading.Event()
 
@@ -78,7 +79,7 @@ def test_a_wait_ends_when_time_is_moved_past_it(web: Web, queue_manager: QueueMa
         outcomes.append(outcome)
         is_done.set()
 
-    connection.asynchronous.get(queue, c.MQGMO_WAIT, wait_ms=30_000, on_done=on_done)
+    connection.begin(ask.GetAny([queue], c.MQGMO_WAIT, wait_ms=30_000), on_done)
     web.ask("POST", CLOCK, {"advance_ms": 29_999})
     assert outcomes == []
     web.ask("POST", CLOCK, {"advance_ms": 1})

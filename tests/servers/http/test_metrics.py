@@ -21,6 +21,7 @@ from mayfly.servers.http.resources import metrics
 from mayfly.servers.http.resources.metrics import OTHERS, metrics_text
 from mayfly.servers.standing import Standing, State
 from mayfly.testing import VirtualClock
+from mayfly.verbs import requests as ask
 from tests.connection.serving import serving
 from tests.servers.http.conftest import ADMIN, APP, Web
 
@@ -237,7 +238,7 @@ def test_dynamic_queues_and_those_beyond_the_limit_are_added_up(
         for name in connection_names:
             session.put(name, b"x")
         connection = LocalConnection(queue_manager.session(), queue_manager)
-        dynamic = connection.open("SYSTEM.DEFAULT.MODEL.QUEUE", c.MQOO_OUTPUT)
+        dynamic = connection.call(ask.Open("SYSTEM.DEFAULT.MODEL.QUEUE", c.MQOO_OUTPUT))
         connection.put(dynamic.handle, b"y", Descriptor())
         monkeypatch.setattr(metrics, "MOST_QUEUES", 2)
         standing = Standing([queue_manager])

@@ -21,6 +21,7 @@ from mayfly.properties.selectors.names import correlation_bytes
 from mayfly.servers.standing import State
 from mayfly.testing import VirtualClock
 from mayfly.verbs.messages import Message
+from mayfly.verbs.requests import Put1
 from tests.connection.serving import AdmitEverybody
 from tests.facts import PATIENCE_SECONDS, wait_until
 from tests.servers.http.asking import Asked, application_of, ask
@@ -60,7 +61,7 @@ def got_of(queue_manager: QueueManager, queue: str = "Q1") -> Message:
 def put_here(queue_manager: QueueManager, body: bytes, descriptor: Descriptor) -> None:
     """Put a message with a descriptor, as a program of the MQI does."""
     connection = LocalConnection(queue_manager.session(), queue_manager)
-    connection.put1("Q1", body, descriptor)
+    connection.call(Put1.of("Q1", body, descriptor))
     connection.close()
 
 

@@ -12,6 +12,7 @@ from mayfly.client.connection.endpoint import Address, Endpoint
 from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
+from mayfly.verbs import requests as ask
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import got
 from tests.connection.serving import HOST, serving
@@ -35,7 +36,7 @@ def serve(folder: str, heartbeat_s: str) -> None:
 def hold(port: str) -> None:
     """Get a message of ``Q1`` and keep it."""
     connection = _connected(port)
-    got(connection, connection.open("Q1", BOTH_WAYS).handle)
+    got(connection, connection.call(ask.Open("Q1", BOTH_WAYS)).handle)
     print("held", flush=True)
     sys.stdin.read()
 
@@ -43,8 +44,8 @@ def hold(port: str) -> None:
 def move(port: str) -> None:
     """Move messages from ``Q1`` to ``Q2``, five in each unit of work, until there is none."""
     connection = _connected(port)
-    source = connection.open("Q1", BOTH_WAYS).handle
-    target = connection.open("Q2", c.MQOO_OUTPUT).handle
+    source = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
+    target = connection.call(ask.Open("Q2", c.MQOO_OUTPUT)).handle
     print("moving", flush=True)
     while True:
         for _ in range(5):
@@ -54,7 +55,7 @@ def move(port: str) -> None:
                 connection.close()
                 return
             connection.put(target, message.body, message.descriptor, c.MQPMO_SYNCPOINT)
-        connection.commit()
+        connection.call(ask.Commit())
         print("moved", flush=True)
 
 

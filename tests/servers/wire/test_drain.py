@@ -13,6 +13,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
+from mayfly.verbs import requests as ask
 from tests.connection.serving import Served, serving
 from tests.facts import PATIENCE_SECONDS, wait_until
 
@@ -34,7 +35,7 @@ def connected(served: Served) -> RemoteConnection:
 
 def reason_of(connection: RemoteConnection) -> int:
     with pytest.raises(MQError) as caught:
-        connection.open("Q1", BOTH)
+        connection.call(ask.Open("Q1", BOTH))
     return caught.value.reason
 
 
@@ -42,7 +43,10 @@ def test_a_unit_of_work_is_ended_by_its_client_while_the_others_go(
     served: Served, queue_manager: QueueManager
 ) -> None:
     idle, busy, waiting = connected(served), connected(served), connected(served)
-    handle, queue = busy.open("Q1", BOTH).handle, waiting.open("Q1", BOTH).handle
+    handle, queue = (
+        busy.call(ask.Open("Q1", BOTH)).handle,
+        waiting.call(ask.Open("Q1", BOTH)).handle,
+    )
     busy.put(handle, b"in time", Descriptor(), c.MQPMO_SYNCPOINT)
     outcomes: list[int] = []
 
@@ -66,7 +70,7 @@ def test_a_unit_of_work_is_ended_by_its_client_while_the_others_go(
         connected(served)
     assert caught.value.reason in (rc.MQRC_Q_MGR_QUIESCING, rc.MQRC_Q_MGR_NOT_AVAILABLE)
     assert not drained
-    busy.commit()
+    busy.call(ask.Commit())
     drain.join(PATIENCE_SECONDS)
     assert drained == [True]
     assert queue_manager.curdepth("Q1") == 1
@@ -76,7 +80,7 @@ def test_a_unit_of_work_that_is_not_ended_in_time_is_backed_out(
     served: Served, queue_manager: QueueManager
 ) -> None:
     busy = connected(served)
-    busy.put(busy.open("Q1", BOTH).handle, b"late", Descriptor(), c.MQPMO_SYNCPOINT)
+    busy.put(busy.call(ask.Open("Q1", BOTH)).handle, b"late", Descriptor(), c.MQPMO_SYNCPOINT)
     assert not served.server.drain(100)
     served.server.close()
     assert queue_manager.curdepth("Q1") == 0

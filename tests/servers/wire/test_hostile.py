@@ -16,6 +16,7 @@ from msgspec import MsgspecError, msgpack
 
 from mayfly import QueueManager
 from mayfly.admin.security.applicant import Admitted
+from mayfly.client.connection import Administration
 from mayfly.client.connection.endpoint import Address
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -266,7 +267,7 @@ def test_random_frames_end_connections_and_nothing_else(
     """Frames that are mutated everywhere: header, verb, fields, lengths."""
     chance = random.Random(20261122)
     witness = served.connect("operator")
-    queue = witness.open("Q1", BOTH_WAYS).handle
+    queue = witness.call(ask.Open("Q1", BOTH_WAYS)).handle
     for _ in range(400):
         with contextlib.suppress(EOFError, OSError), Raw(served) as raw:
             if chance.random() < 0.8:
@@ -344,7 +345,7 @@ def test_who_sends_half_a_frame_and_nothing_more_is_closed_and_holds_nobody(
         half.connect()
         half.socket.sendall(HEADER.pack(100, 1, 5) + b"\x93")
         other = served.connect()
-        queue = other.open("Q1", BOTH_WAYS).handle
+        queue = other.call(ask.Open("Q1", BOTH_WAYS)).handle
         for _ in range(20):
             put(other, queue, b"x", descriptor=VOLATILE)
         # One has not said who it is, the other has shown no sign of life for two heartbeats.
@@ -381,10 +382,10 @@ def test_a_client_that_does_not_read_gets_no_more_messages_and_keeps_nobody_wait
                 )
             )
         other = served.connect("operator")
-        queue = other.open("Q1", BOTH_WAYS).handle
+        queue = other.call(ask.Open("Q1", BOTH_WAYS)).handle
         for _ in range(400):
             put(other, queue, body, descriptor=VOLATILE)
-        left = other.admin.curdepth("Q1")
+        left = Administration(other.call).curdepth("Q1")
         # Buffers of the kernel and of the server are full; the others are still on their queue.
         assert left > 200
         assert other.get(queue).message.body == body
@@ -395,7 +396,7 @@ def test_a_client_that_does_not_read_gets_no_more_messages_and_keeps_nobody_wait
             length, _conversation, request = HEADER.unpack(deaf._read(HEADER.size))
             deaf._read(length)
             held += request > 2
-        assert other.admin.counts("Q1").live == 0
+        assert Administration(other.call).counts("Q1").live == 0
         other.close()
     wait_until(lambda: queue_manager.counts("Q1").live >= 399)
     assert queue_manager.verify().ok

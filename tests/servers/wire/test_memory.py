@@ -86,7 +86,7 @@ def test_a_long_message_waits_for_room_and_is_put_then(
         wait_until(lambda: budget.is_waited_for)
         # Short messages of others do not wait.
         other = served.connect()
-        put(other, other.open("Q1", BOTH_WAYS).handle, b"short", descriptor=VOLATILE)
+        put(other, other.call(ask.Open("Q1", BOTH_WAYS)).handle, b"short", descriptor=VOLATILE)
         assert queue_manager.curdepth("Q1") == 1
         for raw, rest in zip((one, two), rests, strict=True):
             raw.socket.sendall(rest)
@@ -136,7 +136,7 @@ def test_a_client_that_does_not_read_is_given_no_more_than_there_is_room_for(
 ) -> None:
     """One message is browsed again and again, by all requests of one write."""
     other = served.connect("operator")
-    put(other, other.open("Q1", BOTH_WAYS).handle, LONG, descriptor=VOLATILE)
+    put(other, other.call(ask.Open("Q1", BOTH_WAYS)).handle, LONG, descriptor=VOLATILE)
     with entered(served) as deaf:
         asked = [deaf.opened(), c.MQGMO_BROWSE_FIRST, 0, None, b"", b"", b"", None, None, None]
         payload = msgpack.encode([verb_of(ask.Get), *asked, False, False])
@@ -183,7 +183,7 @@ def test_a_message_that_would_never_fit_is_refused_by_its_reason_code(
 ) -> None:
     """The client is told at its connect how long a message may be."""
     client: RemoteConnection = served.connect()
-    queue = client.open("Q1", BOTH_WAYS).handle
+    queue = client.call(ask.Open("Q1", BOTH_WAYS)).handle
     with pytest.raises(ResourceError) as refused:
         put(client, queue, bytes(LIMIT_BYTES + 1), descriptor=VOLATILE)
     assert refused.value.reason == rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL

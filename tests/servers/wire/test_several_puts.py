@@ -147,15 +147,15 @@ def test_several_puts_that_fail_if_quiescing_do_so(served: Served) -> None:
 def test_P13_puts_that_do_not_wait_travel_together_until_a_frame_is_full(
     served: Served, remote: RemoteConnection
 ) -> None:
-    queue = remote.open("Q1", BOTH_WAYS).handle
+    queue = remote.call(ask.Open("Q1", BOTH_WAYS)).handle
     remote.put(queue, b"", VOLATILE, c.MQPMO_ASYNC_RESPONSE)
-    remote.status()
+    remote.call(ask.AskStatus())
     # Without the thread that sends what has waited for a millisecond.
     remote._conversation.link.sender.end()
     [before] = served.server.connections()
     for _ in range(3 * MOST_PUTS_IN_FRAME):
         remote.put(queue, b"x", VOLATILE, c.MQPMO_ASYNC_RESPONSE)
-    assert remote.status().success_count == 3 * MOST_PUTS_IN_FRAME
+    assert remote.call(ask.AskStatus()).success_count == 3 * MOST_PUTS_IN_FRAME
     [after] = served.server.connections()
     # Three frames, and MQSTAT.
     assert after.request_count - before.request_count == 4
@@ -164,7 +164,7 @@ def test_P13_puts_that_do_not_wait_travel_together_until_a_frame_is_full(
 def test_P13_puts_to_several_queues_keep_their_order_and_are_all_there_at_the_commit(
     queue_manager: QueueManager, remote: RemoteConnection
 ) -> None:
-    queues = [remote.open(name, BOTH_WAYS).handle for name in ("Q1", "Q2")]
+    queues = [remote.call(ask.Open(name, BOTH_WAYS)).handle for name in ("Q1", "Q2")]
     long = bytes(40_000)
     for number in range(90):
         body = long if number % 7 == 3 else b"%d" % number
@@ -172,7 +172,7 @@ def test_P13_puts_to_several_queues_keep_their_order_and_are_all_there_at_the_co
         options = _APART | (c.MQPMO_FAIL_IF_QUIESCING if number % 3 else 0)
         remote.put(queues[number % 5 == 0], body, descriptor, options, correl_id=b"%024d" % number)
     assert queue_manager.counts("Q1").live == 0
-    remote.commit()
+    remote.call(ask.Commit())
     with queue_manager.session() as session:
         found = [[int(each.correl_id) for each in session.browse(name)] for name in ("Q1", "Q2")]
     assert found == [[n for n in range(90) if n % 5], [n for n in range(90) if not n % 5]]
@@ -181,7 +181,7 @@ def test_P13_puts_to_several_queues_keep_their_order_and_are_all_there_at_the_co
 def test_P13_a_value_that_cannot_travel_is_refused_at_once_and_the_others_are_put(
     queue_manager: QueueManager, remote: RemoteConnection
 ) -> None:
-    queue = remote.open("Q1", BOTH_WAYS).handle
+    queue = remote.call(ask.Open("Q1", BOTH_WAYS)).handle
     remote.put(queue, b"1", _LASTING, _APART)
     with pytest.raises(MQError) as wrong:
         remote.put(queue, b"2", _LASTING, _APART, expiry_tenths=2**70)
@@ -190,7 +190,7 @@ def test_P13_a_value_that_cannot_travel_is_refused_at_once_and_the_others_are_pu
     with refused(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL):
         remote.put(queue, bytes(4_194_305), _LASTING, _APART)
     remote.put(queue, b"3", _LASTING, _APART)
-    remote.commit()
+    remote.call(ask.Commit())
     assert [remote.get(queue).message.body for _ in range(2)] == [b"1", b"3"]
     assert queue_manager.curdepth("Q1") == 0
 
@@ -198,18 +198,18 @@ def test_P13_a_value_that_cannot_travel_is_refused_at_once_and_the_others_are_pu
 def test_puts_with_a_callback_travel_together_within_a_block(
     queue_manager: QueueManager, served: Served, remote: RemoteConnection
 ) -> None:
-    queue, told = remote.open("Q1", BOTH_WAYS).handle, Told()
+    queue, told = remote.call(ask.Open("Q1", BOTH_WAYS)).handle, Told()
     [before] = served.server.connections()
-    with remote.asynchronous.together():
+    with remote.together():
         for number in range(2 * MOST_PUTS_IN_FRAME + 1):
-            remote.asynchronous.put(queue, b"%d" % number, _LASTING, on_done=told)
+            remote.begin(ask.Put.of(queue, b"%d" % number, _LASTING), told)
     outcomes = told.wait(2 * MOST_PUTS_IN_FRAME + 1)
     [after] = served.server.connections()
     assert after.request_count - before.request_count == 3
     with queue_manager.session() as session:
         there = [each.msg_id for each in session.browse("Q1")]
     assert there == [each.msg_id for each in outcomes]
-    remote.asynchronous.put(queue, b"x", _LASTING, on_done=told)
+    remote.begin(ask.Put.of(queue, b"x", _LASTING), told)
     told.wait(2 * MOST_PUTS_IN_FRAME + 2)
 
 
@@ -230,16 +230,15 @@ def test_tasks_that_put_in_one_turn_of_their_loop_share_frames(served: Served) -
 def test_puts_that_are_together_on_a_connection_that_breaks_are_all_told(
     served: Served, remote: RemoteConnection
 ) -> None:
-    queue, told = remote.open("Q1", BOTH_WAYS).handle, Told()
-    put = remote.asynchronous.put
-    with remote.asynchronous.together():
+    queue, told = remote.call(ask.Open("Q1", BOTH_WAYS)).handle, Told()
+    with remote.together():
         for _ in range(5):
-            put(queue, b"lost", VOLATILE, on_done=told)
+            remote.begin(ask.Put.of(queue, b"lost", VOLATILE), told)
         assert served.server.end(remote.number)
         while not remote.is_broken:
             pass
         for _ in range(MOST_PUTS_IN_FRAME):
-            put(queue, b"late", VOLATILE, on_done=told)
+            remote.begin(ask.Put.of(queue, b"late", VOLATILE), told)
     told.wait(5 + MOST_PUTS_IN_FRAME)
     assert told.reasons == [rc.MQRC_CONNECTION_BROKEN] * (5 + MOST_PUTS_IN_FRAME)
 
@@ -247,14 +246,14 @@ def test_puts_that_are_together_on_a_connection_that_breaks_are_all_told(
 def test_threads_that_put_together_on_one_connection_are_all_told(
     queue_manager: QueueManager, remote: RemoteConnection
 ) -> None:
-    queue, count = remote.open("Q1", BOTH_WAYS).handle, 150
+    queue, count = remote.call(ask.Open("Q1", BOTH_WAYS)).handle, 150
     tolds = [Told() for _ in range(4)]
 
     def run(told: Told) -> None:
         for _ in range(count // 3):
-            with remote.asynchronous.together():
+            with remote.together():
                 for _ in range(3):
-                    remote.asynchronous.put(queue, b"x", VOLATILE, on_done=told)
+                    remote.begin(ask.Put.of(queue, b"x", VOLATILE), told)
 
     threads = [threading.Thread(target=run, args=(told,)) for told in tolds]
     for thread in threads:

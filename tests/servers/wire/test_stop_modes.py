@@ -16,6 +16,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
+from mayfly.verbs import requests as ask
 from tests.connection.cut import SHORT
 from tests.connection.serving import Served, serving
 from tests.facts import PATIENCE_SECONDS, wait_until
@@ -62,7 +63,7 @@ def test_quiesce_lets_units_of_work_end(
     served: Served, queue_manager: QueueManager, how: str
 ) -> None:
     idle, busy, waiting = connected(served), connected(served), connected(served)
-    queue, own = busy.open("Q1", BOTH).handle, waiting.open("Q1", BOTH).handle
+    queue, own = busy.call(ask.Open("Q1", BOTH)).handle, waiting.call(ask.Open("Q1", BOTH)).handle
     busy.put(queue, b"before", Descriptor(), c.MQPMO_SYNCPOINT)
     reasons: list[int] = []
     thread = threading.Thread(
@@ -81,11 +82,11 @@ def test_quiesce_lets_units_of_work_end(
     for call in (
         lambda: busy.put(queue, b"refused", Descriptor(), fails),
         lambda: busy.get(queue, c.MQGMO_SYNCPOINT | c.MQGMO_FAIL_IF_QUIESCING),
-        lambda: busy.open("Q1", BOTH | c.MQOO_FAIL_IF_QUIESCING),
+        lambda: busy.call(ask.Open("Q1", BOTH | c.MQOO_FAIL_IF_QUIESCING)),
     ):
         assert reason_of(call) == rc.MQRC_CONNECTION_QUIESCING
     busy.put(queue, b"behind", Descriptor(), c.MQPMO_SYNCPOINT)
-    busy.commit()
+    busy.call(ask.Commit())
     gone(served)
     assert reason_of(busy.now_ms) == rc.MQRC_CONNECTION_BROKEN
     with queue_manager.session() as session:
@@ -98,10 +99,10 @@ def test_force_ends_at_once_and_backs_out(
     served: Served, queue_manager: QueueManager, mode: str
 ) -> None:
     busy = connected(served)
-    busy.put(busy.open("Q1", BOTH).handle, b"lost", Descriptor(), c.MQPMO_SYNCPOINT)
+    busy.put(busy.call(ask.Open("Q1", BOTH)).handle, b"lost", Descriptor(), c.MQPMO_SYNCPOINT)
     stop(queue_manager, f"MODE({mode})")
     gone(served)
-    assert reason_of(busy.commit) == rc.MQRC_CONNECTION_BROKEN
+    assert reason_of(lambda: busy.call(ask.Commit())) == rc.MQRC_CONNECTION_BROKEN
     wait_until(lambda: queue_manager.curdepth("Q1") == 0)
     assert status(queue_manager) == ["STOPPED"]
 
@@ -123,10 +124,10 @@ def test_a_connection_that_is_about_to_end_is_shared_no_more(
     served: Served, queue_manager: QueueManager
 ) -> None:
     busy = served.connect("operator")
-    busy.put(busy.open("Q1", BOTH).handle, b"x", Descriptor(), c.MQPMO_SYNCPOINT)
+    busy.put(busy.call(ask.Open("Q1", BOTH)).handle, b"x", Descriptor(), c.MQPMO_SYNCPOINT)
     stop(queue_manager, "STATUS(INACTIVE)")
     other = served.connect("operator")
-    busy.commit()
+    busy.call(ask.Commit())
     gone(served, 1)
     assert other.now_ms()
     other.close()
@@ -136,7 +137,7 @@ def test_a_client_that_reconnects_goes_on_when_the_channel_lets_it_in(
     served: Served, queue_manager: QueueManager
 ) -> None:
     made = ReconnectingConnection(lambda: connected(served), Reconnect.YES, SHORT)
-    queue = made.open("Q1", BOTH).handle
+    queue = made.call(ask.Open("Q1", BOTH)).handle
     got: list[bytes] = []
     thread = threading.Thread(
         target=lambda: got.append(

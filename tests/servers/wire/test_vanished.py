@@ -21,6 +21,7 @@ from mayfly.client.connection.remote import RemoteConnection, connect
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, LostAnswer, MQError
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Settlement
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, PERSISTENT, VOLATILE, Told, put
@@ -68,9 +69,9 @@ def test_G8_a_stopped_client_that_holds_a_message_gives_it_back_after_two_heartb
     try:
         assert _said(holder) == "held"
         waiter = served.connect("operator")
-        queue = waiter.open("Q1", BOTH_WAYS).handle
+        queue = waiter.call(ask.Open("Q1", BOTH_WAYS)).handle
         told = Told()
-        waiter.asynchronous.get(queue, c.MQGMO_WAIT, on_done=told)
+        waiter.begin(ask.GetAny([queue], c.MQGMO_WAIT), told)
         os.kill(holder.pid, signal.SIGSTOP)
         [delivery] = told.wait()
         assert (delivery.result.message.body, delivery.result.message.backout_count) == (b"held", 1)
@@ -85,7 +86,7 @@ def test_a_live_client_that_says_nothing_is_kept_for_many_heartbeats(served: Ser
     # Longer than four heartbeats of the network, which are no matter of the message clock.
     for _ in range(5):
         threading.Event().wait(1.0)
-    quiet.asynchronous.wait_until(0, on_done=witness)
+    quiet.begin(ask.WaitUntil(0), witness)
     assert witness.wait() == [None]
     assert not quiet.is_broken
     quiet.close()
@@ -97,7 +98,7 @@ def test_a_client_notices_a_stopped_server_within_two_heartbeats(tmp_path: Path)
         port = int(_said(server))
         endpoint = Endpoint((Address(HOST, port),), "CH", "QM1", heartbeat_s=1)
         connection = connect(endpoint, "operator", "secret")
-        queue = connection.open("Q1", BOTH_WAYS).handle
+        queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
         os.kill(server.pid, signal.SIGSTOP)
         with pytest.raises(ConnectionBroken) as broken:
             connection.get(queue, c.MQGMO_WAIT, wait_ms=c.MQWI_UNLIMITED)
@@ -178,7 +179,7 @@ def _connected(port: int) -> RemoteConnection:
 def _put_until_broken(
     connection: RemoteConnection, life: int, place: int, told: list[bytes], doubtful: list[bytes]
 ) -> None:
-    queue, number = connection.open("Q1", c.MQOO_OUTPUT).handle, 0
+    queue, number = connection.call(ask.Open("Q1", c.MQOO_OUTPUT)).handle, 0
     while True:
         number += 1
         pair = [b"%d/%d/%d/%d" % (life, place, number, half) for half in range(2)]
@@ -187,7 +188,7 @@ def _put_until_broken(
             for body in pair:
                 put(connection, queue, body, descriptor=PERSISTENT, options=c.MQPMO_SYNCPOINT)
             is_sent = True
-            connection.commit()
+            connection.call(ask.Commit())
         except LostAnswer:
             # Only of the commit: what is put under syncpoint is backed out for certain.
             doubtful += pair if is_sent else [b"a put under syncpoint"]
@@ -201,14 +202,14 @@ def test_a_commit_whose_answer_is_lost_is_in_doubt_and_a_put_before_it_is_not(
     served: Served,
 ) -> None:
     connection = served.connect("operator")
-    queue = connection.open("Q1", BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
     put(connection, queue, b"1", descriptor=VOLATILE, options=c.MQPMO_SYNCPOINT)
     [status] = served.server.connections()
     served.server.end(status.number)
     wait_until(lambda: connection.is_broken)
     # It is known to be gone before anything is sent: nothing is in doubt.
     with pytest.raises(ConnectionBroken) as known:
-        connection.commit()
+        connection.call(ask.Commit())
     assert not isinstance(known.value, LostAnswer)
     connection.close(commit=False)
 
@@ -218,8 +219,8 @@ def test_a_storm_of_cancellations_loses_no_message(
 ) -> None:
     """Standing gets are begun and cancelled while others put: each message comes once or stays."""
     getter, putter = served.connect("operator"), served.connect("operator")
-    queue = getter.open("Q1", BOTH_WAYS).handle
-    target = putter.open("Q1", c.MQOO_OUTPUT).handle
+    queue = getter.call(ask.Open("Q1", BOTH_WAYS)).handle
+    target = putter.call(ask.Open("Q1", c.MQOO_OUTPUT)).handle
     told = Told()
 
     def put_all() -> None:
@@ -230,14 +231,14 @@ def test_a_storm_of_cancellations_loses_no_message(
     thread.start()
     cancelled = 0
     for _ in range(500):
-        standing = getter.asynchronous.get(queue, c.MQGMO_WAIT, on_done=told)
+        standing = getter.begin(ask.GetAny([queue], c.MQGMO_WAIT), told)
         cancelled += standing.cancel()
     thread.join(JOIN_SECONDS)
     told.wait(500 - cancelled)
     assert len(told.deliveries) == 500 - cancelled
     numbers = [delivery.number for delivery in told.deliveries]
     got = Counter(told.bodies)
-    getter.asynchronous.settle(numbers, Settlement.TAKEN)
+    getter.call(ask.Settle(list(numbers), Settlement.TAKEN))
     with queue_manager.session() as session:
         got.update(message.body for message in session.browse("Q1"))
     assert got == Counter(b"%d" % number for number in range(300))
@@ -253,12 +254,12 @@ def test_thousands_of_waits_on_one_connection_cost_no_threads(queue_manager: Que
 
 
 def _wait_by_thousands(connection: RemoteConnection) -> None:
-    queue = connection.open("Q1", BOTH_WAYS).handle
+    queue = connection.call(ask.Open("Q1", BOTH_WAYS)).handle
     told = Told()
-    connection.asynchronous.get(queue, c.MQGMO_WAIT, on_done=told)
+    connection.begin(ask.GetAny([queue], c.MQGMO_WAIT), told)
     before = threading.active_count()
     for _ in range(2_999):
-        connection.asynchronous.get(queue, c.MQGMO_WAIT, on_done=told)
+        connection.begin(ask.GetAny([queue], c.MQGMO_WAIT), told)
     assert threading.active_count() <= before + 1
     for _ in range(3_000):
         put(connection, queue, b"x", descriptor=VOLATILE)
@@ -276,9 +277,9 @@ def test_a_thousand_idle_connections_take_little_memory(tmp_path: Path) -> None:
         before_kib = _resident_kib(server.pid)
         others = [_connected(port) for _ in range(1_000)]
         assert _resident_kib(server.pid) - before_kib < 40 * 1_024
-        queue = others[-1].open("Q1", BOTH_WAYS).handle
+        queue = others[-1].call(ask.Open("Q1", BOTH_WAYS)).handle
         put(others[-1], queue, b"x", descriptor=VOLATILE)
-        assert first.get(first.open("Q1", BOTH_WAYS).handle).message.body == b"x"
+        assert first.get(first.call(ask.Open("Q1", BOTH_WAYS)).handle).message.body == b"x"
         for each in (first, *others):
             each.close()
     finally:

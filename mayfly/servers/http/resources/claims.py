@@ -8,6 +8,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
+from mayfly.client import connection as client
 from mayfly.client.connection import LocalConnection
 from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import OF_MANAGER, Call, NoQuery, Operation
@@ -51,7 +52,7 @@ class Given(Struct):
 def listed(call: Call[NoQuery, None]) -> AllClaims:
     """List the consumers of pipelines with their claims, by name."""
     with call.connection() as connection:
-        return AllClaims([Claims(*one) for one in connection.claims.standings()])
+        return AllClaims([Claims(*one) for one in client.Claims(connection.call).standings()])
 
 
 def shown(call: Call[NoQuery, None]) -> Claims:
@@ -70,12 +71,12 @@ def released(call: Call[NoQuery, Release]) -> Given:
     with call.connection() as connection:
         count = _standing(connection, name).message_count
         if not is_dry:
-            count = connection.claims.release(name)
+            count = client.Claims(connection.call).release(name)
     return Given(name, count, is_dry)
 
 
 def _standing(connection: LocalConnection, name: str) -> ConsumerState:
-    found = [one for one in connection.claims.standings() if one.consumer == name]
+    found = [one for one in client.Claims(connection.call).standings() if one.consumer == name]
     if not found:
         raise WrongRequest(HTTPStatus.NOT_FOUND, f"no consumer is called {name!r}")
     return found[0]

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from mayfly.admin.security.roles import Role
+from mayfly.client.connection import Administration
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.runtime.virtual_clock import VirtualClock
 from mayfly.servers.http.resources.operations import OWN, Call, NoQuery, Operation
@@ -43,7 +44,7 @@ def advance(call: Call[NoQuery, Advance]) -> Time:
     step back.
     """
     with call.connection() as connection:
-        connection.admin.advance_clock(call.body.advance_ms)
+        Administration(connection.call).advance_clock(call.body.advance_ms)
         return _time(call, connection.now_ms())
 
 

@@ -29,6 +29,7 @@ from mayfly.services.dead_letter import (
 )
 from mayfly.services.dead_letter.dead_letters import LetterJson, letter_as_json
 from mayfly.services.dead_letter.handler import RedrivenJson, summary_as_json
+from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Message, token_of
 
 _BROWSE: Final = c.MQGMO_PROPERTIES_FORCE_MQRFH2
@@ -103,7 +104,7 @@ def redriven(call: Call[NoQuery, Redrive]) -> RedrivenJson:
 
 def _browsed(connection: LocalConnection, queue: str, after: bytes) -> Iterator[Message]:
     """Yield messages in the order of gets, those behind a token, which is in that order as well."""
-    handle = connection.open(queue, c.MQOO_BROWSE, dynamic_name="").handle
+    handle = connection.call(ask.Open(queue, c.MQOO_BROWSE, dynamic_name="")).handle
     with contextlib.suppress(NoMessage):
         while True:
             message = connection.get(handle, _BROWSE | c.MQGMO_BROWSE_NEXT).message

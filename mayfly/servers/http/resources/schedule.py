@@ -9,14 +9,13 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mayfly.admin.security.roles import Role
-from mayfly.client.connection import LocalConnection
+from mayfly.client.connection import Administration, LocalConnection, Schedule
 from mayfly.client.connection.json_values import (
     AuditJson,
     ScheduledJson,
     audit_as_json,
     scheduled_as_json,
 )
-from mayfly.client.connection.operating import Schedule
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.servers.http.problems import WrongRequest
 from mayfly.servers.http.resources.operations import (
@@ -184,7 +183,7 @@ def listed(call: Call[Listing, None]) -> Page:
         asked.queue, asked.sender, due_from_ms=asked.due_from_ms, due_before_ms=asked.due_before_ms
     )
     with call.connection() as connection:
-        page = connection.schedule.list(where, limit=asked.limit, after=asked.after)
+        page = Schedule(connection.call).list(where, limit=asked.limit, after=asked.after)
     following = str(page[-1].position) if len(page) == asked.limit else None
     return Page([scheduled_as_json(one) for one in page], following)
 
@@ -193,7 +192,7 @@ def shown(call: Call[NoQuery, None]) -> Answered[ScheduledJson]:
     """Show the delayed message of a MsgId, of several the next one due, with its ETag."""
     msg_id = call.names["id"]
     with call.connection() as connection:
-        found = connection.schedule.show(msg_id)
+        found = Schedule(connection.call).show(msg_id)
     if found is None:
         said = f"no message {msg_id} waits for its delivery time"
         raise WrongRequest(HTTPStatus.NOT_FOUND, said)
@@ -204,7 +203,7 @@ def audited(call: Call[Audited, None]) -> Changes:
     """List the latest changes of the schedule with their users, the newest first."""
     limit, after = call.query.limit, call.query.after or _LAST_POSITION
     with call.connection() as connection:
-        page = connection.schedule.audit_before(after, limit)
+        page = Schedule(connection.call).audit_before(after, limit)
     following = str(page[-1][0]) if len(page) == limit else None
     return Changes([audit_as_json(entry) for _number, entry in page], following)
 
@@ -255,7 +254,7 @@ def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int])
         receipt = action.one(_as_seen(call, connection), msg_id, **times)
         if receipt == Receipt.RELEASED:
             # It can be got when the answer comes.
-            connection.admin.run_due()
+            Administration(connection.call).run_due()
     if receipt == action.receipt:
         return Receipted(msg_id, action.receipt, receipt.message_count)
     is_known = receipt != Receipt.UNKNOWN
@@ -266,7 +265,7 @@ def _change_one(call: Call[Any, Any], action: _Action, times: Mapping[str, int])
 
 def _as_seen(call: Call[Any, Any], connection: LocalConnection) -> Schedule:
     """Return the schedule, which changes the message as If-Match has it; raises WrongRequest."""
-    schedule = connection.schedule
+    schedule = Schedule(connection.call)
     if not is_conditional(call.request):
         return schedule
     found = schedule.show(call.names["id"])
@@ -283,15 +282,15 @@ def _change_many(
     times: Mapping[str, int],
     connection: LocalConnection,
 ) -> int:
-    counts = list(action.many(connection.schedule, where, **times))
+    counts = list(action.many(Schedule(connection.call), where, **times))
     if action.receipt is Receipt.RELEASED:
-        connection.admin.run_due()
+        Administration(connection.call).run_due()
     return counts[-1] if counts else 0
 
 
 def _count(where: ScheduleFilter, connection: LocalConnection) -> int:
     count, after = 0, None
-    while page := connection.schedule.list(where, limit=_MOST, after=after):
+    while page := Schedule(connection.call).list(where, limit=_MOST, after=after):
         count, after = count + len(page), page[-1].position
     return count
 

@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from mayfly.admin import CHANNEL, CONN
 from mayfly.admin.mqsc import heads_of
 from mayfly.admin.security.roles import Role, check_role
+from mayfly.client.connection import Administration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_constants import MQRCCF_COMMAND_FAILED
@@ -91,7 +92,7 @@ def _run(call: RestCall, visit: Visit, script: str, *, as_text: bool) -> dict[st
     for role in {_role(*head) for head in heads_of(script)} or {Role.LOOK}:
         check_role(engine, visit.admitted, role)
     with visit.operating_connection() as connection:
-        result = connection.admin.mqsc(script)
+        result = Administration(connection.call).mqsc(script)
     if not result.commands:
         raise _wrong("command", script, "a command")
     told = _told_as_text if as_text else _told_as_values

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 from starlette.concurrency import run_in_threadpool
 
 from mayfly.client.connection import Connection
-from mayfly.client.connection.interface import put_request
 from mayfly.client.open_objects import OUTDATED
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -159,7 +158,7 @@ async def _sent(call: RestCall, name: str, kind: int) -> Answer:
 async def _put(
     call: RestCall, conversation: Connection, handle: int, body: bytes, message: PutArguments
 ) -> PutResult:
-    put = put_request(
+    put = ask.Put.of(
         handle,
         body,
         message.descriptor,
