@@ -36,6 +36,7 @@ from mayfly.servers.amqp.frames import (
     Echo,
     Found,
     LinkAttached,
+    LinkDetached,
     ServerFrames,
     SessionBegun,
     close_with,
@@ -403,6 +404,11 @@ class AmqpConnection(asyncio.Protocol):
         if isinstance(found, (SessionBegun, LinkAttached)):
             if self._sent_frames is None:
                 self._sent_frames = bytearray()
+        elif isinstance(found, LinkDetached):
+            # The answer is made now: proton sends what attaches before what detaches, and a client
+            # that attaches the name again takes it for the link that it is about to lose.
+            assert self._engine is not None
+            self._engine.pending()
         elif isinstance(found, Echo):
             self._echo(found)
         else:

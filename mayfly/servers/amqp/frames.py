@@ -75,6 +75,13 @@ class LinkAttached(NamedTuple):
     source: bytes
 
 
+class LinkDetached(NamedTuple):
+    """A link is detached; what comes behind may attach one of its name."""
+
+    channel: int
+    handle: int
+
+
 class Echo(NamedTuple):
     """A flow asks for the state of a session, or of a link.
 
@@ -98,7 +105,7 @@ class RefusedFrame(NamedTuple):
     error: AmqpError | None
 
 
-Found: TypeAlias = SessionBegun | LinkAttached | Echo | RefusedFrame
+Found: TypeAlias = SessionBegun | LinkAttached | LinkDetached | Echo | RefusedFrame
 
 
 class ClientFrames:
@@ -219,6 +226,7 @@ class ClientFrames:
             return None
         if code == _DETACH:
             known.discard(handle)
+            return LinkDetached(channel, handle)
         if code != _ATTACH:
             return None
         known.add(handle)

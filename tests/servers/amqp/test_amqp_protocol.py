@@ -26,6 +26,8 @@ from tests.servers.amqp.frames import (
     FLOW,
     OPEN,
     REJECTED,
+    SOURCE,
+    TARGET,
     TRANSFER,
     Frames,
 )
@@ -158,6 +160,25 @@ def test_AMQP_2_7_7_a_handle_is_free_behind_its_detach(raw: Frames) -> None:
 
 
 # 2.7.4: echo.
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+@pytest.mark.parametrize("sends", [True, False])
+def test_AMQP_2_6_3_a_link_is_detached_before_one_of_its_name_is_attached(
+    raw: Frames, sends: bool, is_closed: bool
+) -> None:
+    """Both frames come in one segment; a client finds the link by its name."""
+    raw.begin()
+    raw.attach(0, sends=sends)
+    source: list[object] = [None if sends else "Q1", *[None] * 10]
+    target = ["Q1" if sends else None]
+    terminals = Described(ulong(SOURCE), source), Described(ulong(TARGET), target)
+    more = (None, None, NOUGHT) if sends else ()
+    again = frames.frame(ATTACH, "link-0", uint(1), not sends, None, None, *terminals, *more)
+    raw.write(frames.frame(DETACH, NOUGHT, is_closed) + again)
+    answers = [raw.read(DETACH, ATTACH) for _ in range(2)]
+    assert [answer.code for answer in answers] == [DETACH, ATTACH]
+    assert not answers[0].condition
 
 
 def test_AMQP_2_7_4_a_flow_of_a_session_with_echo_is_answered(raw: Frames) -> None:
