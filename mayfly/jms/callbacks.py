@@ -95,6 +95,45 @@ class ExceptionReports:
             return self.listener
 
 
+class CallingThread:
+    """A thread of the library that calls listeners of one kind: ``what`` they are."""
+
+    what = ""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        #: Guards the state of the thread. No verb of the queue manager is called with it held.
+        self._changed = runtime.condition()
+        self._thread: Thread | None = None
+        self._is_calling = self._is_ending = False
+
+    @property
+    def is_calling_here(self) -> bool:
+        """Whether the present thread is inside of a listener."""
+        return self._is_calling and self._is_own_thread()
+
+    def check_not_called_back(self, call: str) -> None:
+        """Raise IllegalStateException inside of a listener, which the call would wait for."""
+        if self.is_calling_here:
+            raise IllegalStateException(f"{call}() inside of a {self.what} listener")
+
+    def _is_own_thread(self) -> bool:
+        return self._thread is not None and self._thread.ident == self._runtime.thread_id()
+
+    def _failure_in(self, call: Callable[[], object]) -> JMSException | None:
+        """Call a listener; return what it has raised, which nobody else would hear of."""
+        self._is_calling = True
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 - the application's
+            failure = JMSException(f"the {self.what} listener raised {error!r}")
+            failure.__cause__ = error
+            return failure
+        finally:
+            self._is_calling = False
+        return None
+
+
 @runtime_checkable
 class CompletionListener(Protocol):
     """Hears of each asynchronous send; no method may close, commit or roll back its session."""
@@ -113,25 +152,20 @@ def check_completion_listener(listener: CompletionListener | None) -> Completion
     return listener
 
 
-class Completions:
+class Completions(CallingThread):
     """Tells the completion listeners of a session, in the order of the sends.
 
     The send itself puts the message, so its life begins at that moment. Only the outcome is told
     later, on the thread of the session's completion listeners.
     """
 
+    what = "completion"
+
     def __init__(self, reports: ExceptionReports, runtime: Runtime) -> None:
-        self._reports, self._runtime = reports, runtime
-        self._changed = runtime.condition()
+        super().__init__(runtime)
+        self._reports = reports
         #: Calls of completion listeners that are still to be made, in this order.
         self._calls: deque[Callable[[], None]] = deque()
-        self._thread: Thread | None = None
-        self._is_calling = self._is_ending = False
-
-    @property
-    def is_calling_here(self) -> bool:
-        """Whether the present thread is inside of a completion listener."""
-        return self._is_calling and self._is_own_thread()
 
     def send(
         self,
@@ -158,11 +192,6 @@ class Completions:
             call = partial(listener.on_exception, message, told)
         self._add(call)
 
-    def check_not_called_back(self, call: str) -> None:
-        """Raise IllegalStateException inside of a listener, which the call would wait for."""
-        if self.is_calling_here:
-            raise IllegalStateException(f"{call}() inside of a completion listener")
-
     def wait_until_told(self) -> None:
         """Wait until the listeners have been told of all sends up to now."""
         if self._thread is None:
@@ -179,7 +208,7 @@ class Completions:
             self._changed.notify_all()
         # A listener's error is told to the exception listener on this thread. The exception
         # listener may close the session, and no thread can wait for its own end.
-        if thread is not None and thread.ident != self._runtime.thread_id():
+        if thread is not None and not self._is_own_thread():
             thread.join()
 
     def _add(self, call: Callable[[], None]) -> None:
@@ -203,19 +232,6 @@ class Completions:
                     self._thread = None
                     return
                 call = self._calls.popleft()
-            self._call(call)
-
-    def _is_own_thread(self) -> bool:
-        return self._thread is not None and self._thread.ident == self._runtime.thread_id()
-
-    def _call(self, call: Callable[[], None]) -> None:
-        self._is_calling = True
-        try:
-            call()
-        except BaseException as error:  # noqa: BLE001 - the application's; nobody else would hear
-            failure = JMSException(f"the completion listener raised {error!r}")
-            failure.__cause__ = error
-            self._is_calling = False
-            self._reports.report(failure)
-        finally:
-            self._is_calling = False
+            failure = self._failure_in(call)
+            if failure is not None:
+                self._reports.report(failure)

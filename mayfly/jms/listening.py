@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from mayfly.client.connection.instruments import instrumented_listener
+from mayfly.jms.callbacks import CallingThread
 from mayfly.jms.consumers import MessageConsumer
 from mayfly.jms.errors import IllegalStateException, JMSException, jms_error
 from mayfly.jms.messages import Message
@@ -13,7 +15,6 @@ from mayfly.jms.roles import OwningSession
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError, mq_error
-from mayfly.runtime import Thread
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import Delivery
 
@@ -43,7 +44,7 @@ _LOOK_AGAIN = _LookAgain()
 _Outcome = Delivery | MQError | _LookAgain
 
 
-class Listening:
+class Listening(CallingThread):
     """The listeners of a session and their thread, which waits without polling.
 
     While no listener is at work, one get waits on the queues of all listeners. A message that comes
@@ -51,14 +52,13 @@ class Listening:
     come first, the close or stop waits until its listener has returned.
     """
 
+    what = "message"
+
     def __init__(self, session: OwningSession) -> None:
+        super().__init__(session.mq.runtime)
         self._session = session
-        self._runtime = session.mq.runtime
-        #: Guards what follows. No verb of the queue manager is called with it held.
-        self._changed = self._runtime.condition()
         #: In the order in which they are served: the one that had the last message comes last.
         self._listeners: list[Listener] = []
-        self._thread: Thread | None = None
         #: The listeners that the waiting get is for, and the outcome of the get.
         self._waiting_for: list[Listener] = []
         self._outcome: _Outcome | None = None
@@ -66,18 +66,11 @@ class Listening:
         self._refusals: deque[MQError] = deque()
         #: The listener whose message is not settled yet.
         self._current: Listener | None = None
-        self._is_calling = False
         self._is_changed = False
-        self._is_ending = False
 
     @property
     def is_used(self) -> bool:
         return bool(self._listeners)
-
-    @property
-    def is_calling_here(self) -> bool:
-        """Whether the present thread is inside of one of the listeners."""
-        return self._is_calling and self._is_own_thread()
 
     def listen(self, consumer: MessageConsumer, call: Callable[[Message], object]) -> None:
         """Let a listener have the messages of a consumer, in the place of the one it has."""
@@ -124,11 +117,6 @@ class Listening:
             return False
         current.must_recover = True
         return True
-
-    def check_not_called_back(self, call: str) -> None:
-        """Raise IllegalStateException inside of a listener, which the call would wait for."""
-        if self.is_calling_here:
-            raise IllegalStateException(f"{call}() inside of a message listener")
 
     def check_thread(self, call: str) -> None:
         """Raise IllegalStateException when the session is busy with its listeners elsewhere."""
@@ -177,9 +165,6 @@ class Listening:
                 self._current is not None and is_at_work(self._current)
             ):
                 self._changed.wait()
-
-    def _is_own_thread(self) -> bool:
-        return self._thread is not None and self._thread.ident == self._runtime.thread_id()
 
     def _run(self) -> None:
         try:
@@ -312,7 +297,7 @@ class Listening:
         self._settle()
 
     def _hand_over(self, listener: Listener, delivery: Delivery, message: Message) -> None:
-        failure = self._call(listener, message)
+        failure = self._failure_in(partial(listener.call, message))
         try:
             is_done = failure is None and not listener.must_recover
             listener.consumer.settle(delivery, is_done=is_done)
@@ -323,19 +308,6 @@ class Listening:
             listener.consumer.close()
         if failure is not None:
             self._session.connection.reports.report(failure)
-
-    def _call(self, listener: Listener, message: Message) -> JMSException | None:
-        """Return what the application has raised."""
-        self._is_calling = True
-        try:
-            listener.call(message)
-        except BaseException as error:  # noqa: BLE001 - the application's; nobody else would hear
-            failure = JMSException(f"the message listener raised {error!r}")
-            failure.__cause__ = error
-            return failure
-        finally:
-            self._is_calling = False
-        return None
 
     def _hold(self, listener: Listener, error: MQError) -> None:
         if error.reason == rc.MQRC_BACKED_OUT:

@@ -28,7 +28,6 @@ from mayfly.mqi.properties import (
     FORMAT,
     UTF_8,
     Element,
-    Header,
     Typed,
     escape,
     pack_folder,
@@ -158,24 +157,21 @@ def _parts(descriptor: Descriptor, body: bytes) -> Parts:
     if descriptor.format.strip() == FORMAT:
         try:
             header = read_header(descriptor.encoding, descriptor.coded_char_set_id, body)
-            return _parts_of(header, body)
+            folders = header.folders
+            return Parts(
+                {element.name: element for element in folders.get("mcd", ())},
+                {element.name: element.text for element in folders.get("jms", ())},
+                {element.name: element.text for element in folders.get("amqp", ())},
+                properties_of(folders.get("usr", ())),
+                header.data_format,
+                header.data_encoding,
+                header.data_coded_char_set_id,
+                body[header.data_start :],
+                has_header=True,
+            )
         except MQError:
             pass
     return _whole(descriptor, body)
-
-
-def _parts_of(header: Header, body: bytes) -> Parts:
-    return Parts(
-        {element.name: element for element in header.folders.get("mcd", ())},
-        {element.name: element.text for element in header.folders.get("jms", ())},
-        {element.name: element.text for element in header.folders.get("amqp", ())},
-        properties_of(header.folders.get("usr", ())),
-        header.data_format,
-        header.data_encoding,
-        header.data_coded_char_set_id,
-        body[header.data_start :],
-        has_header=True,
-    )
 
 
 def _whole(descriptor: Descriptor, body: bytes) -> Parts:
@@ -243,7 +239,9 @@ def _set_headers(received: Message, message: QueueMessage, parts: Parts, manager
     received.jms_reply_to = _reply_to(
         descriptor, jms.get("Rto"), manager_name, has_header=parts.has_header
     )
-    received.jms_destination = destination_of_uri(jms.get("Dst", "")) or _destination(message)
+    received.jms_destination = destination_of_uri(jms.get("Dst", "")) or (
+        _queue(message.queue) if message.topic is None else Topic(message.topic)
+    )
     received.jms_delivery_mode = k.PERSISTENT if message.persistent else k.NON_PERSISTENT
     received.jms_redelivered = message.backout_count > 0
     received.jms_type = _type(parts.mcd) if parts.mcd else None
@@ -258,10 +256,6 @@ def _set_headers(received: Message, message: QueueMessage, parts: Parts, manager
             received.jms_expiration = as_said(amqp.get("ExpiryTime"), expiration)
         received.jms_delivery_time = as_said(amqp.get("DeliveryTime"), delivery_time)
     received.jms_priority = message.priority
-
-
-def _destination(message: QueueMessage) -> Destination:
-    return _queue(message.queue) if message.topic is None else Topic(message.topic)
 
 
 @lru_cache(maxsize=256)
@@ -390,7 +384,7 @@ def special_of(properties: dict[str, Typed]) -> Special:
         _number(found, k.JMS_IBM_FEEDBACK) or c.MQFB_NONE,
         _text(found, k.JMS_IBM_FORMAT),
         c.MQENC_NORMAL if (e := _number(found, k.JMS_IBM_ENCODING)) is None else e,
-        _character_set(_text(found, k.JMS_IBM_CHARACTER_SET)),
+        UTF_8 if (name := _text(found, k.JMS_IBM_CHARACTER_SET)) is None else ccsid_named(name),
         _text(found, k.JMSX_GROUPID),
         _group_seq(_number(found, k.JMSX_GROUPSEQ)),
         bool(v.converted(found.get(k.JMS_IBM_LAST_MSG_IN_GROUP), v.BOOLEAN)),
@@ -465,7 +459,7 @@ def _descriptor(
     last = c.MQMF_LAST_MSG_IN_GROUP if special.is_last_in_group else c.MQMF_NONE
     return plain._replace(
         version=c.MQMD_VERSION_2,
-        group_id=_group_bytes(special.group_id),
+        group_id=b"" if special.group_id is None else correlation_bytes(special.group_id),
         msg_seq_number=1 if special.group_seq is None else special.group_seq,
         msg_flags=c.MQMF_MSG_IN_GROUP | last,
     )
@@ -554,15 +548,7 @@ def _text(found: dict[str, Typed], name: str) -> str | None:
     return text.rstrip()
 
 
-def _character_set(name: str | None) -> int:
-    return UTF_8 if name is None else ccsid_named(name)
-
-
 def _group_seq(number: int | None) -> int | None:
     if number is not None and not 1 <= number <= _LARGEST_SEQUENCE_NUMBER:
         refuse(rc.MQRC_MSG_SEQ_NUMBER_ERROR, f"JMSXGroupSeq {number}")
     return number
-
-
-def _group_bytes(group_id: str | None) -> bytes:
-    return b"" if group_id is None else correlation_bytes(group_id)
