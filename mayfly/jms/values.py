@@ -13,7 +13,7 @@ from typing import Self, cast
 from mayfly.jms.constants import KNOWN_PROPERTIES
 from mayfly.jms.errors import MessageFormatException, NumberFormatException, refuse
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.properties import INTEGER_BITS, Typed, Value, format_float, single
+from mayfly.mqi.properties import INTEGER_BITS, Typed, Value, fits, format_float, single
 from mayfly.properties.selectors.names import RESERVED
 
 BOOLEAN, BYTE, SHORT, CHAR = "boolean", "i1", "i2", "char"
@@ -54,8 +54,7 @@ def typed(dt: str, value: object) -> Typed:
     if value is None and dt in (STRING, BYTES):
         return Typed(dt, None)
     if dt in INTEGER_BITS:
-        limit = 1 << (INTEGER_BITS[dt] - 1)
-        if type(value) is int and -limit <= value < limit:
+        if type(value) is int and fits(value, dt):
             return Typed(dt, value)
     elif dt in (FLOAT, DOUBLE):
         if type(value) in (int, float):
@@ -82,7 +81,7 @@ def typed_object(value: object, *, takes_bytes: bool) -> Typed:
     if type(value) is bool:
         return Typed(BOOLEAN, value)
     if type(value) is int:
-        return typed(INT if -(2**31) <= value < 2**31 else LONG, value)
+        return typed(INT if fits(value, INT) else LONG, value)
     if type(value) is float:
         return Typed(DOUBLE, value)
     if takes_bytes and isinstance(value, (bytes, bytearray, memoryview)):

@@ -315,10 +315,15 @@ def _texts(area: bytes, ccsid: int, *, big_endian: bool) -> list[str]:
     return texts
 
 
+def fits(value: int, dt: str) -> bool:
+    """Return True if an integer has room in the bits of an integer type."""
+    limit = 1 << (INTEGER_BITS[dt] - 1)
+    return -limit <= value < limit
+
+
 def _value_of(dt: str, text: str) -> Value:
     if dt in INTEGER_BITS:
-        limit = 1 << (INTEGER_BITS[dt] - 1)
-        if not _INTEGER.fullmatch(text.strip()) or not -limit <= int(text) < limit:
+        if not _INTEGER.fullmatch(text.strip()) or not fits(int(text), dt):
             raise ValueError(text)
         return int(text)
     if dt == "boolean":

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.mqi.properties import INTEGER_BITS, Typed, Value, format_float, single
+from mayfly.mqi.properties import INTEGER_BITS, Typed, Value, fits, format_float, single
 
 #: MQTYPE_* -> data type in the MQRFH2; a null has none.
 DATA_TYPES: Mapping[int, str] = {
@@ -53,7 +53,7 @@ def python_value(name: str, value: object) -> Typed:
     if isinstance(value, bool):
         return Typed("boolean", value)
     if isinstance(value, int):
-        return mq_value(name, c.MQTYPE_INT32 if _fits(value, "i4") else c.MQTYPE_INT64, value)
+        return mq_value(name, c.MQTYPE_INT32 if fits(value, "i4") else c.MQTYPE_INT64, value)
     if isinstance(value, float):
         return Typed("r8", value)
     if isinstance(value, (bytes, bytearray)):
@@ -69,7 +69,7 @@ def mq_value(name: str, mq_type: int, value: object) -> Typed:
     if dt is None:
         raise mq_error(rc.MQRC_PROPERTY_TYPE_ERROR, f"property {name}: Type {mq_type}")
     if dt in INTEGER_BITS and isinstance(value, int):
-        if not _fits(value, dt):
+        if not fits(value, dt):
             raise _wrong_number(name, value, dt)
         return Typed(dt, int(value))
     if dt == "boolean" and isinstance(value, int):
@@ -128,7 +128,7 @@ def _of_text(name: str, text: str, dt: str) -> Value:
         number = int(text)
     except (KeyError, ValueError):
         raise _wrong_number(name, text, dt) from None
-    if not _fits(number, dt):
+    if not fits(number, dt):
         raise _wrong_number(name, text, dt)
     return number
 
@@ -157,11 +157,6 @@ def _float(name: str, value: float, dt: str) -> float:
         return single(float(value)) if dt == "r4" and math.isfinite(value) else float(value)
     except (OverflowError, struct.error):
         raise _wrong_number(name, value, dt) from None
-
-
-def _fits(value: int, dt: str) -> bool:
-    limit = 1 << (INTEGER_BITS[dt] - 1)
-    return -limit <= value < limit
 
 
 def _wrong_number(name: str, value: object, dt: str) -> MQError:
