@@ -24,7 +24,7 @@ from mayfly.mqi.constants import (
     MQPMO_SET_ALL_CONTEXT,
     MQRO_ACCEPT_UNSUP_IF_XMIT_MASK,
 )
-from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
+from mayfly.mqi.descriptor import MD_NAMES, Descriptor, pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import is_big_endian
 from mayfly.mqi.structures import MDE, XQH
@@ -37,36 +37,10 @@ TRANSMISSION_MARK: Final = b"XQH "
 _HEADER_BYTES = XQH.length(1)
 _EXTENSION_BYTES = MDE.length(2)
 _EMBEDDED = "MsgDesc."
-#: Fields of an MQMD version 1 and of an MQMDE by the names that a Descriptor gives them.
-_PYTHON_NAMES = {
-    "Report": "report",
-    "MsgType": "msg_type",
-    "Feedback": "feedback",
-    "Encoding": "encoding",
-    "CodedCharSetId": "coded_char_set_id",
-    "Format": "format",
-    "Priority": "priority",
-    "Persistence": "persistence",
-    "ReplyToQ": "reply_to_q",
-    "ReplyToQMgr": "reply_to_q_mgr",
-    "UserIdentifier": "user_identifier",
-    "AccountingToken": "accounting_token",
-    "ApplIdentityData": "appl_identity_data",
-    "PutApplType": "put_appl_type",
-    "PutApplName": "put_appl_name",
-    "PutDate": "put_date",
-    "PutTime": "put_time",
-    "ApplOriginData": "appl_origin_data",
-    "GroupId": "group_id",
-    "MsgSeqNumber": "msg_seq_number",
-    "Offset": "offset",
-    "MsgFlags": "msg_flags",
-    "OriginalLength": "original_length",
-}
 _EXTENDED = ("GroupId", "MsgSeqNumber", "Offset", "MsgFlags", "OriginalLength")
 _OF_DATA = ("Encoding", "CodedCharSetId", "Format")
 _LATER = ("PutDate", "PutTime", *_EXTENDED)
-_FIRST_VERSION = [k for k in _PYTHON_NAMES if k not in _LATER]
+_FIRST_VERSION = [k for k in MD_NAMES if k not in _LATER]
 _EXPIRY = XQH.offset_of("MsgDesc.Expiry")
 _MSG_ID, _CORREL_ID = XQH.offset_of("MsgDesc.MsgId"), XQH.offset_of("MsgDesc.CorrelId")
 _PUT_DATE, _PUT_TIME = XQH.offset_of("MsgDesc.PutDate"), XQH.offset_of("MsgDesc.PutTime")
@@ -156,7 +130,7 @@ def unwrapped(body: bytes, encoding: int) -> Embedded:
     assert isinstance(msg_id, bytes)
     assert isinstance(correl_id, bytes)
     assert isinstance(expiry, int)
-    known: dict[str, Any] = {_PYTHON_NAMES[k]: v for k, v in fields.items() if k in _PYTHON_NAMES}
+    known: dict[str, Any] = {MD_NAMES[k]: v for k, v in fields.items() if k in MD_NAMES}
     descriptor = Descriptor(**known, version=2 if _EXTENDED[0] in fields else 1)
     return Embedded(remote, descriptor, msg_id, correl_id, expiry, data)
 
@@ -222,9 +196,7 @@ def extended(descriptor: Descriptor) -> tuple[Descriptor, bytes]:
 
 @lru_cache(maxsize=1024)
 def _embedded_fields(descriptor: Descriptor) -> dict[str, object]:
-    return {
-        f"{_EMBEDDED}{name}": getattr(descriptor, _PYTHON_NAMES[name]) for name in _FIRST_VERSION
-    }
+    return {f"{_EMBEDDED}{name}": getattr(descriptor, MD_NAMES[name]) for name in _FIRST_VERSION}
 
 
 @lru_cache(maxsize=1024)
