@@ -1,7 +1,7 @@
 """MQOPEN, MQPUT, MQGET and MQSUB on pymqi's structures: read, checked, and updated in place.
 
-In this order: arguments that the verbs share; OD and MQOPEN; MD and the descriptor of the queue
-manager, each in the form of the other; MQPUT and MQGET; SD and MQSUB.
+In this order: OD and MQOPEN, with the arguments that verbs share; MD and the descriptor of the
+queue manager, each in the form of the other; MQPUT and MQGET; SD and MQSUB.
 """
 
 from __future__ import annotations
