@@ -63,25 +63,25 @@ class Cursor:
         """Stand on a message that was browsed by the rules of groups."""
         self._key = key
 
-    def browse(
-        self, request: GetRequest, *, first: bool, lock: bool, marks: int = c.MQGMO_NONE
-    ) -> GetResult:
-        """Return the next matching message, the first one with ``first``; it stays on the queue.
+    def browse(self, request: GetRequest) -> GetResult:
+        """Return the next matching message; it stays on the queue.
 
-        ``marks`` are the MQGMO options about marks (B7). Expired messages that would have been
+        Expired messages that would have been
         returned are discarded and reported on (E8). A lock of this cursor ends with this call,
         whatever its outcome (B5).
 
         Raises MQRC_NO_MSG_AVAILABLE at the end, the cursor staying where it is; MQRC_GET_INHIBITED,
         MQRC_WAIT_INTERVAL_ERROR; MQRC_HCONN_ERROR, MQRC_HOBJ_ERROR when closed by another thread.
         """
-        prepared = self.prepared(request, first=first, lock=lock, marks=marks)
-        return obtained(self.core, prepared)
+        return obtained(self.core, self.prepared(request, first=False, lock=False))
 
     def prepared(
         self, request: GetRequest, *, first: bool, lock: bool, marks: int = c.MQGMO_NONE
     ) -> PreparedGet:
-        """Return a browse, which may wait; raises MQRC_WAIT_INTERVAL_ERROR."""
+        """Return a browse, which may wait, from the ``first`` message on or behind the cursor.
+
+        ``marks`` are the MQGMO options about marks (B7). Raises MQRC_WAIT_INTERVAL_ERROR.
+        """
         if marks & c.MQGMO_UNMARKED_BROWSE_MSG:
             request = self._marks.narrowed(request)
         self._place = place_for(self._place, self.core, self.path.queue, request.match)

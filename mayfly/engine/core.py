@@ -12,7 +12,7 @@ from typing import Protocol
 from mayfly.engine import holding
 from mayfly.engine.callbacks import Background
 from mayfly.engine.queues import Found, LocalQueue, QueueOwner
-from mayfly.engine.state import EngineState
+from mayfly.engine.state import EngineState, end_all
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
@@ -133,7 +133,7 @@ class Committer:
         state = self._state
         try:
             if state.left_behind.sessions:
-                state.left_behind.end_sessions()
+                end_all(state.left_behind.sessions)
             while self.deferred:
                 with state.engine_lock:
                     transactions, self.deferred = self.deferred, []

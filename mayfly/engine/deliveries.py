@@ -59,7 +59,7 @@ class Deliveries(Hold):
         getters: Mapping[int, Getter],
         held: UnitOfWork | None,
         on_done: Callable[[Delivery | MQError], object],
-        on_refused: Callable[[int, MQError], object] | None = None,
+        on_refused: Callable[[int, MQError], object] | None,
     ) -> StandingGet:
         """Return a get whose message is ``held``; MQError tells why it has got none.
 

@@ -117,9 +117,9 @@ def move_under_cursor(
     source: Handle,
     name: str,
     *,
-    descriptor: Descriptor | None = None,
-    header_bytes: int = 0,
-    putter: str | None = None,
+    descriptor: Descriptor | None,
+    header_bytes: int,
+    putter: str | None,
 ) -> int:
     """Move the message under the browse cursor of a queue to another one, in the unit of work (Q2).
 

@@ -16,6 +16,7 @@ from mayfly.engine.pubsub.subscriptions import Subscription, SubscriptionHandle
 from mayfly.engine.put import AsyncPuts
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.requester import Requester
+from mayfly.engine.state import end_all
 from mayfly.engine.triggering.triggering import triggering_of
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import constants as c
@@ -302,7 +303,7 @@ def begin_verb(core: Core) -> None:
 
 def drop_ownerless(core: Core) -> None:
     """End what was dropped without a close, and temporary queues; call it as a verb begins."""
-    core.left_behind.end_objects()
+    end_all(core.left_behind.objects)
     core.committer.run_deferred()
     while (queue := _next_ownerless(core)) is not None:
         try:

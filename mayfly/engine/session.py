@@ -204,7 +204,7 @@ class Session(TopicVerbs):
         request = GetRequest(_match(msg_id, correl_id, selector))
         while self._usable() is not None:
             try:
-                result = cursor.browse(request, first=False, lock=False)
+                result = cursor.browse(request)
             except NoMessage:
                 return
             yield result.message

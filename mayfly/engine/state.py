@@ -188,14 +188,9 @@ class LeftBehind:
         """Have sessions and objects in common with another queue manager: either may end them."""
         self.sessions, self.objects = other.sessions, other.objects
 
-    def end_sessions(self) -> None:
-        _end_all(self.sessions)
 
-    def end_objects(self) -> None:
-        _end_all(self.objects)
-
-
-def _end_all(ends: list[Callable[[], None]]) -> None:
+def end_all(ends: list[Callable[[], None]]) -> None:
+    """End sessions, or other objects, that were dropped; another thread may be at it as well."""
     while ends:
         try:
             end = ends.pop()

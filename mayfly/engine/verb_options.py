@@ -51,19 +51,16 @@ _KNOWN_OPEN = (
 def check_open_options(name: str, options: int) -> None:
     """Raise MQRC_OPTIONS_ERROR for unknown or mutually exclusive MQOO bits of a queue (C8)."""
     inputs = options & INPUT
-    wrong = options & ~_KNOWN_OPEN or inputs & (inputs - 1) or not fits_context(options)
-    if wrong or not options or (options & c.MQOO_CO_OP and not options & c.MQOO_BROWSE):
+    if (
+        not options
+        or options & ~_KNOWN_OPEN
+        or inputs & (inputs - 1)
+        or (options & c.MQOO_CO_OP and not options & c.MQOO_BROWSE)
+        # Saving context needs an open for input; passing it on, or setting it, one for output.
+        or (options & c.MQOO_SAVE_ALL_CONTEXT and not inputs)
+        or (options & _FOR_OUTPUT and not options & c.MQOO_OUTPUT)
+    ):
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"open options {options:#x} for {name}")
-
-
-def fits_context(open_options: int) -> bool:
-    """Return True if the context options of an open fit its other options.
-
-    Saving context needs an open for input; passing it on, or setting it, an open for output.
-    """
-    if open_options & c.MQOO_SAVE_ALL_CONTEXT and not open_options & INPUT:
-        return False
-    return bool(open_options & c.MQOO_OUTPUT) or not open_options & _FOR_OUTPUT
 
 
 def not_open(reason: int, option: str) -> MQError:

@@ -185,9 +185,7 @@ class Group:
             members += parts
         return members
 
-    def available(
-        self, mode: int, number: int | None = None, offset: int | None = None
-    ) -> list[Entry]:
+    def available(self, mode: int, number: int | None = None) -> list[Entry]:
         """Return the entries of the group that a get in this mode may begin with, by key.
 
         In logical order that is its first message or segment alone. Otherwise it is each entry that

@@ -81,7 +81,7 @@ class PutOrder:
         request = request._replace(descriptor=placed)
         # A delayed message can be in no group, and so not in segments (D9).
         may_cut = placed.msg_flags & c.MQMF_SEGMENTATION_ALLOWED and not request.delay_ms
-        is_cut = may_cut and is_to_be_cut(path, placed, body)
+        is_cut = may_cut and not path.queue.is_staging and len(body) > _room(path, placed)
         verb = put_in_segments if is_cut else put
         unit_of_work = self._unit if in_unit else None
         core, context = self._core, self._context
@@ -128,11 +128,6 @@ def _check_alike(left: Position, path: Path, asked: Descriptor, *, in_unit: bool
             rc.MQRC_INCONSISTENT_UOW,
             "a group is put either in a unit of work or outside of any, not in both",
         )
-
-
-def is_to_be_cut(path: Path, descriptor: Descriptor, body: bytes) -> bool:
-    """Return True if a message is longer than MAXMSGL of its queue or of the queue manager."""
-    return not path.queue.is_staging and len(body) > _room(path, descriptor)
 
 
 def put_in_segments(
