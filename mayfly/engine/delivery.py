@@ -1,4 +1,4 @@
-"""How a message gets onto a local queue: its row, its key, the checks a put makes."""
+"""The put of a message onto a local queue: its row, its key, and the checks before it."""
 
 from __future__ import annotations
 

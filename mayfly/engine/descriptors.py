@@ -1,4 +1,4 @@
-"""Checks the descriptor of a put, rule P1, and resolves it against queue and user; cached."""
+"""The descriptor of a put: checked (P1), and filled in from queue and user; cached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message leaves its queue other than by a get: it is dead-lettered, or reported on."""
+"""Reports and dead letters: a message leaves its queue other than by a get."""
 
 from __future__ import annotations
 

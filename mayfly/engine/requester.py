@@ -1,4 +1,4 @@
-"""The party that gets and browses: a session or a handle, with its browse lock, until its close."""
+"""The party of gets and browses: a session or a handle, with its browse lock, until its close."""
 
 from __future__ import annotations
 

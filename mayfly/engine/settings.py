@@ -1,4 +1,4 @@
-"""The settings table: where the source documents disagree, the default and its switch."""
+"""Settings of a queue manager: where the source documents disagree, the default and its switch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One piece of work: changes that take effect together, in the store and in memory."""
+"""An engine transaction: changes that take effect together, in the store and in memory."""
 
 from __future__ import annotations
 

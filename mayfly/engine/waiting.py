@@ -1,4 +1,4 @@
-"""A get that waits: the thread that brings a message, or passes the deadline, decides it."""
+"""Gets that wait: the thread that brings a message, or passes the deadline, decides them."""
 
 from __future__ import annotations
 
