@@ -77,8 +77,6 @@ __all__ = [
     "move_under_cursor",
     "put_reply",
     "report_exception",
-    # Publish/subscribe with neighbours.
-    # Delayed messages.
     # Where a message is.
     "ArchiveError",
     "Sources",

@@ -5,17 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.engine.engine import Engine
+from mayfly.engine.open_handles import HandleView
 from mayfly.engine.session import Session
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-
-
-class HandleView(NamedTuple):
-    """An open handle: QUEUE, TOPIC, PROCESS or QMGR, the name of the object, MQOO options."""
-
-    kind: str
-    name: str
-    options: int
 
 
 class ConnectionView(NamedTuple):
@@ -41,7 +34,7 @@ def view_connections(manager: Engine) -> list[ConnectionView]:
                 session.context.put_appl_name,
                 session.connected_ms,
                 session.unit_of_work.began_ms,
-                tuple(HandleView(*each) for each in session._opened.views()),
+                tuple(session._opened.views()),
             )
             for session in sessions
         ]

@@ -176,7 +176,10 @@ class Deliveries(Hold):
             puts = self.new_unit()
             try:
                 for got in parts:
-                    put_elsewhere(puts, self._message(got))
+                    (taken_one,) = got.taken() if isinstance(got, UnitOfWork) else [got]
+                    queue, row, _side = taken_one
+                    now_ms = self._core.now_ms()
+                    put_elsewhere(puts, Message(queue.name, row, now_ms, row.body))
             except BaseException:
                 puts.backout()
                 self._hold_again(taken)
@@ -240,8 +243,3 @@ class Deliveries(Hold):
         if got is None:
             raise mq_error(rc.MQRC_HMSG_ERROR, f"delivery {number} is not held here")
         return got
-
-    def _message(self, got: Got) -> Message:
-        (taken,) = got.taken() if isinstance(got, UnitOfWork) else [got]
-        queue, row, _side = taken
-        return Message(queue.name, row, self._core.now_ms(), row.body)

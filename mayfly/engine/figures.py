@@ -95,7 +95,9 @@ def figures(
     named, rest = dict[str, QueueFigures](), []
     for queue in queues:
         row = _row(queue, totals.get(queue.number), None)
-        if queue.name > after and _has_entry(queue, only) and len(named) < most_queues:
+        is_static = queue.definition.definition_type == MQQDT_PREDEFINED
+        has_entry = is_static if only is None else queue.name == only
+        if queue.name > after and has_entry and len(named) < most_queues:
             named[queue.name] = _counted(engine, queue.name, row, expired_counts)
         else:
             rest.append(row)
@@ -116,12 +118,6 @@ def figures(
         store.wal_pages,
         store.is_full,
     )
-
-
-def _has_entry(queue: LocalQueue, only: str | None) -> bool:
-    if only is None:
-        return queue.definition.definition_type == MQQDT_PREDEFINED
-    return queue.name == only
 
 
 def totals_of(engine: Engine, queues: list[LocalQueue]) -> dict[int, Totals]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from itertools import count
+from typing import NamedTuple
 
 from mayfly.engine.browse import marks_of
 from mayfly.engine.core import Core
@@ -85,6 +86,14 @@ class OpenObject:
         self.number = _next_number()
 
 
+class HandleView(NamedTuple):
+    """An open handle: QUEUE, TOPIC, PROCESS or QMGR, the name of the object, MQOO options."""
+
+    kind: str
+    name: str
+    options: int
+
+
 class OpenQueues:
     """All that is open in one session, and its unit of work."""
 
@@ -105,11 +114,11 @@ class OpenQueues:
         """Return how many handles are open."""
         return len(self._all) + len(self._objects)
 
-    def views(self) -> list[tuple[str, str, int]]:
-        """Return kind, name and MQOO options of each open handle."""
+    def views(self) -> list[HandleView]:
+        """Return the open handles, queues first."""
         assert self._core.engine_lock.is_held()
-        queues = [(QUEUE, opened.queue.name, opened.options) for opened in self._all]
-        return queues + [(each.kind, each.name, each.options) for each in self._objects]
+        queues = [HandleView(QUEUE, opened.queue.name, opened.options) for opened in self._all]
+        return queues + [HandleView(each.kind, each.name, each.options) for each in self._objects]
 
     def __contains__(self, opened: object) -> bool:
         """Return True if a handle is one of this session."""

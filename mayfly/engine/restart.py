@@ -49,7 +49,11 @@ def count_interrupted(core: Core) -> None:
     unit = Unit()
     for get in held.left():
         queue = core.registry.by_number(queue_number_of(get.key))
-        if queue is not None and _is_hardened(core, queue):
+        if queue is None:
+            continue
+        is_shared = queue.definition.qsgdisp == MQQSGD_SHARED
+        is_hardened = queue.definition.hardenbo == MQQA_BACKOUT_HARDENED
+        if core.platform != "zos" or is_shared or is_hardened:
             unit.statements.append((_COUNT, get))
     try:
         core.store.commit([unit])
@@ -57,15 +61,6 @@ def count_interrupted(core: Core) -> None:
         # On a full disk they stay as they are, like those of a backout.
         _LOG.error("backout counts on %s stay as they were: %s", core.name, error)
     held.forget_left()
-
-
-def _is_hardened(core: Core, queue: LocalQueue) -> bool:
-    definition = queue.definition
-    return (
-        core.platform != "zos"
-        or definition.qsgdisp == MQQSGD_SHARED
-        or definition.hardenbo == MQQA_BACKOUT_HARDENED
-    )
 
 
 def end_non_persistent(core: Core) -> None:

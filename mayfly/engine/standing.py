@@ -239,13 +239,18 @@ class StandingWaits:
 
     def until(self, moment_ms: int | None, on_end: OnEnd) -> StandingWait:
         """Wait until the queue manager's time is a moment, maybe now; None is never."""
-        return self._begun(next(_numbers), lambda: None, moment_ms, on_end)
+        number, nothing = next(_numbers), lambda: None
+        return StandingWait(self._core, self._requester, number, nothing, moment_ms, on_end)
 
     def for_definitions(self, on_end: OnEnd) -> StandingWait:
         """Wait until a definition changes that is as it is now."""
         registry = self._core.registry
         version = registry.version
-        return self._begun(DEFINITIONS, lambda: registry.version != version or None, None, on_end)
+
+        def has_changed() -> bool | None:
+            return registry.version != version or None
+
+        return StandingWait(self._core, self._requester, DEFINITIONS, has_changed, None, on_end)
 
     def end(self) -> None:
         """End all of them with MQRC_HCONN_ERROR, and any later one at once."""
@@ -253,39 +258,34 @@ class StandingWaits:
             self._requester.end(rc.MQRC_HCONN_ERROR, "the connection is closed")
         self._core.committer.run_deferred()
 
-    def _begun(
-        self, number: int, take: Callable[[], object], until_ms: int | None, on_end: OnEnd
-    ) -> StandingWait:
-        wait = StandingWait(self._core, self._requester, number, on_end)
-        wait.begin(take, until_ms)
-        return wait
-
 
 class StandingWait:
     """One wait; it is decided once, under the lock, and told without it. A cancel is not told."""
 
-    def __init__(self, core: Core, requester: Requester, number: int, on_end: OnEnd) -> None:
-        """Prepare it; :meth:`begin` lets it wait under a number."""
-        self._core, self._requester, self._on_end = core, requester, on_end
-        self._number = number
-        self._waiter: Waiter | None = None
+    def __init__(
+        self,
+        core: Core,
+        requester: Requester,
+        number: int,
+        take: Callable[[], object],
+        until_ms: int | None,
+        on_end: OnEnd,
+    ) -> None:
+        """Begin to wait, under a number, until ``take`` returns something or until a moment."""
+        self._core, self._on_end = core, on_end
         self._is_decided = False
-
-    def begin(self, take: Callable[[], object], until_ms: int | None) -> None:
-        """Wait until ``take`` returns something but None, or until a moment."""
-        core = self._core
-        waiter = self._waiter = Waiter(take, until_ms, self._requester, on_decided=self._decide)
+        self._waiter = waiter = Waiter(take, until_ms, requester, on_decided=self._decide)
         with core.engine_lock:
             try:
                 core.check_running()
-                self._requester.check()
+                requester.check()
             except MQError as error:
                 waiter.fail(error)
             else:
                 if until_ms is not None and until_ms <= core.now_ms():
                     waiter.end()
                 elif not waiter.attempt():
-                    self._requester.wait(self._number, waiter)
+                    requester.wait(number, waiter)
                     core.must_wake = core.must_wake or until_ms is not None
         core.committer.run_deferred()
 
@@ -295,7 +295,6 @@ class StandingWait:
             if self._is_decided:
                 return False
             self._is_decided = True
-            assert self._waiter is not None
             self._waiter.drop()
             self._core.waits.withdraw(self._waiter)
         return True

@@ -13,7 +13,6 @@ from mayfly.engine.properties import OPTIONS as _PROPERTY_OPTIONS
 from mayfly.engine.put import PutRequest
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.properties.selectors import Selector
 from mayfly.verbs.messages import Message
@@ -322,14 +321,7 @@ def passed_on(request: PutRequest, got: Message) -> PutRequest:
     )
     if request.context_option == c.MQPMO_PASS_IDENTITY_CONTEXT:
         return request._replace(descriptor=descriptor, context_option=c.MQPMO_SET_IDENTITY_CONTEXT)
-    return request._replace(
-        descriptor=_with_origin(descriptor, got), context_option=c.MQPMO_SET_ALL_CONTEXT
-    )
-
-
-def _with_origin(descriptor: Descriptor, got: Message) -> Descriptor:
-    source = got.descriptor
-    return descriptor._replace(
+    descriptor = descriptor._replace(
         put_appl_type=source.put_appl_type,
         put_appl_name=source.put_appl_name,
         appl_origin_data=source.appl_origin_data,
@@ -337,3 +329,4 @@ def _with_origin(descriptor: Descriptor, got: Message) -> Descriptor:
         put_date=got.put_date or " ",
         put_time=got.put_time or " ",
     )
+    return request._replace(descriptor=descriptor, context_option=c.MQPMO_SET_ALL_CONTEXT)
