@@ -18,7 +18,7 @@ from mayfly.channel.receiver import GONE, Caller, Receiver
 from mayfly.channel.sender import Connect, RunningChannel
 from mayfly.channel.status import ChannelStatus, Status
 from mayfly.engine import Engine, find_channel, manager_definition
-from mayfly.engine.face.transit import ChannelDefinition, channel_definitions, when_woken
+from mayfly.engine.face.transit import ChannelDefinition, channel_definitions
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQCHT_RECEIVER, MQCHT_SENDER, MQCHT_SVRCONN
@@ -81,7 +81,7 @@ class Channels:
         self._accepting = manager.runtime.reentrant_lock("channels")
         #: The links of senders in other processes.
         self.incoming = IncomingLinks(self)
-        when_woken(manager, self._wake)
+        manager.on_wake.append(self._wake)
         with _OPENING:
             _OPEN.add(self)
         _OF_MANAGERS[manager] = weakref.ref(self)

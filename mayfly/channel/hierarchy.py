@@ -33,7 +33,6 @@ from mayfly.engine.face.transit import (
     Neighbours,
     definitions_if_free,
     publish_from_neighbour,
-    when_woken,
 )
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
@@ -81,7 +80,7 @@ class Hierarchy:
         #: ``_held_ms``.
         self._retry_ms: int | None = None
         self._held_ms = 0
-        when_woken(manager, self._wake)
+        manager.on_wake.append(self._wake)
         manager.wake()
 
     def close(self) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from mayfly.engine.core import Core
 from mayfly.engine.queues import LocalQueue, QueueOwner
 from mayfly.engine.waiting import Waiter
@@ -40,11 +38,6 @@ class Arrivals:
         """Note an arrival, under the lock; the thread that brings the message wakes the clock."""
         if not self.has_work:
             self.has_work = self._core.must_wake = True
-
-
-def when_woken(core: Core, look: Callable[[], None]) -> None:
-    """Call ``look``, without the lock, at each wake of the clock: work may be due."""
-    core.on_wake.append(look)
 
 
 def next_number(owner: QueueOwner) -> int:

@@ -3,7 +3,7 @@
 Channels, the hierarchy of publish/subscribe and the way to and from MQ Everyplace use it.
 """
 
-from mayfly.engine.arrivals import next_number, when_woken
+from mayfly.engine.arrivals import next_number
 from mayfly.engine.attributes import ChannelDefinition
 from mayfly.engine.objects.administration import definitions_if_free
 from mayfly.engine.objects.views import channel_definitions
@@ -29,7 +29,6 @@ __all__ = [
     # Channels: their definitions, and when to look for work.
     "ChannelDefinition",
     "channel_definitions",
-    "when_woken",
     # Messages leave for another queue manager, and come from one, each exactly once.
     "MoveNumbers",
     "Undeliverable",

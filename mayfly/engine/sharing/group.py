@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 from weakref import WeakSet
 
-from mayfly.engine.arrivals import when_woken
 from mayfly.engine.attributes import QueueDefinition
 from mayfly.engine.counting import verify
 from mayfly.engine.engine import Engine
@@ -285,7 +284,7 @@ class GroupMembership(Membership[Engine]):
     def admit(self) -> None:
         """Let names of the group lead to the engine, which is open now."""
         # A wait on a shared queue ends with the group.
-        when_woken(self._engine, self._shared.engine.wake)
+        self._engine.on_wake.append(self._shared.engine.wake)
         with self._engine.engine_lock:
             self._shared.directory.admit(self._engine)
 
