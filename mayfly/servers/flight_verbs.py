@@ -316,7 +316,8 @@ def _claimed(manager: QueueManager, asked: claims.ClaimedRequest) -> Iterator[Pa
         found = manager.claims.page(
             consumer,
             epoch,
-            (after, until),
+            after,
+            until,
             max_bytes=_CLAIMED_PAGE_BYTES,
             max_rows=_CLAIMED_PAGE_ROWS,
         )
@@ -334,9 +335,8 @@ def open_browse(manager: ServedManager, request: Request) -> Iterator[Page]:
 def _browsed(manager: QueueManager, asked: claims.BrowseRequest, match: Match) -> Iterator[Page]:
     low: int | None = asked.low
     while low is not None:
-        within = low, asked.high
         queue, found, low = browsable_page(
-            manager.engine, asked.queue, within, match, asked.priority
+            manager.engine, asked.queue, low, asked.high, match, asked.priority
         )
         if found:
             yield _page(manager, queue, _columns(found))

@@ -73,7 +73,7 @@ class Pipeline:
         assert high - low == count
         while low < high:
             page = self._work.claims.page(
-                _CONSUMER, epoch, (low, high), max_bytes=2**20, max_rows=500
+                _CONSUMER, epoch, low, high, max_bytes=2**20, max_rows=500
             )
             assert page.message_count > 0
             assert len(page.queue) == page.message_count

@@ -68,7 +68,7 @@ class Reader:
             after = first
             while after < last:
                 page = self.claims.page(
-                    self.name, self.epoch, (after, last), max_bytes=max_bytes, max_rows=max_rows
+                    self.name, self.epoch, after, last, max_bytes=max_bytes, max_rows=max_rows
                 )
                 found += page.columns.payload
                 after += page.message_count

@@ -113,7 +113,7 @@ def test_D21_what_is_claimed_goes_to_its_target_in_order_when_the_claim_ends(
     assert claimed.messages == 4
     [(after, until)] = any_manager.claims.ranges("releaser", reader.epoch, 0, claimed.until)
     page = any_manager.claims.page(
-        "releaser", reader.epoch, (after, until), max_bytes=2**20, max_rows=10
+        "releaser", reader.epoch, after, until, max_bytes=2**20, max_rows=10
     )
     assert page.queue == ["Q1", "Q2", "Q1", "Q1"]
     assert list(page.columns.payload) == [b"2", b"1", b"3", b"0"]
@@ -338,7 +338,7 @@ def test_DDELAY_a_reader_whose_claims_have_lapsed_goes_on_with_its_checkpoint(
     [rows] = any_manager.claims.ranges("releaser", reader.epoch, 0, 1)
     clock.advance(lapse_ms - clock.now_ms())
     with pytest.raises(ClaimError) as error:
-        any_manager.claims.page("releaser", reader.epoch, rows, max_bytes=2**20, max_rows=10)
+        any_manager.claims.page("releaser", reader.epoch, *rows, max_bytes=2**20, max_rows=10)
     assert error.value.reason == "claims-lapsed"
     assert reader.read(1) == []
     assert reader.end(1) == 0

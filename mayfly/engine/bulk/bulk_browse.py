@@ -52,13 +52,12 @@ def ranges(core: Core, name: str, count: int) -> list[tuple[int, int]]:
 
 
 def page(
-    core: Core, name: str, within: tuple[int, int], match: Match, priority: int | None
+    core: Core, name: str, low: int, high: int, match: Match, priority: int | None
 ) -> tuple[str, list[StoredMessage], int | None]:
-    """Return the queue, the next live messages that match, and the key to go on from.
+    """Return the queue, the next live messages of keys ``[low, high)`` that match, and a key.
 
-    That is None at the end of the range; there may be no message on a page before.
+    The next page begins at that key, None at the end; a page before may hold no message.
     """
-    low, high = within
     found: list[StoredMessage] = []
     looked_at = body_bytes = 0
     with core.engine_lock:

@@ -236,18 +236,17 @@ class Claims:
         return BackedOut(returned, moved)
 
     def page(
-        self, name: str, epoch: int, rows: tuple[int, int], *, max_bytes: int, max_rows: int
+        self, name: str, epoch: int, after: int, until: int, *, max_bytes: int, max_rows: int
     ) -> ClaimedPage:
-        """Return the first claimed messages of a range of rows, and their queue.
+        """Return the first claimed messages of rows ``(after, until]``, and their queue.
 
         The same rows hold the same messages until they are ended or released; then, and for a
         reader that is fenced, it raises ClaimError.
         """
         consumer = self._fenced(name, epoch)
-        found = self._holding(consumer.queue).page(consumer, rows, max_bytes, max_rows)
+        found = self._holding(consumer.queue).page(consumer, after, until, max_bytes, max_rows)
         # Checked again: the rows that were read may have been given back meanwhile.
         self._fenced(name, epoch)
-        after, until = rows
         if after < until and not found.message_count:
             reason = reasons.CLAIMS_LAPSED if consumer.may_lapse else reasons.CLAIMS_CLOSED
             raise ClaimError(reason, f"rows after {after} of consumer {name} are no longer claimed")

@@ -254,7 +254,7 @@ class QueueClaims(ABC):
 
     @abstractmethod
     def page(
-        self, consumer: Consumer, rows: tuple[int, int], max_bytes: int, max_rows: int
+        self, consumer: Consumer, after: int, until: int, max_bytes: int, max_rows: int
     ) -> ClaimedPage:
         """Return the first messages of rows ``(after, until]``, none when they are not claimed.
 

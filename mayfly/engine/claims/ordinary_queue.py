@@ -308,11 +308,11 @@ class OrdinaryQueueClaims(QueueClaims):
             holding.load_claimed(core.registry.queue(consumer.queue), count)
 
     def page(
-        self, consumer: Consumer, rows: tuple[int, int], max_bytes: int, max_rows: int
+        self, consumer: Consumer, after: int, until: int, max_bytes: int, max_rows: int
     ) -> ClaimedPage:
         """Read from the table, on a connection of its own."""
         found = self._core.store.claimed.page(
-            store.Rows(consumer.row.id, *rows), max_bytes, max_rows
+            store.Rows(consumer.row.id, after, until), max_bytes, max_rows
         )
         return ClaimedPage(consumer.queue, found)
 

@@ -148,10 +148,9 @@ class StagingQueueClaims(QueueClaims):
         )
 
     def page(
-        self, consumer: Consumer, rows: tuple[int, int], max_bytes: int, max_rows: int
+        self, consumer: Consumer, after: int, until: int, max_bytes: int, max_rows: int
     ) -> ClaimedPage:
         """Read from the table of messages; the queue of each is the target its sender named."""
-        after, until = rows
         for claim in consumer.claims:
             if claim.after_row <= after < claim.last_row:
                 held = self._keys.get((claim.consumer_id, claim.number), array("q"))
