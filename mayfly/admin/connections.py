@@ -30,7 +30,6 @@ from mayfly.channel import (
 )
 from mayfly.engine import Engine, find_channel
 from mayfly.engine.face.administration import (
-    ConnectionView,
     is_disk_full,
     matches,
     view_connections,
@@ -84,11 +83,29 @@ class OpenConnection(NamedTuple):
 def open_connections(manager: Engine, pattern: str = "*") -> list[OpenConnection]:
     """Return the connections whose ids match, the oldest first, local ones and those of clients."""
     clients = {client.number: client for client in client_connections(manager)}
-    return [
-        _opened(found, clients.get(found.number))
-        for found in view_connections(manager)
-        if matches(connection_id(found.number), pattern)
-    ]
+    opened = []
+    for found in view_connections(manager):
+        identifier, client = connection_id(found.number), clients.get(found.number)
+        if not matches(identifier, pattern):
+            continue
+        handles = tuple(
+            OpenHandle(kind, name, tuple(word for word, bit in _OPEN_OPTIONS if options & bit))
+            for kind, name, options in found.handles
+        )
+        opened.append(
+            OpenConnection(
+                identifier,
+                found.user,
+                found.application,
+                "" if client is None else client.channel,
+                "" if client is None else client.address,
+                client is not None and client.has_tls,
+                found.connected_ms,
+                found.unit_of_work_ms,
+                handles,
+            )
+        )
+    return opened
 
 
 def inquire(manager: Engine, pattern: str) -> list[Record]:
@@ -177,20 +194,6 @@ def connection_id(number: int) -> str:
     return f"{number:016X}"
 
 
-def _opened(found: ConnectionView, client: ClientConnection | None) -> OpenConnection:
-    return OpenConnection(
-        connection_id(found.number),
-        found.user,
-        found.application,
-        "" if client is None else client.channel,
-        "" if client is None else client.address,
-        client is not None and client.has_tls,
-        found.connected_ms,
-        found.unit_of_work_ms,
-        tuple(OpenHandle(kind, name, _spelled(options)) for kind, name, options in found.handles),
-    )
-
-
 def _connection(manager: Engine, found: OpenConnection) -> Record:
     began_ms = found.unit_of_work_ms
     date, time = _date_and_time(began_ms)
@@ -226,10 +229,6 @@ def _instance(clients: Sequence[ClientConnection]) -> Record:
         "CHSTATI": time,
     }
     return Record(CHSTATUS, first.channel, values)
-
-
-def _spelled(options: int) -> tuple[str, ...]:
-    return tuple(name for name, bit in _OPEN_OPTIONS if options & bit)
 
 
 def _date_and_time(moment_ms: int | None) -> tuple[str, str]:

@@ -16,7 +16,10 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import moment, print_json
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.client.connection import Administration
+from mayfly.lifetime.life import KIND_LIFE
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.pipeline.advise.config import read_config
+from mayfly.pipeline.advise.settings import Setting, spoken
 from mayfly.store.database import DATABASE_FILE
 from mayfly.verbs.contracts.ledger import PositionTrimmed
 
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
     from mayfly.pipeline.advise.advice import Advice, Outlook
     from mayfly.pipeline.advise.arrivals import Arrivals, ArrivalSummary
     from mayfly.pipeline.advise.durations import Durations
-    from mayfly.pipeline.advise.settings import Setting
 
 #: Parameters of the advice besides a setting.
 _LIMITS = ("margin_ms", "idle_per_hour", "seed")
@@ -202,10 +204,7 @@ def advise(
 
 
 def _answer(said: dict[str, Any]) -> Advice:
-    from mayfly.cli.advise import recorded
     from mayfly.pipeline.advise import advice
-    from mayfly.pipeline.advise.config import read_config
-    from mayfly.pipeline.advise.settings import Setting
 
     values = (read_config(said["config"]) if "config" in said else {}) | said
     longest_ms = values.get("longest_on_message_ms")
@@ -303,7 +302,6 @@ def _lives(ledger: Ledger, name: str) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from mayfly.lifetime.life import KIND_LIFE
     from mayfly.pipeline.bulk.schema import LEDGER, ledger_batch
     from mayfly.pipeline.replay.lives import LIFE_COLUMNS, REPLAYED
 
@@ -368,8 +366,6 @@ def advice_as_json(advice: Advice) -> dict[str, Any]:
 
 
 def _lines(advice: Advice) -> Iterator[str]:
-    from mayfly.pipeline.advise.settings import spoken
-
     present, longest_ms = advice.present, advice.longest_on_message_ms
     yield f"present:     {_setting(present)}; longest on_message {spoken(longest_ms)}"
     for problem in advice.problems:
@@ -387,8 +383,6 @@ def _lines(advice: Advice) -> Iterator[str]:
 
 
 def _setting(setting: Setting) -> str:
-    from mayfly.pipeline.advise.settings import spoken
-
     timeout, lifetime = "not said", "none"
     if setting.receive_timeout_ms is not None:
         timeout = spoken(setting.receive_timeout_ms)

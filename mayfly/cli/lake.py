@@ -15,12 +15,12 @@ from mayfly.cli.show import quiet_stderr, seconds_told
 from mayfly.cli.values import duration_ms
 from mayfly.engine import ArchiveError
 from mayfly.lifetime.life import LifeRecord
-from mayfly.pipeline.lake.errors import LakeError
+from mayfly.pipeline.lake.errors import LakeError, PipelineError
+from mayfly.pipeline.lake.part import LakePart, part_between
+from mayfly.pipeline.replay.errors import NoLives
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from mayfly.pipeline.lake.part import LakePart
 
 #: A command runs a few short jobs: a third less to wait than with what Java chooses itself. The
 #: stack is the one that mayfly.pipeline.spark.session needs.
@@ -44,7 +44,6 @@ def pipeline_errors() -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     from mayfly.pipeline.bulk.errors import BulkError
-    from mayfly.pipeline.spark.errors import PipelineError
     from mayfly.pipeline.spark.jvm import JavaNotFound
 
     try:
@@ -61,8 +60,6 @@ def pipeline_errors() -> Iterator[None]:
 @contextlib.contextmanager
 def no_lives() -> Iterator[None]:
     """End the command with exit code 1 for a lake in which no life can be replayed."""
-    from mayfly.pipeline.replay.errors import NoLives
-
     try:
         yield
     except NoLives as error:
@@ -72,15 +69,11 @@ def no_lives() -> Iterator[None]:
 @contextlib.contextmanager
 def lake_errors() -> Iterator[None]:
     """Turn what can go wrong with a lake into one line, without Spark: exit code 5, or 2."""
-    from mayfly.pipeline.lake.errors import PipelineError
-
     try:
         yield
     except PipelineError as error:
-        is_usage = isinstance(error, ValueError)
-        raise CommandFailed(
-            ExitCode.USAGE if is_usage else ExitCode.PIPELINE, str(error)
-        ) from error
+        code = ExitCode.USAGE if isinstance(error, ValueError) else ExitCode.PIPELINE
+        raise CommandFailed(code, str(error)) from error
 
 
 def is_small(lake: Path, part: LakePart) -> bool:
@@ -132,8 +125,6 @@ def check_lake(lake: Path) -> None:
 
 def lake_part(first: str | None, last: str | None, queues: list[str] | None) -> LakePart:
     """Return the part of a lake that was named on the command line."""
-    from mayfly.pipeline.lake.part import part_between
-
     with wrong_values():
         return part_between(first, last, queues or ())
 

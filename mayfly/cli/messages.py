@@ -155,7 +155,14 @@ def put(
     """
     content = _content(body, file)
     given = configuration_of(platform, command_level, setting)
-    descriptor = _descriptor(priority, reduce(or_, report or [], c.MQRO_NONE), reply_to)
+    reply_to_q, _, reply_to_q_mgr = reply_to.partition("@")
+    descriptor = Descriptor(
+        report=reduce(or_, report or [], c.MQRO_NONE),
+        priority=c.MQPRI_PRIORITY_AS_Q_DEF if priority is None else priority,
+        persistence=c.MQPER_PERSISTENT,
+        reply_to_q=reply_to_q,
+        reply_to_q_mgr=reply_to_q_mgr,
+    )
     with connected(name, path, program="mayfly put", given=given) as connection:
         put_result = connection.put(
             opened_queue(connection, queue, c.MQOO_OUTPUT),
@@ -172,17 +179,6 @@ def put(
         print_json({"msg_id": new_id, "queue": queue, "bytes": len(content)})
     else:
         print(new_id)
-
-
-def _descriptor(priority: int | None, report: int, reply_to: str) -> Descriptor:
-    reply_to_q, _, reply_to_q_mgr = reply_to.partition("@")
-    return Descriptor(
-        report=report,
-        priority=c.MQPRI_PRIORITY_AS_Q_DEF if priority is None else priority,
-        persistence=c.MQPER_PERSISTENT,
-        reply_to_q=reply_to_q,
-        reply_to_q_mgr=reply_to_q_mgr,
-    )
 
 
 def _content(body: str | None, file: Path | None) -> bytes:

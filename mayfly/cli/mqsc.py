@@ -20,7 +20,6 @@ from mayfly.cli.managers import (
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
 from mayfly.client.connection import Administration
-from mayfly.verbs.facts import MqscResult
 
 Script = Annotated[typer.FileText | None, typer.Argument(help="The script; - or nothing is stdin.")]
 CommandOption = Annotated[
@@ -58,7 +57,11 @@ def mqsc(
     with connected(name, path, program="mayfly mqsc", make=True, given=given) as connection:
         result = Administration(connection.call).mqsc(text)
     if as_json:
-        print_json(_as_json(result))
+        replies = [
+            {"code": message.code, "text": message.text, "reason": message.reason}
+            for message in result.messages
+        ]
+        print_json({"ok": result.ok, "rows": result.rows, "messages": replies})
     else:
         print(result.text, end="")
     if not result.ok:
@@ -72,11 +75,3 @@ def _read(script: typer.FileText | None) -> str:
         return source.read()
     except UnicodeDecodeError as error:
         raise CommandFailed(ExitCode.USAGE, f"the script is not text: {error}") from error
-
-
-def _as_json(result: MqscResult) -> dict[str, object]:
-    replies = [
-        {"code": message.code, "text": message.text, "reason": message.reason}
-        for message in result.messages
-    ]
-    return {"ok": result.ok, "rows": result.rows, "messages": replies}

@@ -18,6 +18,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, group
 from mayfly.cli.show import print_json, quiet_stderr
 from mayfly.cli.values import local_path
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from mayfly.pipeline.check import Problem
@@ -147,8 +148,6 @@ def explain(file: File) -> None:
 def _errors() -> Iterator[None]:
     """Turn what can go wrong into one line and exit code 5, what is wrong in the file too."""
     with pipeline_errors():
-        from mayfly.pipeline.errors import PipelineError
-
         try:
             yield
         except PipelineError as error:
@@ -164,7 +163,6 @@ def _loaded(file: Path) -> PipelineConfig:
 def _problems(file: Path, *, without_spark: bool) -> list[Problem]:
     from mayfly.pipeline.check import Problem
     from mayfly.pipeline.check import check as find_problems
-    from mayfly.pipeline.errors import PipelineError
 
     try:
         config = _loaded(file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,12 +15,12 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import aligned, moment, print_json
 from mayfly.cli.values import duration_ms, local_path
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.pipeline.replay.settings import EVERY_OTHER, Settings, WhatIf, check_settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from mayfly.pipeline.replay.compare import Comparison
-    from mayfly.pipeline.replay.settings import Settings
 
 _MESSAGES = 10
 _TTL_RULES = {"send": False, "release": True}
@@ -41,6 +41,38 @@ _COUNTS_BEFORE = ("got", "expired", "refused", "left", "late")
 _COUNTS_AFTER = ("depth_max", "receives_empty")
 
 
+def _option(name: str, metavar: str, text: str) -> Any:
+    return typer.Option(name, metavar=f"[Q=]{metavar}", help=text)
+
+
+CapOption = Annotated[
+    list[str] | None, _option("--cap", "TIME", "Cap each lifetime, as CAPEXPRY does.")
+]
+DelayOption = Annotated[
+    list[str] | None, _option("--delay", "TIME", "Delay each message by this instead.")
+]
+LifeOption = Annotated[
+    list[str] | None, _option("--life", "TIME", "Give each message this lifetime instead.")
+]
+TtlFromOption = Annotated[
+    list[str] | None,
+    _option(
+        "--ttl-from", "RULE", "Lifetimes begin at the put (send) or after the delay (release)."
+    ),
+]
+SequenceOption = Annotated[
+    list[str] | None, _option("--sequence", "ORDER", "Take by priority or fifo, as MSGDLVSQ says.")
+]
+ConsumersOption = Annotated[
+    list[str] | None, _option("--consumers", "N", "So many take whatever comes, for ever.")
+]
+ServiceOption = Annotated[
+    list[str] | None, _option("--service", "TIME", "How long a message keeps a consumer busy.")
+]
+ReceiveTimeoutOption = Annotated[
+    list[str] | None,
+    _option("--receive-timeout", "TIME", "How long a get, or a consumer's receive, waits."),
+]
 Source = Annotated[
     Path,
     typer.Argument(
@@ -110,8 +142,18 @@ def replay(
     with wrong_values():
         from mayfly.pipeline.replay.compare import LATE_AFTER_MS
 
-        texts = (cap, delay, life, ttl_from, sequence, consumers, service, receive_timeout)
-        wanted = settings_from(texts)
+        wanted = settings_from(
+            {
+                "cap": cap,
+                "delay": delay,
+                "life": life,
+                "ttl_from": ttl_from,
+                "sequence": sequence,
+                "consumers": consumers,
+                "service": service,
+                "receive_timeout": receive_timeout,
+            }
+        )
         if not source.exists():
             raise CommandFailed(ExitCode.FILE, f"there is no trace or lake at {source}")
         if master is not None and not in_spark:
@@ -188,50 +230,14 @@ def _in_spark(
         return compare_in_spark(rows, settings, prepare=trace_of, late_after_ms=late_after_ms)
 
 
-def _option(name: str, metavar: str, text: str) -> Any:
-    return typer.Option(name, metavar=f"[Q=]{metavar}", help=text)
-
-
-CapOption = Annotated[
-    list[str] | None, _option("--cap", "TIME", "Cap each lifetime, as CAPEXPRY does.")
-]
-DelayOption = Annotated[
-    list[str] | None, _option("--delay", "TIME", "Delay each message by this instead.")
-]
-LifeOption = Annotated[
-    list[str] | None, _option("--life", "TIME", "Give each message this lifetime instead.")
-]
-TtlFromOption = Annotated[
-    list[str] | None,
-    _option(
-        "--ttl-from", "RULE", "Lifetimes begin at the put (send) or after the delay (release)."
-    ),
-]
-SequenceOption = Annotated[
-    list[str] | None, _option("--sequence", "ORDER", "Take by priority or fifo, as MSGDLVSQ says.")
-]
-ConsumersOption = Annotated[
-    list[str] | None, _option("--consumers", "N", "So many take whatever comes, for ever.")
-]
-ServiceOption = Annotated[
-    list[str] | None, _option("--service", "TIME", "How long a message keeps a consumer busy.")
-]
-ReceiveTimeoutOption = Annotated[
-    list[str] | None,
-    _option("--receive-timeout", "TIME", "How long a get, or a consumer's receive, waits."),
-]
-
-
-def settings_from(texts_by_option: Sequence[list[str] | None]) -> Settings:
-    """Return what was typed for each of the options above, in their order, by queue.
+def settings_from(texts_by_option: Mapping[str, list[str] | None]) -> Settings:
+    """Return what was typed for options, named as in _FIELDS, by queue.
 
     Raises ValueError with the option and the value.
     """
-    from mayfly.pipeline.replay.settings import EVERY_OTHER, WhatIf, check_settings
-
     typed = {
-        name: dict(_pair(name, text, EVERY_OTHER) for text in _once(name, texts, EVERY_OTHER))
-        for name, texts in zip(_FIELDS, texts_by_option, strict=True)
+        name: dict(_pair(name, text) for text in _once(name, texts))
+        for name, texts in texts_by_option.items()
         if texts is not None
     }
     queues = {EVERY_OTHER: None} | {queue: None for values in typed.values() for queue in values}
@@ -251,21 +257,21 @@ def settings_from(texts_by_option: Sequence[list[str] | None]) -> Settings:
     return settings
 
 
-def _pair(name: str, text: str, every_other: str) -> tuple[str, Any]:
+def _pair(name: str, text: str) -> tuple[str, Any]:
     queue, _, value = text.rpartition("=")
     option = f"--{name.replace('_', '-')}"
     try:
-        return (every_other if queue == "" else queue), _FIELDS[name][1](value)
+        return (EVERY_OTHER if queue == "" else queue), _FIELDS[name][1](value)
     except (ValueError, typer.BadParameter) as error:
         raise ValueError(f"{option} {text}: {error}") from error
 
 
-def _once(name: str, texts: list[str], every_other: str) -> list[str]:
+def _once(name: str, texts: list[str]) -> list[str]:
     """Return what was typed; raises ValueError for a queue that is named twice."""
-    queues = [text.rpartition("=")[0] or every_other for text in texts]
+    queues = [text.rpartition("=")[0] or EVERY_OTHER for text in texts]
     for queue in queues:
         if queues.count(queue) > 1:
-            whose = "every queue" if queue == every_other else queue
+            whose = "every queue" if queue == EVERY_OTHER else queue
             raise ValueError(f"--{name.replace('_', '-')} is given twice for {whose}")
     return texts
 
@@ -319,7 +325,6 @@ def comparison_lines(compared: Comparison, messages: int) -> Iterator[str]:
 def comparison_as_json(compared: Comparison, settings: Settings, messages: int) -> dict[str, Any]:
     """Return the same for JSON, and the settings as they were understood."""
     from mayfly.pipeline.replay.compare import turned
-    from mayfly.pipeline.replay.settings import WhatIf
 
     by_queue = {"*": settings} if isinstance(settings, WhatIf) else settings
     befores, afters = compared.before.to_pylist(), compared.after.to_pylist()

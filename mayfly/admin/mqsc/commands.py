@@ -403,7 +403,7 @@ def run_script(queue_manager: Engine, text: str) -> MqscResult:
 
     A wrong command changes nothing and the next one follows; no command raises an exception.
     """
-    transcript = [_head(queue_manager.name)]
+    transcript = [f"Starting MQSC for queue manager {queue_manager.name}.\n"]
     commands: list[CommandResult] = []
     for statement in statements(text):
         if not statement.is_command:
@@ -456,11 +456,6 @@ def _syntax_error(statement: Statement, error: MqscSyntaxError) -> MqscMessage:
         line=line,
         column=column,
     )
-
-
-def _head(manager_name: str) -> str:
-    """Return how a transcript begins."""
-    return f"Starting MQSC for queue manager {manager_name}.\n"
 
 
 def _echo(lines: tuple[str, ...], number: int | None = None) -> str:

@@ -63,8 +63,11 @@ def blocking_address(
     rules: Iterable[ChannelRuleDefinition], address: str
 ) -> ChannelRuleDefinition | None:
     """Return the rule that keeps an address from every channel."""
-    lists = (rule for rule in rules if rule.type == k.MQCAUT_BLOCKADDR)
-    return next((rule for rule in lists if _is_blocked(address, rule)), None)
+    for rule in rules:
+        entries = entries_of(rule.addrlist) if rule.type == k.MQCAUT_BLOCKADDR else ()
+        if any(is_address_matched(address, each) for each in entries):
+            return rule
+    return None
 
 
 def mapping(
@@ -120,10 +123,6 @@ def has_name(name: str, pattern: str) -> bool:
 @lru_cache(maxsize=1_024)
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
-
-
-def _is_blocked(address: str, rule: ChannelRuleDefinition) -> bool:
-    return any(is_address_matched(address, entry) for entry in entries_of(rule.addrlist))
 
 
 def _is_for(rule: ChannelRuleDefinition, partner: Partner) -> bool:

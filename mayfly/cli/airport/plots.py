@@ -75,7 +75,8 @@ def mark_hours(axes: Axes, span: tuple[int, int]) -> None:
     start_ms, end_ms = span
     axes.set_xlim(moments(start_ms), moments(end_ms))
     ticks_ms = np.arange(-(-start_ms // _TICK_MS) * _TICK_MS, end_ms, _TICK_MS)
-    axes.set_xticks(moments(ticks_ms), [_hour_and_minute(ms) for ms in ticks_ms.tolist()])
+    minutes = [ms % DAY_MS // MINUTE_MS for ms in ticks_ms.tolist()]
+    axes.set_xticks(moments(ticks_ms), [f"{m // 60:02d}:{m % 60:02d}" for m in minutes])
 
 
 def plain(axes: Axes) -> None:
@@ -91,11 +92,6 @@ def save(figure: Figure, title: str, rule: str, path: Path) -> None:
     figure.text(0.01, 0.945, rule, fontsize=11, color=INK)
     figure.text(0.99, 0.008, CREDIT, fontsize=9, color=INK, ha="right")
     figure.savefig(path)
-
-
-def _hour_and_minute(at_ms: int) -> str:
-    minutes = at_ms % DAY_MS // MINUTE_MS
-    return f"{minutes // 60:02d}:{minutes % 60:02d}"
 
 
 def write_html(outcomes: pa.Table, month: int, day: int, path: Path) -> None:

@@ -37,7 +37,6 @@ from mayfly.engine.authority.words import allowed_words as authorities_of
 from mayfly.engine.authority.words import spelled as spelled_authorities
 from mayfly.engine.configuration import COMMAND_LEVEL, reconfigure
 from mayfly.engine.connections import (
-    ConnectionView,
     is_disk_full,
     stop_connection,
     view_connections,
@@ -103,7 +102,6 @@ __all__ = [
     "CHLAUTH",
     "CLNTCONN",
     "COMMAND_LEVEL",
-    "ConnectionView",
     "ChannelDefinition",
     "ChannelRuleDefinition",
     "DEFAULT_AUTHENTICATION",
