@@ -73,7 +73,7 @@ from mayfly.verbs.rows import (
     packed_scalar,
     rows_of_properties,
 )
-from mayfly.verbs.schedule import AuditEntry, Receipt, Scheduled
+from mayfly.verbs.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter
 from mayfly.verbs.stories import StoriesFound, Whereabouts
 
 R = TypeVar("R")
@@ -105,6 +105,24 @@ class Request(msgspec.Struct, Generic[R], array_like=True, forbid_unknown_fields
     def is_doubtful(self) -> bool:
         """Whether it may have taken effect for good when its answer is lost."""
         return False
+
+
+class _Lasting(Request[R], Generic[R]):
+    """A request that takes effect for good, whatever becomes of the unit of work."""
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Always."""
+        return True
+
+
+class _InUnit(Request[R], Generic[R]):
+    """A request that is part of the unit of work."""
+
+    @property
+    def in_unit(self) -> bool:
+        """Always."""
+        return True
 
 
 class Calls(Protocol):
@@ -269,7 +287,7 @@ class Inquire(Request[Inquiry], tag=11):
     selectors: Annotated[list[Whole], AT_MOST]
 
 
-class Set(Request[None], tag=12):
+class Set(_Lasting[None], tag=12):
     """MQSET: selectors with their values, all or none.
 
     Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET, MQRC_SELECTOR_ERROR. A value that an attribute
@@ -287,11 +305,6 @@ class Set(Request[None], tag=12):
             for selector, value in values.items()
         ]
         return cls(handle, rows)
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Always."""
-        return True
 
 
 class AskLivesFromRelease(Request[bool], tag=19):
@@ -551,7 +564,7 @@ class TakeHeld(Request[list[Delivery]], tag=47):
     most_bytes: Whole
 
 
-class Settle(Request[None], tag=21):
+class Settle(_Lasting[None], tag=21):
     """Settle deliveries by their numbers, all with one sync or none.
 
     ``reason`` stands in the MQDLH of dead letters. ``within`` is the number of a conversation on
@@ -569,11 +582,6 @@ class Settle(Request[None], tag=21):
     settlement: Settlement
     reason: Whole = 0
     within: Whole = 0
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Always."""
-        return True
 
 
 class Unlock(Request[int], tag=7):
@@ -603,23 +611,18 @@ class AwaitDefinitions(Request[None], tag=23):
 # The unit of work
 
 
-class Commit(Request[None], tag=9):
+class Commit(_Lasting[None], tag=9):
     """MQCMIT; raises MQRC_STORAGE_MEDIUM_FULL (backed out), LostAnswer.
 
     After a commit that is begun the next unit of work begins at once.
     """
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Always."""
-        return True
 
 
 class Backout(Request[None], tag=10):
     """MQBACK: puts vanish, gets go back with their backout count one higher (G8)."""
 
 
-class Forward(Request[None], tag=25):
+class Forward(_InUnit[None], tag=25):
     """Put a message that the unit of work has got on another queue; its life goes on (E21, Q2).
 
     ``queue`` and the MsgToken say which one. ``name`` may be ``QUEUE@MANAGER``. Raises the reason
@@ -630,13 +633,8 @@ class Forward(Request[None], tag=25):
     token: Identifier
     name: Text
 
-    @property
-    def in_unit(self) -> bool:
-        """Always."""
-        return True
 
-
-class DeadLetter(Request[None], tag=26):
+class DeadLetter(_InUnit[None], tag=26):
     """Put a message that the unit of work has got on the dead-letter queue behind an MQDLH (Q1).
 
     Raises the reason codes of open and put.
@@ -646,13 +644,8 @@ class DeadLetter(Request[None], tag=26):
     token: Identifier
     reason: Whole
 
-    @property
-    def in_unit(self) -> bool:
-        """Always."""
-        return True
 
-
-class ReportException(Request[bool], tag=27):
+class ReportException(_InUnit[bool], tag=27):
     """Send the exception report that a message owes which the unit of work has got.
 
     The answer is False when no queue takes it (R6).
@@ -662,13 +655,8 @@ class ReportException(Request[bool], tag=27):
     token: Identifier
     reason: Whole
 
-    @property
-    def in_unit(self) -> bool:
-        """Always."""
-        return True
 
-
-class Move(Request[int], tag=28):
+class Move(_InUnit[int], tag=28):
     """Move the message under the browse cursor of a queue to another queue (Q2).
 
     The message is put first, as by :class:`Forward`, so that a put that fails raises no backout
@@ -687,13 +675,8 @@ class Move(Request[int], tag=28):
     header_bytes: Whole = 0
     putter: Text | None = None
 
-    @property
-    def in_unit(self) -> bool:
-        """Always."""
-        return True
 
-
-class Reply(Request[int], tag=77):
+class Reply(_InUnit[int], tag=77):
     """Put a reply to a ReplyToQ and ReplyToQMgr, with the context of the descriptor.
 
     ``putter`` is the user who must be allowed to put there, as with reports (R6). A reply that its
@@ -712,16 +695,11 @@ class Reply(Request[int], tag=77):
     correl_id: Identifier = b""
     time_to_live_ms: Whole | None = None
 
-    @property
-    def in_unit(self) -> bool:
-        """Always."""
-        return True
-
 
 # Topics
 
 
-class Subscribe(Request[Subscribed], tag=13):
+class Subscribe(_Lasting[Subscribed], tag=13):
     """MQSUB with MQSO options: make a subscription, resume one or alter one.
 
     ``queue`` is the open queue for one that is not managed. ``correl_id`` empty is one of its own,
@@ -746,11 +724,6 @@ class Subscribe(Request[Subscribed], tag=13):
     altered: Subscription = 0
     held: Handle = c.MQHO_NONE
 
-    @property
-    def is_doubtful(self) -> bool:
-        """Always."""
-        return True
-
 
 class CloseSubscription(Request[None], tag=14):
     """Close a subscription; a durable one stays unless it is to be removed.
@@ -773,7 +746,7 @@ class RequestRetained(Request[int], tag=15):
     number: Subscription
 
 
-class JoinSubscription(Request[Subscribed], tag=70):
+class JoinSubscription(_Lasting[Subscribed], tag=70):
     """Open the subscription of a name as JMS has it: join it, resume it or make it.
 
     Without a name the subscription is the caller's alone. The handle is that of its managed queue,
@@ -797,11 +770,6 @@ class JoinSubscription(Request[Subscribed], tag=70):
     no_local: bool = False
     selector: Text = ""
 
-    @property
-    def is_doubtful(self) -> bool:
-        """Always."""
-        return True
-
 
 class IsSubscriptionOpen(Request[bool], tag=71):
     """Ask whether a subscription is open here, and neither removed nor expired."""
@@ -809,7 +777,7 @@ class IsSubscriptionOpen(Request[bool], tag=71):
     number: Subscription
 
 
-class RemoveSubscription(Request[None], tag=72):
+class RemoveSubscription(_Lasting[None], tag=72):
     """Remove a durable subscription by its name, with its messages.
 
     Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while it is open or has messages that are
@@ -819,11 +787,6 @@ class RemoveSubscription(Request[None], tag=72):
     REASONS = {"name": rc.MQRC_SUB_NAME_ERROR}
 
     name: Text
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Always."""
-        return True
 
 
 class BelongTo(Request[None], tag=73):
@@ -862,20 +825,10 @@ class DeleteTemporaryTopic(Request[None], tag=76):
 # The schedule of delayed messages
 
 
-class Filter(NamedTuple):
-    """Which delayed messages are meant, as `engine.ScheduleFilter`."""
-
-    queue: Text | None
-    sender: Text | None
-    properties: Annotated[list[tuple[Text, Text]], AT_MOST]
-    due_from_ms: Whole | None
-    due_before_ms: Whole | None
-
-
 class ListSchedule(Request[list[Scheduled]], tag=30):
     """List delayed messages by delivery time, those after a position."""
 
-    where: Filter
+    where: ScheduleFilter
     limit: Whole
     after: Whole | None
 
@@ -940,19 +893,19 @@ class ReleaseScheduled(_Change[ReceiptRow], tag=35):
 class CancelAll(_Change[int], tag=36):
     """Begin to cancel all messages that a filter finds; a number for :class:`GoOn`."""
 
-    where: Filter
+    where: ScheduleFilter
 
 
 class ReleaseAll(_Change[int], tag=37):
     """Begin to release all messages that a filter finds; a number for :class:`GoOn`."""
 
-    where: Filter
+    where: ScheduleFilter
 
 
 class RescheduleAll(_Change[int], tag=40):
     """Begin to reschedule all messages that a filter finds; a number for :class:`GoOn`."""
 
-    where: Filter
+    where: ScheduleFilter
     delay_ms: Whole | None = None
     deliver_at_ms: Whole | None = None
     by_ms: Whole | None = None
@@ -974,15 +927,10 @@ class Audit(Request[list[tuple[int, AuditEntry]]], tag=39):
 # Administration
 
 
-class RunMqsc(Request[MqscResult], tag=50):
+class RunMqsc(_Lasting[MqscResult], tag=50):
     """Run MQSC commands."""
 
     script: str
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Always."""
-        return True
 
 
 class AskCounts(Request[Counts], tag=51):
@@ -1031,28 +979,18 @@ class AskOwnTime(Request[OwnTime], tag=56):
     """Ask for the queue manager's own time beside the clock of its machine."""
 
 
-class FollowWall(Request[OwnTime], tag=57):
+class FollowWall(_Lasting[OwnTime], tag=57):
     """Follow the clock of the machine forward."""
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Always."""
-        return True
 
 
 class RunDue(Request[None], tag=58):
     """Do all work that is due."""
 
 
-class AdvanceClock(Request[OwnTime], tag=59):
+class AdvanceClock(_Lasting[OwnTime], tag=59):
     """Move a virtual clock on."""
 
     ms: Whole
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Always."""
-        return True
 
 
 # Claims of pipelines, and the ledger
@@ -1066,27 +1004,17 @@ class ListConsumers(Request[list[ConsumerState]], tag=61):
     """List the state of each consumer, by name."""
 
 
-class EndWritten(Request[int], tag=62):
+class EndWritten(_Lasting[int], tag=62):
     """End the claims of a consumer up to a number: their messages are written."""
 
     consumer: Text
     until: Whole
 
-    @property
-    def is_doubtful(self) -> bool:
-        """Always."""
-        return True
 
-
-class ReleaseClaims(Request[int], tag=63):
+class ReleaseClaims(_Lasting[int], tag=63):
     """Give the claimed messages of a consumer back to their queue, counted."""
 
     consumer: Text
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Always."""
-        return True
 
 
 class AskFirstPosition(Request[int], tag=64):

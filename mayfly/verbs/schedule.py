@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
+from mayfly.verbs.contracts.wire import AT_MOST, Text, Whole
 
 #: The last position of the schedule, and the number of the last change of it.
 LAST_POSITION = 2**63 - 2
@@ -20,11 +21,11 @@ class ScheduleFilter(NamedTuple):
     delivery time lies in the half-open range from ``due_from_ms`` to ``due_before_ms``.
     """
 
-    queue: str | None = None
-    sender: str | None = None
-    properties: tuple[tuple[str, str], ...] = ()
-    due_from_ms: int | None = None
-    due_before_ms: int | None = None
+    queue: Text | None = None
+    sender: Text | None = None
+    properties: Annotated[tuple[tuple[Text, Text], ...], AT_MOST] = ()
+    due_from_ms: Whole | None = None
+    due_before_ms: Whole | None = None
 
 
 EVERYTHING = ScheduleFilter()

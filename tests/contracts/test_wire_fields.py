@@ -15,6 +15,7 @@ from mayfly.verbs.contracts import wire as f
 from mayfly.verbs.contracts.wire import WrongFrame, decoded, decoder, packed
 from mayfly.verbs.messages import Settlement
 from mayfly.verbs.rows import PropertyRow, packed_scalar, scalar_of
+from mayfly.verbs.schedule import ScheduleFilter
 
 TAKEN: list[tuple[Any, Any]] = [
     (f.Whole, -(2**63)),
@@ -141,8 +142,8 @@ def _sample(hint: Any) -> Any:
         hint = get_args(hint)[0]
     if hint is ask.NewMessage:
         return ask.NewMessage(b"body", properties=[])
-    if hint is ask.Filter:
-        return ask.Filter("Q", None, [("a", "b")], None, 7)
+    if hint is ScheduleFilter:
+        return ScheduleFilter("Q", None, (("a", "b"),), None, 7)
     if hint is Settlement:
         return Settlement.TAKEN
     known = {int: 7, str: "text", bytes: b"b" * 8, bool: True}

@@ -90,7 +90,7 @@ from mayfly.verbs.facts import Inquiry, MqscResult
 from mayfly.verbs.messages import Delivery, GetResult, Message, PutResult, Settlement
 from mayfly.verbs.requests import BackoutRule, Opened, Put, Request, Subscribed, verb_name
 from mayfly.verbs.rows import properties_of, scalar_of
-from mayfly.verbs.schedule import Receipt, ScheduleFilter
+from mayfly.verbs.schedule import Receipt
 from mayfly.verbs.stories import PropertyQuestion, StoriesFound, Whereabouts
 
 _R = TypeVar("_R")
@@ -892,13 +892,6 @@ def _schedule(on: LocalConnection, asked: Any) -> Schedule:
     return schedule.within(session.unit_of_work) if asked.in_unit else schedule
 
 
-def _filter(where: ask.Filter) -> ScheduleFilter:
-    properties = tuple(where.properties)
-    return ScheduleFilter(
-        where.queue, where.sender, properties, where.due_from_ms, where.due_before_ms
-    )
-
-
 def _receipt(receipt: Receipt) -> ask.ReceiptRow:
     return ask.ReceiptRow(receipt, receipt.message_count)
 
@@ -912,7 +905,7 @@ def _reschedule(on: LocalConnection, asked: ask.Reschedule) -> ask.ReceiptRow:
 
 def _reschedule_all(on: LocalConnection, asked: ask.RescheduleAll) -> int:
     progress = _schedule(on, asked).reschedule_all(
-        _filter(asked.where),
+        asked.where,
         delay_ms=asked.delay_ms,
         deliver_at_ms=asked.deliver_at_ms,
         by_ms=asked.by_ms,
@@ -1050,19 +1043,17 @@ CALLS: Final[dict[type[ask.Request[Any]], Carries]] = {
     ask.MakeTemporaryTopic: _make_temporary_topic,
     ask.DeleteTemporaryTopic: _delete_temporary_topic,
     ask.ListSchedule: lambda on, asked: on.session.schedule.list(
-        _filter(asked.where), limit=asked.limit, after=asked.after
+        asked.where, limit=asked.limit, after=asked.after
     ),
     ask.ShowScheduled: lambda on, asked: on.session.schedule.show(asked.msg_id),
     ask.CountScheduled: lambda on, asked: on.session.schedule.count(asked.queue),
     ask.CancelScheduled: lambda on, asked: _receipt(_schedule(on, asked).cancel(asked.msg_id)),
     ask.Reschedule: _reschedule,
     ask.ReleaseScheduled: lambda on, asked: _receipt(_schedule(on, asked).release(asked.msg_id)),
-    ask.CancelAll: lambda on, asked: _begin_steps(
-        on, _schedule(on, asked).cancel_all(_filter(asked.where))
-    ),
+    ask.CancelAll: lambda on, asked: _begin_steps(on, _schedule(on, asked).cancel_all(asked.where)),
     ask.RescheduleAll: _reschedule_all,
     ask.ReleaseAll: lambda on, asked: _begin_steps(
-        on, _schedule(on, asked).release_all(_filter(asked.where))
+        on, _schedule(on, asked).release_all(asked.where)
     ),
     ask.GoOn: _go_on,
     ask.Audit: lambda on, asked: on.session.schedule.audit_before(asked.before, asked.limit),

@@ -43,7 +43,7 @@ class Schedule:
         """Return delayed messages by delivery time, those after a position."""
         # Checked here, as in one process: a value that is no number cannot even be sent.
         check_page(limit, after)
-        return self._call(ask.ListSchedule(_row(where), limit, after))
+        return self._call(ask.ListSchedule(where, limit, after))
 
     def show(self, msg_id: bytes | str) -> Scheduled | None:
         """Return the delayed message that was sent under a MsgId, of several the next one due.
@@ -76,7 +76,7 @@ class Schedule:
 
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Cancel all messages that a filter finds; yields the number done so far."""
-        return self._steps(ask.CancelAll(self._in_unit, _row(where)))
+        return self._steps(ask.CancelAll(self._in_unit, where))
 
     def reschedule_all(
         self,
@@ -92,12 +92,12 @@ class Schedule:
         of the three is given, and MQRC_EXPIRY_ERROR for a time behind the expiry of a message
         (D7). After an error nothing is changed.
         """
-        wanted = _row(where), delay_ms, deliver_at_ms, by_ms
+        wanted = where, delay_ms, deliver_at_ms, by_ms
         return self._steps(ask.RescheduleAll(self._in_unit, *wanted))
 
     def release_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Release all messages that a filter finds now; yields the number done so far."""
-        return self._steps(ask.ReleaseAll(self._in_unit, _row(where)))
+        return self._steps(ask.ReleaseAll(self._in_unit, where))
 
     def audit(self, limit: int = 20) -> builtins.list[AuditEntry]:
         """Return the latest changes of the schedule, newest first."""
@@ -265,10 +265,3 @@ class Administration:
 
 def _receipt_of(row: ask.ReceiptRow) -> Receipt:
     return row.receipt.of(row.message_count)
-
-
-def _row(where: ScheduleFilter) -> ask.Filter:
-    """Return a filter as it travels."""
-    return ask.Filter(
-        where.queue, where.sender, [*where.properties], where.due_from_ms, where.due_before_ms
-    )
