@@ -179,6 +179,9 @@ def _moved(
     return OutgoingMessage(as_given(core, descriptor), window, ids, body)
 
 
+# Watchers hear of each message whose expiry was met, once that is durable
+
+
 class Expired(NamedTuple):
     """A message whose expiry was met: ``message.seen_ms`` is the moment.
 
@@ -245,6 +248,9 @@ def _expired(queue: LocalQueue, row: StoredMessage, now_ms: int, met_by: str | N
                 body=embedded.body,
             )
     return Expired(name, Message(name, row, now_ms, row.body), met_by)
+
+
+# The expiry scan discards what has expired and nobody asks for (EXPRYINT, X9)
 
 
 class ExpiryScan:

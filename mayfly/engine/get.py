@@ -418,6 +418,9 @@ def _with_extension(row: StoredMessage) -> StoredMessage:
     return row._replace(descriptor=pack_descriptor(announcing), body=extension + row.body)
 
 
+# A message that was found is taken, and expired ones that were met are discarded
+
+
 def take_row(
     core: Core,
     found: Found,

@@ -286,6 +286,9 @@ def confirm_arrival(
         unit_of_work.adopt(report)
 
 
+# MQSTAT: the outcome of puts with MQPMO_ASYNC_RESPONSE, whose failures are not raised (P13)
+
+
 class AsyncPuts:
     """The status of one session: its asynchronous puts are counted, their first error is kept."""
 

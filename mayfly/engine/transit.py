@@ -43,6 +43,11 @@ _SAVE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 _LAST = "SELECT value FROM meta WHERE name = ?"
 
 
+# Messages that a channel has taken off its transmission queue and not yet got rid of. They are
+# hidden like those that a unit of work has got. A batch in doubt stays hidden across a restart,
+# until the channel has asked its partner; no get, nor its own expiry, touches it meanwhile (E15).
+
+
 class Shipment(Hold):
     """The messages of one batch, hidden until its end."""
 
@@ -308,6 +313,10 @@ class Shipments:
         self._in_doubt[name] = shipment
 
 
+# Messages that come from elsewhere: they are put as they stand, or end with what they are owed.
+# With a session they are part of its unit of work, without one on their own.
+
+
 class Undeliverable(NamedTuple):
     """A message that cannot be put on its ``target``, ``QUEUE`` or ``QUEUE@MANAGER``."""
 
@@ -407,6 +416,10 @@ def _is_dead_lettered(
         core.alike_warnings.note(_LOG, ("letter", target, error.reason), core.now_ms(), said)
         return False
     return True
+
+
+# Messages that a partner moves in or out exactly once. A number becomes durable with the unit of
+# work that puts or gets the message; after a crash the partner asks which one was the last.
 
 
 class MoveNumbers:
