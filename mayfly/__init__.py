@@ -17,7 +17,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from mayfly import aio
-    from mayfly.client.connecting import connect
+    from mayfly.client.client import connect
     from mayfly.engine.face.operating import QueueSharingGroup
     from mayfly.mqi.errors import MQError
     from mayfly.queue_manager import QueueManager
@@ -28,7 +28,7 @@ _HOMES = {
     "QueueManager": "mayfly.queue_manager",
     "QueueSharingGroup": "mayfly.engine.face.operating",
     "SystemClock": "mayfly.runtime.clocks",
-    "connect": "mayfly.client.connecting",
+    "connect": "mayfly.client.client",
 }
 
 

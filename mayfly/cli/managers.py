@@ -17,8 +17,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.served import SERVED_FILE, Served, is_served, looks, served_at, told_in
 from mayfly.cli.values import local_path
 from mayfly.client.connection import Connection, LocalConnection
-from mayfly.client.connection.endpoint import Endpoint
-from mayfly.client.connection.url import endpoint_of_url, names_channel
+from mayfly.client.connection.endpoint import Endpoint, endpoint_of_url, names_channel
 from mayfly.engine import (
     LONGEST_MESSAGE_BYTES,
     PLATFORMS,

@@ -4,8 +4,6 @@
 ``mayfly.client.connection``, the interface with numbers, for facades and servers.
 """
 
-from mayfly.client.client import Client
-from mayfly.client.connecting import connect
-from mayfly.client.subscriptions import ClientSubscription
+from mayfly.client.client import Client, ClientSubscription, connect
 
 __all__ = ["Client", "ClientSubscription", "connect"]

@@ -1,60 +1,24 @@
-"""Arguments of programs as the verbs of a connection take them, for both kinds of clients."""
+"""Requests of both kinds of clients: fields of a put, many messages by one call, subscriptions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import TypeAlias, Unpack
 
 from mayfly.client.connection import Connection
+from mayfly.client.connection.interface import OnDone
+from mayfly.client.open_objects import OUTDATED, from_queue
+from mayfly.lifetime.times import tenths_of_ms
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import LostAnswer, MQError, NoMessage, mq_error
 from mayfly.properties.folders import properties_of_mapping
 from mayfly.verbs import requests as ask
-from mayfly.verbs.checks import Identifier, stored_id
-
-
-class Opening(NamedTuple):
-    """An object and what it is opened for; equal ones share a handle."""
-
-    name: str
-    options: int
-    kind: int = c.MQOT_Q
-    topic: str = ""
-    selector: str | None = None
-
-    def open(self, connection: Connection) -> int:
-        """Open it; ``QUEUE@MANAGER`` is a queue of another queue manager."""
-        name, _, manager = self.name.partition("@")
-        return connection.call(
-            ask.Open(
-                name,
-                self.options,
-                kind=self.kind,
-                manager=manager,
-                topic=self.topic,
-                selector=self.selector,
-            )
-        ).handle
-
-
-def to_queue(queue: str) -> Opening:
-    """Return what puts to a queue need."""
-    return Opening(queue, c.MQOO_OUTPUT)
-
-
-def to_topic(topic: str, topic_object: str = "") -> Opening:
-    """Return what publications need."""
-    return Opening(topic_object, c.MQOO_OUTPUT, c.MQOT_TOPIC, topic)
-
-
-def from_queue(queue: str, selector: str | None) -> Opening:
-    """Return what gets need."""
-    return Opening(queue, c.MQOO_INPUT_SHARED, selector=selector)
-
-
-def to_browse(queue: str, selector: str | None) -> Opening:
-    """Return what a browse needs."""
-    return Opening(queue, c.MQOO_BROWSE, selector=selector)
+from mayfly.verbs.checks import MOST_BYTES, Identifier, check_most, stored_id
+from mayfly.verbs.messages import Message, PutResult
+from mayfly.verbs.requests import Subscribed
 
 
 def id_of(identifier: Identifier | None, name: str) -> bytes:
@@ -85,3 +49,152 @@ def get_options(wait_ms: int) -> int:
     """Return the options of a get: properties stand in an MQRFH2 before the data."""
     waits = c.MQGMO_WAIT if wait_ms else c.MQGMO_NO_WAIT
     return waits | c.MQGMO_PROPERTIES_FORCE_MQRFH2
+
+
+#: So many are on their way at a time.
+MOST_UNDER_WAY = 1_000
+Outcome: TypeAlias = PutResult | MQError | None
+
+
+def put_all(
+    connection: Connection,
+    handle: int,
+    bodies: Sequence[bytes],
+    descriptor: Descriptor,
+    options: int,
+    **more: Unpack[ask.MessageMore],
+) -> list[Outcome]:
+    """Put bodies in their order and return what became of each; the rest as of ``put``.
+
+    Raises the error of all of them when the object is not what it was, and nothing was put.
+    """
+
+    def begin(body: bytes, on_done: OnDone[PutResult | None]) -> object:
+        return connection.begin(ask.Put.of(handle, body, descriptor, options, **more), on_done)
+
+    outcomes: list[Outcome] = []
+    left = iter(bodies)
+    while part := list(islice(left, MOST_UNDER_WAY)):
+        outcomes += _put_part(connection, part, begin)
+    errors = [outcome for outcome in outcomes if isinstance(outcome, MQError)]
+    if errors and len(errors) == len(outcomes) and errors[0].reason in OUTDATED:
+        raise errors[0]
+    return outcomes
+
+
+def msg_ids_of(outcomes: Sequence[Outcome]) -> list[bytes]:
+    """Return the MsgIds of messages that are all put.
+
+    Raises the first error with its reason code; the text says which message it is about, and how
+    many of them are put. LostAnswer stays LostAnswer.
+    """
+    found = [outcome.msg_id for outcome in outcomes if isinstance(outcome, PutResult)]
+    for number, outcome in enumerate(outcomes, 1):
+        if isinstance(outcome, LostAnswer):
+            raise outcome
+        if isinstance(outcome, MQError):
+            said = f"message {number} of {len(outcomes)} is refused, {len(found)} are put"
+            raise mq_error(outcome.reason, f"{said}: {outcome.detail}") from outcome
+    return found
+
+
+def get_all(
+    connection: Connection, handle: int, options: int, most: int, wait_ms: int
+) -> list[Message]:
+    """Get messages that are there; only the first one is waited for."""
+    check_most(most)
+    found = connection.call(ask.GetMany(handle, options, most, MOST_BYTES))
+    if found or not wait_ms:
+        return found
+    try:
+        first = connection.get(handle, options | c.MQGMO_WAIT, wait_ms=wait_ms).message
+    except NoMessage:
+        return []
+    if most == 1:
+        return [first]
+    try:
+        return [first, *connection.call(ask.GetMany(handle, options, most - 1, MOST_BYTES))]
+    except MQError:
+        # The first one is got, whatever becomes of others.
+        return [first]
+
+
+def _put_part(
+    connection: Connection,
+    bodies: Sequence[bytes],
+    begin: Callable[[bytes, OnDone[PutResult | None]], object],
+) -> list[Outcome]:
+    outcomes: list[Outcome] = [None] * len(bodies)
+    told = 0
+    is_done = connection.runtime.event()
+
+    def done(place: int, outcome: Outcome) -> None:
+        # Callbacks of a queue manager come one at a time.
+        nonlocal told
+        outcomes[place] = outcome
+        told += 1
+        if told == len(bodies):
+            is_done.set()
+
+    with connection.together():
+        for place, body in enumerate(bodies):
+            begin(body, lambda outcome, place=place: done(place, outcome))  # type: ignore[misc]  # bound here
+    is_done.wait()
+    return outcomes
+
+
+def subscribed(
+    connection: Connection,
+    topic: str,
+    *,
+    topic_object: str,
+    name: str,
+    durable: bool,
+    shared: bool,
+    no_local: bool,
+    queue: str,
+    selector: str,
+    time_to_live_ms: int | None,
+    correl_id: Identifier | None,
+    retained: bool,
+    on_request: bool,
+) -> Subscribed:
+    """MQSUB; raises as ``requests.Subscribe``, ValueError for what a join cannot have."""
+    check_life_ms(time_to_live_ms)
+    if shared or no_local:
+        others = topic_object, queue, correl_id, on_request, time_to_live_ms, not retained
+        if any(others) or correl_id is None:
+            raise ValueError("shared and no_local go with name, durable and selector alone")
+        return connection.call(
+            ask.JoinSubscription(topic, name, durable, shared, no_local, selector)
+        )
+    options = c.MQSO_CREATE | (0 if queue else c.MQSO_MANAGED)
+    options |= c.MQSO_DURABLE if durable else c.MQSO_NON_DURABLE
+    options |= 0 if retained else c.MQSO_NEW_PUBLICATIONS_ONLY
+    options |= c.MQSO_PUBLICATIONS_ON_REQUEST if on_request else 0
+    life = c.MQEI_UNLIMITED if time_to_live_ms is None else tenths_of_ms(time_to_live_ms)
+    handle = from_queue(queue, None).open(connection) if queue else c.MQHO_NONE
+    try:
+        return connection.call(
+            ask.Subscribe(
+                options,
+                topic=topic,
+                topic_object=topic_object,
+                name=name,
+                queue=handle,
+                selector=selector,
+                correl_id=None if correl_id is None else stored_id(correl_id, "correl_id"),
+                expiry_tenths=life,
+            )
+        )
+    except MQError:
+        if handle:
+            connection.call(ask.CloseObject(handle))
+        raise
+
+
+def resumed(connection: Connection, name: str) -> Subscribed:
+    """MQSUB of a durable subscription that is there; raises as ``requests.Subscribe``."""
+    return connection.call(
+        ask.Subscribe(c.MQSO_RESUME | c.MQSO_MANAGED | c.MQSO_DURABLE, name=name)
+    )

@@ -2,31 +2,74 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from os import PathLike
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
+from mayfly.client import connection
 from mayfly.client.asking import (
-    from_queue,
+    Outcome,
+    get_all,
     get_options,
     id_of,
     life,
-    to_browse,
-    to_queue,
-    to_topic,
+    msg_ids_of,
+    put_all,
+    resumed,
+    subscribed,
 )
 from mayfly.client.connection import Administration, Connection, Schedule
-from mayfly.client.many import Outcome, get_all, msg_ids_of, put_all
-from mayfly.client.open_objects import OpenObjects
-from mayfly.client.subscriptions import ClientSubscription, resumed, subscribed
+from mayfly.client.connection.choose import Wanted
+from mayfly.client.connection.endpoint import Reconnect, Tls, endpoint_of_url, is_url
+from mayfly.client.open_objects import OpenObjects, from_queue, to_browse, to_queue, to_topic
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import Identifier, bytes_of, plain_descriptor
-from mayfly.verbs.facts import MqscResult
+from mayfly.verbs.facts import MqscResult, SubscriptionFacts
 from mayfly.verbs.messages import Message, PutResult
+from mayfly.verbs.requests import Subscribed
+
+
+class ClientSubscription:
+    """A subscription and the queue of its publications; used by the thread of its client."""
+
+    def __init__(self, connection: Connection, opened: Subscribed, get_option: int) -> None:
+        """Take a subscription that is open; ``get_option`` is that of its gets and syncpoint."""
+        self._connection, self._opened, self._get_option = connection, opened, get_option
+
+    @property
+    def facts(self) -> SubscriptionFacts:
+        """Its attributes at its opening: name, topic, queue, CorrelId and the rest."""
+        return self._opened.facts
+
+    def get(self, *, wait_ms: int = 0) -> Message | None:
+        """Take the next publication, or None when none came within ``wait_ms`` (-1: for ever)."""
+        options = get_options(wait_ms) | self._get_option
+        try:
+            return self._connection.get(self._opened.handle, options, wait_ms=wait_ms).message
+        except NoMessage:
+            return None
+
+    def request_retained(self) -> int:
+        """Ask for what is retained (MQSUBRQ); returns how many come, or raises 2437."""
+        return self._connection.call(ask.RequestRetained(self._opened.number))
+
+    def close(self, *, remove: bool = False) -> None:
+        """Close it; a durable one stays and collects, unless it is to be removed.
+
+        The end of its client has closed it already.
+        """
+        if not self._connection.is_open:
+            return
+        self._connection.call(ask.CloseSubscription(self._opened.number, remove=remove))
+        if self._connection.has_open(self._opened.handle):
+            self._connection.call(ask.CloseObject(self._opened.handle))
 
 
 class Client:
@@ -335,3 +378,54 @@ class Client:
     ) -> None:
         """Commit or, after an exception, back out; then disconnect."""
         self.close(commit=kind is None)
+
+
+#: How a connection is encrypted: True trusts whom the machine trusts, a path is a PEM file of
+#: certificates that are trusted.
+TlsWanted: TypeAlias = Tls | str | PathLike[str] | bool | None
+
+
+def connect(
+    name: str,
+    *,
+    user: str | None = None,
+    password: str | None = None,
+    tls: TlsWanted = None,
+    transacted: bool = False,
+    reconnect: Reconnect | None = None,
+) -> Client:
+    """Connect to a queue manager by its name, or by a URL (docs/CLIENTS.md).
+
+    ``connect("QM1")`` finds it as IBM MQ does: by MQSERVER, MQCCDTURL or MQCHLLIB with MQCHLTAB,
+    else on this machine. ``connect("mq://host:1414/QM1?channel=DEV.APP.SVRCONN")`` goes there;
+    ``mqs://`` or ``tls`` encrypt. ``user`` None is who runs the program. ``reconnect`` YES makes a
+    connection anew that breaks, QUEUE_MANAGER to the same one only; None is as the channel says.
+    Raises MQError:
+    MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE, MQRC_HOST_NOT_AVAILABLE,
+    MQRC_UNKNOWN_CHANNEL_NAME, MQRC_CHANNEL_NOT_AVAILABLE, MQRC_NOT_AUTHORIZED,
+    MQRC_SSL_INITIALIZATION_ERROR, MQRC_KEY_REPOSITORY_ERROR, MQRC_CLIENT_CONN_ERROR.
+    """
+    wanted = Wanted(reconnect=reconnect, may_reconnect=True)
+    made = connected(name, wanted, user=user, password=password, tls=tls)
+    return Client(made, transacted=transacted)
+
+
+def connected(
+    name: str, wanted: Wanted, *, user: str | None, password: str | None, tls: TlsWanted
+) -> Connection:
+    """Return the connection of a new client; raises as :func:`connect`."""
+    if is_url(name):
+        endpoint = endpoint_of_url(name, _tls(tls))
+        wanted, name = wanted._replace(endpoint=endpoint), endpoint.queue_manager
+    elif tls:
+        raise ValueError(f"tls is for a URL; {name!r} is a name, whose channel says what it uses")
+    program = Path(sys.argv[0]).name or "python"
+    return connection.connect(name, user, password=password, program=program, wanted=wanted)
+
+
+def _tls(wanted: TlsWanted) -> Tls | None:
+    if isinstance(wanted, Tls):
+        return wanted
+    if isinstance(wanted, bool) or wanted is None:
+        return Tls() if wanted else None
+    return Tls(authorities=Path(wanted))

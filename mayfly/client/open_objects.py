@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
-from mayfly.client.asking import Opening
 from mayfly.client.connection import Connection
 from mayfly.client.connection.remote_keeper import Keeper
+from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import Runtime
@@ -36,6 +36,50 @@ def _begin_anew() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_anew)
+
+
+class Opening(NamedTuple):
+    """An object and what it is opened for; equal ones share a handle."""
+
+    name: str
+    options: int
+    kind: int = c.MQOT_Q
+    topic: str = ""
+    selector: str | None = None
+
+    def open(self, connection: Connection) -> int:
+        """Open it; ``QUEUE@MANAGER`` is a queue of another queue manager."""
+        name, _, manager = self.name.partition("@")
+        return connection.call(
+            ask.Open(
+                name,
+                self.options,
+                kind=self.kind,
+                manager=manager,
+                topic=self.topic,
+                selector=self.selector,
+            )
+        ).handle
+
+
+def to_queue(queue: str) -> Opening:
+    """Return what puts to a queue need."""
+    return Opening(queue, c.MQOO_OUTPUT)
+
+
+def to_topic(topic: str, topic_object: str = "") -> Opening:
+    """Return what publications need."""
+    return Opening(topic_object, c.MQOO_OUTPUT, c.MQOT_TOPIC, topic)
+
+
+def from_queue(queue: str, selector: str | None) -> Opening:
+    """Return what gets need."""
+    return Opening(queue, c.MQOO_INPUT_SHARED, selector=selector)
+
+
+def to_browse(queue: str, selector: str | None) -> Opening:
+    """Return what a browse needs."""
+    return Opening(queue, c.MQOO_BROWSE, selector=selector)
 
 
 class _Used(NamedTuple):

@@ -9,15 +9,16 @@ from mayfly.client.connection import Connection as QueueConnection
 from mayfly.client.connection.choose import Sharing, Wanted
 from mayfly.client.connection.connectors import Connector, LocalConnector, NamedConnector
 from mayfly.client.connection.endpoint import (
+    DEFAULT_CHANNEL,
     DEFAULT_PORT,
     Address,
     Endpoint,
     Reconnect,
     Tls,
     addresses_of,
+    endpoint_of_url,
 )
 from mayfly.client.connection.reconnection import Attempts
-from mayfly.client.connection.url import DEFAULT_CHANNEL, endpoint_of_url
 from mayfly.jms.connections import Connection
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
 from mayfly.jms.contexts import JMSContext, Shared

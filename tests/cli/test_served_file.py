@@ -16,7 +16,7 @@ from mayfly.cli import served
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.ping import Health, health_of
 from mayfly.cli.served import SERVED_FILE, Served, Serving
-from mayfly.client.connection.served_folder import connect_to_server_of
+from mayfly.client.connection.by_name import connect_to_server_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import FolderInUse, MQError, StoreError
 from mayfly.servers.standing import State

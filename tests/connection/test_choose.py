@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 from mayfly.client.connection.choose import NOTHING_WANTED, Wanted, endpoint_of_mqserver, routes
-from mayfly.client.connection.endpoint import Address, Endpoint, Reconnect, Tls, addresses_of
-from mayfly.client.connection.url import endpoint_of_url, is_url
+from mayfly.client.connection.endpoint import (
+    Address,
+    Endpoint,
+    Reconnect,
+    Tls,
+    addresses_of,
+    endpoint_of_url,
+    is_url,
+)
 from mayfly.mqi.errors import MQError
 
 

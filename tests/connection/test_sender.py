@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from mayfly import QueueManager
-from mayfly.client.connection.remote_sender import Sender
+from mayfly.client.connection.remote_link import Sender
 from mayfly.client.connection.remote_stream import PlainStream
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mayfly import MQError
-from mayfly.client.connection import table_files
+from mayfly.client.connection import ccdt
 from mayfly.client.connection.choose import routes
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -122,7 +122,7 @@ def test_a_server_that_is_redirected_to_has_no_password(web: Web) -> None:
         (b"<html>", 200, 2278, "is no JSON"),
         (b"AMQR\0\0\0\1", 200, 2278, "binary table"),
         (b'{"channels": []}', 200, 2278, "channel: is missing"),
-        (b"[" * (table_files.MOST_BYTES + 1), 200, 2600, "more than 4,194,304 bytes"),
+        (b"[" * (ccdt.MOST_BYTES + 1), 200, 2600, "more than 4,194,304 bytes"),
     ],
     ids=["missing", "broken", "HTML", "binary", "key", "long"],
 )
@@ -148,7 +148,7 @@ def test_nobody_who_listens_is_2600() -> None:
 
 def test_a_server_that_drips_is_given_up(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each byte comes in time, the table never."""
-    monkeypatch.setattr(table_files, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(ccdt, "PATIENCE_SECONDS", 0.1)
     is_over = threading.Event()
 
     def answer(handler: BaseHTTPRequestHandler) -> None:

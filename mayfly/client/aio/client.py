@@ -3,34 +3,71 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 from mayfly.client.aio.open_objects import AsyncOpenObjects
 from mayfly.client.aio.outcomes import Outcomes
-from mayfly.client.aio.subscription import AsyncSubscription
 from mayfly.client.asking import (
-    from_queue,
+    Outcome,
     get_options,
     id_of,
     life,
-    to_browse,
-    to_queue,
-    to_topic,
+    msg_ids_of,
+    put_all,
+    resumed,
+    subscribed,
 )
+from mayfly.client.client import TlsWanted, connected
 from mayfly.client.connection import Administration, Connection
-from mayfly.client.many import Outcome, msg_ids_of, put_all
-from mayfly.client.subscriptions import resumed, subscribed
+from mayfly.client.connection.choose import Wanted
+from mayfly.client.connection.endpoint import Reconnect
+from mayfly.client.open_objects import from_queue, to_browse, to_queue, to_topic
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.verbs import requests as ask
 from mayfly.verbs.checks import MOST_BYTES, Identifier, bytes_of, check_most, plain_descriptor
-from mayfly.verbs.facts import MqscResult
+from mayfly.verbs.facts import MqscResult, SubscriptionFacts
 from mayfly.verbs.messages import Message, PutResult
+from mayfly.verbs.requests import Subscribed
+
+#: Gets from the queue of a handle, waiting for so many ms.
+Get: TypeAlias = Callable[[int, int], Awaitable[Message | None]]
+
+
+class AsyncSubscription:
+    """A subscription and the queue of its publications."""
+
+    def __init__(self, outcomes: Outcomes, opened: Subscribed, get: Get) -> None:
+        """Take a subscription that is open, and the get of its client."""
+        self._outcomes, self._opened, self._get = outcomes, opened, get
+
+    @property
+    def facts(self) -> SubscriptionFacts:
+        """Name, topic, queue, CorrelId and other facts, as they were when it was opened."""
+        return self._opened.facts
+
+    async def get(self, *, wait_ms: int = c.MQWI_UNLIMITED) -> Message | None:
+        """Take the next publication, or None when none came within ``wait_ms`` (-1: for ever)."""
+        return await self._get(self._opened.handle, wait_ms)
+
+    async def messages(self, *, wait_ms: int = c.MQWI_UNLIMITED) -> AsyncIterator[Message]:
+        """Yield publications until none has come within ``wait_ms``."""
+        while (message := await self.get(wait_ms=wait_ms)) is not None:
+            yield message
+
+    async def request_retained(self) -> int:
+        """Ask for what is retained (MQSUBRQ); returns how many come, or raises 2437."""
+        return await self._outcomes.call(ask.RequestRetained(self._opened.number))
+
+    async def close(self, *, remove: bool = False) -> None:
+        """Close it; a durable one stays and collects, unless it is to be removed."""
+        await self._outcomes.call(ask.CloseSubscription(self._opened.number, remove))
+
 
 _T = TypeVar("_T")
 
@@ -372,3 +409,54 @@ class AsyncClient:
                     raise
             else:
                 return delivery.result.message
+
+
+def connect(
+    name: str,
+    *,
+    user: str | None = None,
+    password: str | None = None,
+    tls: TlsWanted = None,
+    transacted: bool = False,
+    reconnect: Reconnect | None = None,
+) -> Connecting:
+    """Connect to a queue manager: ``async with connect("QM1") as client``, or ``await`` it.
+
+    Parameters and errors are those of ``mayfly.connect``. The connection belongs to the loop in
+    which it is entered.
+    """
+    wanted = Wanted(reconnect=reconnect, may_reconnect=True)
+    made = partial(connected, name, wanted, user=user, password=password, tls=tls)
+    return Connecting(made, transacted=transacted)
+
+
+class Connecting:
+    """A client that is not connected yet."""
+
+    def __init__(self, connect: Callable[[], Connection], *, transacted: bool) -> None:
+        """Note how to connect."""
+        self._connect, self._transacted = connect, transacted
+        self._client: AsyncClient | None = None
+
+    def __await__(self) -> Generator[Any, None, AsyncClient]:
+        """Connect."""
+        return self._connected().__await__()
+
+    async def __aenter__(self) -> AsyncClient:
+        """Connect."""
+        self._client = await self._connected()
+        return self._client
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Commit or, after an exception, back out; then disconnect."""
+        if self._client is not None:
+            await self._client.__aexit__(kind, value, traceback)
+
+    async def _connected(self) -> AsyncClient:
+        made = await asyncio.to_thread(self._connect)
+        return AsyncClient(made, transacted=self._transacted)

@@ -9,8 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from mayfly.client.aio.outcomes import Outcomes
-from mayfly.client.asking import Opening
-from mayfly.client.open_objects import LOOK_MS, MOST_OPEN, OUTDATED
+from mayfly.client.open_objects import LOOK_MS, MOST_OPEN, OUTDATED, Opening
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.errors import MQError
 from mayfly.verbs import requests as ask

@@ -9,8 +9,7 @@ from typing import Any
 
 from mayfly.channel import ChannelDefinition, LinkDown, Traffic
 from mayfly.client.connection.endpoint import Address, Endpoint, Tls, addresses_of
-from mayfly.client.connection.remote_link import Link
-from mayfly.client.connection.remote_requests import answer_of
+from mayfly.client.connection.remote_link import Link, answer_of
 from mayfly.client.connection.remote_stream import CONNECT_SECONDS, Stream, opened
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import reasons as rc

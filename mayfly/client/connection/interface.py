@@ -6,9 +6,11 @@ answer, :meth:`Connection.begin` tells it. Errors are MQError: class, reason cod
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from types import FrameType
 from typing import Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 
 from mayfly.mqi import constants as c
@@ -18,6 +20,23 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import Runtime
 from mayfly.verbs import requests as ask
 from mayfly.verbs.messages import GetResult, PutResult
+
+#: Modules in the midst of which nothing is closed, but for those of facades.
+_OURS, _FACADES = "mayfly.", ("mayfly.pymqi.", "mayfly.jms.")
+
+
+def end_dropped(end: Callable[[], None], leave: Callable[[Callable[[], None]], object]) -> None:
+    """Run an end, or leave it where a verb is under way, whose locks it might need."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__"))
+        is_own_call = frame.f_code.co_name == "end_dropped"
+        if module.startswith(_OURS) and not module.startswith(_FACADES) and not is_own_call:
+            leave(end)
+            return
+        frame = frame.f_back
+    end()
+
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar, cast
 
 from mayfly.client.connection.choose import Sharing
-from mayfly.client.connection.dropped import end_dropped
 from mayfly.client.connection.endpoint import Address, AnyAddress, Endpoint
 from mayfly.client.connection.interface import (
     DECIDED,
@@ -17,12 +16,11 @@ from mayfly.client.connection.interface import (
     OnRefused,
     UnderWay,
     check_called,
+    end_dropped,
 )
-from mayfly.client.connection.remote_conversation import Conversation
+from mayfly.client.connection.remote_conversation import Conversation, Way, shared_links
 from mayfly.client.connection.remote_link import Link
-from mayfly.client.connection.remote_put_frames import ToldPuts
-from mayfly.client.connection.remote_puts import UnansweredPuts
-from mayfly.client.connection.remote_sharing import Way, shared_links
+from mayfly.client.connection.remote_puts import ToldPuts, UnansweredPuts
 from mayfly.client.connection.remote_stream import opened
 from mayfly.client.connection.virtual_time import VirtualTime, virtual_time_here
 from mayfly.lifetime.times import SECOND_MS

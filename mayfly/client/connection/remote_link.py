@@ -1,31 +1,31 @@
-"""The client's end of a connection to a server: requests, their answers, signs of life, the end.
+"""The socket of a client to a server: requests out, answers in, callbacks, heartbeats, forks.
 
-A thread that waits for an answer reads the socket itself. One thread reads at a time, and hands the
-answers of other threads to them. While verbs with callbacks are under way, a thread of the link
-reads when no other does, and another one calls the callbacks.
+A thread that waits for an answer reads for all others; a thread of its own calls callbacks.
 """
 
 from __future__ import annotations
 
+import logging
+import os
+import weakref
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
 from mayfly.client.connection.endpoint import AnyAddress
-from mayfly.client.connection.remote_callbacks import Callbacks
-from mayfly.client.connection.remote_forks import note_link
 from mayfly.client.connection.remote_keeper import keeper
-from mayfly.client.connection.remote_requests import OnAnswer, OnMet, Request, answer_of
-from mayfly.client.connection.remote_sender import Sender
 from mayfly.client.connection.remote_stream import NoStream, Stream, broken
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import Failure, LostAnswer, MQError, error_of, mq_error
-from mayfly.runtime import Runtime
+from mayfly.runtime import Event, Loop, Runtime
 from mayfly.verbs.contracts.wire import (
     ALIVE,
     ANSWER_BYTES,
+    DONE_BYTES,
     ENDED,
+    FAILED_BYTES,
     FIRST_FRAME_BYTES,
     HEADER,
     MET,
@@ -39,6 +39,231 @@ from mayfly.verbs.contracts.wire import (
     spoken_by,
 )
 
+#: Is called with the payload of an answer, or with the error in its place.
+OnAnswer: TypeAlias = Callable[[bytes | MQError], object]
+#: Is called for a get under way with the handle of a queue that cannot be got from, and the error.
+OnMet: TypeAlias = Callable[[int, MQError], object]
+
+
+class Request:
+    """A request, with its answer or the error in its place."""
+
+    __slots__ = ("event", "is_doubtful", "on_answer", "on_met", "payload")
+
+    def __init__(
+        self,
+        *,
+        is_doubtful: bool,
+        on_answer: OnAnswer | None = None,
+        on_met: OnMet | None = None,
+    ) -> None:
+        self.payload: bytes | MQError | None = None
+        self.event: Event | None = None
+        #: Whether it may have taken effect when its answer is lost.
+        self.is_doubtful = is_doubtful
+        self.on_answer, self.on_met = on_answer, on_met
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not answered."""
+        return self.payload is None
+
+
+def answer_of(payload: bytes | MQError | None, kind: Any) -> Any:
+    """Return the value of an answer; raises the MQError in the answer, or in its place."""
+    assert payload is not None
+    if isinstance(payload, MQError):
+        raise payload
+    first = payload[: len(DONE_BYTES)]
+    try:
+        if first == DONE_BYTES:
+            return decoded(kind, payload[len(DONE_BYTES) :], "answer")
+        if first == FAILED_BYTES:
+            raise error_of(decoded(Failure, payload[len(FAILED_BYTES) :], "answer"))
+    except WrongFrame as wrong:
+        raise broken(str(wrong)) from None
+    raise broken("an answer is neither a value nor a failure")
+
+
+#: No frame is gathered for much longer than this.
+_GATHER_SECONDS = 0.001
+#: After so many such times without a frame the thread sleeps, and after a second it ends.
+_QUIET_ROUNDS, _LINGER_SECONDS = 20, 1.0
+#: Returns a frame, which is complete from now on; it is called while the sender is at work.
+MakesFrame: TypeAlias = Callable[[], bytes]
+
+
+class Sender:
+    """Sends frames; any thread may. Gathered frames go out before a frame that is sent at once.
+
+    A send costs the client as much as the rest of a put, and the server more. So puts that nobody
+    can see before the commit are gathered. They go out when a frame is full of them, when another
+    frame is sent, or after a millisecond: lives begin when the server has the put, so they must not
+    wait long. A thread looks at the time; it exists only while frames are gathered.
+    """
+
+    def __init__(
+        self, stream: Stream, runtime: Runtime, on_failure: Callable[[OSError | str], object]
+    ) -> None:
+        """Begin to speak: the server is told our versions with the first frame.
+
+        ``on_failure`` is called with the error of a frame that no caller waits for.
+        """
+        self._stream, self._runtime, self._on_failure = stream, runtime, on_failure
+        #: Nothing is sent, and nothing gathered, while a thread has it.
+        self.lock = runtime.lock("wire-send")
+        self._gathered: list[bytes | MakesFrame] = [OURS.packed()]
+        #: Whether something was sent since this was last reset.
+        self.has_sent = True
+        self._changed = runtime.condition()
+        self._has_thread = self._is_watched = self._is_over = False
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame; raises OSError, after which nothing more may be sent."""
+        with self.lock:
+            if self._gathered:
+                self._gathered.append(frame)
+                self._send_gathered()
+            else:
+                self._stream.send(frame)
+        self.has_sent = True
+
+    def gather(self, frame: bytes | MakesFrame) -> None:
+        """Send a frame soon: the caller has the lock, and calls :meth:`watch` without it."""
+        self._gathered.append(frame)
+
+    def watch(self) -> None:
+        """See to it that what is gathered is sent in time."""
+        if not self._is_watched:
+            self._watch()
+
+    def flush(self) -> None:
+        """Send what is gathered."""
+        try:
+            with self.lock:
+                self._send_gathered()
+        except OSError as error:
+            self._on_failure(error)
+        except BaseException:
+            # A part of a frame may be on its way.
+            self._on_failure("sending was interrupted")
+            raise
+
+    def try_send(self, frame: bytes) -> None:
+        """Send a sign of life, unless another thread is sending: its frame is one as well."""
+        failure: OSError | None = None
+        if self.lock.acquire(blocking=False):
+            try:
+                self._stream.send(frame)
+            except OSError as error:
+                failure = error
+            finally:
+                self.lock.release()
+        if failure is not None:
+            self._on_failure(failure)
+
+    def close(self) -> None:
+        """Give the socket back when nobody is sending any more; nobody is receiving."""
+        with self.lock:
+            self._gathered.clear()
+            self._stream.close()
+
+    def end(self) -> None:
+        """Let the thread end; nothing more is sent."""
+        self._is_over = True
+
+    def leave_to_parent(self) -> None:
+        """Be unusable in a forked child."""
+        self._stream = NoStream()
+        self.lock = self._runtime.lock("wire-send")
+        self._gathered.clear()
+
+    def _send_gathered(self) -> None:
+        """Send it; the caller has the lock."""
+        if self._gathered:
+            gathered, self._gathered = self._gathered, []
+            self._stream.send(
+                b"".join([each if isinstance(each, bytes) else each() for each in gathered])
+            )
+            self.has_sent = True
+
+    def _watch(self) -> None:
+        with self._changed:
+            self._is_watched = True
+            is_new, self._has_thread = not self._has_thread, True
+            self._changed.notify_all()
+        if is_new:
+            self._runtime.thread(self._run, "mayfly-wire-send").start()
+
+    def _run(self) -> None:
+        """Send what is gathered in time; sleep between bursts."""
+        quiet_rounds = 0
+        while not self._is_over:
+            with self._changed:
+                if quiet_rounds >= _QUIET_ROUNDS:
+                    if not self._rests():
+                        return
+                    quiet_rounds = 0
+                self._changed.wait(_GATHER_SECONDS)
+            quiet_rounds = 0 if self._gathered else quiet_rounds + 1
+            if self._gathered and not self._is_over:
+                self.flush()
+
+    def _rests(self) -> bool:
+        """Sleep until something is gathered; False when nothing was: the thread ends."""
+        self._is_watched = False
+        if not self._gathered:
+            self._changed.wait(_LINGER_SECONDS)
+        self._is_watched = self._has_thread = self._is_watched or bool(self._gathered)
+        return self._is_watched
+
+
+_LOG = logging.getLogger("mayfly.client")
+
+
+class Callbacks:
+    """Callbacks in the order in which they are to be called; they may call verbs."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        """Begin without a thread."""
+        self._runtime = runtime
+        self._changed = runtime.condition()
+        self._calls: deque[Callable[[], object]] = deque()
+        self._has_thread = self._is_over = False
+
+    def add(self, call: Callable[[], object]) -> None:
+        """Let the thread call something."""
+        with self._changed:
+            self._calls.append(call)
+            is_new, self._has_thread = not self._has_thread, True
+            self._changed.notify_all()
+        if is_new:
+            Loop(self._runtime, self._call_next, "mayfly-wire-call").start()
+
+    def end(self) -> None:
+        """End the thread when all are called."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+
+    def _call_next(self) -> bool:
+        """Wait for the next callback and call it; False at the end."""
+        with self._changed:
+            while not self._calls and not self._is_over:
+                self._changed.wait()
+            if not self._calls:
+                self._has_thread = False
+                return False
+            call = self._calls.popleft()
+        try:
+            call()
+        except (Exception, SystemExit):  # noqa: BLE001 - it is the program's; the others go on
+            _LOG.exception("a callback has failed")
+        return True
+
+
+#: All links of this process.
+_links: weakref.WeakSet[Link] = weakref.WeakSet()
 _ALIVE = framed(0, ALIVE, packed([ALIVE]))
 _link_numbers = count(1)
 #: The end of the connection; and a get under way with a queue that it cannot get from.
@@ -79,7 +304,7 @@ class Link:
         self._begun_count = 0
         self._calls, self._has_reader = runtime.condition(), False
         self._callbacks = Callbacks(runtime)
-        note_link(self)
+        _links.add(self)
 
     # Conversations.
 
@@ -426,3 +651,14 @@ class Link:
                     self._has_reader = False
                     return
             self._await(Request(is_doubtful=False), once=True)
+
+
+def _leave_to_parent() -> None:
+    """Make the copies of links in a forked child unusable: they are its parent's."""
+    for link in list(_links):
+        link.leave_to_parent()
+    _links.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)

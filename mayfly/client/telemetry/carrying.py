@@ -6,9 +6,10 @@ writes them, so that programs of other languages continue the trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, NamedTuple
 
+from opentelemetry import context, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanContext, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -18,7 +19,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import FORMAT, Typed
 from mayfly.properties.folders import Parts, Property, joined, parts_of, without_properties
-from mayfly.verbs.messages import Message
+from mayfly.verbs.messages import GetResult, Message, row_of
 
 _PROPAGATOR = TraceContextTextMapPropagator()
 NAMES = frozenset({"traceparent", "tracestate"})
@@ -97,3 +98,80 @@ def _texts_of(properties: Iterable[Property]) -> dict[str, str]:
 
 def _is_alone(parts: Parts) -> bool:
     return not parts.others and all(found.name in NAMES for found in parts.properties)
+
+
+class TracedMessage(Message):
+    """A message that had no properties but a creation context, and is shown without any.
+
+    So a program sees the body that its sender has put, whether telemetry is switched on or not.
+    Verbs that move the message on still find all of it.
+    """
+
+    __slots__ = ("_descriptor", "creation")
+
+    def __init__(self, message: Message, shown: Content, creation: SpanContext) -> None:
+        """Show a message with another content."""
+        super().__init__(message.queue, row_of(message), message.seen_ms, shown.body)
+        self._descriptor, self.creation = shown.descriptor, creation
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """The descriptor, which says what the body is."""
+        return self._descriptor
+
+    def cut_to(self, length_bytes: int) -> TracedMessage:
+        """Return the same message with only the first bytes of its body."""
+        shown = Content(self._descriptor, self.body[:length_bytes])
+        return TracedMessage(self, shown, self.creation)
+
+
+def creation_of(message: Message) -> SpanContext | None:
+    """Return the creation context of a message that was got, None for one without."""
+    if isinstance(message, TracedMessage):
+        return message.creation
+    return context_of(message)[0]
+
+
+def shown(result: GetResult, *, as_it_is: bool) -> tuple[GetResult, SpanContext | None]:
+    """Return the result of a get as its program sees it, and the creation context.
+
+    It is as it was when the message has properties of its own, when they go into a message handle,
+    and when the body was cut; with ``as_it_is`` in all cases.
+    """
+    if result.handed is not None:
+        return result, span_context(result.handed.properties)
+    creation, content = context_of(result.message)
+    if creation is None or content is None or as_it_is:
+        return result, creation
+    if result.data_length != len(result.message.body):
+        return result, creation
+    message = TracedMessage(result.message, content, creation)
+    length = len(content.body)
+    return GetResult(message, result.warning, length, result.handed, result.failure), creation
+
+
+class Continuing:
+    """An application of ASGI whose spans are children of those that requests name."""
+
+    def __init__(self, application: Callable[..., Awaitable[None]]) -> None:
+        """Take the application that answers."""
+        self._application = application
+
+    async def __call__(
+        self, scope: MutableMapping[str, Any], receive: object, send: object
+    ) -> None:
+        """Answer a request."""
+        texts = {
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in scope["headers"]
+            if name.decode("latin-1") in NAMES
+        }
+        parent = context_of_headers(texts) if texts else None
+        if parent is None:
+            await self._application(scope, receive, send)
+            return
+        token = context.attach(trace.set_span_in_context(trace.NonRecordingSpan(parent)))
+        try:
+            await self._application(scope, receive, send)
+        finally:
+            context.detach(token)

@@ -12,8 +12,7 @@ from opentelemetry.trace import SpanContext
 from mayfly.client.connection import Connection, OnDone, UnderWay
 from mayfly.client.connection.interface import OnRefused
 from mayfly.client.telemetry import conventions as names
-from mayfly.client.telemetry.carrying import Content, span_context, with_context
-from mayfly.client.telemetry.messages import shown
+from mayfly.client.telemetry.carrying import Content, shown, span_context, with_context
 from mayfly.client.telemetry.recording import Recorder, Running, Target, destination_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -11,11 +11,9 @@ from opentelemetry.trace import TracerProvider
 
 from mayfly.client.connection import Connection
 from mayfly.client.connection.instruments import install
-from mayfly.client.telemetry.carrying import context_of
+from mayfly.client.telemetry.carrying import Continuing, context_of, creation_of
 from mayfly.client.telemetry.connections import Observed, TracedConnection
-from mayfly.client.telemetry.messages import creation_of
 from mayfly.client.telemetry.recording import Recorder
-from mayfly.client.telemetry.requests import Continuing
 from mayfly.engine.face.operating import Expired, watch_expiry
 from mayfly.queue_manager import QueueManager
 from mayfly.verbs.messages import Message
