@@ -11,6 +11,7 @@ from typing import NamedTuple
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.layout import bytes_in, int_in
 from mayfly.mqi.structures import DDH, DDH_FORMAT
 
 #: Where delayed messages wait until their delivery time.
@@ -51,26 +52,18 @@ def read_delay_header(body: bytes) -> DelayHeader:
     Its numbers are little-endian whatever Encoding the message has.
     """
     header = DDH.unpack(body)
-    length_bytes, deliver_at_ms = header["StrucLength"], header["DueTime"]
-    msg_id, correl_id = header["OriginalMsgId"], header["OriginalCorrelId"]
-    encoding, coded_char_set_id = header["Encoding"], header["CodedCharSetId"]
-    assert isinstance(length_bytes, int)
-    assert isinstance(deliver_at_ms, int)
-    assert isinstance(msg_id, bytes)
-    assert isinstance(correl_id, bytes)
-    assert isinstance(encoding, int)
-    assert isinstance(coded_char_set_id, int)
+    length_bytes = int_in(header, "StrucLength")
     if not HEADER_BYTES <= length_bytes <= len(body):
         said = f"StrucLength {length_bytes} is not within {HEADER_BYTES} .. {len(body)}"
         raise mq_error(rc.MQRC_HEADER_ERROR, said)
     return DelayHeader(
         str(header["TargetQName"]),
         str(header["TargetQMgrName"]),
-        deliver_at_ms,
-        msg_id,
-        correl_id,
-        encoding,
-        coded_char_set_id,
+        int_in(header, "DueTime"),
+        bytes_in(header, "OriginalMsgId"),
+        bytes_in(header, "OriginalCorrelId"),
+        int_in(header, "Encoding"),
+        int_in(header, "CodedCharSetId"),
         str(header["Format"]),
         length_bytes,
     )

@@ -56,6 +56,20 @@ def gap(length: int) -> Field:
     return Field("", "gap", length, 0)
 
 
+def int_in(fields: Mapping[str, Value], name: str) -> int:
+    """Return a field that is a number, of those that `Layout.unpack` has returned."""
+    value = fields[name]
+    assert isinstance(value, int)
+    return value
+
+
+def bytes_in(fields: Mapping[str, Value], name: str) -> bytes:
+    """Return a field that is bytes, of those that `Layout.unpack` has returned."""
+    value = fields[name]
+    assert isinstance(value, bytes)
+    return value
+
+
 def is_big_endian(encoding: int) -> bool:
     """Return True if integers in data of this Encoding have their high byte first."""
     return encoding & MQENC_INTEGER_MASK == MQENC_INTEGER_NORMAL

@@ -18,7 +18,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.code_pages import codec_name
 from mayfly.mqi.constants import MQCCSI_INHERIT, MQENC_NORMAL
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.mqi.layout import is_big_endian
+from mayfly.mqi.layout import int_in, is_big_endian
 from mayfly.mqi.structures import RFH2
 
 FORMAT = "MQHRF2"
@@ -213,16 +213,16 @@ def read_texts(encoding: int, coded_char_set_id: int, body: bytes) -> Texts:
         # No copy of the rest: there may be many headers in a row.
         rest = memoryview(body)[start:]
         fixed = RFH2.unpack(rest, big_endian=big_endian, text_codec=codec)
-        struc_length = _number(fixed["StrucLength"])
+        struc_length = int_in(fixed, "StrucLength")
         end = start + struc_length
         if not start + _FIXED_BYTES <= end <= len(body):
             raise mq_error(rc.MQRC_RFH_ERROR, f"StrucLength {struc_length}")
-        name_value_ccsid = _number(fixed["NameValueCCSID"])
+        name_value_ccsid = int_in(fixed, "NameValueCCSID")
         area = body[start + _FIXED_BYTES : end]
         folders += _texts(area, name_value_ccsid, big_endian=big_endian)
-        ccsid = _number(fixed["CodedCharSetId"])
+        ccsid = int_in(fixed, "CodedCharSetId")
         coded_char_set_id = coded_char_set_id if ccsid == MQCCSI_INHERIT else ccsid
-        encoding = _number(fixed["Encoding"])
+        encoding = int_in(fixed, "Encoding")
         data_format, start = str(fixed["Format"]), end
     return Texts(folders, data_format, encoding, coded_char_set_id, start)
 
@@ -366,11 +366,6 @@ def _meant(match: re.Match[str]) -> str:
             except (ValueError, OverflowError):
                 pass
     raise _wrong(f"{match[0]!r} stands for nothing")
-
-
-def _number(value: object) -> int:
-    assert isinstance(value, int)
-    return value
 
 
 def _wrong(detail: str) -> MQError:

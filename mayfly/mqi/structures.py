@@ -30,7 +30,7 @@ from mayfly.mqi.constants import (
     MQRL_UNDEFINED,
 )
 from mayfly.mqi.errors import MQError
-from mayfly.mqi.layout import Field, Layout, byte, char, gap, is_big_endian, number
+from mayfly.mqi.layout import Field, Layout, byte, char, gap, int_in, is_big_endian, number
 
 #: Format of a message that waits on the staging queue: a DDH, then the original data.
 DDH_FORMAT = b"MQHDDLY "
@@ -482,15 +482,13 @@ def leading_headers(format_name: str, body: bytes, encoding: int) -> tuple[int, 
             header = layout.unpack(rest[length:], big_endian=is_big_endian(encoding))
         except MQError:
             break
-        version = header["Version"]
-        assert isinstance(version, int)
-        size = header.get("StrucLength", layout.length(version))
-        assert isinstance(size, int)
+        size = layout.length(int_in(header, "Version"))
+        if "StrucLength" in header:
+            size = int_in(header, "StrucLength")
         if not 0 < size <= len(body) - length:
             break
         length += size
         format_name = str(header.get("Format", ""))
-        following = header.get("Encoding", encoding)
-        assert isinstance(following, int)
-        encoding = following
+        if "Encoding" in header:
+            encoding = int_in(header, "Encoding")
     return length, format_name
