@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import TypeAlias, Unpack
+from typing import TypeAlias, TypedDict, Unpack
 
 from mayfly.client.connection import Connection
 from mayfly.client.connection.interface import OnDone
@@ -16,7 +16,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import LostAnswer, MQError, NoMessage, mq_error
 from mayfly.properties.folders import properties_of_mapping
 from mayfly.verbs import requests as ask
-from mayfly.verbs.checks import MOST_BYTES, Identifier, check_most, stored_id
+from mayfly.verbs.checks import MOST_BYTES, Identifier, check_most, plain_descriptor, stored_id
 from mayfly.verbs.messages import Message, PutResult
 from mayfly.verbs.requests import Subscribed
 
@@ -26,17 +26,48 @@ def id_of(identifier: Identifier | None, name: str) -> bytes:
     return stored_id(identifier, name) if identifier else b""
 
 
-def life(
+class MessageOptions(TypedDict, total=False):
+    """Keywords of a put and of a publication, as ``Session.put`` explains them."""
+
+    time_to_live_ms: int | None
+    delay_ms: int
+    priority: int | None
+    persistent: bool | None
+    msg_id: Identifier | None
+    correl_id: Identifier | None
+    report: int
+    reply_to_q: str
+    format_name: str
+    properties: Mapping[str, object] | None
+
+
+class PutOptions(MessageOptions, total=False):
+    """Keywords of a put."""
+
+    msg_type: int
+
+
+def message_of(
     *,
-    msg_id: Identifier | None,
-    correl_id: Identifier | None,
-    time_to_live_ms: int | None,
-    delay_ms: int,
-    properties: Mapping[str, object] | None,
-) -> ask.MessageMore:
-    """Return ids, lifetime and properties; raises MQRC_MD_ERROR, MQRC_EXPIRY_ERROR."""
+    time_to_live_ms: int | None = None,
+    delay_ms: int = 0,
+    priority: int | None = None,
+    persistent: bool | None = None,
+    msg_id: Identifier | None = None,
+    correl_id: Identifier | None = None,
+    report: int = c.MQRO_NONE,
+    reply_to_q: str = "",
+    msg_type: int = c.MQMT_DATAGRAM,
+    format_name: str = "",
+    properties: Mapping[str, object] | None = None,
+) -> tuple[Descriptor, ask.MessageMore]:
+    """Return the descriptor of a message, and the rest of it; raises MQRC_MD_ERROR (ids).
+
+    Raises MQRC_EXPIRY_ERROR, MQRC_PROPERTY_NAME_ERROR, and TypeError for a wrong type or format.
+    """
+    descriptor = plain_descriptor(priority, persistent, report, reply_to_q, msg_type, format_name)
     check_life_ms(time_to_live_ms)
-    return ask.MessageMore(
+    return descriptor, ask.MessageMore(
         msg_id=id_of(msg_id, "msg_id"),
         correl_id=id_of(correl_id, "correl_id"),
         time_to_live_ms=time_to_live_ms,

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Self, TypeAlias, Unpack
 
 from mayfly.client import connection
 from mayfly.client.asking import (
+    MessageOptions,
     Outcome,
+    PutOptions,
     get_all,
     get_options,
     id_of,
-    life,
+    message_of,
     msg_ids_of,
     put_all,
     resumed,
@@ -97,40 +99,20 @@ class Client:
         self,
         queue: str,
         body: bytes,
-        *,
-        time_to_live_ms: int | None = None,
-        delay_ms: int = 0,
-        priority: int | None = None,
-        persistent: bool | None = None,
-        msg_id: Identifier | None = None,
-        correl_id: Identifier | None = None,
-        report: int = c.MQRO_NONE,
-        reply_to_q: str = "",
-        msg_type: int = c.MQMT_DATAGRAM,
-        format_name: str = "",
-        properties: Mapping[str, object] | None = None,
+        **asked: Unpack[PutOptions],
     ) -> bytes:
         """Put a message and return its MsgId (24 bytes); parameters as ``Session.put``.
 
         Not transacted, a persistent message is durable on return. Raises LostAnswer when nobody
         knows whether the message is there, and otherwise as ``Connection.put``: nothing is put.
         """
-        asked = life(
-            msg_id=msg_id,
-            correl_id=correl_id,
-            time_to_live_ms=time_to_live_ms,
-            delay_ms=delay_ms,
-            properties=properties,
-        )
-        described = plain_descriptor(
-            priority, persistent, report, reply_to_q, msg_type, format_name
-        )
+        described, more = message_of(**asked)
         verb = partial(
             self._connection.put,
             body=bytes_of(body),
             descriptor=described,
             options=self._put_option,
-            **asked,
+            **more,
         )
         result = self._objects.use(to_queue(queue), verb)
         assert result is not None
@@ -236,43 +218,25 @@ class Client:
         topic: str,
         body: bytes,
         *,
-        time_to_live_ms: int | None = None,
-        delay_ms: int = 0,
-        priority: int | None = None,
-        persistent: bool | None = None,
         retain: bool = False,
-        msg_id: Identifier | None = None,
-        correl_id: Identifier | None = None,
-        report: int = c.MQRO_NONE,
-        reply_to_q: str = "",
-        format_name: str = "",
         warn_if_no_subscribers: bool = False,
         topic_object: str = "",
-        properties: Mapping[str, object] | None = None,
+        **asked: Unpack[MessageOptions],
     ) -> PutResult:
         """Publish to all who subscribe now; parameters as ``Session.publish``.
 
         With ``warn_if_no_subscribers`` the ``warning`` of the result is MQRC_NO_SUBS_MATCHED when
         nobody did. Raises as ``Connection.put``.
         """
-        asked = life(
-            msg_id=msg_id,
-            correl_id=correl_id,
-            time_to_live_ms=time_to_live_ms,
-            delay_ms=delay_ms,
-            properties=properties,
-        )
+        described, more = message_of(msg_type=c.MQMT_DATAGRAM, **asked)
         options = self._put_option | (c.MQPMO_RETAIN if retain else 0)
         options |= c.MQPMO_WARN_IF_NO_SUBS_MATCHED if warn_if_no_subscribers else 0
-        described = plain_descriptor(
-            priority, persistent, report, reply_to_q, c.MQMT_DATAGRAM, format_name
-        )
         verb = partial(
             self._connection.put,
             body=bytes_of(body),
             descriptor=described,
             options=options,
-            **asked,
+            **more,
         )
         result = self._objects.use(to_topic(topic, topic_object), verb)
         assert result is not None

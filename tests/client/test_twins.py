@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
-from mayfly.client import Client
+from mayfly.client import Client, asking
 from mayfly.client.aio.client import AsyncClient
 from mayfly.engine import Session
 
@@ -21,10 +22,30 @@ _OF_TWIN_ALONE = {
 
 def verbs(kind: type) -> dict[str, Mapping[str, inspect.Parameter]]:
     return {
-        name: inspect.signature(verb).parameters
+        name: dict(expanded(inspect.signature(verb).parameters))
         for name, verb in vars(kind).items()
         if inspect.isfunction(verb) and not name.startswith("_")
     }
+
+
+def expanded(
+    parameters: Mapping[str, inspect.Parameter],
+) -> Iterator[tuple[str, inspect.Parameter]]:
+    """Yield parameters, with those that stand in a TypedDict one by one."""
+    keywords = inspect.signature(asking.message_of).parameters
+    for name, each in parameters.items():
+        if each.kind is inspect.Parameter.VAR_KEYWORD:
+            options = getattr(asking, each.annotation.removeprefix("Unpack[").rstrip("]"))
+            yield from ((option, keywords[option]) for option in options.__annotations__)
+        else:
+            yield name, each
+
+
+def test_a_put_has_all_keywords_of_a_message() -> None:
+    keywords = inspect.signature(asking.message_of).parameters
+    options: dict[str, Any] = asking.PutOptions.__annotations__
+    given = {name: kind.__forward_arg__ for name, kind in options.items()}
+    assert given == {name: each.annotation for name, each in keywords.items()}
 
 
 def names(kind: type) -> set[str]:

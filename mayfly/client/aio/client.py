@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar, Unpack
 
 from mayfly.client.aio.open_objects import AsyncOpenObjects
 from mayfly.client.aio.outcomes import Outcomes
 from mayfly.client.asking import (
+    MessageOptions,
     Outcome,
+    PutOptions,
     get_options,
     id_of,
-    life,
+    message_of,
     msg_ids_of,
     put_all,
     resumed,
@@ -94,33 +96,13 @@ class AsyncClient:
         self,
         queue: str,
         body: bytes,
-        *,
-        time_to_live_ms: int | None = None,
-        delay_ms: int = 0,
-        priority: int | None = None,
-        persistent: bool | None = None,
-        msg_id: Identifier | None = None,
-        correl_id: Identifier | None = None,
-        report: int = c.MQRO_NONE,
-        reply_to_q: str = "",
-        msg_type: int = c.MQMT_DATAGRAM,
-        format_name: str = "",
-        properties: Mapping[str, object] | None = None,
+        **asked: Unpack[PutOptions],
     ) -> bytes:
         """Put a message and return its MsgId; puts that are awaited together share a sync.
 
         Raises MQRC_RESOURCE_PROBLEM when 10,000 puts are on their way to the disk.
         """
-        described = plain_descriptor(
-            priority, persistent, report, reply_to_q, msg_type, format_name
-        )
-        more = life(
-            msg_id=msg_id,
-            correl_id=correl_id,
-            time_to_live_ms=time_to_live_ms,
-            delay_ms=delay_ms,
-            properties=properties,
-        )
+        described, more = message_of(**asked)
         options = self._put_option
 
         async def verb(handle: int) -> PutResult:
@@ -238,33 +220,15 @@ class AsyncClient:
         topic: str,
         body: bytes,
         *,
-        time_to_live_ms: int | None = None,
-        delay_ms: int = 0,
-        priority: int | None = None,
-        persistent: bool | None = None,
         retain: bool = False,
-        msg_id: Identifier | None = None,
-        correl_id: Identifier | None = None,
-        report: int = c.MQRO_NONE,
-        reply_to_q: str = "",
-        format_name: str = "",
         warn_if_no_subscribers: bool = False,
         topic_object: str = "",
-        properties: Mapping[str, object] | None = None,
+        **asked: Unpack[MessageOptions],
     ) -> PutResult:
         """Publish to all who subscribe now."""
         options = self._put_option | (c.MQPMO_RETAIN if retain else 0)
         options |= c.MQPMO_WARN_IF_NO_SUBS_MATCHED if warn_if_no_subscribers else 0
-        described = plain_descriptor(
-            priority, persistent, report, reply_to_q, c.MQMT_DATAGRAM, format_name
-        )
-        more = life(
-            msg_id=msg_id,
-            correl_id=correl_id,
-            time_to_live_ms=time_to_live_ms,
-            delay_ms=delay_ms,
-            properties=properties,
-        )
+        described, more = message_of(msg_type=c.MQMT_DATAGRAM, **asked)
 
         async def verb(handle: int) -> PutResult:
             request = ask.Put.of(handle, bytes_of(body), described, options, **more)
