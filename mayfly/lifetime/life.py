@@ -151,7 +151,7 @@ class LifeRecord(NamedTuple):
     MQRC_*/MQFB_* for which a dead-lettered or discarded message left, else 0.
 
     ``capped_by`` is the CAPEXPRY that shortened the life, with its object, None when none did. For
-    ``met_by``, ``ended_by`` and ``ended_program`` see `contracts.endings`.
+    ``met_by``, ``ended_by`` and ``ended_program`` see `contracts.outcomes`.
     """
 
     queue: str
