@@ -47,7 +47,7 @@ class PutOptions(MessageOptions, total=False):
     msg_type: int
 
 
-def message_of(
+def put_options(
     *,
     time_to_live_ms: int | None = None,
     delay_ms: int = 0,

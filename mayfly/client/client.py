@@ -18,9 +18,9 @@ from mayfly.client.asking import (
     get_all,
     get_options,
     id_of,
-    message_of,
     msg_ids_of,
     put_all,
+    put_options,
     resumed,
     subscribed,
 )
@@ -99,14 +99,18 @@ class Client:
         self,
         queue: str,
         body: bytes,
-        **asked: Unpack[PutOptions],
+        **keywords: Unpack[PutOptions],
     ) -> bytes:
-        """Put a message and return its MsgId (24 bytes); parameters as ``Session.put``.
+        """Put a message and return its MsgId (24 bytes).
+
+        Keywords, as ``Session.put`` explains them: ``time_to_live_ms``, ``delay_ms``, ``priority``,
+        ``persistent``, ``msg_id``, ``correl_id``, ``report``, ``reply_to_q``, ``msg_type``,
+        ``format_name``, ``properties``.
 
         Not transacted, a persistent message is durable on return. Raises LostAnswer when nobody
         knows whether the message is there, and otherwise as ``Connection.put``: nothing is put.
         """
-        described, more = message_of(**asked)
+        described, more = put_options(**keywords)
         verb = partial(
             self._connection.put,
             body=bytes_of(body),
@@ -221,14 +225,14 @@ class Client:
         retain: bool = False,
         warn_if_no_subscribers: bool = False,
         topic_object: str = "",
-        **asked: Unpack[MessageOptions],
+        **keywords: Unpack[MessageOptions],
     ) -> PutResult:
-        """Publish to all who subscribe now; parameters as ``Session.publish``.
+        """Publish to all subscribers of this moment; the keywords of a put, but ``msg_type``.
 
         With ``warn_if_no_subscribers`` the ``warning`` of the result is MQRC_NO_SUBS_MATCHED when
         nobody did. Raises as ``Connection.put``.
         """
-        described, more = message_of(msg_type=c.MQMT_DATAGRAM, **asked)
+        described, more = put_options(msg_type=c.MQMT_DATAGRAM, **keywords)
         options = self._put_option | (c.MQPMO_RETAIN if retain else 0)
         options |= c.MQPMO_WARN_IF_NO_SUBS_MATCHED if warn_if_no_subscribers else 0
         verb = partial(

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from mayfly import QueueManager, connect
 from mayfly.client import Client, asking
 from mayfly.client.aio.client import AsyncClient
 from mayfly.engine import Session
+from mayfly.testing import VirtualClock
 
 #: What only one of them can have, and why.
 _OF_CLIENT_ALONE = {"admin": "run() does what an operator does, on the client's thread"}
@@ -32,7 +34,7 @@ def expanded(
     parameters: Mapping[str, inspect.Parameter],
 ) -> Iterator[tuple[str, inspect.Parameter]]:
     """Yield parameters, with those that stand in a TypedDict one by one."""
-    keywords = inspect.signature(asking.message_of).parameters
+    keywords = inspect.signature(asking.put_options).parameters
     for name, each in parameters.items():
         if each.kind is inspect.Parameter.VAR_KEYWORD:
             options = getattr(asking, each.annotation.removeprefix("Unpack[").rstrip("]"))
@@ -42,10 +44,21 @@ def expanded(
 
 
 def test_a_put_has_all_keywords_of_a_message() -> None:
-    keywords = inspect.signature(asking.message_of).parameters
+    keywords = inspect.signature(asking.put_options).parameters
     options: dict[str, Any] = asking.PutOptions.__annotations__
     given = {name: kind.__forward_arg__ for name, kind in options.items()}
     assert given == {name: each.annotation for name, each in keywords.items()}
+
+
+def test_help_names_the_keywords_of_a_put_and_an_error_the_wrong_one() -> None:
+    said = inspect.getdoc(Client.put) or ""
+    assert [name for name in asking.PutOptions.__annotations__ if f"``{name}``" not in said] == []
+    with QueueManager("QM1", clock=VirtualClock()) as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1)")
+        wrong = pytest.raises(TypeError, match=r"put_options\(\) .* argument 'ttl_ms'")
+        with connect("QM1") as client, wrong:
+            client.put("Q1", b"", ttl_ms=5)  # type: ignore[call-arg]  # wrong on purpose
+        assert manager.curdepth("Q1") == 0
 
 
 def names(kind: type) -> set[str]:

@@ -16,9 +16,9 @@ from mayfly.client.asking import (
     PutOptions,
     get_options,
     id_of,
-    message_of,
     msg_ids_of,
     put_all,
+    put_options,
     resumed,
     subscribed,
 )
@@ -96,13 +96,14 @@ class AsyncClient:
         self,
         queue: str,
         body: bytes,
-        **asked: Unpack[PutOptions],
+        **keywords: Unpack[PutOptions],
     ) -> bytes:
-        """Put a message and return its MsgId; puts that are awaited together share a sync.
+        """Put a message and return its MsgId; keywords as those of ``Client.put``.
 
+        Puts that are awaited together share a sync.
         Raises MQRC_RESOURCE_PROBLEM when 10,000 puts are on their way to the disk.
         """
-        described, more = message_of(**asked)
+        described, more = put_options(**keywords)
         options = self._put_option
 
         async def verb(handle: int) -> PutResult:
@@ -223,12 +224,12 @@ class AsyncClient:
         retain: bool = False,
         warn_if_no_subscribers: bool = False,
         topic_object: str = "",
-        **asked: Unpack[MessageOptions],
+        **keywords: Unpack[MessageOptions],
     ) -> PutResult:
-        """Publish to all who subscribe now."""
+        """Publish to all subscribers of this moment; keywords as those of ``Client.publish``."""
         options = self._put_option | (c.MQPMO_RETAIN if retain else 0)
         options |= c.MQPMO_WARN_IF_NO_SUBS_MATCHED if warn_if_no_subscribers else 0
-        described, more = message_of(msg_type=c.MQMT_DATAGRAM, **asked)
+        described, more = put_options(msg_type=c.MQMT_DATAGRAM, **keywords)
 
         async def verb(handle: int) -> PutResult:
             request = ask.Put.of(handle, bytes_of(body), described, options, **more)
