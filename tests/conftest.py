@@ -142,6 +142,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.fixture(scope="module")
+def no_child() -> None:
+    """End the Java that tests of Spark have left: a child of the process may end any wait."""
+    spark_start.end_java()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Keep the tests that share the Spark session on one worker (--dist loadfile)."""

@@ -57,11 +57,21 @@ def make_archive() -> None:
         spark.range(10).write.parquet(f"{folder}/rows")
         rows = spark.read.parquet(f"{folder}/rows").repartition(2)
         rows.mapInArrow(lambda batches: batches, rows.schema).orderBy("id").collect()
-        gateway: Any = spark.sparkContext._gateway
-        spark.stop()
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait()
+    end_java()
+
+
+def end_java() -> None:
+    """End the Java of this process, if Spark has started one; the next session starts another."""
+    pyspark: Any = sys.modules.get("pyspark")
+    context = None if pyspark is None else pyspark.SparkContext
+    if context is None or context._gateway is None:
+        return
+    if context._active_spark_context is not None:
+        context._active_spark_context.stop()
+    gateway, context._gateway, context._jvm = context._gateway, None, None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from mayfly.aio import AsyncClient
 from mayfly.testing import VirtualClock
 from mayfly.testing.served import ServedQueueManager, served
 
+pytestmark = pytest.mark.usefixtures("no_child")
 START_MS = 1_700_000_000_000
 PATIENCE_SECONDS = 120
 FIRST, SECOND = "DEV.QUEUE.1", "DEV.QUEUE.2"
