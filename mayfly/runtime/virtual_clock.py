@@ -150,6 +150,11 @@ class VirtualClock:
             self._waits.remove(wait)
             self.turn += 1
 
+    def note_change(self) -> None:
+        """Note that what a wait waits for has changed: the others are looked at again."""
+        with self._looking:
+            self.turn += 1
+
     def wait_until(
         self, is_over: Callable[[], bool], stands: Callable[[], object] | None = None
     ) -> None:

@@ -209,6 +209,35 @@ def test_thousands_of_tasks_wait_on_one_connection_without_threads(
     run(work())
 
 
+def test_a_thousand_gets_of_tasks_are_one_wait_under_a_virtual_clock(
+    make_client: MakeClient,
+    queue_manager: QueueManager,
+    clock: VirtualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A wait for each had a put behind 2,000 gets cost up to 4,000,000 looks."""
+    waits: list[object] = []
+    begin_wait = clock.begin_wait
+
+    def counted(*args: Any, **options: Any) -> object:
+        waits.append(args)
+        return begin_wait(*args, **options)
+
+    monkeypatch.setattr(clock, "begin_wait", counted)
+
+    async def work() -> None:
+        async with make_client() as client:
+            tasks = [asyncio.create_task(client.get("Q1", wait_ms=-1)) for _ in range(1_000)]
+            await until(lambda: is_waited_on(queue_manager))
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            assert all(task.cancelled() for task in tasks)
+
+    run(work())
+    assert len(waits) == 1
+
+
 def test_a_cancelled_get_takes_nothing(
     make_client: MakeClient, queue_manager: QueueManager
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast
 
+from mayfly.client.aio.virtual_waits import VirtualWaits
 from mayfly.client.connection import Connection, UnderWay
 from mayfly.client.connection.virtual_time import Standing, VirtualTime
 from mayfly.mqi.errors import MQError
@@ -20,12 +20,6 @@ from mayfly.verbs.messages import Delivery, Settlement
 _T = TypeVar("_T")
 #: A get that was cancelled waits so long for its end: a server that is stuck holds up no timeout.
 _CANCEL_SECONDS = 1.0
-#: Under a virtual clock of this process a wait is looked at this often, in the machine's time.
-_LOOK_SECONDS = 0.002
-#: The future of ``asyncio.gather``, which is done when its tasks are.
-_GATHERING: type = getattr(asyncio.tasks, "_GatheringFuture", asyncio.Task)
-#: Tasks that wait under such a clock.
-_WAITING: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
 #: Begins a verb that ends with the callback it is given.
 Begin: TypeAlias = Callable[[Callable[[_T | MQError], object]], UnderWay]
 
@@ -50,8 +44,9 @@ class Outcomes:
         #: Deliveries that become messages of their tasks.
         self.settling: set[int] = set()
         self._returning: set[asyncio.Future[Any]] = set()
-        #: The virtual time under which its gets wait, if any.
-        self._virtual_time: VirtualTime | None = getattr(connection, "virtual_time", None)
+        virtual_time: VirtualTime | None = getattr(connection, "virtual_time", None)
+        #: The gets that wait under a virtual clock of this process, if there is one.
+        self._waits = None if virtual_time is None else VirtualWaits(virtual_time, self._thread)
         #: Tasks that were cancelled while a message became theirs.
         self._cancelled: set[asyncio.Task[object]] = set()
 
@@ -84,13 +79,11 @@ class Outcomes:
         future, on_done = self._future(if_unwanted=self.give_back)
         under_way = begin(on_done)
         try:
-            if self._virtual_time is not None:
-                await self._wait_in(self._virtual_time, future, under_way)
+            if self._waits is not None:
+                self._waits.add(future, cast(Standing, under_way))
             outcome: Delivery | MQError = await future
             return _or_raised(outcome)
         except asyncio.CancelledError:
-            # Under a virtual clock the task has not awaited the future itself.
-            future.cancel()
             if future.cancelled():
                 # The answer is not needed: when the cancel comes too late, the callback gives the
                 # message back. In a closed client the thread has ended, and all gets with it.
@@ -100,37 +93,6 @@ class Outcomes:
             else:
                 self.give_back(future.result())
             raise
-
-    async def _wait_in(
-        self, time: VirtualTime, future: asyncio.Future[Any], under_way: UnderWay
-    ) -> None:
-        """Wait for a get under a virtual clock of this process, and let time pass if it does so.
-
-        Raises RuntimeError, with the get cancelled, when it is certain that it would never end.
-        """
-        clock, standing = time.clock, cast(Standing, under_way)
-        task, turn = asyncio.current_task(), None
-        assert task is not None
-        wait = clock.begin_wait(future.done, of_task=True)
-        _WAITING.add(task)
-        try:
-            while not future.done():
-                if wait.turn != clock.turn:
-                    turn = clock.turn
-                    wait.turn = turn if await self.run(standing.stands) else -1
-                elif not _others_wait(task):
-                    await asyncio.wait((future,), timeout=_LOOK_SECONDS)
-                elif not clock.autojump:
-                    time.check()
-                    await asyncio.wait((future,), timeout=_LOOK_SECONDS)
-                elif not clock.jump():
-                    await asyncio.wait((future,), timeout=_LOOK_SECONDS)
-        except RuntimeError:
-            if await self.run(under_way.cancel):
-                raise
-        finally:
-            _WAITING.discard(task)
-            clock.end_wait(wait)
 
     async def taken(self, delivery: Delivery, within: int) -> None:
         """Settle what was delivered: the message is the task's from here on.
@@ -227,31 +189,6 @@ class Outcomes:
         self._is_woken = False
         while self._told:
             self._told.popleft()()
-
-
-def _others_wait(own: asyncio.Task[Any]) -> bool:
-    """Return True if no other task of the loop, and no call that it is to make, can do anything.
-
-    A task that awaits another one, or several, waits with them. False where the loop does not tell.
-    """
-    loop = own.get_loop()
-    others = [task for task in asyncio.all_tasks(loop) if task is not own]
-    for task in others:
-        awaited = getattr(task, "_fut_waiter", None)
-        if task not in _WAITING and not isinstance(awaited, (asyncio.Task, _GATHERING)):
-            return False
-    ready, scheduled = (getattr(loop, name, None) for name in ("_ready", "_scheduled"))
-    if ready is None or scheduled is None:
-        return False
-    # Each of the others that wait looks again at a time, and clients look at their open queues.
-    looks = sum(task in _WAITING for task in others)
-    calls = sum(not (call.cancelled() or _is_ours(call)) for call in scheduled)
-    return not ready and calls <= looks
-
-
-def _is_ours(call: asyncio.Handle) -> bool:
-    function = getattr(call, "_callback", None)
-    return str(getattr(function, "__module__", "")).startswith("mayfly.client.aio.")
 
 
 def _or_raised(outcome: _T | MQError) -> _T:

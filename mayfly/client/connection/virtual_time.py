@@ -19,6 +19,9 @@ class Standing(Protocol):
     def stands(self) -> bool:
         """Return False when it is decided, although the callback may not have been told yet."""
 
+    def cancel(self) -> bool:
+        """End it without effect: True, and the callback is never called."""
+
 
 class VirtualTime:
     """The virtual clock of a queue manager of this process, as its connections wait under it."""
